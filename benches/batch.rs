@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use ensemble_core::store::Durability;
 use ensemble_runs::batch::{
-    Batch, BatchEnd, BatchIdentity, BatchOptions, BatchRow, ColumnMapping, parse_json_lines, resolve_rows,
+    Batch, BatchEnd, BatchOptions, BatchRequest, BatchRow, ColumnMapping, parse_json_lines, resolve_rows,
 };
 use ensemble_runs::{EnsembleRef, Host, Project, RunOptions, Runs, Trust};
 use support::{children_time, process_time, say};
@@ -68,11 +68,15 @@ fn batch(count: usize, folder: &Path) -> f64 {
         let ensemble = prepared.plan.ensemble();
         let rows =
             resolve_rows(cells, &ColumnMapping::default(), &BatchRow::default(), ensemble).expect("rows that fit");
-        let opened = Batch::open(&runs, prepared, "b", rows, None, &BatchIdentity::default());
+        let request = BatchRequest {
+            name: "b",
+            rows,
+            ..BatchRequest::default()
+        };
+        let opened = runtime.block_on(Batch::open(&runs, prepared, request));
         let mut batch = opened.expect("a batch");
         let driving = BatchOptions {
             jobs: NonZeroUsize::new(8).expect("8 is not 0"),
-            retry: Vec::new(),
             max_cost: None,
             engine: None,
         };

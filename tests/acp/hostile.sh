@@ -90,7 +90,7 @@ prompted() {
         end
         ;;
     permit) # path: asks for an edit of the file, and writes it when that is allowed
-        call="{\"toolCallId\":\"c\",\"title\":\"change\",\"kind\":\"edit\",\"locations\":[{\"path\":\"$2\"}]}"
+        call="{\"toolCallId\":\"c\",\"title\":\"change\",\"kind\":\"edit\",\"content\":[{\"type\":\"diff\",\"path\":\"$2\",\"newText\":\"changed\"}]}"
         options='[{"optionId":"y","name":"Yes","kind":"allow_once"},{"optionId":"n","name":"No","kind":"reject_once"}]'
         say "{\"jsonrpc\":\"2.0\",\"id\":\"p\",\"method\":\"session/request_permission\",\"params\":{\"sessionId\":\"s1\",\"toolCall\":$call,\"options\":$options}}"
         ;;

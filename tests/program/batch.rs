@@ -1,4 +1,6 @@
 //! `ensemble batch`: one run for each row, nothing twice, nothing lost.
+//!
+//! What a row costs, what makes it run again, and answers are in `batch_rows.rs`.
 
 #![expect(
     clippy::disallowed_methods,
@@ -77,9 +79,7 @@ fn each_row_is_run_once_and_never_again() {
     let command = ["batch", "triage.yaml", "--data", "t.jsonl"];
     let first = workspace.run(command).expect_code(1);
     assert!(
-        first
-            .stdout
-            .starts_with("triage-t: 3 rows, 2 completed, 1 agent_failed\n"),
+        first.stdout.starts_with("triage-t: 3 rows · 1 failed · 2 completed\n"),
         "{}",
         first.stdout
     );
@@ -107,7 +107,7 @@ fn each_row_is_run_once_and_never_again() {
     let tried = workspace
         .run(command.into_iter().chain(["--retry", "failed"]))
         .expect_code(0);
-    assert!(tried.stdout.contains("4 rows, 4 completed"), "{}", tried.stdout);
+    assert!(tried.stdout.contains("4 rows · 4 completed"), "{}", tried.stdout);
     assert_eq!(ledger(&workspace)["bad"], 2);
     assert_eq!(ledger(&workspace)["a"], 2);
 
@@ -195,13 +195,13 @@ fn all_rows_are_checked_before_the_first_runs() {
         "t.csv",
         "ticket,size\na,1\nb\n",
         &[],
-        &["t.csv:3: the number of cells is 1, but the first line has 2 columns"],
+        &["t.csv:3:2: the number of cells is 1, but the first line has 2 columns"],
     );
     refused(
         "t.csv",
         "ticket,ticket\na,b\n",
         &[],
-        &["t.csv:1: the column `ticket` occurs twice"],
+        &["t.csv:1:8: the column `ticket` occurs twice"],
     );
     refused(
         "t.csv",
@@ -313,7 +313,7 @@ fn a_run_that_was_killed_before_its_first_record_begins_anew() {
         }
         let again = workspace.run(command).expect_code(0);
         assert!(
-            again.stdout.starts_with("triage-t: 1 row, 1 completed\n"),
+            again.stdout.starts_with("triage-t: 1 row · 1 completed\n"),
             "{}",
             again.stdout
         );
@@ -338,14 +338,14 @@ fn ctrl_c_is_a_pause() {
     running.signal("INT");
     let paused = running.finish().expect_code(130);
     assert!(
-        paused.stdout.contains(" left\n") && paused.stdout.contains("to continue, repeat the command"),
+        paused.stdout.contains(" left") && paused.stdout.contains("to continue, repeat the command"),
         "{}",
         paused.stdout
     );
     assert_eq!(results(&workspace, "triage-t").len(), 6);
     let finished = workspace.run(command).expect_code(0);
     assert!(
-        finished.stdout.starts_with("triage-t: 6 rows, 6 completed\n"),
+        finished.stdout.starts_with("triage-t: 6 rows · 6 completed\n"),
         "{}",
         finished.stdout
     );
@@ -424,10 +424,10 @@ fn no_run_begins_when_the_money_is_spent() {
     assert!(each > 0.0);
     let most = (each * 1.5).to_string();
     let limited = command.into_iter().chain(["--max-cost", &most]);
-    let summary = workspace.run(limited.clone()).expect_code(4).json();
+    let summary = workspace.run(limited.clone()).expect_code(6).json();
     assert_eq!((&summary["left"], &summary["stopped"]), (&json!(3), &json!("max_cost")));
     // What was spent before counts.
-    let summary = workspace.run(limited).expect_code(4).json();
+    let summary = workspace.run(limited).expect_code(6).json();
     assert_eq!(summary["left"], 3);
     let summary = workspace.run(command).expect_code(0).json();
     assert_eq!((&summary["left"], &summary["stopped"]), (&json!(0), &Value::Null));
@@ -495,11 +495,15 @@ fn rows_that_wait_for_a_person_are_told_and_go_on_with_an_answer() {
     );
     workspace.write("t.jsonl", "{\"t\": \"x\"}\n");
     let waiting = workspace.run(["batch", "e.yaml", "--data", "t.jsonl"]).expect_code(3);
-    assert!(waiting.stdout.contains("1 waiting_for_input"), "{}", waiting.stdout);
+    assert!(
+        waiting.stdout.contains("1 row · 1 waits for boss"),
+        "{}",
+        waiting.stdout
+    );
     let run = results(&workspace, "e-t")[0]["run"].as_str().expect("a run").to_owned();
+    // The answered run is taken up without being asked.
     workspace.run(["resume", &run, "--answer", "boss=yes"]).expect_code(0);
-    let again = ["batch", "e.yaml", "--data", "t.jsonl", "--retry", "waiting_for_input"];
-    let told = workspace.run(again).expect_code(0);
-    assert!(told.stdout.contains("1 completed"), "{}", told.stdout);
+    let told = workspace.run(["batch", "e.yaml", "--data", "t.jsonl"]).expect_code(0);
+    assert!(told.stdout.contains("1 row · 1 completed"), "{}", told.stdout);
     assert_eq!(runs(&workspace, "e-t"), 1, "the answered run was not run again");
 }

@@ -176,6 +176,7 @@ fn a_file_that_is_not_trusted_calls_nothing_of_the_client_without_asking() {
         workspace.write("acp.sh", read("tests/acp/hostile.sh"));
         workspace.write("a.yaml", file);
         config(&workspace);
+        workspace.wary(["trust", ".mcp.json", "--yes"], &[]).expect_code(0);
         let run = ["run", "a.yaml", "--mcp-config", ".mcp.json"];
         let refused = workspace.wary(run, &[]).expect_code(2);
         assert!(refused.stderr.contains("is not trusted"), "{}", refused.stderr);
@@ -187,6 +188,7 @@ fn a_file_that_is_not_trusted_calls_nothing_of_the_client_without_asking() {
     // A person is asked, so this needs no trust.
     let workspace = workspace("");
     config(&workspace);
+    workspace.wary(["trust", ".mcp.json", "--yes"], &[]).expect_code(0);
     let run = ["run", "a.yaml", "--mcp-config", ".mcp.json", "--allow-tool", "h"];
     workspace.wary(run, &[]).expect_code(0);
 }
@@ -243,7 +245,7 @@ fn an_ensemble_that_is_the_agent_of_another_is_given_its_servers() {
     workspace.write(
         "outer.yaml",
         format!(
-            "name: outer\nagents:\n  - {{name: inner, acp: {{command: '{}', args: [acp, a.yaml], env: [ENSEMBLE_TRUST]}}, tools: [h]}}\ntools:\n  \
+            "name: outer\nagents:\n  - {{name: inner, acp: {{command: '{}', args: [--trust, acp, a.yaml]}}, tools: [h]}}\ntools:\n  \
              h: {{mcp: {{command: [sh, hostile.sh], env: {{PLANTED: through, PREFIXED: both}}}}}}\n",
             crate::support::binary()
         ),
@@ -335,4 +337,74 @@ fn a_run_that_waits_is_answered_with_the_servers_of_the_session() {
     client.updates.clear();
     assert_eq!(client.prompt(&id, "yes")["result"]["stopReason"], "end_turn");
     assert!(client.told("agent_message_chunk").contains("planted"));
+}
+
+#[test]
+fn values_of_the_environment_in_a_file_of_servers_need_trust() {
+    let workspace = workspace(", permission: allow");
+    workspace.write("hostile.sh", format!("touch started\n{}", read("tests/mcp/hostile.sh")));
+    let run = ["run", "a.yaml", "--mcp-config", ".mcp.json"];
+    let variables = [("MY_TOKEN", TOKEN)];
+    // The ensemble calls a server of the user without asking, which needs trust, too.
+    workspace.wary(["trust", "a.yaml", "--yes"], &[]).expect_code(0);
+    for (server, line) in [
+        (
+            json!({"command": "sh", "args": ["hostile.sh"], "env": {"PREFIXED": "${MY_TOKEN}"}}),
+            "server `h` gives the value of MY_TOKEN to the program `sh hostile.sh`, as PREFIXED",
+        ),
+        (
+            json!({"command": "sh", "args": ["hostile.sh", "${MY_TOKEN:-x}"]}),
+            "server `h` gives the value of MY_TOKEN to the program `sh hostile.sh ${MY_TOKEN:-x}`, in an argument",
+        ),
+        (
+            json!({"command": "sh", "args": ["hostile.sh", "${HOME}"]}),
+            "server `h` gives the value of HOME to the program `sh hostile.sh ${HOME}`, in an argument",
+        ),
+        (
+            json!({"url": "https://${MY_TOKEN}.invalid/mcp"}),
+            "server `h` gives the value of MY_TOKEN to https://${MY_TOKEN}.invalid/mcp, in the address",
+        ),
+        (
+            json!({"url": "https://somewhere.invalid/mcp", "headers": {"X": "Bearer ${MY_TOKEN}"}}),
+            "server `h` gives the value of MY_TOKEN to https://somewhere.invalid/mcp, in the header X",
+        ),
+    ] {
+        workspace.write(".mcp.json", json!({"mcpServers": {"h": server}}).to_string());
+        for arguments in [
+            &run[..],
+            &["mcp", "--mcp-config", ".mcp.json"],
+            &["ui", "--mcp-config", ".mcp.json"],
+        ] {
+            let told = workspace.wary(arguments, &variables);
+            assert_eq!(told.code, 2, "{arguments:?}: {told:?}");
+            assert!(told.stderr.contains(line), "{line}: {told:?}");
+        }
+        assert!(!workspace.path().join("started").exists(), "{line}");
+    }
+    let server = json!({"command": "sh", "args": ["hostile.sh"], "env": {"PREFIXED": "${MY_TOKEN}"}});
+    workspace.write(".mcp.json", json!({"mcpServers": {"h": server}}).to_string());
+    let trusted = workspace.wary(["trust", ".mcp.json", "--yes"], &[]).expect_code(0);
+    assert!(trusted.stdout.contains("gives the value of MY_TOKEN"), "{trusted:?}");
+    workspace.wary(run, &variables).expect_code(0);
+    assert!(workspace.path().join("started").exists());
+    // Trust is bound to what was shown.
+    let other = json!({"command": "sh", "args": ["hostile.sh", "more"], "env": {"PREFIXED": "${MY_TOKEN}"}});
+    workspace.write(".mcp.json", json!({"mcpServers": {"h": other}}).to_string());
+    workspace.wary(run, &variables).expect_code(2);
+}
+
+#[test]
+fn values_of_the_environment_are_not_sent_over_plain_http_to_another_machine() {
+    let workspace = workspace("");
+    for server in [
+        json!({"url": "http://192.0.2.1/mcp", "headers": {"X": "${MY_TOKEN}"}}),
+        json!({"url": "http://192.0.2.1/${MY_TOKEN}"}),
+    ] {
+        workspace.write(".mcp.json", json!({"mcpServers": {"h": server}}).to_string());
+        let mut command = workspace.command(["run", "a.yaml", "--mcp-config", ".mcp.json"]);
+        let child = command.env("MY_TOKEN", TOKEN).spawn().expect("the program starts");
+        let told = crate::support::Running(child).finish().expect_code(2);
+        assert!(told.stderr.contains("begins with `http://`"), "{told:?}");
+        assert!(!told.stderr.contains(TOKEN), "{told:?}");
+    }
 }

@@ -293,3 +293,42 @@ fn ids_of_calls_and_the_cache_tell_no_secret() {
     )
     .expect_code(0);
 }
+
+#[test]
+fn variables_with_rights_reach_no_program() {
+    const TOKEN: &str = "token-of-the-page-0123456789";
+    let workspace = Workspace::new();
+    workspace.script(
+        "seen.sh",
+        "#!/bin/sh\nenv > seen\necho \"{\\\"said\\\": \\\"token-of-the-page-0123456789\\\"}\"\n",
+    );
+    let start = |file: &str, text: &str| {
+        workspace.write(file, text);
+        let mut command = workspace.command(["run", file]);
+        command
+            .env("ENSEMBLE_UI_TOKEN", TOKEN)
+            .env("ENSEMBLE_OTHER", "x")
+            .env("PLAIN", "y");
+        Running(command.spawn().expect("the program starts")).finish()
+    };
+    let told = start("one.yaml", "name: one\nagents: [{name: a, script: seen.sh}]\n").expect_code(0);
+    let seen = workspace.read("seen");
+    assert!(seen.contains("PLAIN=y") && seen.contains("ENSEMBLE_RUN_ID="), "{seen}");
+    for gone in ["ENSEMBLE_TRUST", "ENSEMBLE_UI_TOKEN", "ENSEMBLE_OTHER"] {
+        assert!(!seen.contains(gone), "{gone}: {seen}");
+    }
+    assert!(!told.stdout.contains(TOKEN) && !told.stderr.contains(TOKEN), "{told:?}");
+    std::fs::remove_file(workspace.path().join("seen")).expect("removed");
+    for agent in [
+        "{name: a, script: seen.sh, env: [ENSEMBLE_UI_TOKEN]}",
+        "{name: a, script: seen.sh, env: {T: {env: ENSEMBLE_UI_TOKEN}}}",
+        "{name: a, script: seen.sh, env: {ENSEMBLE_TRUST: '1'}}",
+        "{name: a, acp: {command: ./seen.sh, env: [ENSEMBLE_TRUST]}, prompt: go}",
+        "{name: a, tool: h.x}]\ntools: {h: {mcp: {command: ./seen.sh, env: {ENSEMBLE_TRUST: '1'}}}}\nx-rest: [",
+    ] {
+        let told = start("two.yaml", &format!("name: two\nagents: [{agent}]\n"));
+        assert_eq!(told.code, 2, "{agent}: {told:?}");
+        assert!(told.stderr.contains("carries rights of the user"), "{agent}: {told:?}");
+        assert!(!workspace.path().join("seen").exists(), "{agent}");
+    }
+}

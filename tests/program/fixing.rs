@@ -7,7 +7,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use crate::support::Workspace;
 
 const WRONG: &str =
-    "name: e\nagents:\n  - {name: writer, scrpt: w.rhai} # kept\n  - {name: b, script: w.rhai, depends_on: [writr]}\n";
+    "name: e\nagents:\n  - {name: writer, Script: w.rhai} # kept\n  - {name: b, script: w.rhai, depends_on: [writr]}\n";
 
 fn workspace(text: &str) -> Workspace {
     let workspace = Workspace::new();
@@ -27,7 +27,7 @@ fn safe_fixes_are_written_and_the_rest_is_reported() {
     let last = "; `--fix` can fix 1, with `--unsafe-fixes` 2\n";
     assert!(before.stderr.ends_with(last), "{}", before.stderr);
     let outcome = workspace.run(["validate", "e.yaml", "--fix"]).expect_code(2);
-    assert_eq!(read(&workspace, "e.yaml"), WRONG.replace("scrpt", "script"));
+    assert_eq!(read(&workspace, "e.yaml"), WRONG.replace("Script", "script"));
     assert!(outcome.stdout.contains("error[E021]"), "{}", outcome.stdout);
     assert!(
         outcome.stdout.contains("= fix: write `writer` (unsafe)"),
@@ -44,7 +44,7 @@ fn safe_fixes_are_written_and_the_rest_is_reported() {
         .expect_code(0);
     assert_eq!(
         read(&workspace, "e.yaml"),
-        WRONG.replace("scrpt", "script").replace("writr", "writer")
+        WRONG.replace("Script", "script").replace("writr", "writer")
     );
     assert_eq!(
         outcome.stderr,
@@ -64,12 +64,12 @@ fn differences_are_shown_and_nothing_is_written() {
     assert_eq!(read(&workspace, "e.yaml"), WRONG);
     for line in [
         "--- e.yaml\n+++ e.yaml\n",
-        "-  - {name: writer, scrpt: w.rhai} # kept\n+  - {name: writer, script: w.rhai} # kept\n",
+        "-  - {name: writer, Script: w.rhai} # kept\n+  - {name: writer, script: w.rhai} # kept\n",
     ] {
         assert!(outcome.stdout.contains(line), "{}", outcome.stdout);
     }
     assert!(!outcome.stdout.contains("error["), "{}", outcome.stdout);
-    workspace.write("e.yaml", WRONG.replace("scrpt", "script"));
+    workspace.write("e.yaml", WRONG.replace("Script", "script"));
     let nothing = workspace.run(["validate", "e.yaml", "--diff"]).expect_code(0);
     assert_eq!(nothing.stdout, "");
     let more = workspace
@@ -86,7 +86,7 @@ fn layout_links_and_permissions_are_kept() {
     std::fs::set_permissions(path("e.yaml"), PermissionsExt::from_mode(0o640)).expect("a mode");
     symlink("e.yaml", path("link.yaml")).expect("a link");
     workspace.run(["validate", "link.yaml", "--fix"]).expect_code(2);
-    assert_eq!(read(&workspace, "e.yaml"), text.replace("scrpt", "script"));
+    assert_eq!(read(&workspace, "e.yaml"), text.replace("Script", "script"));
     assert!(path("link.yaml").symlink_metadata().expect("data").is_symlink());
     let mode = path("e.yaml").metadata().expect("data").permissions().mode();
     assert_eq!(mode & 0o777, 0o640);
@@ -119,7 +119,7 @@ fn a_text_from_standard_input_is_printed() {
     let outcome = workspace
         .run_with_stdin(["validate", "-", "--fix"], WRONG)
         .expect_code(2);
-    assert_eq!(outcome.stdout, WRONG.replace("scrpt", "script"));
+    assert_eq!(outcome.stdout, WRONG.replace("Script", "script"));
     assert!(outcome.stderr.contains("error[E021]"), "{}", outcome.stderr);
     let sound = "name: e\nagents: [{name: a, script: w.rhai}]\n";
     let outcome = workspace

@@ -4,13 +4,13 @@ use crate::support::Workspace;
 use crate::support::editor::Editor;
 use serde_json::{Value, json};
 
-/// Keys that are misspelt, and an agent that is: only the former can be mended without a look.
+/// Keys in another spelling, and an agent that is misspelt: only the former can be mended without a look.
 const TEXT: &str = "\
 name: x # 𝄞
 agents:
   - name: writer
-    scirpt: a.rhai
-    on_eror: continue
+    Script: a.rhai
+    on-error: continue
   - name: reader
     script: a.rhai
     depends_on: [wrtier]
@@ -106,7 +106,7 @@ fn all_safe_fixes_are_one_action() {
 fn a_fix_that_makes_others_possible_is_followed_by_them() {
     let workspace = workspace();
     let mut editor = Editor::start(&workspace);
-    editor.open("a.yaml", "name: x\nagnets:\n- name: a\n  scirpt: a.rhai\n");
+    editor.open("a.yaml", "name: x\nAgents:\n- name: a\n  Script: a.rhai\n");
     editor.codes("a.yaml", 1);
     let all = actions(&mut editor, (0, 0), Some("source.fixAll")).remove(0);
     let mended = change(&editor, &all);

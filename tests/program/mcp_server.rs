@@ -66,7 +66,11 @@ fn each_ensemble_of_the_folder_is_a_typed_tool() {
     let mut client = Client::start(&workspace, &[], json!({}));
     let tools = tools(&mut client);
     let names = names(&tools);
-    assert_eq!(names[..4], ["list_runs_2", "report", "two_words", "run_status"]);
+    let qualified = names[0]
+        .strip_prefix("list_runs-")
+        .expect("the name of a tool of the server");
+    assert!(qualified.len() == 12, "{qualified}");
+    assert_eq!(names[1..4], ["report", "two_words", "run_status"]);
     assert_eq!(names.len(), 3 + 12, "{names:?}");
     let report = &tools[1];
     assert!(
@@ -541,4 +545,38 @@ fn what_is_no_message_is_answered_and_no_reason_to_end() {
         "a client that says nothing"
     );
     workspace.run(["mcp", "nowhere"]).expect_code(2);
+}
+
+#[test]
+fn a_new_file_does_not_take_over_the_tool_of_another_ensemble() {
+    let workspace = Workspace::new();
+    let ensemble = |says: &str| format!("name: r\ndefault_task: x\nagents: [{{name: a, script: echo {says}}}]\n");
+    workspace.write(".ensemble/ensembles/review.yaml", ensemble("mine"));
+    let mut client = Client::start(&workspace, &[], json!({}));
+    let before = tools(&mut client);
+    assert_eq!(names(&before)[0], "review");
+    // Each of these files would be found first, or has the same name with other characters.
+    for newcomer in ["review.yaml", "review.yml", "Review.yaml"] {
+        workspace.write(newcomer, ensemble("theirs"));
+        let mut client = Client::start(&workspace, &[], json!({}));
+        let after = tools(&mut client);
+        let after_names = names(&after);
+        assert!(
+            !after_names.contains(&"review") && !after_names.contains(&"Review"),
+            "{newcomer}: {after_names:?}"
+        );
+        let told = |file: &str| {
+            let mut described = after
+                .iter()
+                .filter(|tool| tool["description"].to_string().contains(file));
+            described
+                .next()
+                .and_then(|tool| tool["name"].as_str())
+                .map(str::to_owned)
+        };
+        let mine = told("Its file is .ensemble/ensembles/review.yaml:").expect("it is served under another name");
+        let result = client.ask("tools/call", json!({"name": mine, "arguments": {}}));
+        assert!(result.to_string().contains("mine"), "{newcomer}: {result}");
+        std::fs::remove_file(workspace.path().join(newcomer)).expect("removed");
+    }
 }

@@ -148,9 +148,37 @@ fn a_filter_selects_an_agent_or_one_of_its_executions() {
         let told = format!("no messages of `{filter}`; there are messages of: boss@1, last@2, boss@3, last@4");
         assert!(error.contains(&told), "{error}");
     }
-    let error = show("boss@two").expect_code(2).stderr;
+    for filter in ["boss@two", "boss@1#one", "boss#"] {
+        let error = show(filter).expect_code(2).stderr;
+        let told = format!("--messages takes AGENT, AGENT@TURN or AGENT@TURN#REQUEST, not `{filter}`");
+        assert!(error.contains(&told), "{error}");
+    }
+}
+
+#[test]
+fn a_number_selects_one_request_of_an_execution() {
+    let workspace = talk();
+    let show = |filter: &str| {
+        let form = ["runs", "show", "--output", "json", "--messages", filter];
+        let shown: Value = serde_json::from_str(&workspace.run(form).expect_code(0).stdout).expect("JSON");
+        shown
+    };
+    let whole = show("boss@1");
+    let iterations = |shown: &Value, at: usize| shown[at]["iterations"].clone();
     assert!(
-        error.contains("--messages takes AGENT or AGENT@TURN, not `boss@two`"),
+        iterations(&whole, 0).as_array().is_some_and(|all| all.len() > 1),
+        "{whole:#}"
+    );
+    let second = show("boss@1#2");
+    assert_eq!(iterations(&second, 0), json!([iterations(&whole, 0)[1]]));
+    assert_eq!(iterations(&second, 0)[0]["number"], 2);
+    assert!(iterations(&second, 0)[0]["completed_at"].is_string(), "{second:#}");
+    let error = workspace
+        .run(["runs", "show", "--messages", "boss@1#99"])
+        .expect_code(2)
+        .stderr;
+    assert!(
+        error.contains("no messages of `boss@1#99`; there are messages of: boss@1"),
         "{error}"
     );
 }
@@ -424,4 +452,46 @@ fn a_first_request_that_fails_is_shown_with_what_was_sent_and_the_failure() {
         .json();
     assert_eq!(list[0]["iterations"][0]["messages"][0]["content"], "Say hi");
     assert_eq!(list[0]["failure"]["error"], "no money");
+}
+
+/// An agent that remembers, with a window, and a person for whom a model answers.
+const FORGETFUL: &str = r#"
+name: forgetful
+agents:
+  - name: talker
+    model_profile: talker
+    system_prompt: Be short.
+    prompt: "question {{ executions.talker or 0 }}{{ history | length }}"
+    context_window: {max_messages: 4, min_recent_turns: 1}
+    conversation: {max_turns: 4, trigger: every_turn}
+  - name: guest
+    input: {prompt: "well {{ talker }}?", responses: {model_profile: guest}}
+    dependencies: [{agent_name: talker}]
+    conversation: {max_turns: 3}
+model_profiles:
+  talker: {provider: simulated, replies: [reply 1, reply 2, reply 3, reply 4]}
+  guest: {provider: simulated, replies: [answer 1, answer 2, answer 3]}
+"#;
+
+#[test]
+fn messages_that_a_window_or_a_responder_left_out_are_not_shown_as_sent() {
+    let workspace = Workspace::new();
+    let text = FORGETFUL.replace("{{ executions.talker or 0 }}{{ history | length }}", "{{ turn_count }}");
+    workspace.write("a.yaml", text);
+    workspace.run(["run", "a.yaml", "--quiet"]).expect_code(0);
+    let shown = |which: &str| {
+        let outcome = workspace.run(["runs", "show", "--messages", which, "-v"]);
+        outcome.expect_code(0).stdout
+    };
+    // The last request had the system prompt, one earlier exchange at most, and the question.
+    let last = shown("talker@4");
+    assert!(last.contains("reply 4") && last.contains("Be short."), "{last}");
+    for forgotten in ["reply 1", "question 0", "reply 2", "question 1"] {
+        assert!(!last.contains(forgotten), "{forgotten} was not sent: {last}");
+    }
+    assert!(last.contains("reply 3") && last.contains("question 2"), "{last}");
+    // Each question of the person is sent alone.
+    let guest = shown("guest@3");
+    assert!(guest.contains("answer 2") && !guest.contains("answer 1"), "{guest}");
+    assert!(!guest.contains("earlier executions"), "{guest}");
 }

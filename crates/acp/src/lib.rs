@@ -6,6 +6,7 @@
 mod protocol;
 pub mod server;
 mod session;
+mod stop_reasons;
 mod turn;
 mod updates;
 mod wire;

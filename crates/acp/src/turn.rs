@@ -4,12 +4,11 @@
 
 use std::rc::Rc;
 
-use ensemble_core::conversation::{CompletionReason, Event, ExecutionFinished, RunEnded};
+use ensemble_core::conversation::{Event, RunEnded};
 use ensemble_core::operator::{OperatorRequest, PermissionRequest, QuestionRequest};
 use ensemble_core::request::{PendingRequest, RequestAnswer};
 use ensemble_core::store::RunId;
-use ensemble_core::thread::StopReason;
-use ensemble_history::{RunState, RunSummary, question_request_text};
+use ensemble_history::{RunState, RunSummary};
 use ensemble_language::data::RunContext;
 use ensemble_runs::{RunEvent, RunEventKind};
 use serde_json::json;
@@ -18,6 +17,7 @@ use tokio::task::{JoinSet, spawn_local};
 
 use crate::protocol;
 use crate::session::AcpSession;
+use crate::stop_reasons::StopReasons;
 use crate::updates::{SessionStory, SessionUpdate};
 use crate::wire::{ClientWire, RpcError};
 
@@ -25,6 +25,9 @@ use crate::wire::{ClientWire, RpcError};
 const RESUME: &str = "/resume";
 /// Who cancels runs.
 const CLIENT: &str = "the client of the Agent Client Protocol";
+
+/// The note for a client whose prompt comes before the question was shown.
+const UNSHOWN_NOTE: &str = "The run waits for an answer to a question that was not shown here, so your message was not used. The question:\n\n";
 
 /// A prompt of a session.
 pub(crate) struct SessionPrompt {
@@ -36,8 +39,8 @@ pub(crate) struct SessionPrompt {
 
 /// The reason why following a run ended.
 enum PromptResult {
-    /// With why the model of the last execution stopped.
-    Ended(Box<RunEnded>, Option<StopReason>),
+    /// The run ended, with the stop reason of the prompt if the end is no error.
+    Ended(Box<RunEnded>, Option<&'static str>),
     /// A question waits for the next prompt.
     AwaitsAnswer,
 }
@@ -63,7 +66,7 @@ impl SessionPrompt {
         }
         match result? {
             PromptResult::AwaitsAnswer => Ok("end_turn"),
-            PromptResult::Ended(ended, last_stop) => stop_reason(&self.session.id, &ended, last_stop),
+            PromptResult::Ended(ended, stop) => stop.ok_or_else(|| failed_run_error(&self.session.id, &ended)),
         }
     }
 
@@ -92,11 +95,11 @@ impl SessionPrompt {
             service.wait_until_closed(id).await;
             summary = self.run_summary().await?;
         }
-        // The client has read the question with the record of the session.
-        let question = summary.questions.iter().find(|request| !request.is_permission());
-        if let Some(question) = question {
-            answer_request(&session, question, RequestAnswer::Text(text)).await?;
-            return self.follow_run().await;
+        // A question that this client was not shown is not answered by the prompt: the run asks it again.
+        let is_unshown = text != RESUME && summary.questions.iter().any(|request| !request.is_permission());
+        if is_unshown {
+            let note = session.story.borrow_mut().note_update(UNSHOWN_NOTE.to_owned());
+            self.send_update(note).await;
         }
         let is_cut = match summary.state {
             RunState::Interrupted | RunState::Waiting => true,
@@ -110,7 +113,7 @@ impl SessionPrompt {
                 .map_err(RpcError::internal_error)?;
             let end = self.follow_run().await?;
             let goes_on = matches!(&end, PromptResult::Ended(ended, _) if ended.completion_reason.is_continuable());
-            if text == RESUME || !goes_on || *self.cancelled.borrow() {
+            if text == RESUME || is_unshown || !goes_on || *self.cancelled.borrow() {
                 return Ok(end);
             }
         }
@@ -147,7 +150,7 @@ impl SessionPrompt {
         let mut asking = JoinSet::new();
         let mut has_cancelled = false;
         let mut waits_for_text = false;
-        let mut last_stop = None;
+        let mut stops = StopReasons::default();
         loop {
             let event = tokio::select! {
                 biased;
@@ -170,17 +173,16 @@ impl SessionPrompt {
                 RunEventKind::Committed(record) => {
                     let updates = session.story.borrow_mut().updates_for_record(&run, &record, false);
                     self.send_updates(updates).await;
+                    stops.apply_event(&run, &record.event);
                     if run == session.id {
                         session.next_seq.set(record.seq + 1);
-                        if let Event::ExecutionFinished(finished) = &record.event {
-                            last_stop = find_stop_reason(finished);
-                        }
                         if let Event::RunEnded(ended) = &record.event {
                             if ended.is_success() && !ended.exhausted.is_empty() {
                                 let note = session.story.borrow_mut().note_update(ended.to_sentence().0);
                                 self.send_update(note).await;
                             }
-                            return Ok(PromptResult::Ended(Box::new(ended.clone()), last_stop));
+                            let stop = stops.prompt_stop_reason(&session.id, ended);
+                            return Ok(PromptResult::Ended(Box::new(ended.clone()), stop));
                         }
                     }
                 }
@@ -213,7 +215,7 @@ impl SessionPrompt {
                 {
                     let request = &first.request;
                     let card = SessionStory::execution_card_id(&first.run, &request.agent, request.execution);
-                    self.send_update(SessionStory::question_update(&card, question_request_text(first)))
+                    self.send_update(SessionStory::question_update(&card, protocol::question_message(first)))
                         .await;
                     *session.shown_question.borrow_mut() = Some(request.clone());
                     return Ok(PromptResult::AwaitsAnswer);
@@ -287,7 +289,7 @@ async fn ask_question(session: Rc<AcpSession>, wire: Rc<ClientWire>, shows_forms
         let answer = wire
             .send_request("elicitation/create", protocol::question_form_request(id, &asked))
             .await;
-        answer.and_then(|answer| protocol::form_answer(&answer))
+        answer.and_then(|answer| protocol::form_answer(&asked, &answer))
     } else {
         let card = SessionStory::execution_card_id(&asked.run, &asked.request.agent, asked.request.execution);
         let params = protocol::question_options_request(id, &card, &asked);
@@ -327,37 +329,13 @@ async fn ask_permission(session: Rc<AcpSession>, wire: Rc<ClientWire>, wanted: P
     }
 }
 
-/// Returns why the model of an execution stopped, if the execution had a model. A call without a model, which uses no
-/// tokens, can be refused, too: that is an error.
-fn find_stop_reason(finished: &ExecutionFinished) -> Option<StopReason> {
-    finished.usage?;
-    match finished.failure() {
-        Some(failure) => StopReason::from_failure_kind(failure.kind),
-        None => finished.exchange.last()?.stop_reason(),
-    }
-}
-
-/// Returns the stop reason of a conversation that has ended; `last`: why the model of the last execution stopped. Failures
-/// are errors with their position.
-fn stop_reason(run: &RunId, ended: &RunEnded, last: Option<StopReason>) -> Result<&'static str, RpcError> {
-    let failed_at = last.filter(|_| ended.completion_reason == CompletionReason::AgentFailed);
-    match ended.completion_reason {
-        CompletionReason::Completed if last == Some(StopReason::MaxTokens) => Ok("max_tokens"),
-        _ if ended.is_success() => Ok("end_turn"),
-        CompletionReason::WaitingForInput => Ok("end_turn"),
-        CompletionReason::TokenBudget => Ok("max_tokens"),
-        CompletionReason::MaxAgentExecutions | CompletionReason::MaxTotalTurns => Ok("max_turn_requests"),
-        CompletionReason::Cancelled => Ok("cancelled"),
-        _ if failed_at == Some(StopReason::Refusal) => Ok("refusal"),
-        _ if failed_at == Some(StopReason::MaxTurnRequests) => Ok("max_turn_requests"),
-        _ if failed_at == Some(StopReason::MaxTokens) => Ok("max_tokens"),
-        reason => {
-            let detail = ended.detail.as_deref().unwrap_or_default();
-            let mut refusal = RpcError::internal_error(format!("{reason}: {detail}"));
-            refusal.data = Some(
-                json!({"run": run.as_str(), "outcome": reason.as_str(), "success": false, "detail": ended.detail, "failed": ended.failed, "condition": ended.condition}),
-            );
-            Err(refusal)
-        }
-    }
+/// Returns the error of a run that ended without a stop reason, with the position of the failure.
+fn failed_run_error(run: &RunId, ended: &RunEnded) -> RpcError {
+    let reason = ended.completion_reason;
+    let detail = ended.detail.as_deref().unwrap_or_default();
+    let mut refusal = RpcError::internal_error(format!("{reason}: {detail}"));
+    refusal.data = Some(
+        json!({"run": run.as_str(), "outcome": reason.as_str(), "success": false, "detail": ended.detail, "failed": ended.failed, "condition": ended.condition}),
+    );
+    refusal
 }

@@ -4,13 +4,16 @@
 
 use std::sync::Arc;
 
+use ensemble_core::request::RequestAddress;
 use ensemble_language::cases::{
     AgentStubs, StubOutput, StubReply, StubResult, TestCase, TestFile, case_route, expect_route,
 };
 use ensemble_language::condition::Condition;
 use ensemble_language::diagnostic::{Finding, find_similar_word, render_agent_list};
-use ensemble_language::ensemble::{Agent, AgentKind, Ensemble, ToolKind};
-use ensemble_language::loader::codes::{BAD_STUB, CONDITION_AGENT, EXPECTS_NOTHING, UNKNOWN_AGENT, UNKNOWN_INPUT};
+use ensemble_language::ensemble::{Agent, AgentKind, Ensemble, ToolKind, ToolUse};
+use ensemble_language::loader::codes::{
+    BAD_STUB, CONDITION_AGENT, EXPECTS_NOTHING, UNKNOWN_AGENT, UNKNOWN_INPUT, UNKNOWN_TOOL,
+};
 use ensemble_language::source::{Route, RouteLocation};
 
 /// Returns all findings about the cases.
@@ -39,7 +42,7 @@ impl CaseChecker<'_> {
         }
         for (name, stubs) in &case.stubs {
             let place = route.with_key("stubs").with_key(name.clone());
-            if self.is_script_tool(name) {
+            if self.is_script_tool(name) || self.check_server_tool(name, &place) {
                 continue;
             }
             if self.check_agent_name(name, true, || place.clone().into_key_location()) {
@@ -52,6 +55,9 @@ impl CaseChecker<'_> {
             if self.check_agent_name(name, true, || place.clone().into_key_location()) {
                 self.check_responder(name, &place);
             }
+        }
+        for (name, _) in &case.permissions {
+            self.check_permission_name(name, &route.with_key("permissions").with_key(name.clone()));
         }
         // Unknown inputs are a reason for a refusal.
         let inputs = self.ensemble.inputs.as_ref();
@@ -88,6 +94,65 @@ impl CaseChecker<'_> {
         let tool = self.ensemble.find_tool(name);
         self.ensemble.find_agent(name).is_none()
             && tool.is_some_and(|tool| matches!(tool.kind, ToolKind::Script { .. }))
+    }
+
+    /// Returns whether the name is that of a tool of an MCP server (`shop.pay`). A tool that no agent can call is an error.
+    fn check_server_tool(&mut self, name: &str, place: &Route) -> bool {
+        let Some((server, member)) = name.split_once('.') else {
+            return false;
+        };
+        let tool = self.ensemble.find_tool(server);
+        if self.ensemble.find_agent(server).is_some() || !tool.is_some_and(|tool| matches!(tool.kind, ToolKind::Mcp(_)))
+        {
+            return false;
+        }
+        let agents = self.ensemble.agents.iter();
+        let uses: Vec<&ToolUse> = agents
+            .flat_map(|agent| agent.kind.callable_tools())
+            .filter(|used| *used.tool == *server)
+            .collect();
+        let can_call = |used: &&ToolUse| used.member.as_ref().is_none_or(|one| **one == *member);
+        if !uses.iter().any(can_call) {
+            let message = format!("no agent can call the tool `{name}`");
+            let names = || uses.iter().filter_map(|used| used.member.as_deref());
+            let help = match find_similar_word(member, names()) {
+                Some(guess) => format!("did you mean `{server}.{guess}`?"),
+                None => format!("add `{name}` to the `tools` of an agent, or remove the stub"),
+            };
+            let finding = Finding::new_error(BAD_STUB, place.clone().into_key_location(), message);
+            self.findings.push(finding.with_help(help));
+        }
+        true
+    }
+
+    /// Refuses a decision about a tool that does not exist. Nested ensembles have their own tools, which are not checked.
+    fn check_permission_name(&mut self, name: &str, place: &Route) {
+        let is_call = name.contains('/') && name.parse::<RequestAddress>().is_ok();
+        let is_tool = |name: &str| self.ensemble.find_tool(name).is_some();
+        let is_external = |name: &str| {
+            let agent = self.ensemble.find_agent(name);
+            agent.is_some_and(|agent| agent.kind_name() == "acp")
+        };
+        let outer = name.split_once('.').map_or(name, |(outer, _)| outer);
+        let contains_ensembles = self.ensemble.agents.iter().any(|agent| agent.kind_name() == "ensemble")
+            || self
+                .ensemble
+                .tools
+                .iter()
+                .any(|(_, tool)| matches!(tool.kind, ToolKind::Ensemble { .. }));
+        let is_known = is_call || name == "*" || is_tool(name) || is_tool(outer) || is_external(outer);
+        if is_known || contains_ensembles {
+            return;
+        }
+        let message = format!("there is no tool `{name}`");
+        let finding = Finding::new_error(UNKNOWN_TOOL, place.clone().into_key_location(), message);
+        let names = || self.ensemble.tools.iter().map(|(name, _)| &**name);
+        let help = match (find_similar_word(name, names()), names().next()) {
+            (Some(guess), _) => format!("did you mean `{guess}`?"),
+            (None, Some(_)) => format!("use one of the tools: {}", format_names(names())),
+            (None, None) => "remove it; the ensemble has no tools".to_owned(),
+        };
+        self.findings.push(finding.with_help(help));
     }
 
     fn check_stubs(&mut self, name: &str, stubs: &AgentStubs, is_answered: bool, place: &Route) {
@@ -208,7 +273,12 @@ impl CaseChecker<'_> {
                 });
             }
         }
-        let lists = [("order", &expect.order), ("never", &expect.never)];
+        let exhausted = expect.exhausted.clone().unwrap_or_default();
+        let lists = [
+            ("order", &expect.order),
+            ("never", &expect.never),
+            ("exhausted", &exhausted),
+        ];
         for (key, name, position) in lists.iter().flat_map(|(key, names)| {
             names
                 .iter()

@@ -121,6 +121,7 @@ pub fn check_expectations(
     failures.extend(judge.check_exact_result());
     failures.extend(judge.check_conditions());
     failures.extend(judge.check_not_run());
+    failures.extend(judge.check_exhausted());
     failures.extend(judge.check_warnings());
     failures.extend(judge.check_most_turns());
     failures.extend(judge.check_most_cost());
@@ -416,6 +417,25 @@ impl ExpectationJudge<'_> {
             ));
         }
         failures
+    }
+
+    /// Returns the agents that still had work when their own limits kept them from running, in the order of the file.
+    pub(crate) fn exhausted_agents(&self) -> Vec<Arc<str>> {
+        let exhausted = self.state().run_end().map_or(&[][..], |ended| &ended.exhausted);
+        exhausted.iter().map(|one| one.agent.clone()).collect()
+    }
+
+    fn check_exhausted(&self) -> Option<UnmetExpectation> {
+        let expected = self.expect.exhausted.as_ref()?;
+        let actual = self.exhausted_agents();
+        let names = |agents: &[Arc<str>]| match agents {
+            [] => "no agent".to_owned(),
+            agents => agents.join(", "),
+        };
+        (!is_same_agents(expected, &actual)).then(|| {
+            let place = self.key_location("exhausted");
+            UnmetExpectation::from_difference(place, "exhausted agents", names(expected), names(&actual))
+        })
     }
 
     /// Returns the warnings of the run and of its end.

@@ -5,10 +5,11 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use ensemble_core::conversation::PermissionDecision;
 use ensemble_core::operator::{Operator, OperatorAnswer, PermissionAnswer, PermissionRequest, QuestionRequest};
 use ensemble_core::request::AnswerSource;
 use ensemble_core::runner::{AttemptOutcome, AttemptResult, BoxFuture, ExecutionInput, Runner};
-use ensemble_language::cases::{AgentStubs, StubOutput, StubResult};
+use ensemble_language::cases::{AgentStubs, StubOutput, StubPermission, StubPermissions, StubResult};
 use ensemble_language::data::{ExecutionFailure, FailureKind};
 
 /// The people of a case.
@@ -16,9 +17,43 @@ use ensemble_language::data::{ExecutionFailure, FailureKind};
 pub(crate) struct CaseOperator {
     /// The stubs of the questions that are asked, by their addresses.
     stubs: Mutex<HashMap<String, StubResult>>,
+    /// The decisions about tool calls, by tool or by the address of a call.
+    permissions: Vec<(Arc<str>, StubPermissions)>,
+    /// The number of requests that each entry of `permissions` has decided.
+    decided_counts: Mutex<HashMap<Arc<str>, usize>>,
 }
 
 impl CaseOperator {
+    /// Creates people who decide so about tool calls.
+    pub(crate) fn with_permissions(permissions: Vec<(Arc<str>, StubPermissions)>) -> Self {
+        Self {
+            permissions,
+            ..Self::default()
+        }
+    }
+
+    /// Finds the decision about a call: that for its address, for its tool, for the server of the tool, or for all tools.
+    /// Returns `None` if there is none, or if its list is used up.
+    fn find_permission(&self, requested: &PermissionRequest) -> Option<StubPermission> {
+        let server = requested.tool.split_once('.').map(|(server, _)| server);
+        let find_named = |wanted: &str| self.permissions.iter().find(|(name, _)| **name == *wanted);
+        let of_call = self.permissions.iter().find(|(name, _)| names_call(name, requested));
+        let (name, permissions) = of_call
+            .or_else(|| find_named(&requested.tool))
+            .or_else(|| find_named(server?))
+            .or_else(|| find_named("*"))?;
+        match permissions {
+            StubPermissions::Every(permission) => Some(*permission),
+            StubPermissions::Each(each) => {
+                let mut counts = self.decided_counts.lock().unwrap_or_else(PoisonError::into_inner);
+                let count = counts.entry(name.clone()).or_default();
+                let permission = each.get(*count).copied();
+                *count += 1;
+                permission
+            }
+        }
+    }
+
     fn set_stub(&self, address: String, stub: StubResult) {
         let mut stubs = self.stubs.lock().unwrap_or_else(PoisonError::into_inner);
         stubs.insert(address, stub);
@@ -61,9 +96,23 @@ impl Operator for CaseOperator {
         Box::pin(self.answer_question(asked))
     }
 
-    fn request_permission(&self, _requested: PermissionRequest) -> BoxFuture<'_, PermissionAnswer> {
-        Box::pin(std::future::ready(PermissionAnswer::Nobody))
+    fn request_permission(&self, requested: PermissionRequest) -> BoxFuture<'_, PermissionAnswer> {
+        let decision = self.find_permission(&requested).map(|permission| match permission {
+            StubPermission::Allow => PermissionDecision::Once,
+            StubPermission::Always => PermissionDecision::Always,
+            StubPermission::Deny => PermissionDecision::Denied,
+        });
+        let answer = match decision {
+            Some(decision) => PermissionAnswer::from_decision(decision, AnswerSource::Stub),
+            None => PermissionAnswer::Nobody,
+        };
+        Box::pin(std::future::ready(answer))
     }
+}
+
+/// Returns whether the text is the address of the call.
+fn names_call(name: &str, requested: &PermissionRequest) -> bool {
+    name.contains('/') && name.parse() == Ok(requested.request.address.clone())
 }
 
 /// An input agent whose person answers as the stubs say.

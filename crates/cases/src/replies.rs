@@ -10,6 +10,7 @@ use ensemble_language::cases::{AgentStubs, StubOutput, StubReply, StubResult, St
 use ensemble_language::data::{FailureKind, value_to_output};
 use ensemble_language::ensemble::{PreparedReply, PreparedToolCall};
 use ensemble_runs::ReplyStub;
+use serde_json::Value;
 
 use crate::missing_parts::{MissingPart, MissingStubList};
 
@@ -117,19 +118,59 @@ impl Runner for RepliesRunner {
     }
 }
 
-/// A runner of a script tool of an agent, or of the result that a stub has for the call.
+/// Returns the tool calls in all replies of a stub.
+pub(crate) fn list_reply_calls(stubs: &AgentStubs) -> impl Iterator<Item = &StubToolCall> {
+    let all = match stubs {
+        AgentStubs::Always(stub) => std::slice::from_ref(stub),
+        AgentStubs::Each(stubs) => stubs.as_slice(),
+    };
+    let replies = all.iter().flat_map(|stub| match &stub.output {
+        StubOutput::Replies(replies) => replies.as_slice(),
+        _ => &[],
+    });
+    replies.flat_map(reply_calls)
+}
+
+fn reply_calls(reply: &StubReply) -> &[StubToolCall] {
+    match reply {
+        StubReply::Calls { calls, .. } => calls,
+        StubReply::Text(_) | StubReply::Error(_) => &[],
+    }
+}
+
+/// A runner of a tool of an agent, or of the result that a stub has for the call.
 pub(crate) struct ToolStubRunner {
     pub(crate) agent: Arc<str>,
-    pub(crate) tool: Arc<str>,
+    /// The name of the tool for the model.
+    pub(crate) model_name: Arc<str>,
+    /// The name of a stub of the tool.
+    pub(crate) stub_name: Arc<str>,
     /// The stubs of the agent.
     pub(crate) stubs: Option<AgentStubs>,
-    /// The tool itself.
-    pub(crate) inner: Arc<dyn Runner>,
     /// The result of each call, if the tool itself has a stub.
     pub(crate) result: Option<Arc<dyn Runner>>,
-    /// What the tool needs from outside, if it must not have that.
-    pub(crate) needs: Option<String>,
+    /// The end of a call without a result.
+    pub(crate) otherwise: UnstubbedCall,
     pub(crate) missing: Arc<MissingStubList>,
+}
+
+/// The end of a call for which a case has no result.
+pub(crate) enum UnstubbedCall {
+    /// The tool itself is called.
+    Tool(Arc<dyn Runner>),
+    /// The result is missing. The tool itself needs this from outside.
+    Missing(String),
+}
+
+impl ToolStubRunner {
+    /// Finds the result that the replies of the agent have for the call of that number (from 1).
+    fn find_result(&self, execution: u32, number: u32) -> Option<Value> {
+        let replies = self.stubs.as_ref().map(|stubs| execution_replies(stubs, execution));
+        let calls = replies.into_iter().flatten().flat_map(reply_calls);
+        let mut calls_of_tool = calls.filter(|call| call.tool == self.model_name);
+        let at = usize::try_from(number).unwrap_or(usize::MAX).saturating_sub(1);
+        calls_of_tool.nth(at)?.result.clone()
+    }
 }
 
 impl Runner for ToolStubRunner {
@@ -138,28 +179,19 @@ impl Runner for ToolStubRunner {
         let number = segment
             .and_then(|segment| segment.calls.last())
             .map_or(1, |call| call.number);
-        let replies = self
-            .stubs
-            .as_ref()
-            .map_or(&[][..], |stubs| execution_replies(stubs, execution.execution));
-        let calls = replies.iter().flat_map(|reply| match reply {
-            StubReply::Calls { calls, .. } => calls.as_slice(),
-            StubReply::Text(_) | StubReply::Error(_) => &[],
-        });
-        let mut calls_of_tool = calls.filter(|call| call.tool == self.tool);
-        let call = calls_of_tool.nth(usize::try_from(number).unwrap_or(usize::MAX).saturating_sub(1));
-        if let Some(result) = call.and_then(|call| call.result.as_ref()) {
-            let output = AttemptOutcome::from_output(value_to_output(result.clone()));
+        if let Some(result) = self.find_result(execution.execution, number) {
+            let output = AttemptOutcome::from_output(value_to_output(result));
             return Box::pin(std::future::ready(output));
         }
         if let Some(result) = &self.result {
             return result.execute_attempt(execution);
         }
-        let Some(needs) = &self.needs else {
-            return self.inner.execute_attempt(execution);
+        let needs = match &self.otherwise {
+            UnstubbedCall::Tool(tool) => return tool.execute_attempt(execution),
+            UnstubbedCall::Missing(needs) => needs,
         };
         let missing_part = MissingPart::Tool {
-            tool: self.tool.clone(),
+            tool: self.stub_name.clone(),
             needs: needs.clone(),
         };
         self.missing.add(&self.agent, execution.execution, missing_part);

@@ -7,15 +7,17 @@ use std::sync::{Arc, Mutex};
 use ensemble_core::runner::{AttemptOutcome, AttemptResult, BoxFuture, ExecutionInput, Runner};
 use ensemble_language::cases::{AgentStubs, StubOutput, StubResult, TestCase};
 use ensemble_language::data::{ExecutionFailure, FailureKind, JsonMap, ModelUsage};
-use ensemble_language::ensemble::{Agent, AgentKind};
+use ensemble_language::ensemble::{Agent, AgentKind, ToolDefinition, ToolKind, ToolUse};
 use ensemble_process::output;
-use ensemble_runs::{AgentReplacements, OutputMode, PromptPreview, ReplyStub};
+use ensemble_runs::{AgentReplacements, OutputMode, PromptPreview, ReplyStub, ServerStub};
 use serde_json::Value;
 
 use crate::missing_parts::{MissingPart, MissingStub, MissingStubList};
 use crate::people::{CaseOperator, PersonRunner};
 use crate::recorded_case::RecordedCase;
-use crate::replies::{AgentReplies, RepliesRunner, ToolStubRunner, find_execution_stub, has_replies};
+use crate::replies::{
+    AgentReplies, RepliesRunner, ToolStubRunner, UnstubbedCall, find_execution_stub, has_replies, list_reply_calls,
+};
 use crate::watch::CaseWatch;
 
 /// The stubs of a case.
@@ -49,7 +51,7 @@ impl CaseStubs {
             recorded,
             is_live: case.live,
             missing: Arc::default(),
-            operator: Arc::default(),
+            operator: Arc::new(CaseOperator::with_permissions(case.permissions.clone())),
             watch: CaseWatch::for_expectations(&case.expect),
         })
     }
@@ -112,6 +114,105 @@ impl EnsembleStubs {
     fn find_stubs(&self, path: &str) -> Option<&AgentStubs> {
         let mut stubs = self.stubbed.stubs.iter();
         stubs.find(|(name, _)| **name == *path).map(|(_, stubs)| stubs)
+    }
+}
+
+impl EnsembleStubs {
+    /// Returns the runner of a tool of an agent: the results of its stubs, and of the replies of the agent. `tool` is the
+    /// name of the tool for the model, and the name of its stub.
+    fn tool_runner(
+        &self,
+        agent: &str,
+        (model_name, stub_name): (Arc<str>, Arc<str>),
+        otherwise: UnstubbedCall,
+    ) -> Arc<dyn Runner> {
+        let agent = self.agent_path(agent);
+        let path = self.agent_path(&stub_name);
+        Arc::new(ToolStubRunner {
+            stubs: self.find_stubs(&agent).cloned(),
+            result: self.find_stubs(&path).map(|stubs| {
+                Arc::new(StubRunner {
+                    agent: path,
+                    stubs: stubs.clone(),
+                    reading: OutputMode::Printed,
+                    stubbed: self.stubbed.clone(),
+                }) as Arc<dyn Runner>
+            }),
+            agent,
+            model_name,
+            stub_name,
+            otherwise,
+            missing: self.stubbed.missing.clone(),
+        })
+    }
+
+    fn server_tool_runner(&self, agent: &Agent, used: &ToolUse, tool: &str) -> Arc<dyn Runner> {
+        let names = (
+            model_tool_name(&used.tool, tool).into(),
+            format!("{}.{tool}", used.tool).into(),
+        );
+        let needs = format!("the MCP server `{}`", used.tool);
+        self.tool_runner(&agent.name, names, UnstubbedCall::Missing(needs))
+    }
+
+    /// Lists the tools of a server that the case replaces, as far as the agent can call them: tools with a stub, and tools
+    /// that the replies of the agent call. In a live case, only calls with a `result` replace a tool.
+    fn list_stubbed_tools(&self, agent: &Agent, used: &ToolUse) -> Vec<Arc<str>> {
+        let prefix = self.agent_path(&format!("{}.", used.tool));
+        let with_stub = self
+            .stubbed
+            .stubs
+            .iter()
+            .filter_map(|(name, _)| name.strip_prefix(&*prefix));
+        let stubs = self.find_stubs(&self.agent_path(&agent.name));
+        let is_live = self.stubbed.is_live;
+        let calls = stubs
+            .into_iter()
+            .flat_map(list_reply_calls)
+            .filter(|call| !is_live || call.result.is_some());
+        let model_prefix = model_tool_name(&used.tool, "");
+        let in_replies = calls.filter_map(|call| call.tool.strip_prefix(&*model_prefix));
+        let mut tools: Vec<Arc<str>> = Vec::new();
+        for name in with_stub.chain(in_replies) {
+            let is_usable = used.member.as_ref().is_none_or(|member| **member == *name);
+            if is_usable && !tools.iter().any(|tool| **tool == *name) {
+                tools.push(name.into());
+            }
+        }
+        // The server itself would say that it has a tool that the ensemble names.
+        if let Some(member) = used
+            .member
+            .as_ref()
+            .filter(|member| !is_live && !tools.contains(member))
+        {
+            let has_replies = stubs.is_some_and(has_replies);
+            tools.extend(has_replies.then(|| member.clone()));
+        }
+        tools
+    }
+}
+
+/// Returns the name of a tool of a server for the model.
+fn model_tool_name(server: &str, tool: &str) -> String {
+    format!("{server}__{tool}")
+}
+
+/// The tools of an MCP server that a case replaces.
+struct CaseServerStub {
+    runners: Vec<(Arc<str>, Arc<dyn Runner>)>,
+    is_live: bool,
+}
+
+impl ServerStub for CaseServerStub {
+    fn list_tools(&self) -> Option<Vec<Arc<str>>> {
+        (!self.is_live).then(|| self.runners.iter().map(|(tool, _)| tool.clone()).collect())
+    }
+
+    fn find_runner(&self, tool: &str) -> Option<Arc<dyn Runner>> {
+        let mut runners = self.runners.iter();
+        runners
+            .find(|(name, _)| **name == *tool)
+            .map(|(_, runner)| runner.clone())
     }
 }
 
@@ -189,23 +290,37 @@ impl AgentReplacements for EnsembleStubs {
     }
 
     fn wrap_tool(&self, agent: &str, tool: &str, runner: Arc<dyn Runner>, needs: Option<String>) -> Arc<dyn Runner> {
-        let path = self.agent_path(agent);
-        Arc::new(ToolStubRunner {
-            stubs: self.find_stubs(&path).cloned(),
-            result: self.find_stubs(&self.agent_path(tool)).map(|stubs| {
-                Arc::new(StubRunner {
-                    agent: self.agent_path(tool),
-                    stubs: stubs.clone(),
-                    reading: OutputMode::Printed,
-                    stubbed: self.stubbed.clone(),
-                }) as Arc<dyn Runner>
-            }),
-            agent: path,
-            tool: tool.into(),
-            inner: runner,
-            needs: needs.filter(|_| !self.stubbed.is_live),
-            missing: self.stubbed.missing.clone(),
-        })
+        let needs = needs.filter(|_| !self.stubbed.is_live);
+        self.tool_runner(
+            agent,
+            (tool.into(), tool.into()),
+            match needs {
+                Some(needs) => UnstubbedCall::Missing(needs),
+                None => UnstubbedCall::Tool(runner),
+            },
+        )
+    }
+
+    fn find_server_stub(&self, agent: &Agent, used: &ToolUse) -> Option<Arc<dyn ServerStub>> {
+        let tools = self.list_stubbed_tools(agent, used);
+        let has_replies = self.find_replies(agent).is_some();
+        let is_replaced = !tools.is_empty() || (has_replies && !self.stubbed.is_live);
+        let stub = || CaseServerStub {
+            runners: tools
+                .iter()
+                .map(|tool| (tool.clone(), self.server_tool_runner(agent, used, tool)))
+                .collect(),
+            is_live: self.stubbed.is_live,
+        };
+        is_replaced.then(|| Arc::new(stub()) as Arc<dyn ServerStub>)
+    }
+
+    fn replaces_tool(&self, name: &str, tool: &ToolDefinition) -> bool {
+        match tool.kind {
+            ToolKind::Mcp(_) => !self.stubbed.is_live,
+            ToolKind::Script { .. } => self.find_stubs(&self.agent_path(name)).is_some(),
+            ToolKind::Agent { .. } | ToolKind::Ensemble { .. } => false,
+        }
     }
 
     fn missing_agent_runner(&self, agent: &Agent, needs: String) -> Option<Arc<dyn Runner>> {

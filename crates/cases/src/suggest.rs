@@ -323,6 +323,7 @@ impl ExampleCase<'_> {
             inputs: self.inputs,
             answers,
             responders: Vec::new(),
+            permissions: Vec::new(),
             stubs,
             from: None,
             live: false,

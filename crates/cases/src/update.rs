@@ -77,6 +77,7 @@ impl ExpectationUpdater<'_> {
             ),
             "result" => project_expected(written, &self.judge.run_result()),
             "not_run" => reject_emptied(written, self.update_not_run(written)),
+            "exhausted" => Some(json!(self.judge.exhausted_agents())),
             "warnings" => Some(self.update_warnings(written)),
             "most_turns" => Some(self.update_maximum(written, self.judge.state().finished_turns().into())),
             "most_cost" => {

@@ -260,6 +260,136 @@ fn told(coverage: &CaseCoverage) -> String {
     parts.map(|part| format!("{}/{}", part.reached, part.all)).join(" ")
 }
 
+const SHOP: &str = "
+name: shop
+model_profiles: {clerk: {provider: ollama, model: m}}
+tools:
+  shop: {mcp: {command: [no-such-server]}}
+  stock: {script: sort, description: Counts, parameters: {type: object}}
+agents:
+  - {name: clerk, model_profile: clerk, prompt: Sell., tools: [shop, stock]}
+";
+
+/// Two calls of a tool, one call of another tool, and the last words.
+const SALE: &str = "clerk: {replies: [{tool: shop__pay, arguments: {amount: 3}}, {tool: shop__pay, arguments: {amount: 4}}, \
+    {text: Done.}]}";
+
+#[test]
+fn stubs_replace_tools_of_servers_and_permissions_answer_for_their_calls() {
+    let first = |results: &str, permissions: &str, expect: &str| {
+        let cases = format!("cases: [{{name: x, stubs: {{{results}}}{permissions}, expect: {{{expect}}}}}]");
+        failures(SHOP, &cases).remove(0)
+    };
+    let paid = format!("{SALE}, shop.pay: [paid]");
+    let each = format!("{SALE}, shop.pay: paid");
+    let with_result = "clerk: {replies: [{tool: shop__pay, arguments: {}, result: paid}, Done.]}";
+    for (stubs, permissions, expect) in [
+        (
+            &*each,
+            ", permissions: {shop.pay: allow}",
+            "outcome: completed, outputs: {clerk: Done.}",
+        ),
+        (&each, ", permissions: {shop: always}", "outcome: completed"),
+        (&each, ", permissions: {\"*\": deny}", "outcome: completed"),
+        (
+            with_result,
+            ", permissions: {clerk/shop.pay: allow}",
+            "outcome: completed",
+        ),
+        // Without a decision, the run waits as for a person.
+        (&each, "", "outcome: waiting_for_input"),
+        (
+            &each,
+            ", permissions: {shop.pay: [allow]}",
+            "outcome: waiting_for_input",
+        ),
+        (
+            &each,
+            ", permissions: {\"clerk/shop.pay#2\": allow, shop.pay: [deny]}",
+            "outcome: completed",
+        ),
+        // The first call has a decision, and the second call does not.
+        (
+            &each,
+            ", permissions: {clerk/shop.pay: allow}",
+            "outcome: waiting_for_input",
+        ),
+        (&paid, ", permissions: {shop.pay: allow}", "outcome: completed"),
+    ] {
+        assert_eq!(first(stubs, permissions, expect), [""; 0], "{stubs} {permissions}");
+    }
+    let missing = first(SALE, ", permissions: {shop: allow}", "outcome: completed");
+    let expected = "1:29 execution 1 of clerk calls `shop.pay`, which needs the MCP server `shop` | a result of the call | no \
+                    `result`; without a result, `shop.pay` needs the MCP server `shop`";
+    assert_eq!(missing.first().map(String::as_str), Some(expected));
+    assert_eq!(
+        first("", "", "outcome: completed").first().map(String::as_str),
+        Some(
+            "1:16 execution 1 of clerk has no stub, but needs the model `ollama/m` | a stub | no stub; without a stub, clerk \
+             needs the model `ollama/m`"
+        )
+    );
+}
+
+#[test]
+fn a_denied_call_is_not_made() {
+    let cases = format!(
+        "cases: [{{name: x, stubs: {{{SALE}}}, permissions: {{shop.pay: deny}}, expect: {{outcome: completed}}}}]"
+    );
+    assert_eq!(
+        failures(SHOP, &cases),
+        [[""; 0]],
+        "a call that is not made needs no result"
+    );
+}
+
+#[test]
+fn names_of_tools_in_a_case_are_checked() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let narrow = SHOP.replace("[shop, stock]", "[shop.pay, stock]");
+    std::fs::write(folder.path().join("team.yaml"), narrow).expect("a file");
+    let runs = Runs::open(
+        Project::from_folder(folder.path()),
+        Host::from_system().without_operator(),
+    );
+    for (case, expected) in [
+        (
+            "stubs: {shop.pya: x}",
+            "no agent can call the tool `shop.pya`; did you mean `shop.pay`?",
+        ),
+        (
+            "permissions: {shpo.pay: allow}",
+            "there is no tool `shpo.pay`; use one of the tools: `shop`, `stock`",
+        ),
+        (
+            "permissions: {stok: allow}",
+            "there is no tool `stok`; did you mean `stock`?",
+        ),
+        ("permissions: {stock: []}", "this list of decisions is empty; "),
+        (
+            "permissions: {stock: yes}",
+            "expected `allow`, `always` or `deny`, found a string; ",
+        ),
+        (
+            "permissions: {stock: allow, clerk/shop.pay: deny, shop.pay: always}",
+            "",
+        ),
+    ] {
+        let cases = format!("cases: [{{name: x, {case}, expect: {{outcome: completed}}}}]");
+        let suite = TestSuite::load(
+            &SourceText::new("team.test.yaml", cases),
+            Path::new("team.test.yaml"),
+            &runs,
+        );
+        let found: Vec<String> = suite
+            .findings
+            .iter()
+            .map(|finding| format!("{}; {}", finding.message, finding.help.as_deref().unwrap_or_default()))
+            .collect();
+        assert_eq!(found.join("\n"), expected, "{case}");
+    }
+}
+
 /// The plan as a text, with programs as agents.
 fn text(plan: &Plan) -> String {
     let mut text = "name: random\nagents:\n".to_owned();
@@ -309,6 +439,7 @@ fn case(stubs: Vec<(Arc<str>, AgentStubs)>) -> TestFile {
         inputs: serde_json::Map::new(),
         answers: Vec::new(),
         responders: Vec::new(),
+        permissions: Vec::new(),
         stubs,
         from: None,
         live: false,
@@ -396,6 +527,10 @@ fn changes_without_effect(
     expecting.cases[0].expect = CaseExpectations {
         outcomes: OUTCOMES.into_iter().filter(|known| Some(*known) == outcome).collect(),
         turns: Some(agents_by_turn(&conversation.records)),
+        exhausted: conversation
+            .state
+            .run_end()
+            .map(|ended| ended.exhausted.iter().map(|one| one.agent.clone()).collect()),
         ..CaseExpectations::default()
     };
     let sound = CheckedSuite {

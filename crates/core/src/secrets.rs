@@ -5,6 +5,8 @@
 //!
 //! Invariant: the executor strikes them out of every event before it is appended; names by which events belong together stay.
 
+mod stream;
+
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -12,6 +14,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use serde_json::{Map, Value};
 
+pub use self::stream::SecretStream;
 use crate::conversation::Event;
 
 /// Shorter values (`none`, `ollama`) are no secrets, and to replace them would damage texts.
@@ -90,6 +93,21 @@ impl Secrets {
 
     fn read_known(&self) -> RwLockReadGuard<'_, KnownSecrets> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the number of bytes at the end of the text that may be the beginning of a secret.
+    fn possible_secret_length(&self, text: &str) -> usize {
+        let known_secrets = self.read_known();
+        let partial_length = |secret: &String| {
+            let ends = secret.char_indices().map(|(at, _)| at);
+            ends.rev().find(|end| text.ends_with(&secret[..*end]))
+        };
+        known_secrets
+            .values
+            .iter()
+            .filter_map(partial_length)
+            .max()
+            .unwrap_or_default()
     }
 
     /// Returns the text without secrets.

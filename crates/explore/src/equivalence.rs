@@ -12,7 +12,7 @@ use super::oracle::ExploredPlan;
 use super::report::{ClaimSite, ExploredExecution, StepReport};
 use super::step::{ConversationPosition, StepOutcome, can_request};
 use super::{ExplorationBudget, STEPS_FROM_ONE_STATE};
-use ensemble_core::conversation::AgentNotRun;
+use ensemble_core::conversation::{AgentNotRun, ExhaustedAgent};
 use ensemble_language::plan::Plan;
 
 /// A pair of states that the same choices lead to.
@@ -20,7 +20,8 @@ type Pair = (ConversationPosition, ConversationPosition);
 
 /// Returns whether every conversation of one plan is one of the other: the same agents in the same turns, after the
 /// same results of conditions, to the same ends. `None`: the budget does not suffice to know, or an agent may make
-/// requests. Time, tokens and costs are not known. Which agents are exhausted at the end is not compared.
+/// requests. Time, tokens and costs are not known. The ends are the same if they have the same exhausted agents; the limits that
+/// the agents have reached are not compared.
 pub fn have_same_conversations(
     one: &Arc<Plan>,
     other: &Arc<Plan>,
@@ -31,8 +32,8 @@ pub fn have_same_conversations(
         return None;
     }
     let worlds = (
-        ExploredPlan::without_exhausted(one.clone(), budget),
-        ExploredPlan::without_exhausted(other.clone(), budget),
+        ExploredPlan::new(one.clone(), budget),
+        ExploredPlan::new(other.clone(), budget),
     );
     let start = (
         ConversationPosition::from_start(&worlds.0),
@@ -85,9 +86,11 @@ fn step_pair(worlds: &(ExploredPlan, ExploredPlan), pair: &Pair, choices: &StepC
         (StepOutcome::Turn(next), StepOutcome::Turn(other)) => PairStepResult::BothContinue(Box::new((*next, *other))),
         (StepOutcome::End(one, _), StepOutcome::End(other, _)) => {
             let names = |not_run: &[AgentNotRun]| not_run.iter().map(|one| one.agent.clone()).collect::<Vec<_>>();
+            let exhausted = |agents: &[ExhaustedAgent]| agents.iter().map(|one| one.agent.clone()).collect::<Vec<_>>();
             let is_same = one.completion_reason == other.completion_reason
                 && one.success == other.success
-                && names(&one.not_run) == names(&other.not_run);
+                && names(&one.not_run) == names(&other.not_run)
+                && exhausted(&one.exhausted) == exhausted(&other.exhausted);
             if is_same {
                 PairStepResult::BothEnded
             } else {
@@ -136,6 +139,14 @@ agents:
 conversation_limits: {max_total_turns: 20}
 ";
 
+    /// `c` runs again after `b`, which has no turn left to read that.
+    const UNREAD: &str = "name: e
+agents:
+  - {name: a, script: s}
+  - {name: c, script: s, on_error: continue, dependencies: [{agent_name: b, feedback: true}], conversation: {max_turns: 2}}
+  - {name: b, script: s, dependencies: [{agent_name: a}, {agent_name: c, on: any}]}
+";
+
     fn plan(text: &str) -> Arc<Plan> {
         Arc::new(plan_of(text))
     }
@@ -173,6 +184,12 @@ conversation_limits: {max_total_turns: 20}
             (
                 free.clone(),
                 free.replace("depends_on: [a, b]", "depends_on: [a]"),
+                false,
+            ),
+            // The same turns, but in one of them `b` has not read the last output of `c`.
+            (
+                UNREAD.to_owned(),
+                UNREAD.replace(", {agent_name: c, on: any}", ""),
                 false,
             ),
             (with("executions.a < 2"), with("executions.a <= 1"), true),

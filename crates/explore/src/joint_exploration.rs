@@ -65,6 +65,9 @@ struct PartsOutcome {
 /// The highest number of outcomes that are put together: the exhausted agents of parts multiply them.
 const MOST_OUTCOMES: usize = 1000;
 
+/// The highest number of outcomes that differ only in the exhausted agents, if there are more than [`MOST_OUTCOMES`].
+const MOST_OF_GROUP: usize = 60;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum OutcomeSeverity {
     Completed,
@@ -120,7 +123,8 @@ impl WholeEnsemble<'_> {
         }
         ends.sort_by(|(one, _), (other, _)| one.cmp(other));
         Some(Exploration {
-            coverage: self.sum_coverage(is_cut),
+            coverage: self.sum_coverage(),
+            are_ends_cut: is_cut,
             turns: self.walks.iter().map(|walk| walk.turns).max().unwrap_or_default(),
             executions: self.walks.iter().map(|walk| walk.executions).sum(),
             turns_bound: 0,
@@ -143,7 +147,7 @@ impl WholeEnsemble<'_> {
         reached.collect()
     }
 
-    fn sum_coverage(&self, is_cut: bool) -> ExplorationCoverage {
+    fn sum_coverage(&self) -> ExplorationCoverage {
         let parts = || self.walks.iter().map(|walk| &walk.coverage);
         ExplorationCoverage {
             states: parts().map(|part| part.states).sum(),
@@ -151,7 +155,7 @@ impl WholeEnsemble<'_> {
             parts: u32::try_from(self.walks.len()).unwrap_or(u32::MAX),
             stopped_by: parts().find_map(|part| part.stopped_by),
             complete_below: parts().filter_map(|part| part.complete_below).min(),
-            cut: parts().map(|part| part.cut).sum::<u64>() + u64::from(is_cut),
+            cut: parts().map(|part| part.cut).sum(),
         }
     }
 
@@ -183,9 +187,7 @@ impl WholeEnsemble<'_> {
                     }
                 }
             }
-            while next.len() > MOST_OUTCOMES {
-                is_cut |= next.pop_last().is_some();
-            }
+            is_cut |= limit_outcomes(&mut next);
             reached = next;
         }
         let mut classes: BTreeMap<EndClass, Soonest<'_>> = BTreeMap::new();
@@ -295,6 +297,23 @@ impl WholeEnsemble<'_> {
         let not_run = end.not_run.into_iter().find(|one| one.agent == *agent)?;
         Some(Some(not_run.reason))
     }
+}
+
+/// Removes outcomes if there are too many. For each outcome that is left out, there is one that differs only in the exhausted
+/// agents. Returns whether outcomes were removed.
+fn limit_outcomes(outcomes: &mut BTreeMap<PartsOutcome, Soonest<'_>>) -> bool {
+    let is_cut = outcomes.len() > MOST_OUTCOMES;
+    if is_cut {
+        let mut counts: BTreeMap<(OutcomeSeverity, bool, bool), usize> = BTreeMap::new();
+        outcomes.retain(|outcome, _| {
+            let count = counts
+                .entry((outcome.severity, outcome.left_out, outcome.failed))
+                .or_default();
+            *count += 1;
+            *count <= MOST_OF_GROUP
+        });
+    }
+    is_cut
 }
 
 /// The ends of a part that is at rest, or out of turns.

@@ -95,6 +95,8 @@ pub struct Exploration {
     pub agents: Vec<AgentSummary>,
     /// The possible ends of conversations, each with a shortest path to it; `completed` first, the most serious last.
     pub ends: Vec<PossibleEnd>,
+    /// Whether there are more ends, which differ from these only in the exhausted agents: independent parts multiply them.
+    pub are_ends_cut: bool,
     /// Further possible outcomes, which the walk does not examine.
     pub besides: Vec<UnexploredOutcome>,
     /// The executions, starts over dependencies and results of conditions that conversations can reach.

@@ -35,8 +35,6 @@ pub(super) struct ExploredPlan {
     results: Vec<Vec<ExecutionResult>>,
     /// Whether the number of turns is a part of every state.
     pub tells_turns: bool,
-    /// Whether the ends have their exhausted agents.
-    finds_exhausted: bool,
     /// For each edge, the claims of its condition.
     edges: Vec<Option<SplitCondition>>,
     /// The claims of `success`.
@@ -116,7 +114,6 @@ impl ExploredPlan {
                 .collect(),
             plan,
             tells_turns: false,
-            finds_exhausted: true,
             edges,
             success,
             claims: claims.occurrences,
@@ -128,14 +125,6 @@ impl ExploredPlan {
     pub(super) fn for_part(plan: Arc<Plan>, budget: ExplorationBudget<'_>) -> Self {
         Self {
             tells_turns: true,
-            ..Self::new(plan, budget)
-        }
-    }
-
-    /// Conversations whose ends do not say which agents are exhausted.
-    pub(super) fn without_exhausted(plan: Arc<Plan>, budget: ExplorationBudget<'_>) -> Self {
-        Self {
-            finds_exhausted: false,
             ..Self::new(plan, budget)
         }
     }
@@ -264,9 +253,6 @@ impl ConditionEvaluator for ChoosingEvaluator<'_> {
         edge: &PlanEdge,
         condition: &Condition,
     ) -> Result<bool, EvaluateError> {
-        if !self.world.finds_exhausted {
-            return Ok(false);
-        }
         let sides = self.sides.borrow().len();
         let result = self.evaluate_condition(state, edge, condition);
         self.sides.borrow_mut().truncate(sides);

@@ -326,6 +326,7 @@ impl<'w> StateWalk<'w> {
             executions_bound: 0,
             agents: self.summarize_agents().collect(),
             ends,
+            are_ends_cut: false,
             besides,
             requests: plan.agent_ids().any(|id| can_request(plan.agent(id))),
             coverage: self.coverage.clone(),

@@ -56,6 +56,8 @@ pub struct TestCase {
     pub answers: Vec<(Arc<str>, Value)>,
     /// Model profiles that answer for input agents and script agents, by agent.
     pub responders: Vec<(Arc<str>, Arc<str>)>,
+    /// Decisions about tool calls that need a permission, by tool or by the address of a call.
+    pub permissions: Vec<(Arc<str>, StubPermissions)>,
     /// What stands in the place of agents, by agent; `outer.inner` names an agent of an inner ensemble.
     pub stubs: Vec<(Arc<str>, AgentStubs)>,
     /// A recorded run whose inputs and results are used: its folder or journal relative to the file, or its id.
@@ -68,6 +70,26 @@ pub struct TestCase {
     pub pass_rate: f64,
     /// What is expected.
     pub expect: CaseExpectations,
+}
+
+/// A decision about a tool call that needs a permission.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StubPermission {
+    /// The call is made.
+    Allow,
+    /// The call is made, and so are all later calls of the tool without asking.
+    Always,
+    /// The call is not made.
+    Deny,
+}
+
+/// The decisions about the calls of a tool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StubPermissions {
+    /// The same for every call.
+    Every(StubPermission),
+    /// Request n gets decision n. Never empty.
+    Each(Vec<StubPermission>),
 }
 
 /// The stubs of an agent.
@@ -184,6 +206,8 @@ pub struct CaseExpectations {
     pub conditions: Vec<String>,
     /// Agents that never ran, each with a part of the reason.
     pub not_run: Vec<(Arc<str>, String)>,
+    /// The agents that still had work when their own limits kept them from running.
+    pub exhausted: Option<Vec<Arc<str>>>,
     /// Parts of warnings; an empty list: there is no warning.
     pub warnings: Option<Vec<String>>,
     /// The maximum number of turns.

@@ -141,11 +141,11 @@ impl Finding {
         self
     }
 
-    /// Suggests a word of the language in place of the key or the value: safe if it is the only one that is near.
+    /// Suggests a word of the language in place of the key or the value: safe if it is the same word in another spelling.
     #[must_use]
     pub fn with_near_word_fix(self, near: &NearWord<'_>) -> Self {
         let change = RouteEdit::WriteText(self.at.clone(), near.word.to_owned());
-        self.with_suggestion(near.word, FixApplicability::safe_if(near.is_only), change)
+        self.with_suggestion(near.word, FixApplicability::safe_if(near.is_same_word), change)
     }
 
     /// Suggests another name that somebody chose, in place of the only occurrence of this one.
@@ -212,8 +212,8 @@ impl Diagnostic {
 pub struct NearWord<'w> {
     /// The most similar word.
     pub word: &'w str,
-    /// Whether no other word is similar enough to be meant.
-    pub is_only: bool,
+    /// Whether both are the same word, apart from case, hyphens and underscores. Any other word is only a guess.
+    pub is_same_word: bool,
 }
 
 /// Returns the most similar of these words, if one is similar enough to be a probable correction.
@@ -221,8 +221,7 @@ pub fn find_similar_word<'w>(word: &str, candidates: impl Iterator<Item = &'w st
     find_nearest_word(word, candidates).map(|near| near.word)
 }
 
-/// Returns the most similar of these words, if one is similar enough to be a probable correction, and whether it is the
-/// only one.
+/// Returns the most similar of these words, if one is similar enough to be a probable correction.
 pub fn find_nearest_word<'w>(word: &str, candidates: impl Iterator<Item = &'w str>) -> Option<NearWord<'w>> {
     const MOST: usize = 1000;
     const LONGEST: usize = 64;
@@ -231,29 +230,21 @@ pub fn find_nearest_word<'w>(word: &str, candidates: impl Iterator<Item = &'w st
         return None;
     }
     let max_distance = (length / 3).max(1);
-    let mut best: Option<(usize, NearWord<'w>)> = None;
+    let mut best: Option<(usize, &'w str)> = None;
     for candidate in candidates.take(MOST) {
         if candidate.len().abs_diff(word.len()) > max_distance {
             continue;
         }
         let distance = strsim::damerau_levenshtein(&word.to_lowercase(), &candidate.to_lowercase());
-        if distance > max_distance || best.is_some_and(|(_, near)| near.word == candidate) {
-            continue;
-        }
-        let is_only = best.is_none();
-        if best.is_none_or(|(least, _)| distance < least) {
-            best = Some((
-                distance,
-                NearWord {
-                    word: candidate,
-                    is_only,
-                },
-            ));
-        } else if let Some((_, near)) = &mut best {
-            near.is_only = false;
+        if distance <= max_distance && best.is_none_or(|(least, _)| distance < least) {
+            best = Some((distance, candidate));
         }
     }
-    best.map(|(_, near)| near)
+    let letters = |word: &str| word.to_lowercase().replace(['-', '_'], "");
+    best.map(|(_, near)| NearWord {
+        word: near,
+        is_same_word: letters(near) == letters(word),
+    })
 }
 
 /// Returns the sentence that names the agents of an ensemble; of many agents, only the first.
@@ -269,13 +260,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_word_is_the_only_one_meant_if_no_other_is_near() {
+    fn a_near_word_is_the_same_word_only_in_another_spelling() {
         let near = |word: &str, words: &[&'static str]| find_nearest_word(word, words.iter().copied());
-        let found = |word, is_only| Some(NearWord { word, is_only });
-        assert_eq!(near("scrpt", &["name", "script", "model"]), found("script", true));
+        let found = |word, is_same_word| Some(NearWord { word, is_same_word });
+        assert_eq!(near("scrpt", &["name", "script", "model"]), found("script", false));
         assert_eq!(near("scripts", &["skript", "script"]), found("script", false));
         assert_eq!(near("writer3", &["writer1", "writer2"]), found("writer1", false));
-        assert_eq!(near("scrpt", &["script", "script"]), found("script", true));
+        assert_eq!(near("Script", &["scripts", "script"]), found("script", true));
+        assert_eq!(near("max-turns", &["max_turns"]), found("max_turns", true));
+        assert_eq!(near("maxturns", &["max_turns"]), found("max_turns", true));
+        assert_eq!(near("execution", &["executions"]), found("executions", false));
         assert_eq!(near("abc", &["xyz"]), None);
     }
 }

@@ -176,9 +176,9 @@ mod tests {
 
     #[test]
     fn safe_fixes_leave_unsafe_ones() {
-        let text = "name: e\nagents:\n  - {name: writer, scrpt: x}\n  - {name: b, script: y, depends_on: [writr]}\n";
+        let text = "name: e\nagents:\n  - {name: writer, Script: x}\n  - {name: b, script: y, depends_on: [writr]}\n";
         let safe = fix_text(&SourceText::new("x", text), false, check_text);
-        assert_eq!(&**safe.source.text(), text.replace("scrpt", "script"));
+        assert_eq!(&**safe.source.text(), text.replace("Script", "script"));
         assert_eq!((safe.applied_fixes, safe.checked.findings.len()), (1, 1));
         let all = fix_all(text);
         assert_eq!((all.applied_fixes, all.checked.findings.len()), (2, 0));

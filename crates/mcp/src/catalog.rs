@@ -5,15 +5,16 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use ensemble_core::operator::escape_hidden;
 use ensemble_language::ensemble::{AgentKind, Ensemble, ResultSpec};
-use ensemble_project::catalogue::list_ensembles;
+use ensemble_project::catalogue::list_all_ensembles;
 use ensemble_project::{Project, ProjectError};
 use ensemble_reports::report::format_count;
 use ensemble_runs::schema_of_inputs;
 use rmcp::model::{Tool, ToolAnnotations};
 use serde_json::{Map, Value, json};
 
-use crate::names::unique_names;
+use crate::names::choose_tool_names;
 use crate::status::document_schema;
 
 /// The ensembles of a folder.
@@ -30,6 +31,8 @@ pub struct ToolCatalog {
 pub struct CatalogEntry {
     /// The name of its tool.
     pub tool: String,
+    /// Whether other ensembles, or a tool of the server, have the same name, so that `tool` has a digest of the path.
+    pub is_qualified: bool,
     /// Its file, as seen from the folder.
     pub file: PathBuf,
     /// What the file says.
@@ -50,7 +53,7 @@ impl ToolCatalog {
     pub fn load(project: &Project) -> Self {
         let mut invalid_ensembles = Vec::new();
         let mut valid_ensembles = Vec::new();
-        for listed_ensemble in list_ensembles(project).filter(|listed| project.contains_file(&listed.file)) {
+        for listed_ensemble in list_all_ensembles(project).filter(|listed| project.contains_file(&listed.file)) {
             let errors = listed_ensemble.errors.len();
             match listed_ensemble.loaded.ensemble {
                 Some(ensemble) if errors == 0 => {
@@ -62,14 +65,20 @@ impl ToolCatalog {
                 }),
             }
         }
-        let names = unique_names(
-            valid_ensembles.iter().map(|(name, ..)| name.as_str()),
-            &crate::tools::NAMES,
-        );
+        let named_files: Vec<(String, String)> = valid_ensembles
+            .iter()
+            .map(|(name, file, _)| (name.clone(), file.to_string_lossy().into_owned()))
+            .collect();
+        let names = choose_tool_names(&named_files, &crate::tools::NAMES);
         let entries = valid_ensembles
             .into_iter()
             .zip(names)
-            .map(|((_, file, ensemble), tool)| CatalogEntry { tool, file, ensemble });
+            .map(|((_, file, ensemble), name)| CatalogEntry {
+                tool: name.text,
+                is_qualified: name.is_qualified,
+                file,
+                ensemble,
+            });
         Self {
             entries: entries.collect(),
             invalid_ensembles,
@@ -87,7 +96,7 @@ pub(crate) type Fingerprint = Vec<(PathBuf, Option<std::time::SystemTime>, u64)>
 
 /// Returns the folder as it is now.
 pub(crate) fn folder_fingerprint(project: &Project) -> Fingerprint {
-    let files = project.list_named_files().into_iter().map(|(_, file)| {
+    let files = project.list_all_named_files().into_iter().map(|(_, file)| {
         let about = project.folder.join(&file).metadata().ok();
         let changed = about.as_ref().and_then(|about| about.modified().ok());
         (file, changed, about.map_or(0, |about| about.len()))
@@ -149,6 +158,12 @@ impl CatalogEntry {
         let asks: Vec<String> = asks.map(|agent| format!("`{}`", agent.name)).collect();
         if !asks.is_empty() {
             text.push_str(&format!(" It asks questions to a person: {}.", asks.join(", ")));
+        }
+        if self.is_qualified {
+            text.push_str(&format!(
+                " Its file is {}: another tool would have the same name.",
+                escape_hidden(&self.file.display().to_string())
+            ));
         }
         text.push_str(" A run that takes longer returns the status `running`; `await_run` waits for it.");
         text

@@ -1,11 +1,14 @@
 //! Names of tools: what every client accepts, each name once.
 //!
-//! Invariant: each name is unique, and every client accepts it.
+//! Invariant: each name is unique, every client accepts it, and a new file gets the tool of no other file.
 
-use std::collections::HashSet;
+use ensemble_language::data::digest_text;
 
 /// The longest name. Clients accept 64 characters, and put the name of the server before it.
 const LONGEST: usize = 48;
+
+/// The number of hexadecimal digits of a digest in a name.
+const DIGEST_LENGTH: usize = 12;
 
 /// Returns the name with only ASCII letters, digits, `_` and `-`.
 fn sanitize_name(name: &str) -> String {
@@ -21,42 +24,120 @@ fn sanitize_name(name: &str) -> String {
     }
 }
 
-/// Returns a safe name for each of the names, in order; none of them is in `taken`.
-pub(crate) fn unique_names<'n>(names: impl IntoIterator<Item = &'n str>, taken: &[&str]) -> Vec<String> {
-    let mut used: HashSet<String> = taken.iter().map(|name| (*name).to_owned()).collect();
-    let unique_name = |name: &str| {
-        let safe = sanitize_name(name);
-        let numbered = (2..).map(|number| format!("{safe}_{number}"));
-        let free = std::iter::once(safe.clone())
-            .chain(numbered)
-            .find(|name| !used.contains(name));
-        let free = free.unwrap_or(safe);
-        used.insert(free.clone());
-        free
+/// The name of a tool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ToolName {
+    pub(crate) text: String,
+    /// Whether other ensembles have the same name, so that this one has a digest of its path.
+    pub(crate) is_qualified: bool,
+}
+
+/// Returns a name for each ensemble, in order: its own name, or its name with a digest of its path if others have the same
+/// name or it is in `reserved`. So a new file gets the tool of no other file. `ensembles`: names and paths.
+pub(crate) fn choose_tool_names(ensembles: &[(String, String)], reserved: &[&str]) -> Vec<ToolName> {
+    let plain: Vec<String> = ensembles.iter().map(|(name, _)| sanitize_name(name)).collect();
+    let qualified: Vec<String> = ensembles
+        .iter()
+        .zip(&plain)
+        .map(|((_, path), plain)| qualify_name(plain, path))
+        .collect();
+    let same = |one: &str, other: &str| one.eq_ignore_ascii_case(other);
+    // A name that looks like the qualified name of another ensemble is qualified, too, whether the other needs it or not: so
+    // no file decides about the name of another one.
+    let is_taken = |at: usize| {
+        let others = (0..plain.len()).filter(|other| *other != at);
+        let mut names = others.flat_map(|other| [&plain[other], &qualified[other]]);
+        reserved.iter().any(|name| same(name, &plain[at])) || names.any(|name| same(name, &plain[at]))
     };
-    names.into_iter().map(unique_name).collect()
+    let choose = |at: usize| match is_taken(at) {
+        true => ToolName {
+            text: qualified[at].clone(),
+            is_qualified: true,
+        },
+        false => ToolName {
+            text: plain[at].clone(),
+            is_qualified: false,
+        },
+    };
+    (0..plain.len()).map(choose).collect()
+}
+
+fn qualify_name(plain: &str, path: &str) -> String {
+    let digest = digest_text(path);
+    let digest = &digest[..DIGEST_LENGTH];
+    // The name has only ASCII characters.
+    let beginning = &plain[..plain.len().min(LONGEST - DIGEST_LENGTH - 1)];
+    format!("{beginning}-{digest}")
 }
 
 #[cfg(test)]
 mod tests {
-    use super::unique_names;
+    use super::*;
+
+    fn names(files: &[&str]) -> Vec<String> {
+        let ensembles: Vec<(String, String)> = files
+            .iter()
+            .map(|file| {
+                let stem = file
+                    .rsplit('/')
+                    .next()
+                    .unwrap_or(file)
+                    .trim_end_matches(".yaml")
+                    .trim_end_matches(".yml");
+                (stem.to_owned(), (*file).to_owned())
+            })
+            .collect();
+        let chosen = choose_tool_names(&ensembles, &["list_runs"]);
+        chosen.into_iter().map(|name| name.text).collect()
+    }
 
     #[test]
     fn names_are_safe_and_unique() {
-        let taken = ["list_runs"];
-        let long = "x".repeat(80);
-        for (given, expected) in [
+        let long = format!("{}.yaml", "x".repeat(80));
+        for (files, expected) in [
             (
-                vec!["review", "iterative-analysis"],
+                vec!["review.yaml", "iterative-analysis.yaml"],
                 vec!["review", "iterative-analysis"],
             ),
-            (vec!["a b", "a.b", "a_b"], vec!["a_b", "a_b_2", "a_b_3"]),
-            (vec!["list_runs"], vec!["list_runs_2"]),
-            (vec!["überblick", "日本"], vec!["_berblick", "ensemble"]),
-            (vec!["日本", "ensemble"], vec!["ensemble", "ensemble_2"]),
-            (vec![long.as_str()], vec![&long[..48]]),
+            (vec!["a b.yaml", "ab.yaml"], vec!["a_b", "ab"]),
+            (
+                vec!["\u{fc}berblick.yaml", "\u{65e5}\u{672c}.yaml"],
+                vec!["_berblick", "ensemble"],
+            ),
+            (vec![&long], vec![&long[..48]]),
         ] {
-            assert_eq!(unique_names(given, &taken), expected);
+            assert_eq!(names(&files), expected);
         }
+    }
+
+    #[test]
+    fn a_new_file_takes_the_name_of_no_other() {
+        let qualified = |file: &str| names(&[file, "x/review.yaml"])[0].clone();
+        for newcomer in ["review.yml", "sub/review.yaml", "Review.yaml", "re view.yaml"] {
+            let before = names(&["review.yaml"]);
+            let after = names(&["review.yaml", newcomer]);
+            let swapped = names(&[newcomer, "review.yaml"]);
+            if newcomer == "re view.yaml" {
+                assert_eq!(after[0], before[0]);
+                continue;
+            }
+            assert!(
+                after.iter().all(|name| *name != before[0] && name.len() <= LONGEST),
+                "{after:?}"
+            );
+            assert_ne!(after[0], after[1]);
+            assert_eq!(
+                [&swapped[1], &swapped[0]],
+                [&after[0], &after[1]],
+                "the order is the same"
+            );
+            assert_eq!(after[0], qualified("review.yaml"));
+        }
+        let imitation = format!("{}.yaml", qualified("review.yaml"));
+        let all = names(&["review.yaml", "review.yml", &imitation]);
+        assert_eq!(all[0], qualified("review.yaml"));
+        assert_ne!(all[2], all[0], "an imitation of a qualified name");
+        assert_eq!(names(&["a b.yaml", "a.b.yaml"])[0].len(), "a_b-".len() + DIGEST_LENGTH);
+        assert!(names(&["list_runs.yaml"])[0].starts_with("list_runs-"));
     }
 }

@@ -17,7 +17,8 @@ pub use crate::policy::model_query::{ModelQuery, ModelQueryResult};
 pub use crate::providers::remote::{RemoteProvider, key_variable};
 pub use crate::providers::simulated::SimulatedProvider;
 pub use crate::providers::simulated_script::describe_script_failure;
-pub use crate::transport::network::{Environment, ModelNetwork, build_http_client};
+pub use crate::transport::http_client::{build_http_client, http_client_builder};
+pub use crate::transport::network::{Environment, ModelNetwork};
 pub use cache::ReplyCache;
 
 use std::sync::Arc;

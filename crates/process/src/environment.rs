@@ -1,4 +1,8 @@
 //! The environment of a child process: what it inherits, what it is given, and what it must not tell.
+//!
+//! Invariant: no child process gets a variable that carries rights of the user.
+
+use std::ffi::OsStr;
 
 use tokio::process::Command;
 
@@ -21,9 +25,25 @@ const SMALL: [&str; 12] = [
     "PWD",
 ];
 
+/// The beginning of the names of the program's own variables. No child process inherits one of them.
+const OWN_PREFIX: &str = "ENSEMBLE_";
+
+/// The program's own variables that carry rights: whoever has them decides for the user.
+pub const RIGHTS: [&str; 2] = ["ENSEMBLE_TRUST", "ENSEMBLE_UI_TOKEN"];
+
+/// Returns whether the variable carries rights of the user. No child process gets it, whatever a file says.
+pub fn carries_rights(variable: &str) -> bool {
+    RIGHTS.iter().any(|right| right.eq_ignore_ascii_case(variable))
+}
+
 /// Returns whether a program that is not the author's own inherits the variable.
 pub fn is_minimal_variable(variable: &str) -> bool {
     SMALL.contains(&variable) || variable.starts_with("LC_")
+}
+
+fn is_own_variable(name: &OsStr) -> bool {
+    let prefix = name.as_encoded_bytes().get(..OWN_PREFIX.len());
+    prefix.is_some_and(|prefix| prefix.eq_ignore_ascii_case(OWN_PREFIX.as_bytes()))
 }
 
 /// The environment of a child process. The default is that of this process.
@@ -72,8 +92,18 @@ impl ChildEnvironment {
             for variable in self.secrets.withheld_variables() {
                 command.env_remove(variable);
             }
+            let own = std::env::vars_os().map(|(name, _)| name);
+            own.filter(|name| is_own_variable(name)).for_each(|name| {
+                command.env_remove(name);
+            });
         }
-        command.envs(self.added_variables.iter().map(|(name, value)| (name, value)));
+        let added = self.added_variables.iter().filter(|(name, _)| !carries_rights(name));
+        command.envs(added.map(|(name, value)| (name, value)));
+    }
+
+    /// Returns the secrets that the output of the process must not contain.
+    pub fn secrets(&self) -> &Secrets {
+        &self.secrets
     }
 
     /// Returns the text without the secrets of the environment.
@@ -100,6 +130,39 @@ impl ChildEnvironment {
                 ..observation
             }),
             other => other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_of_the_program_are_its_own() {
+        for (name, is_own, is_right) in [
+            ("ENSEMBLE_TRUST", true, true),
+            ("ensemble_ui_token", true, true),
+            ("ENSEMBLE_OTLP", true, false),
+            ("ENSEMBLES", false, false),
+            ("MY_ENSEMBLE_TRUST", false, false),
+        ] {
+            assert_eq!(
+                (is_own_variable(name.as_ref()), carries_rights(name)),
+                (is_own, is_right),
+                "{name}"
+            );
+        }
+        let mut command = Command::new("true");
+        let given =
+            [("ENSEMBLE_TRUST", "1"), ("LEVEL", "warn")].map(|(name, value)| (name.to_owned(), value.to_owned()));
+        for environment in [
+            ChildEnvironment::for_user_program(Secrets::default()),
+            ChildEnvironment::for_foreign_program(Secrets::default()),
+        ] {
+            environment.with_variables(given.clone()).apply_to_command(&mut command);
+            let mut set = command.as_std().get_envs().filter(|(_, value)| value.is_some());
+            assert!(set.all(|(name, _)| name != "ENSEMBLE_TRUST"));
         }
     }
 }

@@ -26,19 +26,28 @@ pub struct CatalogueEntry {
 
 /// Lists the ensembles that can be named, sorted by name. A file that cannot be read is left out.
 pub fn list_ensembles(project: &Project) -> impl Iterator<Item = CatalogueEntry> + '_ {
-    project.list_named_files().into_iter().filter_map(|(name, file)| {
-        let loaded = load_ensemble(&project.read_file(&file).ok()?);
-        if !loaded.is_ensemble() {
-            return None;
-        }
-        let mut errors = check_loaded_ensemble(&loaded, &EnsembleFolder::for_file(&file, project).without_fixes());
-        errors.retain(|finding| finding.severity == FindingSeverity::Error);
-        Some(CatalogueEntry {
-            name,
-            file,
-            loaded,
-            errors,
-        })
+    let files = project.list_named_files().into_iter();
+    files.filter_map(|(name, file)| load_entry(project, name, file))
+}
+
+/// Lists these ensembles and those whose name means another file, sorted by name and file.
+pub fn list_all_ensembles(project: &Project) -> impl Iterator<Item = CatalogueEntry> + '_ {
+    let files = project.list_all_named_files().into_iter();
+    files.filter_map(|(name, file)| load_entry(project, name, file))
+}
+
+fn load_entry(project: &Project, name: String, file: PathBuf) -> Option<CatalogueEntry> {
+    let loaded = load_ensemble(&project.read_file(&file).ok()?);
+    if !loaded.is_ensemble() {
+        return None;
+    }
+    let mut errors = check_loaded_ensemble(&loaded, &EnsembleFolder::for_file(&file, project).without_fixes());
+    errors.retain(|finding| finding.severity == FindingSeverity::Error);
+    Some(CatalogueEntry {
+        name,
+        file,
+        loaded,
+        errors,
     })
 }
 

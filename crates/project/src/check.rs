@@ -26,13 +26,14 @@ use self::inner::EnsembleNesting;
 use self::scripts::ScriptFacts;
 use crate::config::load_all_profiles;
 use crate::error::ProjectError;
-use crate::prepare::ensemble_folder;
+use crate::prepare::{PreparedEnsemble, ensemble_folder};
 use crate::project::Project;
 use ensemble_language::check::{CheckContext, OutputKeys, ScriptText};
 use ensemble_language::condition::ValueType;
 use ensemble_language::diagnostic::Finding;
 use ensemble_language::ensemble::{
-    AcpProgram, Agent, AgentKind, CommandLine, Ensemble, LlmSpec, McpServer, ModelProfile, ToolDefinition, ToolKind,
+    AcpProgram, Agent, AgentKind, CommandLine, Ensemble, LlmSpec, McpServer, ModelProfile, PermissionMode,
+    ToolDefinition, ToolKind,
 };
 use ensemble_language::loader::{Fixes, codes};
 use ensemble_language::source::{Route, RouteLocation};
@@ -67,6 +68,8 @@ pub struct EnsembleFolder<'s> {
     allows_missing_scripts: bool,
     /// The root of the project is outside of the boundary: a script that is not found inside may be there.
     has_hidden_root: bool,
+    /// Whether a run asks for the errors.
+    is_run: bool,
     fixes: Fixes,
 }
 
@@ -78,19 +81,41 @@ impl<'s> EnsembleFolder<'s> {
             Ok(profiles) => (Some(profiles), None),
             Err(fault) => (None, Some(fault)),
         };
-        let root = project.project_root(&folder);
-        let has_hidden_root = !project.allows_path(&root);
-        let boundary = project.boundary.as_ref().filter(|_| has_hidden_root);
-        let project_root = boundary.cloned().unwrap_or(root);
+        let places = ScriptFolders {
+            project_root: project.project_root(&folder),
+            ensemble_dir: folder,
+        };
         Self {
-            project,
-            given_path: given_folder(file),
-            places: ScriptFolders {
-                ensemble_dir: folder,
-                project_root,
-            },
             configured_profiles,
             config_error,
+            ..Self::new(given_folder(file), places, project)
+        }
+    }
+
+    /// Returns the folder of an ensemble that is about to run. The run checks profiles, and the ensembles that agents
+    /// and their tools name.
+    pub fn for_run(prepared: &PreparedEnsemble, project: &'s Project) -> Self {
+        let places = ScriptFolders {
+            project_root: prepared.root.clone(),
+            ensemble_dir: prepared.folder.clone(),
+        };
+        Self {
+            is_run: true,
+            ..Self::new(given_folder(&prepared.file), places, project)
+        }
+    }
+
+    fn new(given_path: PathBuf, mut places: ScriptFolders, project: &'s Project) -> Self {
+        let has_hidden_root = !project.allows_path(&places.project_root);
+        if let Some(boundary) = project.boundary.as_ref().filter(|_| has_hidden_root) {
+            places.project_root.clone_from(boundary);
+        }
+        Self {
+            project,
+            given_path,
+            places,
+            configured_profiles: None,
+            config_error: None,
             scripts: RefCell::default(),
             texts: Arc::default(),
             nesting: EnsembleNesting::default(),
@@ -98,6 +123,7 @@ impl<'s> EnsembleFolder<'s> {
             is_ci: false,
             allows_missing_scripts: false,
             has_hidden_root,
+            is_run: false,
             fixes: Fixes::Resolved,
         }
     }
@@ -374,6 +400,7 @@ impl CheckContext for EnsembleFolder<'_> {
                 AgentKind::Script { script, .. } => {
                     self.check_script(script, route.with_key("script").into_value_location())
                 }
+                AgentKind::Ensemble { .. } if self.is_run => None,
                 AgentKind::Ensemble { ensemble, .. } => {
                     self.check_nested_ensemble(ensemble, route.with_key("ensemble").into_value_location())
                 }
@@ -381,8 +408,14 @@ impl CheckContext for EnsembleFolder<'_> {
                 AgentKind::Input(_) | AgentKind::Tool { .. } => None,
             }
         };
-        let of_tool =
-            |(name, tool): &(Arc<str>, ToolDefinition)| self.check_tool(tool, &ToolDefinition::route_for(name));
+        let is_prepared = |name: &Arc<str>, tool: &ToolDefinition| {
+            let is_nested = matches!(tool.kind, ToolKind::Ensemble { .. });
+            self.is_run && is_nested && is_tool_used(ensemble, name, tool)
+        };
+        let of_tool = |(name, tool): &(Arc<str>, ToolDefinition)| match is_prepared(name, tool) {
+            true => None,
+            false => self.check_tool(tool, &ToolDefinition::route_for(name)),
+        };
         let agents = ensemble.agents.iter().enumerate().filter_map(of_agent);
         let findings = agents.chain(ensemble.tools.iter().filter_map(of_tool));
         let findings = findings.chain(self.check_attachments(ensemble));
@@ -390,10 +423,23 @@ impl CheckContext for EnsembleFolder<'_> {
         let is_examined = |path: &Path| self.project.allows_path(path);
         let sandbox_findings = paths::check_sandbox_paths(ensemble, &self.places.ensemble_dir, &is_examined);
         let findings = findings.chain(sandbox_findings);
-        let findings = findings.chain(self.check_inner_inputs(ensemble));
+        let inner_inputs = match self.is_run {
+            true => Vec::new(),
+            false => self.check_inner_inputs(ensemble),
+        };
+        let findings = findings.chain(inner_inputs);
         let findings = findings.chain(self.check_syntax(ensemble));
         findings.chain(self.check_replacement_scripts(ensemble)).collect()
     }
+}
+
+/// Returns whether a model of the ensemble can call the tool.
+fn is_tool_used(ensemble: &Ensemble, name: &str, tool: &ToolDefinition) -> bool {
+    let is_used = |agent: &Agent| match &agent.kind {
+        AgentKind::Llm(llm) => llm.tools.iter().any(|used| *used.tool == *name),
+        _ => false,
+    };
+    tool.permission != PermissionMode::Deny && ensemble.agents.iter().any(is_used)
 }
 
 fn given_folder(file: &Path) -> PathBuf {

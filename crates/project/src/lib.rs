@@ -15,6 +15,7 @@ pub mod catalogue;
 pub mod check;
 pub mod config;
 pub mod error;
+pub mod mcp_config;
 pub mod nested;
 mod open_folder;
 mod owner;

@@ -151,6 +151,26 @@ impl Project {
     /// them need be ensembles.
     pub fn list_named_files(&self) -> Vec<(String, PathBuf)> {
         let mut named_files: Vec<(String, PathBuf)> = Vec::new();
+        for (name, file) in self.find_named_files() {
+            if !named_files.iter().any(|(known, _)| *known == name) {
+                named_files.push((name, file));
+            }
+        }
+        named_files.sort();
+        named_files
+    }
+
+    /// Returns these files, and those whose name means another file, sorted by name and file.
+    pub fn list_all_named_files(&self) -> Vec<(String, PathBuf)> {
+        let mut named_files = self.find_named_files();
+        named_files.sort();
+        named_files.dedup();
+        named_files
+    }
+
+    /// Returns the files that have names, in the order in which a name is looked for.
+    fn find_named_files(&self) -> Vec<(String, PathBuf)> {
+        let mut named_files: Vec<(String, PathBuf)> = Vec::new();
         for folder in name_search_folders(&self.folder, &self.project_root(&self.folder)) {
             let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
             let mut files: Vec<PathBuf> = entries
@@ -160,18 +180,12 @@ impl Project {
             // `name.yaml` comes before `name.yml`, as where a name is looked for.
             files.sort();
             for path in files {
-                let name = path
-                    .file_stem()
-                    .and_then(|name| name.to_str())
-                    .unwrap_or_default()
-                    .to_owned();
-                let is_known = named_files.iter().any(|(known, _)| *known == name);
-                if is_yaml(&path) && !name.is_empty() && !is_known {
-                    named_files.push((name, self.relative_path(&path)));
+                let name = path.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
+                if is_yaml(&path) && !name.is_empty() {
+                    named_files.push((name.to_owned(), self.relative_path(&path)));
                 }
             }
         }
-        named_files.sort();
         named_files
     }
 

@@ -10,9 +10,10 @@ use ensemble_language::profiles::ModelOverride;
 
 use crate::config::{find_user_config, load_config};
 use crate::error::ProjectError;
+use crate::mcp_config::McpConfig;
 use crate::nested::load_nested;
 use crate::prepare::PreparedEnsemble;
-use crate::project::Project;
+use crate::project::{Project, read_source};
 use crate::trust::list_ensemble_variables;
 
 /// A file, and what it would do with keys and values of the environment.
@@ -59,6 +60,8 @@ pub fn review_files(path: &Path, project: &Project) -> Result<Vec<TrustReview>, 
             lines: config.effect_lines(),
             digest: config.digest,
         });
+    } else if is_mcp_config(&absolute) {
+        reviews.push(review_mcp_config(&absolute, project)?.1);
     } else {
         let (outer, inner, _) = load_nested(path, project, false, UNANSWERED)?;
         for ensemble in std::iter::once(&outer).chain(&inner) {
@@ -71,6 +74,39 @@ pub fn review_files(path: &Path, project: &Project) -> Result<Vec<TrustReview>, 
 
 fn is_config_file(path: &Path, project: &Project) -> bool {
     path.ends_with(".ensemble/config.yaml") || find_user_config(project).as_deref() == Some(path)
+}
+
+/// Returns whether the file is one of MCP servers, such as `.mcp.json`.
+pub fn is_mcp_config(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "json")
+}
+
+fn review_mcp_config(path: &Path, project: &Project) -> Result<(McpConfig, TrustReview), ProjectError> {
+    let source = read_source(path)?;
+    let config = McpConfig::parse(source.text()).map_err(|error| ProjectError::Unreadable {
+        path: project.relative_path(path),
+        reason: format!("it is not a file of MCP servers: {error}"),
+    })?;
+    let review = TrustReview::from_lines(path.to_owned(), config.list_variables(), project);
+    Ok((config, review))
+}
+
+/// Loads a file of MCP servers, unless it belongs to somebody else or would use values of the environment without trust.
+///
+/// # Errors
+/// The file cannot be read, or must not be used.
+pub fn load_trusted_mcp_config(path: &Path, project: &Project) -> Result<McpConfig, ProjectError> {
+    let absolute = project.folder.join(path);
+    let absolute = absolute.canonicalize().unwrap_or(absolute);
+    refuse_foreign_files(&[&absolute], project)?;
+    let (config, review) = review_mcp_config(&absolute, project)?;
+    match review.is_trusted || review.lines.is_empty() {
+        true => Ok(config),
+        false => Err(ProjectError::Untrusted {
+            path: project.relative_path(&absolute),
+            lines: review.lines,
+        }),
+    }
 }
 
 fn review_ensemble(prepared: &PreparedEnsemble, project: &Project) -> TrustReview {

@@ -59,6 +59,7 @@ pub use crate::start::substitutes::OutputMode;
 pub use ensemble_agents::agent::kinds::input::RunAnswers;
 pub use ensemble_agents::agent::kinds::input::StubbedQuestion;
 pub use ensemble_agents::agent::kinds::prompt_preview::PromptPreview;
+pub use ensemble_agents::agent::mcp::ServerStub;
 pub use ensemble_project::{ForeignFile, IgnoredContent, PreparedEnsemble, Project, ProjectError, Trust};
 pub use error::RunError;
 pub use inputs::{InputError, inputs_schema as schema_of_inputs};

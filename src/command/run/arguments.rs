@@ -15,7 +15,7 @@ pub(crate) struct AnsweringArgs {
     #[arg(long = "always-answer", value_name = "ADDRESS=TEXT", add = completions::complete_answers(), action = ArgAction::Append)]
     pub always_answer: Vec<String>,
     /// Read answers from a YAML file. The file maps each agent to a string, or to a list with one string for each
-    /// execution
+    /// execution. For `batch`, it can also map rows to such maps, in YAML, JSON or CSV
     #[arg(long, value_name = "FILE")]
     pub answers: Option<PathBuf>,
     /// Use another model for a profile ('*' for all): PROVIDER/MODEL, or simulated

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::run_options;
 use crate::command::run::arguments::{AnsweringArgs, RunOutput, ShowingArgs};
 use crate::command::run::reporters::build_display;
+use crate::command::runs::{find_batch, replay_batch};
 use crate::command::setup::completions;
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
@@ -19,12 +20,13 @@ use ensemble_core::conversation::ConversationState;
 use ensemble_core::store::Durability;
 use ensemble_reports::report::{RunResult, format_count};
 use ensemble_runs::RunOptions;
+use ensemble_runs::batch::BatchSummary;
 use ensemble_runs::replay::{Progress, ReplayOptions, ReplayOutcome, ReplayResult, RunRecord};
 
 /// `ensemble replay`.
 #[derive(Debug, Args)]
 pub(crate) struct ReplayArgs {
-    /// A run id or its beginning, a journal, the folder of a run, or a saved result
+    /// A run id or its beginning, a journal, the folder of a run, a saved result, or the name of a batch
     #[arg(value_name = "RECORD", add = completions::complete_runs(), required_unless_present = "last")]
     pub record: Option<String>,
     /// Use the latest run
@@ -46,6 +48,15 @@ pub(crate) struct ReplayArgs {
 
 /// `ensemble replay`.
 pub(crate) fn replay_record(args: &ReplayArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
+    if let Some(batch) = args
+        .record
+        .as_deref()
+        .map(|record| find_batch(record, surroundings))
+        .transpose()?
+        .flatten()
+    {
+        return replay_all_rows(&batch, args, surroundings);
+    }
     let showing = build_display(&args.showing, surroundings);
     let runs = surroundings.runs_with(&showing.operator);
     let mut run = match args.live.is_empty() {
@@ -87,6 +98,29 @@ pub(crate) fn replay_record(args: &ReplayArgs, surroundings: &CliEnvironment) ->
         ReplayOutcome::Diverged(_) => exit::DIVERGED,
         ReplayOutcome::Same | ReplayOutcome::CutShort { .. } => exit::SUCCESS,
     })
+}
+
+/// Replays the runs of all rows of a batch.
+fn replay_all_rows(batch: &BatchSummary, args: &ReplayArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
+    if !args.live.is_empty() || args.showing.output == RunOutput::Events {
+        let message = format!(
+            "`{}` is a batch: --live and --output events are for one run",
+            batch.name
+        );
+        let help = format!(
+            "replay the run of one row; `ensemble runs list --batch {}` lists them",
+            batch.name
+        );
+        return Err(CliError::usage_error_with_help(message, help));
+    }
+    let runs = surroundings.project_runs();
+    let as_json = args.showing.output == RunOutput::Json;
+    block_on(replay_batch(
+        batch,
+        args.ensemble.as_deref(),
+        as_json,
+        (&runs, surroundings),
+    ))
 }
 
 /// Returns a progress bar, on a terminal and for a long record.

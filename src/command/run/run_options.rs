@@ -15,6 +15,7 @@ use ensemble_core::request::RequestAddress;
 use ensemble_language::loader;
 use ensemble_project::ProjectError;
 use ensemble_project::project::read_source;
+use ensemble_project::review::load_trusted_mcp_config;
 use ensemble_runs::{CacheFolder, ClientServers, Host, RunOptions};
 
 /// Returns the options that every run has, with its reporter and its live output.
@@ -118,10 +119,10 @@ pub(crate) fn load_servers(file: Option<&Path>, surroundings: &CliEnvironment) -
     let Some(file) = file else {
         return Ok(ClientServers::default());
     };
-    let source = read_source(&surroundings.project.folder.join(file))?;
+    let config = load_trusted_mcp_config(file, &surroundings.project)?;
     let host = Host::from_system();
-    let read = ClientServers::parse(source.text(), &|name| host.read_variable(name));
-    read.map_err(|error| {
+    let servers = ClientServers::from_config(config, &|name| host.read_variable(name));
+    servers.map_err(|error| {
         CliError::usage_error_with_help(
             format!("--mcp-config {}: {error}", file.display()),
             r#"write the file in this form: {"mcpServers": {"NAME": {"command": "...", "args": [], "env": {}}, "OTHER": {"url": "https://..."}}}"#,
@@ -132,6 +133,7 @@ pub(crate) fn load_servers(file: Option<&Path>, surroundings: &CliEnvironment) -
 /// Returns the answers of `--answers`, `--answer` and `--always-answer`.
 fn load_answers(args: &AnsweringArgs, surroundings: &CliEnvironment) -> Result<RunAnswers, CliError> {
     let mut answers = RunAnswers::default();
+    answers.set_user(surroundings.user.as_deref());
     if let Some(file) = &args.answers {
         let source = read_source(&surroundings.project.folder.join(file))?;
         for (agent, given) in loader::load_answers(&source).map_err(ProjectError::Invalid)? {

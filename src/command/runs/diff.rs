@@ -1,6 +1,7 @@
 //! `ensemble runs diff`: shows the differences between two runs.
 
-use super::{OpenedRecord, open_record};
+use super::batches::diff_batches;
+use super::{OpenedRecord, find_batch, open_record};
 use crate::command::setup::completions;
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
@@ -13,10 +14,10 @@ use ensemble_reports::report::story::{NamedRun, comparison_to_json, render_compa
 /// `ensemble runs diff`.
 #[derive(Debug, Args)]
 pub(crate) struct RunsDiffArgs {
-    /// A run id or its beginning, a journal, the folder of a run, or a saved result
+    /// A run id or its beginning, a journal, the folder of a run, a saved result, or the name of a batch
     #[arg(value_name = "A", add = completions::complete_runs())]
     pub a: String,
-    /// The record to compare with A
+    /// The record or batch to compare with A
     #[arg(value_name = "B", add = completions::complete_runs(), required_unless_present = "last")]
     pub b: Option<String>,
     /// Compare with the latest run
@@ -29,6 +30,19 @@ pub(crate) struct RunsDiffArgs {
 
 /// `ensemble runs diff`.
 pub(crate) async fn diff_runs(args: &RunsDiffArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
+    if let Some(a) = find_batch(&args.a, surroundings)? {
+        let b = args
+            .b
+            .as_deref()
+            .map(|b| find_batch(b, surroundings))
+            .transpose()?
+            .flatten();
+        let Some(b) = b else {
+            let message = format!("`{}` is a batch, and the other record is not", args.a);
+            return Err(CliError::usage_error_with_help(message, "name two runs or two batches"));
+        };
+        return Ok(diff_batches((&a, &b), args.output == OutputForm::Json, surroundings));
+    }
     let a = open_record(Some(&args.a), surroundings).await?;
     let b = open_record(args.b.as_deref(), surroundings).await?;
     let compared = compare_runs(a.comparison_side(), b.comparison_side());

@@ -44,7 +44,7 @@ pub(crate) async fn list_remote_runs(url: &str, as_json: bool, surroundings: &Cl
         usage: brief.usage,
     });
     let rows: Vec<super::RunListRow> = rows.collect();
-    Ok(super::print_runs(&rows, remote.url(), as_json, surroundings))
+    Ok(super::print_runs(&rows, &[], remote.url(), as_json, surroundings))
 }
 
 /// `ensemble runs fetch`. A copy that was fetched before is replaced, unless it went on here.

@@ -1,6 +1,7 @@
 //! `ensemble estimate`: tokens, cost and time of a run, estimated from a recorded run.
 
-use super::open_record;
+use super::batches::estimate_from_batch;
+use super::{find_batch, open_record};
 use crate::command::setup::completions;
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
@@ -22,8 +23,8 @@ pub(crate) struct EstimateArgs {
     /// The ensemble to estimate: a file, or the name of an ensemble
     #[arg(value_name = "FILE|NAME", add = completions::complete_ensembles())]
     pub ensemble: String,
-    /// Base the estimate on this recorded run
-    #[arg(long, value_name = "RUN", add = completions::complete_runs(), required_unless_present = "last")]
+    /// Base the estimate on this recorded run, or on the rows of this batch
+    #[arg(long, value_name = "RUN|BATCH", add = completions::complete_runs(), required_unless_present = "last")]
     pub from: Option<String>,
     /// Base the estimate on the latest run
     #[arg(long, conflicts_with = "from")]
@@ -35,6 +36,16 @@ pub(crate) struct EstimateArgs {
 
 /// `ensemble estimate`.
 pub(crate) fn estimate_run(args: &EstimateArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
+    if let Some(batch) = args
+        .from
+        .as_deref()
+        .map(|from| find_batch(from, surroundings))
+        .transpose()?
+        .flatten()
+    {
+        let as_json = args.output == OutputForm::Json;
+        return estimate_from_batch(&args.ensemble, &batch, as_json, surroundings);
+    }
     let width = surroundings.streams.out_width();
     let text = block_on(with_estimate(
         &args.ensemble,

@@ -1,5 +1,6 @@
 //! `ensemble runs`: lists and examines recorded runs.
 
+mod batches;
 mod diff;
 mod engine;
 pub(super) mod estimate;
@@ -28,6 +29,7 @@ use ensemble_history::story::RunStory;
 use ensemble_history::{RunDriver, RunHistory, RunState, RunSummary};
 use ensemble_language::data::{ModelUsage, RunContext};
 use ensemble_reports::report::sanitized_writer::{EscapeStyle, TrustedStyle};
+use ensemble_runs::batch::BatchSummary;
 use ensemble_runs::replay::{RunRecord, SavedRecords};
 use ensemble_runs::start::recorded_run::{load_recorded_ensemble, load_unchanged_ensemble, read_start_event};
 use ensemble_runs::store::files::{FileStore, read_journal};
@@ -39,6 +41,7 @@ use crate::command::runs::prune::RunsPruneArgs;
 use crate::command::runs::show::RunsShowArgs;
 use crate::command::setup::completions;
 use crate::command::shared::output_form::ListArgs;
+pub(crate) use batches::{find_batch, replay_batch};
 use clap::{Args, Subcommand, ValueEnum};
 pub(crate) use private_file::write_private;
 pub(crate) use show::find_driver;
@@ -80,17 +83,17 @@ pub(crate) enum ExportFormat {
 /// `ensemble runs`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum RunsCommand {
-    /// List all runs of this project, the latest last
+    /// List all runs and batches of this project, the latest last
     List(RunsListArgs),
     /// Copy a run from a durable execution engine into this project
     Fetch(RunsFetchArgs),
     /// Show a run turn by turn: executions, idle agents with reasons, outcome
     Show(RunsShowArgs),
-    /// Show the differences between two runs; exit code 1 if they differ
+    /// Show the differences between two runs or two batches; exit code 1 if they differ
     Diff(RunsDiffArgs),
     /// Write a run as one document: JSON, Markdown, HTML or an OpenTelemetry trace
     Export(RunsExportArgs),
-    /// Delete old runs, except runs in progress and runs that can be resumed
+    /// Delete old runs and batches, except those in progress and those that can be resumed
     Prune(RunsPruneArgs),
     /// Delete runs
     Rm {
@@ -112,6 +115,9 @@ pub(crate) struct RunsListArgs {
     /// List the latest 100 runs on the durable execution engine with this address
     #[arg(long, value_name = "URL")]
     pub on: Option<String>,
+    /// List the runs of the rows of this batch
+    #[arg(long, value_name = "NAME", conflicts_with = "on")]
+    pub batch: Option<String>,
 }
 
 /// `ensemble runs …`.
@@ -122,7 +128,10 @@ pub(crate) fn run_runs_command(command: &RunsCommand, surroundings: &CliEnvironm
         match command {
             RunsCommand::List(args) => match &args.on {
                 Some(url) => engine::list_remote_runs(url, args.form.is_json(), surroundings).await,
-                None => list_runs(store, args.form.is_json(), surroundings).await,
+                None => match &args.batch {
+                    Some(name) => batches::list_rows(name, args.form.is_json(), surroundings),
+                    None => list_runs(store, args.form.is_json(), surroundings).await,
+                },
             },
             RunsCommand::Fetch(args) => engine::fetch_run(args, store, surroundings).await,
             RunsCommand::Show(args) => show::show_run(args, store, surroundings).await,
@@ -167,17 +176,33 @@ async fn list_runs(store: &dyn RunStore, as_json: bool, surroundings: &CliEnviro
             Err(error) => surroundings.print_err(&format!("warning: {error}\n")),
         }
     }
-    Ok(print_runs(&runs, &store.describe_place(), as_json, surroundings))
+    let batches = batches::load_batches(surroundings)?;
+    Ok(print_runs(
+        &runs,
+        &batches,
+        &store.describe_place(),
+        as_json,
+        surroundings,
+    ))
 }
 
-/// Prints a list of runs that are stored in this place.
-fn print_runs(listed: &[RunListRow], place: &str, as_json: bool, surroundings: &CliEnvironment) -> u8 {
+/// Prints a list of runs that are stored in this place, and the batches of the project.
+fn print_runs(
+    listed: &[RunListRow],
+    batches: &[BatchSummary],
+    place: &str,
+    as_json: bool,
+    surroundings: &CliEnvironment,
+) -> u8 {
     if as_json {
-        let document = json!({"version": 1, "runs": listed.iter().map(RunListRow::to_json).collect::<Vec<_>>()});
+        let mut document = json!({"version": 1, "runs": listed.iter().map(RunListRow::to_json).collect::<Vec<_>>()});
+        if !batches.is_empty() {
+            document["batches"] = batches.iter().map(BatchSummary::to_json).collect();
+        }
         surroundings.print_as(EscapeStyle::Json, &format!("{document:#}\n"));
         return exit::SUCCESS;
     }
-    if listed.is_empty() {
+    if listed.is_empty() && batches.is_empty() {
         surroundings.print_err(&format!(
             "there is no run in {}\n",
             surroundings.project.relative_path(place.as_ref()).display()
@@ -191,6 +216,7 @@ fn print_runs(listed: &[RunListRow], place: &str, as_json: bool, surroundings: &
         .map(|(run, short)| run.to_line(short, longest, widest))
         .collect();
     surroundings.print_out(&lines);
+    surroundings.print_out(&batches::render_batches(batches));
     exit::SUCCESS
 }
 

@@ -1,6 +1,8 @@
 //! `ensemble runs prune`: deletes old runs, except those that may still be needed.
 
-use std::path::Path;
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use chrono::{DateTime, Utc};
@@ -10,29 +12,52 @@ use crate::command::shared::exit;
 use crate::command::shared::surroundings::CliEnvironment;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
+use ensemble_core::conversation::CompletionReason;
 use ensemble_core::store::{RunStore, StoreError, StoredRun};
 use ensemble_history::{RunDriver, RunHistory, RunState};
 use ensemble_reports::report::format_count;
+use ensemble_runs::batch::{BatchEntry, BatchError, BatchSummary, list_batches, remove_batch};
 
 /// `ensemble runs prune`.
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("which").required(true).multiple(true))]
 pub(crate) struct RunsPruneArgs {
-    /// Keep the N latest runs
+    /// Keep the N latest runs, and the N latest batches
     #[arg(long, value_name = "N", group = "which")]
     pub keep: Option<usize>,
-    /// Delete only runs whose last record is older than AGE: 90s, 30m, 12h, 7d, 4weeks
+    /// Delete only runs and batches whose last record is older than AGE: 90s, 30m, 12h, 7d, 4weeks
     #[arg(long, value_name = "AGE", group = "which", value_parser = humantime::parse_duration)]
     pub older_than: Option<std::time::Duration>,
-    /// Only runs in this state; separate several with commas
+    /// Delete only the oldest runs and batches, until the others need at most SIZE: 500MB, 2GB
+    #[arg(long, value_name = "SIZE", group = "which", value_parser = parse_size)]
+    pub max_size: Option<u64>,
+    /// Only runs in this state, and batches all of whose rows are; separate several with commas
     #[arg(long, value_name = "STATE", group = "which", value_delimiter = ',', value_parser = PossibleValuesParser::new(RunState::state_names()))]
     pub outcome: Vec<String>,
-    /// Also delete runs that can be resumed: interrupted, waiting, cancelled, timeout
+    /// Also delete runs that can be resumed: interrupted, waiting, cancelled, timeout; and batches with such rows
     #[arg(long)]
     pub resumable: bool,
     /// Print what would be deleted, and delete nothing
     #[arg(short = 'n', long)]
     pub dry_run: bool,
+}
+
+fn parse_size(text: &str) -> Result<u64, String> {
+    const UNITS: [(&str, u64); 8] = [
+        ("KB", 1000),
+        ("MB", 1_000_000),
+        ("GB", 1_000_000_000),
+        ("KiB", 1 << 10),
+        ("MiB", 1 << 20),
+        ("GiB", 1 << 30),
+        ("B", 1),
+        ("", 1),
+    ];
+    let digits = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let factor = UNITS.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit.trim()));
+    let size = factor.and_then(|(_, factor)| number.parse::<u64>().ok()?.checked_mul(*factor));
+    size.ok_or_else(|| "expected a number of bytes with a unit, such as 500MB or 2GiB".to_owned())
 }
 
 /// `ensemble runs prune`.
@@ -41,37 +66,144 @@ pub(crate) async fn prune_runs(
     store: &dyn RunStore,
     surroundings: &CliEnvironment,
 ) -> Result<u8, CliError> {
+    let project = &surroundings.project;
+    let root = project.project_root(&project.folder);
     let mut runs = store.list_runs().await?;
+    let mut batches = list_batches(&root)?;
+    batches.sort_by_key(|batch| batch_time(batch));
+    let oversized = args.max_size.map(|most| list_oversized(most, &runs, &batches));
+    let is_chosen = |folder: Option<&Path>| match (&oversized, folder) {
+        (Some(oversized), Some(folder)) => oversized.contains(folder),
+        _ => true,
+    };
     runs.truncate(runs.len().saturating_sub(args.keep.unwrap_or(0)));
+    batches.truncate(batches.len().saturating_sub(args.keep.unwrap_or(0)));
     let mut pruned = PruneTotals::default();
-    for run in runs {
-        match decide_run(&*run, args).await {
+    for run in runs.iter().filter(|run| is_chosen(run.folder())) {
+        match decide_run(&**run, args).await {
             PruneDecision::Keep => {}
             PruneDecision::Spare(why) => surroundings.print_err(&format!("kept {}: {why}\n", run.id())),
             PruneDecision::Resumable(state) => {
                 pruned.resumable += 1;
                 surroundings.print_err(&format!("kept {}: {state}, and it can be resumed\n", run.id()));
             }
-            PruneDecision::Delete(state) => delete_run(&*run, state, args.dry_run, &mut pruned, surroundings).await?,
+            PruneDecision::Delete(state) => delete_run(&**run, state, args.dry_run, &mut pruned, surroundings).await?,
         }
     }
-    let (verb, freed) = if args.dry_run {
-        ("would delete", "would be freed")
-    } else {
-        ("deleted", "freed")
+    for batch in batches.iter().filter(|batch| is_chosen(Some(&batch.folder))) {
+        prune_batch(batch, &root, args, &mut pruned, surroundings)?;
+    }
+    print_totals(&pruned, args.dry_run, surroundings);
+    Ok(exit::SUCCESS)
+}
+
+fn print_totals(pruned: &PruneTotals, dry_run: bool, surroundings: &CliEnvironment) {
+    let (verb, freed) = match dry_run {
+        true => ("would delete", "would be freed"),
+        false => ("deleted", "freed"),
     };
-    surroundings.print_err(&format!(
-        "{verb} {}, {} {freed}\n",
-        format_count(pruned.runs, "run"),
-        indicatif::HumanBytes(pruned.bytes)
-    ));
+    let mut deleted = format_count(pruned.runs, "run");
+    if pruned.batches > 0 {
+        let noun = if pruned.batches == 1 { "batch" } else { "batches" };
+        deleted.push_str(&format!(" and {} {noun}", pruned.batches));
+    }
+    let bytes = indicatif::HumanBytes(pruned.bytes);
+    surroundings.print_err(&format!("{verb} {deleted}, {bytes} {freed}\n"));
     if pruned.resumable > 0 {
         let them = format_count(pruned.resumable, "run");
         surroundings.print_err(&format!(
             "  help: --resumable also deletes {them} that can be resumed\n"
         ));
     }
-    Ok(exit::SUCCESS)
+    if pruned.open_batches > 0 {
+        surroundings.print_err("  help: --resumable also deletes batches with rows that can continue\n");
+    }
+}
+
+/// Returns the folders of the oldest runs and batches, without which the others need at most this number of bytes.
+fn list_oversized(most: u64, runs: &[Arc<dyn StoredRun>], batches: &[BatchSummary]) -> HashSet<PathBuf> {
+    let runs = runs.iter().filter_map(|run| run.folder());
+    let of_run = |folder: &Path| (modified_time(&folder.join("journal.jsonl")), folder.to_path_buf());
+    let mut folders: Vec<(SystemTime, PathBuf)> = runs.map(of_run).collect();
+    folders.extend(batches.iter().map(|batch| (batch_time(batch), batch.folder.clone())));
+    folders.sort();
+    let mut size = 0_u64;
+    let latest_first = folders.into_iter().rev();
+    latest_first
+        .filter_map(|(_, folder)| {
+            size = size.saturating_add(folder_size(&folder));
+            (size > most).then_some(folder)
+        })
+        .collect()
+}
+
+fn modified_time(path: &Path) -> SystemTime {
+    let modified = std::fs::metadata(path).and_then(|about| about.modified());
+    modified.unwrap_or(SystemTime::UNIX_EPOCH)
+}
+
+/// Returns when a row of the batch last changed.
+fn batch_time(batch: &BatchSummary) -> SystemTime {
+    let files = ["rows.jsonl", "batch.json", "results.jsonl"].map(|name| batch.folder.join(name));
+    let journals = batch.list_run_folders().map(|(_, folder)| folder.join("journal.jsonl"));
+    let times = files.into_iter().chain(journals).map(|path| modified_time(&path));
+    times.max().unwrap_or(SystemTime::UNIX_EPOCH)
+}
+
+fn prune_batch(
+    batch: &BatchSummary,
+    root: &Path,
+    args: &RunsPruneArgs,
+    pruned: &mut PruneTotals,
+    surroundings: &CliEnvironment,
+) -> Result<(), CliError> {
+    let name = &batch.name;
+    if let Some(process) = batch.process {
+        surroundings.print_err(&format!("kept batch {name}: process {process} works on it\n"));
+        return Ok(());
+    }
+    let age = SystemTime::now().duration_since(batch_time(batch)).unwrap_or_default();
+    if args.older_than.is_some_and(|least| age <= least) {
+        return Ok(());
+    }
+    let is_wanted = |state: RunState| args.outcome.iter().any(|wanted| wanted == state.as_str());
+    if !args.outcome.is_empty()
+        && !batch
+            .list_entries()
+            .into_iter()
+            .all(|entry| is_wanted(row_state(entry)))
+    {
+        return Ok(());
+    }
+    if batch.has_open_rows() && !args.resumable {
+        pruned.open_batches += 1;
+        let counts = batch.counts.to_words();
+        surroundings.print_err(&format!("kept batch {name}: {counts}, and rows can continue\n"));
+        return Ok(());
+    }
+    let bytes = folder_size(&batch.folder);
+    if !args.dry_run {
+        match remove_batch(root, name) {
+            Err(error @ BatchError::Busy { .. }) => {
+                surroundings.print_err(&format!("kept batch {name}: {error}\n"));
+                return Ok(());
+            }
+            removed => removed?,
+        }
+    }
+    pruned.batches += 1;
+    pruned.bytes += bytes;
+    surroundings.print_out(&format!("batch {name}  {}\n", batch.counts.to_words()));
+    Ok(())
+}
+
+/// Returns the state of the run of a row.
+fn row_state(entry: Option<&BatchEntry>) -> RunState {
+    match entry.map(|entry| entry.outcome) {
+        None => RunState::Interrupted,
+        Some(CompletionReason::WaitingForInput) => RunState::Waiting,
+        Some(outcome) => RunState::Ended(outcome),
+    }
 }
 
 /// The result of the deletions.
@@ -81,6 +213,9 @@ struct PruneTotals {
     bytes: u64,
     /// The number of selected runs that are kept because they can be resumed.
     resumable: u64,
+    batches: u64,
+    /// The number of selected batches that are kept because rows can continue.
+    open_batches: u64,
 }
 
 /// The decision about a run.

@@ -62,7 +62,7 @@ pub(crate) fn serve_mcp(args: &McpArgs, surroundings: &CliEnvironment) -> Result
     }
     let token = args.http.map(|_| resolve_token(args)).transpose()?;
     print_served(&surroundings);
-    let services = Arc::new(build_services(args, &surroundings)?);
+    let services = Arc::new(build_services(args, token.as_ref(), &surroundings)?);
     block_on(async {
         match args.http.zip(token) {
             Some((address, token)) => {
@@ -90,12 +90,21 @@ pub(crate) fn serve_mcp(args: &McpArgs, surroundings: &CliEnvironment) -> Result
     Ok(exit::SUCCESS)
 }
 
-fn build_services(args: &McpArgs, surroundings: &CliEnvironment) -> Result<McpServices, CliError> {
+fn build_services(
+    args: &McpArgs,
+    token: Option<&AccessToken>,
+    surroundings: &CliEnvironment,
+) -> Result<McpServices, CliError> {
     let mut estimate_surroundings = surroundings.clone();
     estimate_surroundings.project = estimate_surroundings.project.with_boundary();
     let servers = run_options::load_servers(args.mcp_config.as_deref(), surroundings)?;
+    let runs = surroundings.runs_for_clients(servers);
+    let runs = match token {
+        Some(token) => runs.with_server_token(token.as_str(), args.token_env.as_deref()),
+        None => runs,
+    };
     Ok(McpServices {
-        runs: RunService::new(surroundings.runs_for_clients(servers)),
+        runs: RunService::new(runs),
         draw: lsp::render_graph,
         estimate: Box::new(move |ensemble, from| {
             let estimate_surroundings = estimate_surroundings.clone();
@@ -121,6 +130,13 @@ fn print_served(surroundings: &CliEnvironment) {
             "warning: {} is not served: {}; `ensemble validate` shows the findings\n",
             wrong.file.display(),
             format_count(wrong.errors as u64, "error")
+        ));
+    }
+    for entry in catalog.entries.iter().filter(|entry| entry.is_qualified) {
+        text.push_str(&format!(
+            "warning: the tool of {} is `{}`, because another tool would have the same name\n",
+            entry.file.display(),
+            entry.tool
         ));
     }
     surroundings.print_err(&text);

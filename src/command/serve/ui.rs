@@ -54,8 +54,12 @@ pub(crate) fn serve_ui(args: &UiArgs, surroundings: &CliEnvironment) -> Result<u
     block_on(async {
         let mut signals = signals::listen_for_signals();
         let servers = run_options::load_servers(args.mcp_config.as_deref(), surroundings)?;
-        let runs = RunService::new(surroundings.runs_for_clients(servers));
-        let server = bind_server(&args.place, &runs)?;
+        let token = resolve_token()?;
+        let runs = surroundings
+            .runs_for_clients(servers)
+            .with_server_token(token.as_str(), Some(TOKEN));
+        let runs = RunService::new(runs);
+        let server = bind_server(&args.place, &runs, token)?;
         let link = server.link_with_token();
         start_server(server)?;
         surroundings.print_out(&format!("{link}\n"));
@@ -80,7 +84,7 @@ pub(crate) async fn run_with_page(
         port,
         address: Ipv4Addr::LOCALHOST.into(),
     };
-    let server = bind_server(&place, &runs)?;
+    let server = bind_server(&place, &runs, resolve_token()?)?;
     let link = server.link_with_token();
     start_server(server)?;
     let id = runs.start_ready_run(ready).await?;
@@ -122,11 +126,11 @@ async fn run_exit_code(runs: &RunService, id: &RunId, ending: &EndReporter<'_>) 
     Ok(code.unwrap_or(exit::SUCCESS))
 }
 
-fn bind_server(place: &PageArgs, runs: &RunService) -> Result<UiServer, CliError> {
+fn bind_server(place: &PageArgs, runs: &RunService, token: AccessToken) -> Result<UiServer, CliError> {
     let settings = UiSettings {
         address: place.address,
         port: place.port,
-        token: resolve_token(runs)?,
+        token,
         runs: runs.clone(),
         driving: tokio::runtime::Handle::current(),
         version: env!("CARGO_PKG_VERSION"),
@@ -146,8 +150,8 @@ fn start_server(server: UiServer) -> Result<(), CliError> {
 }
 
 /// Returns the token of the environment, or a new one.
-fn resolve_token(runs: &RunService) -> Result<AccessToken, CliError> {
-    match runs.runs().host().read_variable(TOKEN) {
+fn resolve_token() -> Result<AccessToken, CliError> {
+    match std::env::var(TOKEN).ok() {
         Some(token) => AccessToken::parse(&token).map_err(|why| CliError::usage_error(format!("{TOKEN}: {why}"))),
         None => AccessToken::generate().map_err(|error| CliError::Internal(format!("cannot create a token: {error}"))),
     }

@@ -90,7 +90,8 @@ fn render_pages(program: Command) -> Vec<(String, String)> {
 fn render_exit_status() -> String {
     let mut text = ".SH \"EXIT STATUS\"\n".to_owned();
     let diverged = ("5", "`ensemble replay` found a difference");
-    for (code, meaning) in exit::RUN_CODES.iter().chain([&diverged]) {
+    let budget = ("6", "`ensemble batch`: --max-cost kept rows from running");
+    for (code, meaning) in exit::RUN_CODES.iter().chain([&diverged, &budget]) {
         text.push_str(&format!(".TP\n.B {code}\n{}.\n", meaning.replace('-', "\\-")));
     }
     text

@@ -10,13 +10,13 @@ use crate::command::shared::surroundings::CliEnvironment;
 use crate::command::shared::untrusted_files::visible_path;
 use clap::Args;
 use ensemble_core::operator::escape_hidden;
-use ensemble_project::review::{TrustReview, review_files};
+use ensemble_project::review::{TrustReview, is_mcp_config, review_files};
 use ensemble_project::trust::TrustedFile;
 
 /// `ensemble trust`.
 #[derive(Debug, Args)]
 pub(crate) struct TrustArgs {
-    /// A configuration or an ensemble; default: the configuration of the project
+    /// A configuration, an ensemble or a file of MCP servers; default: the configuration of the project
     #[arg(value_name = "PATH", add = completions::complete_ensembles())]
     pub path: Option<String>,
     /// Trust the file without asking
@@ -78,6 +78,9 @@ fn chosen_file(given: Option<&str>, surroundings: &CliEnvironment) -> Result<Pat
     let path = project.folder.join(path_argument);
     if path.is_dir() {
         return Ok(path.join(".ensemble").join("config.yaml"));
+    }
+    if is_mcp_config(&path) {
+        return Ok(path);
     }
     Ok(project.resolve_ensemble_file(path_argument)?)
 }

@@ -18,6 +18,8 @@ pub(crate) const USAGE: u8 = 2;
 pub(crate) const LIMIT: u8 = 4;
 /// A replay decided differently from its record.
 pub(crate) const DIVERGED: u8 = 5;
+/// `batch`: `--max-cost` kept rows from running, whatever has come of the others.
+pub(crate) const BUDGET: u8 = 6;
 
 /// The exit codes of a command that runs a conversation, with their meanings, for `--help` and the manual.
 pub(crate) const RUN_CODES: &[(&str, &str)] = &[

@@ -63,6 +63,27 @@ struct CommandHelp {
 }
 
 const RUN: ExitCodes = exit::RUN_CODES;
+const BATCH: ExitCodes = &[
+    ("0", "All rows reached their goals"),
+    (
+        "1",
+        "A row failed, the program had an error, or standard output could not be written",
+    ),
+    (
+        "2",
+        "The command line, the table, an answer or a file is not valid; nothing was executed",
+    ),
+    ("3", "A row waits for an answer, and none failed or was cut off"),
+    (
+        "4",
+        "A limit cut off a row, and none failed; with --fail-on-limit, also its own limit",
+    ),
+    (
+        "6",
+        "--max-cost kept rows from running, whatever has come of the others",
+    ),
+    ("130, 143", "Ctrl-C; SIGTERM"),
+];
 const FILES: ExitCodes = &[
     ("0", "The command succeeded"),
     ("1", "The program had an error, or standard output could not be written"),
@@ -139,7 +160,7 @@ const COMMANDS: &[CommandHelp] = &[
                 "Run eight rows in parallel",
             ),
         ],
-        exit_codes: RUN,
+        exit_codes: BATCH,
     },
     CommandHelp {
         name: "resume",

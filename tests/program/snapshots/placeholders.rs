@@ -31,7 +31,7 @@ const RULES: &[(&str, &str)] = &[
     (r"\bsha256:[0-9a-f]{16}\b", "[DIGEST]"),
     (r#"("digest": ?)"[0-9a-f]{16}""#, r#"${1}"[DIGEST]""#),
     (r#"("crc":)"[0-9a-f]{8}""#, r#"${1}"[CRC]""#),
-    (r"\brow-[0-9a-f]{16}\b", "row-[DIGEST]"),
+    (r"\brow-[0-9a-f]{16}((?:-\d+)?)-v[0-9a-f]{8}\b", "row-[DIGEST]${1}"),
     (r#"("traceId": )"[0-9a-f]{32}""#, r#"${1}"[TRACE]""#),
     // Processes.
     (r#"("driver_pid": )\d+"#, "${1}[PID]"),

@@ -55,6 +55,7 @@ pub(super) fn parts_input(state: &ConversationState, slot: &ExecutionSlot, runni
     PartsInput {
         facts: state.facts_without_output(),
         earlier_parts: slot.parts.clone(),
+        earlier_warnings: state.agent_warnings(slot.agent),
         reusable_parts: Arc::default(),
         threads: state.agent_state(slot.agent).threads_by_key().clone(),
         time_is_up: running.time_is_up.subscribe(),

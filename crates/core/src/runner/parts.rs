@@ -32,6 +32,8 @@ pub struct PartsInput {
     pub facts: ConditionFacts,
     /// The parts that ended before this attempt.
     pub earlier_parts: EndedParts,
+    /// The warnings of the agent before this attempt.
+    pub earlier_warnings: Vec<String>,
     /// Results that may be taken over from another run where the item of the key is the same.
     pub reusable_parts: Arc<HashMap<Arc<str>, Arc<PartEnded>>>,
     /// The threads by key.

@@ -1,6 +1,6 @@
 //! What was sent to models and what came back, execution by execution, as the records tell.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -139,9 +139,15 @@ pub fn collect_model_exchanges(records: &[Record], plan: &Arc<Plan>) -> Result<V
         state: ConversationState::new(plan.clone()),
         exchanges: Vec::new(),
         open: HashMap::new(),
+        stopped: HashSet::new(),
     };
     for record in records {
         collector.apply_record(record)?;
+    }
+    for at in std::mem::take(&mut collector.stopped) {
+        if let Some(last) = collector.exchanges[at].iterations.last_mut() {
+            last.set_stop_reason(StopReason::Cancelled);
+        }
     }
     let mut exchanges = collector.exchanges;
     exchanges.retain(|exchange| !exchange.iterations.is_empty());
@@ -173,6 +179,8 @@ struct ExchangeCollector {
     state: ConversationState,
     exchanges: Vec<ModelExchange>,
     open: HashMap<Key, usize>,
+    /// The exchanges that were open when the run was interrupted, and did not go on.
+    stopped: HashSet<usize>,
 }
 
 impl ExchangeCollector {
@@ -213,6 +221,7 @@ impl ExchangeCollector {
                 let within = execution_scope(finished.turn, &finished.agent, finished.execution, finished.attempt);
                 self.end_exchange(&within, &finished.exchange, to_exchange_end(&finished.end));
             }
+            Event::Interrupted(_) => self.stopped.extend(self.open.values()),
             Event::TurnFinished(_) | Event::MessageAdded(_) => self.open.clear(),
             _ => {}
         }
@@ -223,6 +232,7 @@ impl ExchangeCollector {
     fn open_exchange(&mut self, within: &AttemptScope) -> &mut ModelExchange {
         let key = (within.agent.clone(), within.part.clone(), within.outer_calls.clone());
         let at = *self.open.entry(key).or_insert(self.exchanges.len());
+        self.stopped.remove(&at);
         if at == self.exchanges.len() {
             self.exchanges.push(ModelExchange {
                 scope: within.clone(),

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
-use super::{FirstRequest, RunStory, StoryAttempt, StoryAttemptEnd, StoryEvent, StoryExecution, StoryTurn};
+use super::{
+    FirstRequest, RunStory, StoryAttempt, StoryAttemptEnd, StoryDecision, StoryEvent, StoryExecution, StoryTurn,
+};
 use crate::AgentTotals;
 use ensemble_core::conversation::{
     AgentStart, AttemptFailed, AttemptScope, Event, ExecutionFinished, PartEnded, PermissionDecided, Record,
@@ -66,10 +68,21 @@ impl RunStory {
             }
             Event::PermissionDecided(decided) => {
                 if let Some(execution) = self.open_execution_mut(&decided.within.agent) {
-                    execution.permissions.push(PermissionDecided::clone(decided));
+                    execution.permissions.push(StoryDecision {
+                        event: PermissionDecided::clone(decided),
+                        at,
+                    });
                 }
             }
-            Event::RequestStopped(_) | Event::ToolCallStarted(_) => {}
+            Event::RequestStopped(request) => {
+                if let (Some(execution), true) = (
+                    self.open_execution_mut(&request.within.agent),
+                    is_own_scope(&request.within),
+                ) {
+                    execution.stop_reason = Some(StopReason::Cancelled);
+                }
+            }
+            Event::ToolCallStarted(_) => {}
             Event::ToolCallEnded(ended) => {
                 if let (Some(execution), true) = (
                     self.open_execution_mut(&ended.within.agent),
@@ -257,6 +270,12 @@ impl StoryExecution {
     fn end_attempt(&mut self, end: StoryAttemptEnd, at: Option<DateTime<Utc>>) {
         let last = self.attempts.last_mut();
         if let Some(attempt) = last.filter(|attempt| attempt.end == StoryAttemptEnd::InProgress) {
+            // The last reply called tools: that was not the end of the turn.
+            self.stop_reason = match end {
+                StoryAttemptEnd::Stopped => self.stop_reason.map(|_| StopReason::Cancelled),
+                StoryAttemptEnd::ProcessLost => None,
+                _ => self.stop_reason,
+            };
             attempt.end = end;
             attempt.ended_at = at;
         }

@@ -1,7 +1,7 @@
 //! Checks of an ensemble without errors, before a run: one file for each check, and one line in `CHECKS`.
 //!
 //! Checks are pure functions. [`check_ensemble`] reads only the typed ensemble; [`check_with_context`] also reads the files that the
-//! caller knows; [`TextSecrets`] reads the text. **Invariant:** an error means that no run is possible as written; anything that
+//! caller knows, and [`check_file_errors`] returns the errors in these files, which refuse a run; [`TextSecrets`] reads the text. **Invariant:** an error means that no run is possible as written; anything that
 //! is only suspicious is a warning or a hint.
 //!
 //! `check/graph.rs` is the graph that several checks share: the dependencies of each agent, with conditions parsed and not
@@ -67,7 +67,7 @@ mod usable_profiles;
 mod value_types;
 
 use crate::condition::ValueType;
-use crate::diagnostic::Finding;
+use crate::diagnostic::{Finding, FindingSeverity};
 use crate::ensemble::Ensemble;
 use check_graph::CheckGraph;
 use check_subject::CheckSubject;
@@ -96,8 +96,10 @@ struct RegisteredCheck {
 enum CheckScope {
     /// Only the ensemble.
     Ensemble,
-    /// The files around it.
+    /// The files around it. The findings are never errors.
     Files,
+    /// The files around it. The findings can be errors, which refuse a run.
+    FileErrors,
 }
 
 macro_rules! checks {
@@ -144,7 +146,7 @@ const CHECKS: &[RegisteredCheck] = checks![
     Files: template_keys::check_template_keys,
     Files: value_types::check_value_types,
     Files: fixed_conditions::check_fixed_conditions,
-    Files: script_reads::check_script_reads,
+    FileErrors: script_reads::check_script_reads,
     Files: unread_config::check_unread_config,
     Files: answer_truths::check_answer_truths,
     Files: cost_limit::check_cost_limit,
@@ -159,7 +161,7 @@ const CHECKS: &[RegisteredCheck] = checks![
 pub fn check_ensemble(ensemble: &Ensemble) -> Vec<Finding> {
     let graph = CheckGraph::build(ensemble);
     let subject = CheckSubject::new(&graph, &NoFileContext);
-    run_checks(&subject, CheckScope::Ensemble);
+    run_checks(&subject, &[CheckScope::Ensemble]);
     subject.into_findings()
 }
 
@@ -167,15 +169,33 @@ pub fn check_ensemble(ensemble: &Ensemble) -> Vec<Finding> {
 pub fn check_with_context(ensemble: &Ensemble, context: &dyn CheckContext) -> Vec<Finding> {
     let graph = CheckGraph::build(ensemble);
     let subject = CheckSubject::new(&graph, context);
-    run_checks(&subject, CheckScope::Ensemble);
-    run_checks(&subject, CheckScope::Files);
+    run_checks(&subject, &[CheckScope::Ensemble]);
+    run_checks(&subject, &[CheckScope::Files, CheckScope::FileErrors]);
     subject.add_findings(context.check_files(ensemble));
     subject.into_findings()
 }
 
-fn run_checks(subject: &CheckSubject<'_>, reads: CheckScope) {
-    for check in CHECKS.iter().filter(|check| check.reads == reads) {
-        subject.add_findings((check.run)(subject));
+/// Returns the errors in the files around an ensemble: those of [`check_with_context`] that [`check_ensemble`] cannot
+/// report.
+pub fn check_file_errors(ensemble: &Ensemble, context: &dyn CheckContext) -> Vec<Finding> {
+    let graph = CheckGraph::build(ensemble);
+    let subject = CheckSubject::new(&graph, context);
+    run_checks(&subject, &[CheckScope::FileErrors]);
+    subject.add_findings(context.check_files(ensemble));
+    let mut findings = subject.into_findings();
+    findings.retain(|finding| finding.severity == FindingSeverity::Error);
+    findings
+}
+
+fn run_checks(subject: &CheckSubject<'_>, reads: &[CheckScope]) {
+    for check in CHECKS.iter().filter(|check| reads.contains(&check.reads)) {
+        let findings = (check.run)(subject);
+        debug_assert!(
+            check.reads != CheckScope::Files || findings.iter().all(|one| one.severity != FindingSeverity::Error),
+            "a run does not ask the check {:?} for errors",
+            findings.first().map(|one| one.code)
+        );
+        subject.add_findings(findings);
     }
 }
 

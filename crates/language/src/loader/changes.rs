@@ -199,7 +199,7 @@ fn list_named_agents(document: &YamlDocument) -> Vec<(Arc<str>, Arc<YamlNode>)> 
 }
 
 /// Returns whether a key of an agent or of an ensemble has a meaning for a run.
-fn is_relevant(key: &str) -> bool {
+pub(super) fn is_relevant(key: &str) -> bool {
     key != "description" && !is_extension_key(key)
 }
 
@@ -315,7 +315,7 @@ impl TextDefinitionCollector<'_> {
     }
 }
 
-fn map_entries(node: &YamlNode) -> &[YamlEntry] {
+pub(super) fn map_entries(node: &YamlNode) -> &[YamlEntry] {
     match &node.content {
         YamlContent::Mapping(entries) => entries,
         _ => &[],
@@ -328,7 +328,7 @@ fn find_value<'n>(node: &'n YamlNode, key: &str) -> Option<&'n YamlNode> {
 }
 
 /// Returns a text that is equal for all spellings of a value, and for no other value.
-fn canonical_value(node: &YamlNode) -> String {
+pub(super) fn canonical_value(node: &YamlNode) -> String {
     match &node.content {
         YamlContent::Scalar(scalar) => format!("{:?} {:?}", scalar.value, scalar.text),
         YamlContent::Sequence(items) => {
@@ -339,7 +339,7 @@ fn canonical_value(node: &YamlNode) -> String {
     }
 }
 
-fn canonical_entries<'n>(entries: impl Iterator<Item = &'n YamlEntry>) -> String {
+pub(super) fn canonical_entries<'n>(entries: impl Iterator<Item = &'n YamlEntry>) -> String {
     let mut entries: Vec<String> = entries
         .map(|entry| format!("{:?}: {}", entry.key, canonical_value(&entry.value)))
         .collect();

@@ -51,7 +51,7 @@ codes! {
     FALLBACK_CIRCLE = "E031", "The fallbacks of model profiles form a cycle.";
     DEFAULT_NOT_A_CHOICE = "E032", "The default answer is not one of the choices.";
     BAD_MODEL = "E033", "A `model` does not have the form `provider/model`.";
-    UNKNOWN_TOOL = "E034", "An agent uses a tool that is not defined.";
+    UNKNOWN_TOOL = "E034", "An agent or a test case names a tool that is not defined.";
     TOOL_KIND = "E035", "A tool has no implementation, or more than one.";
     BAD_ADDRESS = "E036", "A `base_url` is not an address, or contains credentials.";
     KEY_IN_FILE = "E037", "A header contains a key in plain text.";

@@ -168,7 +168,7 @@ fn find_agent_type<'k>(agent: &'k YamlNode, defaults: &[YamlEntry]) -> Option<&'
 fn chooses_agent_type(default: &YamlEntry, key: &str) -> bool {
     let is_part = key == "input"
         && matches!(default.value.content, YamlContent::Mapping(_))
-        && default.value.get("prompt").is_none();
+        && !has_value(&default.value, "prompt");
     *default.key == *key && !is_part && !default.value.is_null()
 }
 

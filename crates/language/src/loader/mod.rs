@@ -24,6 +24,7 @@ mod findings;
 mod json;
 mod key_messages;
 mod open_map;
+mod result_parts;
 pub mod schema;
 mod section_fields;
 mod syntax_errors;
@@ -46,8 +47,9 @@ pub use crate::yaml::document;
 pub use crate::yaml::document::{MAX_BYTES, YamlDocument};
 pub use crate::yaml::edit::to_json;
 pub use changes::{ComparedEnsemble, EnsembleChanges, canonical_text, compare_ensembles};
-pub use decode::{AgentAnswers, FindingLevel, ReportFormat, ValidateSettings};
+pub use decode::{AgentAnswers, BatchAnswers, FindingLevel, ReportFormat, ValidateSettings};
 pub use findings::MAX_FINDINGS;
+pub use result_parts::{list_result_parts, result_text};
 
 use crate::vocabulary::FileSection;
 use document::YamlContent;
@@ -148,6 +150,14 @@ pub fn load_configuration(source: &SourceText) -> LoadedConfiguration {
 /// Reads prepared answers: a map from agents to a string, a map, or a list of these.
 pub fn load_answers(source: &SourceText) -> LoadResult<Vec<(Arc<str>, AgentAnswers)>> {
     load_optional_file(source, decode::decode_answers)
+}
+
+/// Reads the prepared answers of a batch: a map from agents to answers, and from rows to such maps. `is_agent` returns
+/// whether a name is the name of an agent.
+pub fn load_batch_answers(source: &SourceText, is_agent: &dyn Fn(&str) -> bool) -> LoadResult<BatchAnswers> {
+    load_optional_file(source, |document, findings| {
+        decode::decode_batch_answers(document, is_agent, findings)
+    })
 }
 
 /// Reads a context: a map in YAML or JSON.

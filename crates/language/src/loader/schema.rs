@@ -24,7 +24,7 @@ pub fn config_schema() -> String {
     let profiles = &ensemble["properties"]["model_profiles"];
     let mut definitions = Map::new();
     collect_definitions(profiles, &ensemble["$defs"], &mut definitions);
-    let mut properties = FileSection::Config.schema_properties();
+    let mut properties = FileSection::Config.schema_properties(|_| false);
     properties.insert("validate".to_owned(), validate_settings_schema());
     let config = json!({
         "$schema": ensemble["$schema"],
@@ -42,7 +42,7 @@ pub fn config_schema() -> String {
 fn validate_settings_schema() -> Value {
     let codes: Vec<&str> = codes::ALL.iter().map(|(code, _)| code.0).collect();
     let in_lower_case = format!("^(?:{})$", codes.join("|").to_lowercase());
-    let mut properties = FileSection::Validate.schema_properties();
+    let mut properties = FileSection::Validate.schema_properties(|_| false);
     properties["levels"]["propertyNames"] = json!({"anyOf": [{"enum": codes}, {"pattern": in_lower_case}]});
     json!({
         "description": "Settings of `ensemble validate`, for this project.",

@@ -256,10 +256,14 @@ impl FileSection {
         related.find(|other| other.find_key(key).is_some())
     }
 
-    /// Returns the properties of the section in its JSON Schema.
-    pub(crate) fn schema_properties(self) -> Map<String, Value> {
+    /// Returns the properties of the section in its JSON Schema. A key that the section need not have may be `null`.
+    pub(crate) fn schema_properties(self, is_required: impl Fn(&str) -> bool) -> Map<String, Value> {
+        let property = |key: &SectionKey| match is_required(key.name) {
+            true => key.to_schema(),
+            false => key.to_optional_schema(),
+        };
         self.iter_keys()
-            .map(|key| (key.name.to_owned(), key.to_schema()))
+            .map(|key| (key.name.to_owned(), property(key)))
             .collect()
     }
 }

@@ -40,13 +40,17 @@ fn parse(text: &str) -> Value {
     serde_json::from_str(text).expect("JSON")
 }
 
-/// Returns the condition that an agent is of one of the types that have the key, or of none.
-fn agents_with(kinds: &[&str]) -> Value {
-    let required = |key: &str| json!({"required": [key]});
+/// Returns the condition that a key has a value. A key with `null` is a key that is left out.
+fn has_key(key: &str) -> Value {
+    json!({"required": [key], "properties": {key: {"not": {"type": "null"}}}})
+}
+
+/// Returns the condition that the key has no value, or that an agent is of one of the types that have the key, or of none.
+fn agents_with(key: &str, kinds: &[&str]) -> Value {
     let types = kinds.iter().filter_map(|word| AgentType::from_word(word));
-    let mut allowed: Vec<Value> = types.flat_map(AgentType::choosing_keys).map(required).collect();
-    let all: Vec<Value> = CHOOSERS.iter().map(|(key, _)| required(key)).collect();
-    allowed.push(json!({"not": {"anyOf": all}}));
+    let mut allowed: Vec<Value> = types.flat_map(AgentType::choosing_keys).map(has_key).collect();
+    allowed.push(json!({"$ref": "#/$defs/untyped_agent"}));
+    allowed.push(json!({"properties": {key: {"type": "null"}}}));
     json!({"anyOf": allowed})
 }
 
@@ -60,15 +64,23 @@ fn derived(mut schema: Value, is_of_tests: bool) -> Value {
             name => &mut schema["$defs"][name],
         };
         assert_eq!(part["additionalProperties"], false, "{section:?}");
-        part["properties"] = section.schema_properties().into();
+        let required = part["required"].clone();
+        let is_required = |key: &str| {
+            required
+                .as_array()
+                .is_some_and(|keys| keys.iter().any(|one| one == key))
+        };
+        part["properties"] = section.schema_properties(is_required).into();
     }
     if !is_of_tests {
-        schema["$defs"]["default_question"]["properties"] = FileSection::Input.schema_properties().into();
+        schema["$defs"]["default_question"]["properties"] = FileSection::Input.schema_properties(|_| false).into();
+        let all: Vec<Value> = CHOOSERS.iter().map(|(key, _)| has_key(key)).collect();
+        schema["$defs"]["untyped_agent"]["not"] = json!({"anyOf": all});
         for key in FileSection::Agent
             .iter_keys()
             .filter(|key| !key.section_kinds().is_empty() && !chooses_type(key.name))
         {
-            schema["$defs"]["agent"]["dependentSchemas"][key.name] = agents_with(key.section_kinds());
+            schema["$defs"]["agent"]["dependentSchemas"][key.name] = agents_with(key.name, key.section_kinds());
         }
     }
     schema
@@ -186,7 +198,7 @@ fn every_key_of_a_test_file_has_a_decoder() {
 }
 
 fn takes_anything(schema: &Value) -> bool {
-    ["type", "enum", "oneOf", "const", "$ref"]
+    ["type", "enum", "oneOf", "anyOf", "const", "$ref"]
         .iter()
         .all(|word| schema.get(word).is_none())
 }

@@ -3,6 +3,7 @@
 pub(crate) mod context_length;
 pub(crate) mod credentials;
 pub(crate) mod frames;
+pub(crate) mod http_client;
 pub(crate) mod network;
 pub(crate) mod pauses;
 #[cfg(feature = "process")]

@@ -10,14 +10,12 @@ use tokio::sync::OnceCell;
 
 use crate::policy::pace::ProviderPace;
 use crate::policy::quirks::ModelQuirks;
+use crate::transport::http_client::build_http_client;
 use ensemble_core::secrets::Secrets;
 use ensemble_language::ensemble::ModelProfile;
 
 /// Reads an environment variable; nothing if it is not set.
 pub type Environment = dyn Fn(&str) -> Option<String> + Send + Sync;
-
-/// The time limit for connecting.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The access to providers. Clones share one HTTP client, which is built when it is first needed.
 #[derive(Clone)]
@@ -155,22 +153,6 @@ impl ModelNetwork {
 /// Returns the model that a profile asks.
 fn target_key(profile: &ModelProfile) -> String {
     format!("{} {} {:?}", profile.provider, profile.model, profile.base_url)
-}
-
-/// Returns a client for HTTP that follows no redirections.
-///
-/// # Errors
-/// The client cannot be made: the text says why.
-pub fn build_http_client() -> Result<reqwest::Client, String> {
-    // Somebody else in this process may have chosen one already, which is as good.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let client = reqwest::Client::builder()
-        .user_agent(concat!("ensemble/", env!("CARGO_PKG_VERSION")))
-        .connect_timeout(CONNECT_TIMEOUT)
-        // A key must not follow a redirection to somebody else.
-        .redirect(reqwest::redirect::Policy::none())
-        .build();
-    client.map_err(|error| format!("cannot create the HTTP client: {error}"))
 }
 
 /// Without environment variables, so there are no keys. Pauses are not random.

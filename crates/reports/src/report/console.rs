@@ -31,7 +31,7 @@ pub struct ConsoleWriter(Arc<Mutex<ConsoleState>>);
 pub struct ConsoleOptions {
     /// A spinner turns on standard error.
     pub progress: bool,
-    /// Replies are shown while they arrive.
+    /// Replies are shown while they arrive, because both streams are on a terminal.
     pub live: bool,
     /// Tool calls are shown complete.
     pub whole: bool,
@@ -183,6 +183,11 @@ impl ConsoleWriter {
     /// Returns whether there is a spinner.
     pub(super) fn has_spinner(&self) -> bool {
         self.lock_state().options.progress
+    }
+
+    /// Returns whether a user sees both streams on a terminal.
+    pub(super) fn is_on_terminal(&self) -> bool {
+        self.lock_state().options.live
     }
 
     /// Returns the maximum length of lines on standard output and on standard error.

@@ -1,11 +1,12 @@
 //! The result of `check`, for users and as JSON.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::{Value, json};
 
 use super::format_count;
-use ensemble_core::conversation::CompletionReason;
+use ensemble_core::conversation::{CompletionReason, ExhaustedAgent};
 use ensemble_explore::{
     AgentSummary, AssumedClaim, ClaimSite, ExecutionResult, Exploration, ExplorationCoverage, ExplorationLimit,
     ExploredExecution, PossibleEnd, STEPS_FROM_ONE_STATE, StepReport,
@@ -18,6 +19,8 @@ const VERSION: u32 = 2;
 const LONGEST_PATH: usize = 14;
 /// The number of turns of a longer path that are shown at its beginning and at its end.
 const PATH_ENDS: usize = 6;
+/// The ends of a group with more ends are counted: independent loops multiply the ends.
+const MOST_ENDS: usize = 4;
 
 /// Renders a result for users.
 fn render_exploration(ensemble: &str, found: &Exploration) -> String {
@@ -41,29 +44,71 @@ fn render_exploration(ensemble: &str, found: &Exploration) -> String {
         };
         text.push_str(&format!("  {:width$}  {summary}\n", agent_summary.agent));
     }
-    let mut is_headed = false;
-    for end in &found.ends {
-        if !end.success && !std::mem::replace(&mut is_headed, true) {
-            text.push_str("\nends without success\n");
-        }
-        text.push_str(&format!("\n{}\n", render_headline(end, is_complete)));
-        append_path(&end.path, &mut text);
-        for exhausted in &end.exhausted {
-            text.push_str(&format!("  {:<8} {exhausted}\n", ""));
-        }
-        for not_run in &end.not_run {
-            text.push_str(&format!(
-                "  {:<8} {} never runs: {}\n",
-                "", not_run.agent, not_run.reason
-            ));
-        }
-    }
+    text.push_str(&render_ends(found));
     text.push_str("\nnot examined\n");
     for besides in &found.besides {
         text.push_str(&format!("  {}: {}\n", besides.reason, besides.when));
     }
     for note in exploration_notes(found) {
         text.push_str(&format!("  {note}\n"));
+    }
+    text
+}
+
+/// Renders the ends in groups of ends that differ only in the exhausted agents. The ends of a large group are counted.
+fn render_ends(found: &Exploration) -> String {
+    let mut text = String::new();
+    let mut is_headed = false;
+    let group = |end: &PossibleEnd| (end.reason, end.success, end.not_run.is_empty(), end.after_failure);
+    for ends in found.ends.chunk_by(|one, other| group(one) == group(other)) {
+        let shown_count = if ends.len() > MOST_ENDS { 1 } else { ends.len() };
+        let (shown, counted) = ends.split_at(shown_count);
+        for end in shown {
+            if !end.success && !std::mem::replace(&mut is_headed, true) {
+                text.push_str("\nends without success\n");
+            }
+            text.push_str(&render_end(end, found.coverage.is_complete()));
+        }
+        if !counted.is_empty() {
+            text.push_str(&render_counted_ends(ends, counted.len(), found.are_ends_cut));
+        }
+    }
+    if found.are_ends_cut {
+        text.push_str("\nthere are more ends, which differ from these only in the agents that still have work\n");
+    }
+    text
+}
+
+fn render_end(end: &PossibleEnd, is_complete: bool) -> String {
+    let mut text = format!("\n{}\n", render_headline(end, is_complete));
+    append_path(&end.path, &mut text);
+    for exhausted in &end.exhausted {
+        text.push_str(&format!("  {:<8} {exhausted}\n", ""));
+    }
+    for not_run in &end.not_run {
+        text.push_str(&format!(
+            "  {:<8} {} never runs: {}\n",
+            "", not_run.agent, not_run.reason
+        ));
+    }
+    text
+}
+
+/// Renders the exhausted agents of a group of ends, each with the number of ends that have it if all ends are listed.
+fn render_counted_ends(ends: &[PossibleEnd], counted: usize, are_cut: bool) -> String {
+    let at_least = if are_cut { "at least " } else { "" };
+    let counted = format_count(counted as u64, "more end");
+    let mut text = format!("  and {at_least}{counted} with other exhausted agents (--output json shows them):\n");
+    let mut agents: BTreeMap<&ExhaustedAgent, usize> = BTreeMap::new();
+    for exhausted in ends.iter().flat_map(|end| &end.exhausted) {
+        *agents.entry(exhausted).or_default() += 1;
+    }
+    for (exhausted, count) in agents {
+        let share = match are_cut {
+            true => String::new(),
+            false => format!(": {count} of {} ends", ends.len()),
+        };
+        text.push_str(&format!("  {:<8} {exhausted}{share}\n", ""));
     }
     text
 }
@@ -307,6 +352,7 @@ fn exploration_json(ensemble: &str, found: &Exploration) -> Value {
         "bound_turns": found.turns_bound,
         "bound_executions": found.executions_bound,
         "agents": found.agents.iter().map(agent).collect::<Vec<_>>(),
+        "ends_cut": found.are_ends_cut,
         "ends": found.ends.iter().map(end_to_json).collect::<Vec<_>>(),
         "not_looked_at": besides
             .map(|besides| json!({"completion_reason": besides.reason, "when": besides.when}))

@@ -67,18 +67,35 @@ pub(super) fn render_failed(failure: &ExecutionFailure, attempt: u32) -> String 
 
 /// Requests, tokens and cost, as short text.
 pub(super) fn render_usage(usage: &ModelUsage) -> String {
-    let estimated = if usage.estimated { ", estimated" } else { "" };
     let cached = match usage.cached {
         0 => String::new(),
         cached => format!(" ({cached} from the cache)"),
     };
-    let cost = usage.cost.map_or_else(String::new, |cost| format!(" · cost {cost}"));
-    format!(
-        "{}{cached} · {} in, {} out{estimated}{cost}",
-        format_count(usage.requests, "model request"),
-        format_count(usage.input_tokens, "token"),
-        usage.output_tokens
-    )
+    let requests = format!("{}{cached}", format_count(usage.requests, "model request"));
+    let cost = usage.cost.map(|cost| format!("cost {cost}"));
+    let parts: Vec<String> = std::iter::once(requests)
+        .chain(render_tokens(usage))
+        .chain(cost)
+        .collect();
+    parts.join(" · ")
+}
+
+/// Returns the tokens of a request or a reply. Returns `None` if no token was counted: the requests failed.
+pub(super) fn render_tokens(usage: &ModelUsage) -> Option<String> {
+    let estimated = if usage.estimated { ", estimated" } else { "" };
+    (usage.input_tokens + usage.output_tokens > 0).then(|| {
+        format!(
+            "{} in, {} out{estimated}",
+            format_count(usage.input_tokens, "token"),
+            usage.output_tokens
+        )
+    })
+}
+
+/// Returns the sum of the tokens. Returns `None` if no token was counted: the requests failed.
+pub(super) fn render_token_sum(usage: &ModelUsage) -> Option<String> {
+    let sum = usage.input_tokens + usage.output_tokens;
+    (sum > 0).then(|| format!("{sum} tokens"))
 }
 
 pub(super) fn failure_kind_word(kind: ensemble_language::data::FailureKind) -> String {

@@ -3,7 +3,7 @@
 mod summary;
 mod tools;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -55,6 +55,8 @@ pub struct HumanReporter {
     parts: HashMap<Arc<str>, Vec<PartEnded>>,
     /// The failed parts of the run: the agent and the turn, and the key of the first.
     failed_parts: HashMap<(Arc<str>, u32), Arc<str>>,
+    /// The failed executions that were printed: the agent and the turn.
+    shown_failures: HashSet<(Arc<str>, u32)>,
     /// Whether any text was shortened.
     has_cut: bool,
 }
@@ -79,6 +81,7 @@ impl HumanReporter {
             reasons: ShownReasons::default(),
             parts: HashMap::new(),
             failed_parts: HashMap::new(),
+            shown_failures: HashSet::new(),
             has_cut: false,
         }
     }
@@ -195,6 +198,9 @@ impl HumanReporter {
             self.report_finished_quietly(finished, state);
         } else {
             self.print_finished(finished, shown_parts, state);
+        }
+        if finished.failure().is_some() {
+            self.shown_failures.insert((finished.agent.clone(), finished.turn));
         }
         self.print_notes(finished, shown_parts);
         self.console.print_pending();

@@ -6,50 +6,31 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use ensemble_agents::agent::kinds::input::RunAnswers;
-use ensemble_core::conversation::{CompletionReason, ConversationState, RunCanceller};
+use ensemble_core::conversation::{CompletionReason, RunCanceller};
 use ensemble_core::executor::WallClock;
 use ensemble_core::runner::BoxFuture;
-use ensemble_core::store::{ReadError, RunId, RunStore, StoredRun};
+use ensemble_core::store::{ReadError, RunId, RunStore, StoreError, StoredRun};
+use ensemble_language::data::{Cost, digest_text};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::watch;
 
-use super::{Batch, BatchEntry, BatchError, PlannedRow};
+use super::identity::format_run_id;
+use super::{Batch, BatchEntry, BatchError, BatchRow, PlannedRow, RowTask};
 use crate::error::RunError;
 use crate::options::run_options::RunOptions;
 use crate::start::ready::ReadyRun;
 use crate::start::recorded_run::RecordedRun;
 use crate::start::runs::{HeldRun, WhichRun};
 
-/// The options of a batch.
+/// The options of the work on a batch.
 #[derive(Clone)]
 pub struct BatchOptions {
     /// The largest number of runs at once.
     pub jobs: NonZeroUsize,
-    /// The rows that run again although their runs have ended.
-    pub retry: Vec<RetriedRows>,
-    /// When all rows have cost as much, no further run begins.
-    pub max_cost: Option<f64>,
+    /// When all tries of all rows have cost as much, no further run begins.
+    pub max_cost: Option<Cost>,
     /// Who holds the runs; `None`: this process.
     pub engine: Option<Arc<dyn RunEngine>>,
-}
-
-/// Rows that run again although their runs have ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RetriedRows {
-    /// Those whose exit code is not 0.
-    Failed,
-    /// Those with this outcome.
-    Outcome(CompletionReason),
-}
-
-impl RetriedRows {
-    /// Returns whether the row with this result is one of them.
-    fn contains(self, entry: &BatchEntry) -> bool {
-        match self {
-            Self::Failed => !entry.is_success(),
-            Self::Outcome(outcome) => entry.outcome == outcome,
-        }
-    }
 }
 
 /// The reason why the work has ended.
@@ -57,8 +38,8 @@ impl RetriedRows {
 pub enum BatchEnd {
     /// All rows have ended.
     Done,
-    /// The rows have cost what they may.
-    CostLimit,
+    /// The rows have cost what they may, and this number of rows did not run.
+    CostLimit(usize),
     /// Somebody has stopped it.
     StoppedBy(RunCanceller),
 }
@@ -73,8 +54,8 @@ pub struct RowResult<'a> {
     pub entry: &'a BatchEntry,
     /// The rows that have not ended.
     pub remaining_rows: usize,
-    /// What all rows have cost, if that is known.
-    pub cost: Option<f64>,
+    /// What all tries of all rows have cost, if that is known.
+    pub cost: Option<Cost>,
 }
 
 /// Holds the runs of a batch in the place of this process: a durable execution engine.
@@ -114,19 +95,35 @@ pub struct EngineRunOptions {
 enum RowWork {
     /// The run has ended already.
     AlreadyEnded(Box<BatchEntry>),
-    /// A new run.
-    Run(RunId, Box<ReadyRun>),
+    /// A new run, with the number of its try.
+    Run(u32, Box<ReadyRun>),
     /// The rest of this run.
     Resume(RunId, Box<(HeldRun, RunOptions)>),
 }
 
-impl Batch {
-    /// Returns the rows to work on: those that have not ended, and those with an outcome that is tried again.
-    pub fn count_rows_to_run(&self, retry: &[RetriedRows]) -> usize {
-        self.rows.iter().filter(|planned| needs_run(planned, retry)).count()
-    }
+/// What is known of a row before it runs.
+struct RowInput {
+    key: String,
+    row: BatchRow,
+    task: RowTask,
+    answers: RunAnswers,
+    /// The number of the latest try.
+    latest: u32,
+    entry: Option<BatchEntry>,
+}
 
-    /// Runs the ensemble for all rows that have not ended. `options` gives the options of one run; input and values come from the
+/// The result of working on a row.
+enum RowOutcome {
+    /// A try has ended.
+    Ended(u32, Box<BatchEntry>),
+    /// An engine goes on with the run.
+    LeftToEngine,
+    /// Another process executes the run; with the error that says so.
+    Busy(String),
+}
+
+impl Batch {
+    /// Runs the ensemble for all rows that have a task. `options` gives the options of one run; input, values and answers come from the
     /// row. `told` is called with each row that ends. When `stop` is ready, the runs are cancelled and can go on later.
     ///
     /// # Errors
@@ -138,40 +135,39 @@ impl Batch {
         mut told: impl FnMut(&RowResult<'_>),
         stop: impl Future<Output = RunCanceller>,
     ) -> Result<BatchEnd, BatchError> {
+        let tasks: Vec<RowTask> = self.rows.iter().map(|planned| self.decide_task(planned)).collect();
         let mut rows = std::mem::take(&mut self.rows);
+        let mut busy = Vec::new();
         let result = self
-            .run_planned_rows(&mut rows, driving, options, &mut told, stop)
+            .run_planned_rows((&mut rows, &tasks, &mut busy), driving, options, &mut told, stop)
             .await;
         self.rows = rows;
+        self.busy = busy;
         result
     }
 
     async fn run_planned_rows(
         &self,
-        rows: &mut [PlannedRow],
+        (rows, tasks, busy): (&mut [PlannedRow], &[RowTask], &mut Vec<(usize, String)>),
         driving: &BatchOptions,
         options: impl Fn() -> Result<RunOptions, RunError>,
         told: &mut impl FnMut(&RowResult<'_>),
         stop: impl Future<Output = RunCanceller>,
     ) -> Result<BatchEnd, BatchError> {
-        let mut queue: VecDeque<usize> = (0..rows.len())
-            .filter(|at| needs_run(&rows[*at], &driving.retry))
-            .collect();
+        let mut queue: VecDeque<usize> = (0..rows.len()).filter(|at| tasks[*at].is_to_run()).collect();
         let mut remaining = queue.len();
-        let mut cost = self::total_cost(rows);
+        let mut total = TotalCost::from_rows(rows);
         let mut stopped = None;
         let mut failed: Option<BatchError> = None;
         let (cancel, cancelled) = watch::channel(None);
         let mut under_way = FuturesUnordered::new();
         let mut stop = std::pin::pin!(stop);
         loop {
-            let may_begin = stopped.is_none() && failed.is_none() && driving.max_cost.is_none_or(|most| cost < most);
-            while may_begin && under_way.len() < driving.jobs.get() {
+            let has_budget = driving.max_cost.is_none_or(|most| total.spent < most);
+            while stopped.is_none() && failed.is_none() && has_budget && under_way.len() < driving.jobs.get() {
                 let Some(at) = queue.pop_front() else { break };
-                let planned = &rows[at];
-                let input = (planned.id.clone(), planned.row.clone(), planned.entry.clone());
-                let options = options();
-                let cancelled = cancelled.clone();
+                let input = self.row_input(&rows[at], tasks[at].clone());
+                let (options, cancelled) = (options(), cancelled.clone());
                 let engine = driving.engine.as_deref();
                 under_way.push(async move { (at, self.run_row(input, options, engine, cancelled).await) });
             }
@@ -186,15 +182,13 @@ impl Batch {
                     continue;
                 }
             };
-            match result.and_then(|entry| entry.map(|entry| self.append_entry(entry)).transpose()) {
-                // The engine goes on with the run.
-                Ok(None) => {}
-                Ok(Some(entry)) => {
+            match result.and_then(|outcome| self.index_outcome(outcome)) {
+                Ok(RowOutcome::LeftToEngine) => {}
+                Ok(RowOutcome::Busy(error)) => busy.push((rows[at].number, error)),
+                Ok(RowOutcome::Ended(number, entry)) => {
                     remaining -= usize::from(!entry.is_resumable());
-                    cost += entry.cost().unwrap_or(0.0);
-                    let before = rows[at].entry.replace(entry);
-                    cost -= before.as_ref().and_then(BatchEntry::cost).unwrap_or(0.0);
-                    report_row(told, &rows[at], remaining, cost);
+                    total.replace_result(&mut rows[at], number, *entry);
+                    report_row(told, &rows[at], remaining, &total);
                 }
                 Err(error) => {
                     failed.get_or_insert(error.into());
@@ -206,130 +200,186 @@ impl Batch {
             (Some(error), _) => Err(error),
             (None, Some(by)) => Ok(BatchEnd::StoppedBy(by)),
             (None, None) if queue.is_empty() => Ok(BatchEnd::Done),
-            (None, None) => Ok(BatchEnd::CostLimit),
+            (None, None) => Ok(BatchEnd::CostLimit(queue.len())),
         }
     }
 
-    /// Runs the ensemble for one row, to its end or until it is cancelled. `None`: an engine goes on with it.
+    fn row_input(&self, planned: &PlannedRow, task: RowTask) -> RowInput {
+        RowInput {
+            key: planned.key.clone(),
+            row: planned.row.clone(),
+            task,
+            answers: planned.answers.merge_into(&self.answers),
+            latest: planned.tries.latest,
+            entry: planned.tries.entry.clone(),
+        }
+    }
+
+    /// Returns the outcome, after its result was added to the index.
+    fn index_outcome(&self, outcome: RowOutcome) -> Result<RowOutcome, RunError> {
+        if let RowOutcome::Ended(_, entry) = &outcome {
+            self.append_entry(entry)?;
+        }
+        Ok(outcome)
+    }
+
+    /// Runs the ensemble for one row, to its end or until it is cancelled.
     async fn run_row(
         &self,
-        (id, row, entry): (RunId, super::BatchRow, Option<BatchEntry>),
+        input: RowInput,
         options: Result<RunOptions, RunError>,
         engine: Option<&dyn RunEngine>,
         mut cancelled: watch::Receiver<Option<RunCanceller>>,
-    ) -> Result<Option<BatchEntry>, RunError> {
+    ) -> Result<RowOutcome, RunError> {
         let mut options = options?;
-        options.input = row.input;
-        options.context = row.values;
-        options.texts = row.texts;
+        options.input = input.row.input.clone();
+        options.context = input.row.values.clone();
+        options.texts = input.row.texts.clone();
+        options.answers = input.answers.clone();
         let engine_options = EngineRunOptions {
             answers: options.answers.clone(),
             allowed_tools: options.allowed_tools.clone(),
             denied_tools: options.denied_tools.clone(),
         };
+        let work = match self.decide_row_work(&input, options).await {
+            Err(RunError::Store(error @ StoreError::Leased { .. })) => return Ok(RowOutcome::Busy(error.to_string())),
+            work => work?,
+        };
+        let latest = input.latest.max(1);
         let store = self.runs.store();
-        let (run_id, driven) = match (self.decide_row_work(&id, entry.as_ref(), options).await?, engine) {
-            (RowWork::AlreadyEnded(entry), _) => return Ok(Some(*entry)),
-            (RowWork::Run(run, ready), None) => return run_in_process(&id, &run, *ready, cancelled).await.map(Some),
+        let key = &*input.key;
+        let (number, run, driven) = match (work, engine) {
+            (RowWork::AlreadyEnded(entry), _) => return Ok(RowOutcome::Ended(latest, entry)),
+            (RowWork::Run(number, ready), None) => {
+                let run = format_run_id(key, &self.version.digest, number);
+                let entry = run_in_process(key, &run, *ready, cancelled).await?;
+                return Ok(RowOutcome::Ended(number, Box::new(entry)));
+            }
             (RowWork::Resume(run, cut), None) => {
                 let (held, options) = *cut;
-                return run_in_process(&id, &run, held.prepare_resume(options)?, cancelled)
-                    .await
-                    .map(Some);
+                let entry = run_in_process(key, &run, held.prepare_resume(options)?, cancelled).await?;
+                return Ok(RowOutcome::Ended(latest, Box::new(entry)));
             }
-            (RowWork::Run(run, ready), Some(engine)) => {
-                (run.clone(), engine.drive_run(*ready, run, engine_options, &*store))
+            (RowWork::Run(number, ready), Some(engine)) => {
+                let run = format_run_id(key, &self.version.digest, number);
+                let driven = engine.drive_run(*ready, run.clone(), engine_options, &*store);
+                (number, run, driven)
             }
             (RowWork::Resume(run, cut), Some(engine)) => {
                 drop(cut);
-                (run.clone(), engine.resume_run(run, self.runs.host().now(), &*store))
+                let driven = engine.resume_run(run.clone(), self.runs.host().now(), &*store);
+                (latest, run, driven)
             }
         };
-        let run = tokio::select! {
+        let stored = tokio::select! {
             run = driven => run?,
-            _ = cancelled.wait_for(Option::is_some) => return Ok(None),
+            _ = cancelled.wait_for(Option::is_some) => return Ok(RowOutcome::LeftToEngine),
         };
-        let recorded = RecordedRun::load(run, self.runs.project()).await?;
-        entry_for_state(&id, &run_id, &recorded.state).map(Some)
+        let recorded = RecordedRun::load(stored, self.runs.project()).await?;
+        let entry = BatchEntry::from_state(key, run.as_str(), &recorded.state).ok_or(RunError::NotBegun)?;
+        Ok(RowOutcome::Ended(number, Box::new(entry)))
     }
 
     /// Finds out what the row needs: a new run, the rest of a run, or nothing.
-    async fn decide_row_work(
-        &self,
-        id: &RunId,
-        entry: Option<&BatchEntry>,
-        options: RunOptions,
-    ) -> Result<RowWork, RunError> {
-        let latest = self.latest_try_id(id);
-        let Some(stored) = self.files.find_run(&latest) else {
-            return self.prepare_new_run(latest, options);
+    async fn decide_row_work(&self, input: &RowInput, options: RunOptions) -> Result<RowWork, RunError> {
+        let is_resumed = match input.task {
+            RowTask::Resume | RowTask::Answer => true,
+            RowTask::Retry => input.entry.as_ref().is_some_and(|entry| entry.outcome.is_resumable()),
+            _ => false,
+        };
+        if !is_resumed {
+            let number = if input.task == RowTask::Retry {
+                input.latest + 1
+            } else {
+                1
+            };
+            return self.prepare_try(input, number, options);
+        }
+        let latest = format_run_id(&input.key, &self.version.digest, input.latest);
+        let Some(stored) = self.files.find_run(latest.as_str()) else {
+            // The run was deleted; its result is in the index.
+            return self.prepare_try(input, input.latest + 1, options);
         };
         let folder = stored.folder().map(|folder| folder.display().to_string());
         let which = WhichRun::Named(folder.unwrap_or_else(|| latest.to_string()));
         let leased_run = match self.runs.lease_run(which).await {
             Err(RunError::NotBegun | RunError::Read(ReadError::Empty { .. })) => {
-                return self.prepare_new_run(latest, options);
+                return self.prepare_try(input, input.latest, options);
             }
             held => held?,
         };
-        if leased_run.recorded_run().has_ended() {
-            let outcome = leased_run
-                .recorded_run()
-                .state
-                .run_end()
-                .map(|ended| ended.completion_reason);
-            let is_known = |entry: &&BatchEntry| entry.run == latest.as_str() && Some(entry.outcome) == outcome;
-            return match entry.filter(is_known) {
-                // The index has this end, so its row is tried again.
-                Some(_) => {
-                    drop(leased_run);
-                    self.prepare_new_run(next_try_id(id, &latest), options)
-                }
-                None => ended_row_work(id, &latest, leased_run.recorded_run()),
-            };
+        self.resume_or_repeat(input, latest, leased_run, options).await
+    }
+
+    /// Continues a run, unless it has ended meanwhile, or timed out with other limits than those of the file.
+    async fn resume_or_repeat(
+        &self,
+        input: &RowInput,
+        latest: RunId,
+        leased_run: HeldRun,
+        mut options: RunOptions,
+    ) -> Result<RowWork, RunError> {
+        let recorded = leased_run.recorded_run();
+        if recorded.has_ended() {
+            let entry = BatchEntry::from_state(&input.key, latest.as_str(), &recorded.state);
+            return Ok(RowWork::AlreadyEnded(Box::new(entry.ok_or(RunError::NotBegun)?)));
         }
-        let outcome = leased_run
-            .recorded_run()
+        let has_timed_out = recorded
             .state
             .run_end()
-            .map(|ended| ended.completion_reason);
-        let is_known = entry.is_some_and(|entry| entry.run == latest.as_str());
-        if !is_known && outcome.is_some_and(|outcome| outcome != CompletionReason::Cancelled) {
-            return ended_row_work(id, &latest, leased_run.recorded_run());
+            .is_some_and(|end| end.completion_reason == CompletionReason::Timeout);
+        // A run continues with its own copy of the ensemble, and so with the limit that it has reached.
+        if has_timed_out && recorded.start_event()?.ensemble_digest != digest_text(self.prepared.source.text()) {
+            drop(leased_run);
+            return self.prepare_try(input, input.latest + 1, options);
         }
+        leased_run.check_answers(&mut options).await?;
         Ok(RowWork::Resume(latest, Box::new((leased_run, options))))
     }
 
-    fn prepare_new_run(&self, id: RunId, mut options: RunOptions) -> Result<RowWork, RunError> {
+    /// Makes a try ready.
+    fn prepare_try(&self, input: &RowInput, number: u32, mut options: RunOptions) -> Result<RowWork, RunError> {
+        let id = format_run_id(&input.key, &self.version.digest, number);
         self.files.discard_run(&id)?;
-        options.id = Some(id.clone());
+        options.id = Some(id);
         let ready = self.runs.prepare_run_with(self.prepared.clone(), options)?;
-        Ok(RowWork::Run(id, Box::new(ready)))
+        Ok(RowWork::Run(number, Box::new(ready)))
     }
+}
 
-    /// Returns the run of the row's last try.
-    fn latest_try_id(&self, id: &RunId) -> RunId {
-        let mut latest = id.clone();
-        loop {
-            let following = next_try_id(id, &latest);
-            if self.files.find_run(&following).is_none() {
-                return latest;
-            }
-            latest = following;
+/// The cost of all tries of all rows.
+struct TotalCost {
+    spent: Cost,
+    is_known: bool,
+}
+
+impl TotalCost {
+    fn from_rows(rows: &[PlannedRow]) -> Self {
+        let spent = super::sum_costs(rows.iter().filter_map(|planned| planned.tries.total_cost()));
+        Self {
+            spent: spent.unwrap_or_default(),
+            is_known: spent.is_some(),
         }
     }
 
-    /// Returns the entry, after it was added to the index.
-    fn append_entry(&self, entry: BatchEntry) -> Result<BatchEntry, RunError> {
-        self.files
-            .add_line(&serde_json::to_string(&entry).unwrap_or_default())?;
-        Ok(entry)
+    /// Replaces the result of the row by that of this try.
+    fn replace_result(&mut self, planned: &mut PlannedRow, number: u32, entry: BatchEntry) {
+        let before = planned.tries.total_cost();
+        if number != planned.tries.latest {
+            planned.tries.begin_try(number);
+        }
+        planned.tries.open = None;
+        planned.tries.entry = Some(entry);
+        let after = planned.tries.total_cost();
+        self.is_known |= after.is_some();
+        let added = after.unwrap_or_default().amount() - before.unwrap_or_default().amount();
+        self.spent = self.spent + Cost::from_amount(added);
     }
 }
 
 /// Drives a run in this process, to its end or until it is cancelled.
 async fn run_in_process(
-    id: &RunId,
+    key: &str,
     run_id: &RunId,
     ready: ReadyRun,
     mut cancelled: watch::Receiver<Option<RunCanceller>>,
@@ -344,49 +394,17 @@ async fn run_in_process(
         }
     }
     let finished = run.wait_and_close().await?;
-    entry_for_state(id, run_id, &finished.state)
+    BatchEntry::from_state(key, run_id.as_str(), &finished.state).ok_or(RunError::NotBegun)
 }
 
-fn entry_for_state(id: &RunId, run: &RunId, state: &ConversationState) -> Result<BatchEntry, RunError> {
-    BatchEntry::from_state(id, run, state).ok_or(RunError::NotBegun)
-}
-
-fn ended_row_work(id: &RunId, run: &RunId, recorded: &RecordedRun) -> Result<RowWork, RunError> {
-    Ok(RowWork::AlreadyEnded(Box::new(entry_for_state(
-        id,
-        run,
-        &recorded.state,
-    )?)))
-}
-
-/// Returns the id of the try after this one.
-fn next_try_id(id: &RunId, latest: &RunId) -> RunId {
-    let try_number = latest
-        .as_str()
-        .rsplit_once("-try")
-        .and_then(|(_, number)| number.parse().ok());
-    RunId::new(format!("{id}-try{}", try_number.unwrap_or(1_u32) + 1))
-}
-
-fn needs_run(planned: &PlannedRow, retry: &[RetriedRows]) -> bool {
-    let ended_entry = planned.entry.as_ref().filter(|entry| !entry.is_resumable());
-    ended_entry.is_none_or(|entry| retry.iter().any(|rows| rows.contains(entry)))
-}
-
-/// Returns the cost of all rows, as far as it is known.
-fn total_cost(rows: &[PlannedRow]) -> f64 {
-    let entries = rows.iter().filter_map(|planned| planned.entry.as_ref());
-    entries.filter_map(BatchEntry::cost).sum()
-}
-
-fn report_row(told: &mut impl FnMut(&RowResult<'_>), planned: &PlannedRow, left: usize, cost: f64) {
-    if let Some(entry) = &planned.entry {
+fn report_row(told: &mut impl FnMut(&RowResult<'_>), planned: &PlannedRow, left: usize, total: &TotalCost) {
+    if let Some(entry) = &planned.tries.entry {
         told(&RowResult {
             number: planned.number,
             place: &planned.row.place,
             entry,
             remaining_rows: left,
-            cost: (cost > 0.0).then_some(cost),
+            cost: total.is_known.then_some(total.spent),
         });
     }
 }

@@ -1,45 +1,72 @@
 //! A batch: one run of an ensemble for each row of a table.
 //!
-//! The id of a row's run follows from what decides the run: the ensemble, its models, and what the row gives. A row that has ended is
-//! not run again, a run that was cut goes on where it stopped, and the order of the rows does not matter.
+//! The id of a row's run follows from what decides the result of the run: the ensemble, its models, and what the row gives. A row that
+//! has ended is not run again, a run that was cut goes on where it stopped, and the order of the rows does not matter.
 //!
 //! **Invariant:** the journals of the runs are the only record. Whatever else the folder of a batch holds is made from them.
 
+mod answers;
+mod csv_table;
 mod drive;
 mod entry;
+mod facts;
+mod identity;
+mod json_lines;
+mod report;
 mod row;
+mod row_task;
+mod summary;
 mod table;
+mod tries;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
+use ensemble_agents::agent::kinds::input::RunAnswers;
 use ensemble_core::conversation::CompletionReason;
-use ensemble_core::store::{RunId, StoreError};
-use ensemble_language::data::digest_text;
-use serde_json::json;
+use ensemble_core::executor::WallClock;
+use ensemble_core::store::StoreError;
+use ensemble_language::data::Cost;
 
 use crate::error::RunError;
-use crate::options::arguments::parse_overrides;
+use crate::options::run_options::RunOptions;
 use crate::prepare::PreparedEnsemble;
-use crate::start::definitions::{DefinitionOptions, read_definitions};
+use crate::service::answer_checks::check_option_answers;
 use crate::start::runs::Runs;
 use crate::store::files::BatchFiles;
+use answers::RowDirectory;
+use facts::BatchFacts;
+use identity::{BatchVersion, VersionParts, build_row_keys};
+use tries::{BatchRecords, RowTries, sum_costs};
 
-pub use drive::{BatchEnd, BatchOptions, EngineRunOptions, RetriedRows, RowResult, RunEngine};
-pub use entry::BatchEntry;
-pub use row::{
-    BatchRow, CellValue, ColumnMapping, INPUT, RowError, TableRow, parse_csv, parse_json_lines, resolve_rows,
-    row_from_file,
-};
+pub use answers::{RowAnswer, RowAnswers, parse_answer_table, questions_to_csv};
+pub use csv_table::parse_csv;
+pub use drive::{BatchEnd, BatchOptions, EngineRunOptions, RowResult, RunEngine};
+pub use entry::{BatchEntry, RowStanding};
+pub use json_lines::{decode_table, parse_json_lines};
+pub use report::{BatchCounts, FailureGroup, group_failures};
+pub use row::{BatchRow, CellValue, ColumnMapping, INPUT, LABEL, RowError, TableRow, resolve_rows, row_from_file};
+pub use row_task::{RetriedRows, RowTask, TaskGroup};
+pub use summary::{BatchSummary, list_batches, remove_batch};
 pub use table::{MergedTable, TableLine, merge_results, to_csv, to_json_lines};
+pub use tries::TriesTotals;
 
 /// The rows of a batch, with what has come of them.
 pub struct Batch {
     runs: Runs,
     prepared: Arc<PreparedEnsemble>,
     files: BatchFiles,
+    version: BatchVersion,
+    /// The versions of earlier calls.
+    earlier_versions: BTreeMap<String, VersionParts>,
     rows: Vec<PlannedRow>,
+    retry: Vec<RetriedRows>,
+    answers: RunAnswers,
+    decides_tools: bool,
+    /// The rows whose runs other processes execute.
+    busy: Vec<(usize, String)>,
 }
 
 /// A row with its place in the batch.
@@ -47,8 +74,32 @@ struct PlannedRow {
     /// The number of the row in the table, from 1.
     number: usize,
     row: BatchRow,
-    id: RunId,
-    entry: Option<BatchEntry>,
+    key: String,
+    answers: RowAnswers,
+    tries: RowTries,
+}
+
+/// What is asked of a batch.
+#[derive(Debug, Default)]
+pub struct BatchRequest<'a> {
+    /// The name.
+    pub name: &'a str,
+    /// The data, in a form for messages.
+    pub data: String,
+    /// All rows.
+    pub rows: Vec<BatchRow>,
+    /// The part of the rows to work on; `None`: all.
+    pub shard: Option<BatchShard>,
+    /// The overrides of models.
+    pub models: &'a [String],
+    /// The rows that run again although their runs have ended.
+    pub retry: Vec<RetriedRows>,
+    /// The answers for all rows.
+    pub answers: RunAnswers,
+    /// The answers for single rows.
+    pub row_answers: Vec<RowAnswer>,
+    /// Whether permissions of tools are given or denied.
+    pub decides_tools: bool,
 }
 
 /// A part of the rows: those whose number leaves this remainder.
@@ -94,48 +145,165 @@ pub enum BatchError {
         /// The process, as the lock names it.
         owner: String,
     },
+    /// There is no batch of this name.
+    #[error("there is no batch `{0}`")]
+    Unknown(String),
+    /// Answers do not fit their rows.
+    #[error("{}", .0.iter().map(RowError::to_string).collect::<Vec<_>>().join("\n"))]
+    Answers(Vec<RowError>),
     /// A run, or the folder of the batch.
     #[error(transparent)]
     Run(#[from] RunError),
 }
 
+impl From<StoreError> for BatchError {
+    fn from(error: StoreError) -> Self {
+        Self::Run(error.into())
+    }
+}
+
 impl Batch {
-    /// Opens the batch of that name with these rows, or with a part of them. `answers` is what the runs are given beside their rows.
+    /// Opens the batch to work on its rows, or on a part of them.
     ///
     /// # Errors
-    /// Another process works on the batch, its folder cannot be used, or a model override cannot be read.
-    pub fn open(
+    /// Another process works on the batch, its folder cannot be used, a model override cannot be read, or an answer names no row.
+    pub async fn open(
         runs: &Runs,
         prepared: Arc<PreparedEnsemble>,
-        name: &str,
-        rows: Vec<BatchRow>,
-        shard: Option<BatchShard>,
-        decides: &BatchIdentity<'_>,
+        request: BatchRequest<'_>,
     ) -> Result<Self, BatchError> {
-        let ids = row::build_run_ids(&identity_text(runs, &prepared, decides)?, &rows);
-        let files = BatchFiles::open(&prepared.root, name).map_err(|error| match error {
-            StoreError::Leased { owner, .. } => BatchError::Busy {
-                name: name.to_owned(),
-                owner,
-            },
-            other => BatchError::Run(other.into()),
-        })?;
-        let mut entries = parse_index(&files.read_index().map_err(RunError::from)?);
-        let rows = (1..).zip(rows).zip(ids);
-        let rows = rows.map(|((number, row), id)| PlannedRow {
-            number,
-            row,
-            entry: entries.remove(id.as_str()),
-            id,
-        });
-        let rows = rows.filter(|planned| shard.is_none_or(|shard| shard.contains(planned.number)));
+        let open_files = |name: &str| {
+            BatchFiles::open(&prepared.root, name).map_err(|error| match error {
+                StoreError::Leased { owner, .. } => BatchError::Busy {
+                    name: name.to_owned(),
+                    owner,
+                },
+                other => other.into(),
+            })
+        };
+        let data = request.data.clone();
+        let batch = Self::load(runs, prepared.clone(), request, open_files).await?;
+        batch.write_facts(data)?;
+        for planned in batch.rows.iter().filter(|planned| planned.tries.is_unindexed) {
+            if let Some(entry) = &planned.tries.entry {
+                batch.append_entry(entry)?;
+            }
+        }
+        Ok(batch)
+    }
+
+    /// Opens the batch to look at it. Nothing is written, and another process can work on the batch meanwhile.
+    ///
+    /// # Errors
+    /// The folder cannot be read, a model override cannot be read, or an answer names no row.
+    pub async fn inspect(
+        runs: &Runs,
+        prepared: Arc<PreparedEnsemble>,
+        request: BatchRequest<'_>,
+    ) -> Result<Self, BatchError> {
+        let root = prepared.root.clone();
+        let open_files = |name: &str| BatchFiles::inspect(&root, name).map_err(BatchError::from);
+        Self::load(runs, prepared, request, open_files).await
+    }
+
+    async fn load(
+        runs: &Runs,
+        prepared: Arc<PreparedEnsemble>,
+        request: BatchRequest<'_>,
+        open_files: impl FnOnce(&str) -> Result<BatchFiles, BatchError>,
+    ) -> Result<Self, BatchError> {
+        let version = BatchVersion::read(runs, &prepared, request.models)?;
+        let keys = build_row_keys(&request.rows);
+        let directory = RowDirectory::new(&keys, request.rows.iter().map(|row| row.label.as_ref()));
+        let answers = directory.assign_answers(request.row_answers);
+        let mut answers = answers.map_err(BatchError::Answers)?.into_iter();
+        let files = open_files(request.name)?;
+        let records = BatchRecords::read(&files)?;
+        let mut rows = Vec::with_capacity(request.rows.len());
+        for ((number, row), key) in (1..).zip(request.rows).zip(keys) {
+            let answers = answers.next().unwrap_or_default();
+            if request.shard.is_some_and(|shard| !shard.contains(number)) {
+                continue;
+            }
+            let identity = (key.as_str(), version.digest.as_str());
+            let tries = records.read_tries(identity, &files, runs.project()).await?;
+            rows.push(PlannedRow {
+                number,
+                row,
+                key,
+                answers,
+                tries,
+            });
+        }
         let store = Arc::new(files.run_store().clone());
         Ok(Self {
             runs: runs.clone().with_store(store),
             prepared,
-            rows: rows.collect(),
+            earlier_versions: BatchFacts::parse(&files.read_facts()?).unwrap_or_default().versions,
             files,
+            version,
+            rows,
+            retry: request.retry,
+            answers: request.answers,
+            decides_tools: request.decides_tools,
+            busy: Vec::new(),
         })
+    }
+
+    fn write_facts(&self, data: String) -> Result<(), BatchError> {
+        let mut versions = self.earlier_versions.clone();
+        versions.insert(self.version.digest.clone(), self.version.parts.clone());
+        let ensemble = self.prepared.plan.ensemble();
+        let facts = BatchFacts {
+            version: 1,
+            ensemble: ensemble.name.to_string(),
+            ensemble_file: self.prepared.source.name().to_string(),
+            data,
+            started_at: self.runs.host().now(),
+            current: self.version.digest.clone(),
+            rows: self.rows.iter().map(|planned| planned.key.clone()).collect(),
+            versions,
+        };
+        Ok(self.files.replace_facts(&facts.to_text())?)
+    }
+
+    /// Checks the answers of all rows that are to run, before the first of them runs.
+    ///
+    /// # Errors
+    /// All answers that their questions cannot take, and answers for agents that do not ask.
+    pub fn check_answers(&self, options: impl Fn() -> Result<RunOptions, RunError>) -> Result<(), BatchError> {
+        let mut wrong = Vec::new();
+        let mut checked = std::collections::HashSet::new();
+        for planned in &self.rows {
+            let task = self.decide_task(planned);
+            if !task.is_to_run() {
+                continue;
+            }
+            let mut refuse = |what: String| {
+                let place = planned.row.place.clone();
+                wrong.push(RowError { place, what });
+            };
+            let mut row_options = options()?;
+            row_options.answers = planned.answers.merge_into(&self.answers);
+            if let (RowTask::Answer, Some(entry)) = (&task, &planned.tries.entry) {
+                let no_records = std::iter::empty::<&ensemble_core::conversation::Record>();
+                if let Err(refusal) = check_option_answers(&mut row_options, &entry.questions, no_records, false) {
+                    refuse(refusal.to_string());
+                }
+            } else if !planned.answers.is_empty() && checked.insert(planned.answers.to_text()) {
+                row_options.input = planned.row.input.clone();
+                row_options.context = planned.row.values.clone();
+                row_options.texts = planned.row.texts.clone();
+                if let Err(error) = self.runs.prepare_run_with(self.prepared.clone(), row_options) {
+                    refuse(error.to_string());
+                }
+            }
+        }
+        if wrong.is_empty() {
+            Ok(())
+        } else {
+            Err(BatchError::Answers(wrong))
+        }
     }
 
     /// Returns the number of rows.
@@ -153,80 +321,83 @@ impl Batch {
         &self.prepared
     }
 
+    /// Returns the process that works on the batch, if there is one.
+    pub fn working_process(&self) -> Option<u32> {
+        self.files.working_process()
+    }
+
+    /// Returns the rows that other processes execute, by number, each with the error that says so.
+    pub fn busy_rows(&self) -> &[(usize, String)] {
+        &self.busy
+    }
+
     /// Iterates over the results of the rows, in their order; `None` for those that have not ended.
     pub fn table_lines(&self) -> impl Iterator<Item = TableLine<'_>> {
-        self.rows.iter().map(|planned| TableLine {
-            number: planned.number,
-            row: &planned.row,
-            entry: planned.entry.as_ref(),
-        })
+        self.rows.iter().map(PlannedRow::table_line)
+    }
+
+    /// Iterates over the rows with their own answers.
+    pub fn answered_lines(&self) -> impl Iterator<Item = (TableLine<'_>, &RowAnswers)> {
+        self.rows.iter().map(|planned| (planned.table_line(), &planned.answers))
     }
 
     /// Returns the number of rows by outcome, in order of precedence. Rows that have not ended are not counted.
     pub fn count_outcomes(&self) -> Vec<(CompletionReason, usize)> {
         let count = |reason| {
-            let entries = self.rows.iter().filter_map(|planned| planned.entry.as_ref());
+            let entries = self.rows.iter().filter_map(|planned| planned.tries.entry.as_ref());
             entries.filter(|entry| entry.outcome == reason).count()
         };
         let all = CompletionReason::ALL.iter().map(|reason| (*reason, count(*reason)));
         all.filter(|(_, count)| *count > 0).collect()
     }
 
-    /// Returns the cost of the rows that have ended. Returns `None` if no cost is known.
-    pub fn total_cost(&self) -> Option<f64> {
-        let entries = self.rows.iter().filter_map(|planned| planned.entry.as_ref());
-        entries
-            .filter_map(BatchEntry::cost)
-            .fold(None, |sum, cost| Some(sum.unwrap_or(0.0) + cost))
+    /// Counts the rows by their standing.
+    pub fn count_rows(&self) -> BatchCounts {
+        BatchCounts::from_entries(self.rows.iter().map(|planned| planned.tries.entry.as_ref()))
+    }
+
+    /// Returns the cost of all tries of all rows, also of earlier calls. Returns `None` if no cost is known.
+    pub fn total_cost(&self) -> Option<Cost> {
+        sum_costs(self.rows.iter().filter_map(|planned| planned.tries.total_cost()))
+    }
+
+    /// Returns the number of rows whose models have no price, so that their cost is not known.
+    pub fn count_unpriced(&self) -> usize {
+        let entries = self.rows.iter().filter_map(|planned| planned.tries.entry.as_ref());
+        entries.filter(|entry| entry.is_unpriced()).count()
     }
 
     /// Writes the table of results into the folder of the batch, and returns its path.
     ///
     /// # Errors
     /// It cannot be written.
-    pub fn write_results(&self) -> Result<std::path::PathBuf, BatchError> {
+    pub fn write_results(&self) -> Result<PathBuf, BatchError> {
         let text = to_json_lines(self.table_lines());
         self.files.replace_results(&text).map_err(RunError::from)?;
         Ok(self.files.results_path())
     }
 
-    /// Returns the folder of the run of an entry.
-    pub fn run_folder(&self, entry: &BatchEntry) -> std::path::PathBuf {
-        self.files.run_store().runs_folder().join(&entry.run)
+    /// Returns the folder of a run.
+    pub fn run_folder(&self, run: &str) -> PathBuf {
+        self.files.run_store().runs_folder().join(run)
+    }
+
+    /// Adds the entry to the index.
+    fn append_entry(&self, entry: &BatchEntry) -> Result<(), RunError> {
+        let line = serde_json::to_string(entry).unwrap_or_default();
+        Ok(self.files.add_line(&line)?)
     }
 }
 
-/// The facts that decide all runs of a batch in addition to the text of the ensemble.
-#[derive(Debug, Clone, Default)]
-pub struct BatchIdentity<'a> {
-    /// The overrides of models.
-    pub models: &'a [String],
-    /// The answers, in any form that is the same when they are.
-    pub answers: String,
-}
-
-/// Returns a text that is the same if all runs of two batches have the same ensemble, answers and definitions.
-fn identity_text(runs: &Runs, prepared: &PreparedEnsemble, decides: &BatchIdentity<'_>) -> Result<String, RunError> {
-    let none = BTreeMap::new();
-    let options = DefinitionOptions {
-        overrides: &parse_overrides(decides.models)?,
-        stubs: &none,
-        responders: &none,
-    };
-    let definitions = read_definitions(prepared, options, runs.project());
-    let parts = [
-        prepared.source.text().to_string(),
-        decides.answers.clone(),
-        json!(definitions).to_string(),
-    ];
-    let digests: Vec<String> = parts.iter().map(|part| digest_text(part)).collect();
-    Ok(digests.join(" "))
-}
-
-/// Returns the last entry of each row. Lines that cannot be read are left out: their runs are found by their ids.
-fn parse_index(text: &str) -> HashMap<String, BatchEntry> {
-    let entries = text
-        .lines()
-        .filter_map(|line| serde_json::from_str::<BatchEntry>(line).ok());
-    entries.map(|entry| (entry.id.clone(), entry)).collect()
+impl PlannedRow {
+    fn table_line(&self) -> TableLine<'_> {
+        TableLine {
+            number: self.number,
+            row: &self.row,
+            entry: self.tries.entry.as_ref(),
+            tries: Some(&self.tries)
+                .filter(|tries| tries.earlier_count > 0)
+                .map(RowTries::totals),
+        }
+    }
 }

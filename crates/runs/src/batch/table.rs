@@ -7,10 +7,11 @@ use std::io;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Map, Value};
 
+use super::tries::TriesTotals;
 use super::{BatchEntry, BatchRow, RowError};
 
 /// A row and what has come of it.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct TableLine<'a> {
     /// The number of the row, from 1.
     pub number: usize,
@@ -18,11 +19,18 @@ pub struct TableLine<'a> {
     pub row: &'a BatchRow,
     /// What has come of it; `None`: the run has not ended.
     pub entry: Option<&'a BatchEntry>,
+    /// All tries, if there are several.
+    pub tries: Option<TriesTotals>,
 }
 
 impl Serialize for TableLine<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let (row, entry) = (self.row, self.entry);
+        // What a row has cost is the cost of all its tries.
+        let usage = match &self.tries {
+            Some(tries) => Some(&tries.usage),
+            None => entry.map(|entry| &entry.usage),
+        };
         let mut line = serializer.serialize_map(None)?;
         line.serialize_entry("row", &self.number)?;
         line.serialize_entry("place", &row.place)?;
@@ -32,7 +40,10 @@ impl Serialize for TableLine<'_> {
         line.serialize_entry("turns", &entry.map(|entry| entry.turns))?;
         line.serialize_entry("values", &row.values)?;
         line.serialize_entry("result", &entry.map(|entry| &entry.result))?;
-        line.serialize_entry("usage", &entry.map(|entry| &entry.usage))?;
+        line.serialize_entry("usage", &usage)?;
+        if let Some(tries) = &self.tries {
+            line.serialize_entry("tries", &tries.count)?;
+        }
         if let Some(input) = &row.input {
             line.serialize_entry("input", input)?;
         }
@@ -191,11 +202,17 @@ mod tests {
             success: None,
             detail: None,
             exhausted: Vec::new(),
+            questions: Vec::new(),
             turns: 3,
             result: json!({"b": "x\ny"}),
             usage: json!({"requests": 2}),
         };
-        let line = |row, entry| TableLine { number: 2, row, entry };
+        let line = |row, entry| TableLine {
+            number: 2,
+            row,
+            entry,
+            tries: None,
+        };
         let without_input = BatchRow {
             input: None,
             ..row.clone()

@@ -7,7 +7,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use ensemble_core::secrets::Secrets;
-use serde::Deserialize;
+use ensemble_language::ensemble::is_private_url;
+use ensemble_project::mcp_config::{McpConfig, McpConfigServer, expand_variables};
 use thiserror::Error;
 
 /// Words in the names of variables whose values are secrets.
@@ -51,9 +52,6 @@ pub enum ClientServer {
 /// An error in a file of servers.
 #[derive(Debug, Error)]
 pub enum ServersError {
-    /// It is no JSON of the expected shape.
-    #[error("{0}")]
-    Malformed(#[from] serde_json::Error),
     /// A server is of a kind that is not supported.
     #[error("the server `{name}` is neither a program with `command` nor an address with `url`")]
     Kind {
@@ -65,6 +63,14 @@ pub enum ServersError {
         "the server `{name}` has the type `sse`, which is not supported; use streamable HTTP, with the type `http`"
     )]
     Sse {
+        /// Its name.
+        name: String,
+    },
+    /// Headers or values of the environment would be sent over plain HTTP to another machine.
+    #[error(
+        "the server `{name}` has headers or values of the environment, and its address begins with `http://`; use `https://`"
+    )]
+    PlainHttp {
         /// Its name.
         name: String,
     },
@@ -99,16 +105,16 @@ impl ClientServers {
         self.0.keys()
     }
 
-    /// Reads the text of an `.mcp.json`: `{"mcpServers": {NAME: {"command", "args", "env"} or {"url", "headers"}}}`. In strings,
-    /// `${NAME}` and `${NAME:-DEFAULT}` are values of the environment, which `variable` reads.
+    /// Creates the servers of a file such as `.mcp.json`. In strings, `${NAME}` and `${NAME:-DEFAULT}` are values of the
+    /// environment, which `variable` reads.
     ///
     /// # Errors
-    /// The text is malformed, a server is of another kind, or a variable without a default is not set.
-    pub fn parse(text: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<Self, ServersError> {
-        let file: ServersFile = serde_json::from_str(text)?;
+    /// A server is of another kind, a variable without a default is not set, or a value would be sent over `http://` to
+    /// another machine.
+    pub fn from_config(config: McpConfig, variable: &dyn Fn(&str) -> Option<String>) -> Result<Self, ServersError> {
         let mut servers = Self::default();
-        for (name, entry) in file.servers {
-            let server = entry.into_server(&name, variable)?;
+        for (name, written) in config.servers {
+            let server = expand_server(&name, &written, variable)?;
             servers.insert(name, server);
         }
         Ok(servers)
@@ -140,82 +146,43 @@ fn is_secret_name(name: &str) -> bool {
     PRIVATE.iter().any(|word| name.contains(word))
 }
 
-#[derive(Deserialize)]
-struct ServersFile {
-    #[serde(rename = "mcpServers")]
-    servers: BTreeMap<String, ServerEntry>,
-}
-
-#[derive(Deserialize)]
-struct ServerEntry {
-    #[serde(rename = "type")]
-    kind: Option<String>,
-    command: Option<String>,
-    #[serde(default)]
-    args: Vec<String>,
-    #[serde(default)]
-    env: BTreeMap<String, String>,
-    url: Option<String>,
-    #[serde(default)]
-    headers: BTreeMap<String, String>,
-}
-
-impl ServerEntry {
-    fn into_server(self, name: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<ClientServer, ServersError> {
-        let filled = |text: &str| {
-            expand_variables(text, variable).map_err(|variable| ServersError::Variable {
-                name: name.to_owned(),
-                variable,
-            })
-        };
-        let settings = |given: &BTreeMap<String, String>| -> Result<Vec<(String, String)>, ServersError> {
-            given
-                .iter()
-                .map(|(key, text)| Ok((key.clone(), filled(text)?)))
-                .collect()
-        };
-        if self.kind.as_deref() == Some("sse") {
-            return Err(ServersError::Sse { name: name.to_owned() });
-        }
-        match (self.command.as_deref(), self.url.as_deref()) {
-            (Some(command), None) => Ok(ClientServer::Command {
-                command: filled(command)?,
-                args: self.args.iter().map(|text| filled(text)).collect::<Result<_, _>>()?,
-                env: settings(&self.env)?,
-            }),
-            (None, Some(url)) => Ok(ClientServer::Http {
-                url: filled(url)?,
-                headers: settings(&self.headers)?,
-            }),
-            _ => Err(ServersError::Kind { name: name.to_owned() }),
-        }
+/// Returns the server with the values of the environment.
+fn expand_server(
+    name: &str,
+    written: &McpConfigServer,
+    variable: &dyn Fn(&str) -> Option<String>,
+) -> Result<ClientServer, ServersError> {
+    let expand = |text: &str| {
+        expand_variables(text, &mut |name| variable(name)).map_err(|variable| ServersError::Variable {
+            name: name.to_owned(),
+            variable,
+        })
+    };
+    let expand_map = |given: &BTreeMap<String, String>| -> Result<Vec<(String, String)>, ServersError> {
+        given
+            .iter()
+            .map(|(key, text)| Ok((key.clone(), expand(text)?)))
+            .collect()
+    };
+    if written.kind.as_deref() == Some("sse") {
+        return Err(ServersError::Sse { name: name.to_owned() });
     }
-}
-
-/// Returns the text with the values of `${NAME}` and `${NAME:-DEFAULT}`.
-///
-/// # Errors
-/// The first variable that is not set and has no default.
-fn expand_variables(text: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<String, String> {
-    let mut rest = text;
-    let mut filled = String::new();
-    while let Some(start) = rest.find("${") {
-        let Some(length) = rest[start..].find('}') else { break };
-        filled.push_str(&rest[..start]);
-        let inside = &rest[start + 2..start + length];
-        let (name, default) = match inside.split_once(":-") {
-            Some((name, default)) => (name, Some(default)),
-            None => (inside, None),
-        };
-        match (variable(name), default) {
-            (Some(value), _) => filled.push_str(&value),
-            (None, Some(default)) => filled.push_str(default),
-            (None, None) => return Err(name.to_owned()),
+    match (written.command.as_deref(), written.url.as_deref()) {
+        (Some(command), None) => Ok(ClientServer::Command {
+            command: expand(command)?,
+            args: written.args.iter().map(|text| expand(text)).collect::<Result<_, _>>()?,
+            env: expand_map(&written.env)?,
+        }),
+        (None, Some(written_url)) => {
+            let (url, headers) = (expand(written_url)?, expand_map(&written.headers)?);
+            let has_values = url != written_url || !headers.is_empty();
+            if has_values && !is_private_url(&url) {
+                return Err(ServersError::PlainHttp { name: name.to_owned() });
+            }
+            Ok(ClientServer::Http { url, headers })
         }
-        rest = &rest[start + length + 1..];
+        _ => Err(ServersError::Kind { name: name.to_owned() }),
     }
-    filled.push_str(rest);
-    Ok(filled)
 }
 
 #[cfg(test)]
@@ -224,7 +191,8 @@ mod tests {
 
     fn read(text: &str) -> Result<ClientServers, String> {
         let variable = |name: &str| (name == "TOKEN").then(|| "t-12345678".to_owned());
-        ClientServers::parse(text, &variable).map_err(|error| error.to_string())
+        let config = McpConfig::parse(text).map_err(|error| error.to_string())?;
+        ClientServers::from_config(config, &variable).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -272,6 +240,14 @@ mod tests {
             (
                 r#"{"mcpServers": {"a": {"command": "${NOPE}"}}}"#,
                 "the server `a` needs the environment variable `NOPE`",
+            ),
+            (
+                r#"{"mcpServers": {"a": {"url": "http://elsewhere/${TOKEN}"}}}"#,
+                "the server `a` has headers or values",
+            ),
+            (
+                r#"{"mcpServers": {"a": {"url": "http://elsewhere", "headers": {"X": "${TOKEN}"}}}}"#,
+                "the server `a` has headers or values",
             ),
         ] {
             let error = read(text).expect_err(text);

@@ -9,8 +9,9 @@ use std::time::SystemTime;
 use chrono::{DateTime, Utc};
 use ensemble_core::executor::WallClock;
 use ensemble_core::operator::{Operator, UnattendedOperator};
+use ensemble_core::secrets::Secrets;
 use ensemble_models::ModelNetwork;
-use ensemble_process::ProgramInvocation;
+use ensemble_process::{ProgramInvocation, RIGHTS, carries_rights};
 
 use crate::drive::client_servers::ClientServers;
 
@@ -35,6 +36,10 @@ pub struct Host {
     operator: OperatorChoice,
     /// Servers of tools for runs that are given none.
     client_servers: Arc<ClientServers>,
+    /// The variables with rights of the user that this program adds to those that are known.
+    private_variables: Arc<[String]>,
+    /// Values that no record and no client gets, such as the token of a server.
+    secret_values: Arc<[String]>,
 }
 
 /// The operator of a run.
@@ -65,6 +70,8 @@ impl Host {
             network: None,
             operator: OperatorChoice::Handle,
             client_servers: Arc::default(),
+            private_variables: Arc::default(),
+            secret_values: Arc::default(),
         }
     }
 
@@ -165,9 +172,45 @@ impl Host {
         Self { network, ..self }
     }
 
-    /// Returns the variable of the environment.
+    /// With the token of a server: no child process and no model gets it. `variable`: the variable that contains it.
+    #[must_use]
+    pub fn with_server_token(self, token: &str, variable: Option<&str>) -> Self {
+        let secret_values = self.secret_values.iter().map(String::as_str).chain([token]);
+        let private_variables = self.private_variables.iter().map(String::as_str).chain(variable);
+        let host = Self {
+            secret_values: secret_values.map(str::to_owned).collect(),
+            private_variables: private_variables.map(str::to_owned).collect(),
+            network: None,
+            ..self.clone()
+        };
+        match self.network {
+            Some(_) => host.with_shared_models(),
+            None => host,
+        }
+    }
+
+    /// Returns the variable of the environment. A variable that carries rights of the user is not returned.
     pub fn read_variable(&self, name: &str) -> Option<String> {
+        if self.is_private_variable(name) {
+            return None;
+        }
         (self.variables)(name)
+    }
+
+    /// Returns whether the variable carries rights of the user, so that nothing in a file can name it.
+    pub(crate) fn is_private_variable(&self, name: &str) -> bool {
+        carries_rights(name) || self.private_variables.iter().any(|private| private == name)
+    }
+
+    /// Adds the tokens of this program to the secrets of a run, and withholds their variables from child processes.
+    pub(crate) fn add_secrets_to(&self, secrets: &Secrets) {
+        self.secret_values.iter().for_each(|value| secrets.add_value(value));
+        for variable in self.private_variables.iter() {
+            secrets.withhold_variable(variable);
+        }
+        for variable in self.private_variables.iter().map(String::as_str).chain(RIGHTS) {
+            secrets.add_value(&(self.variables)(variable).unwrap_or_default());
+        }
     }
 
     /// Returns a random number, at least 0 and less than 1.
@@ -205,8 +248,8 @@ impl Host {
         if let Some(shared) = &self.network {
             return shared.clone();
         }
-        let (variables, now, random) = (self.variables.clone(), self.now.clone(), self.random.clone());
-        ModelNetwork::new(move |name| variables(name), move || now(), move || random())
+        let (host, now, random) = (self.clone(), self.now.clone(), self.random.clone());
+        ModelNetwork::new(move |name| host.read_variable(name), move || now(), move || random())
     }
 }
 
@@ -230,5 +273,32 @@ impl fmt::Debug for Host {
         f.debug_struct("Host")
             .field("watchdog", &self.watchdog)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_token_of_a_server_is_for_nobody() {
+        let host = Host::from_system()
+            .with_variables(|name| Some(format!("value-of-{name}")))
+            .with_shared_models()
+            .with_server_token("token-0123456789", Some("MY_TOKEN"));
+        for (name, is_private) in [
+            ("MY_TOKEN", true),
+            ("ENSEMBLE_TRUST", true),
+            ("ENSEMBLE_UI_TOKEN", true),
+            ("HOME", false),
+        ] {
+            assert_eq!(host.read_variable(name).is_none(), is_private, "{name}");
+        }
+        let secrets = Secrets::default();
+        host.add_secrets_to(&secrets);
+        assert!(secrets.withheld_variables().contains("MY_TOKEN"));
+        for text in ["token-0123456789", "value-of-MY_TOKEN", "value-of-ENSEMBLE_UI_TOKEN"] {
+            assert_eq!(secrets.redact(text), "[secret]");
+        }
     }
 }

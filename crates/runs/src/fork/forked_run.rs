@@ -322,11 +322,8 @@ impl Runs {
             None => load_recorded_ensemble(&*origin.run, before, self.project()).await?,
         };
         options.keep_replacements(before, |name| prepared.plan.find_agent_id(name).is_some());
-        let definition_options = DefinitionOptions {
-            overrides: &parse_overrides(model_overrides(options, before))?,
-            stubs: &options.stubs,
-            responders: &options.responders,
-        };
+        let overrides = parse_overrides(model_overrides(options, before))?;
+        let definition_options = DefinitionOptions::for_records(&overrides, &options.stubs, &options.responders);
         let definitions = read_definitions(&prepared, definition_options, self.project());
         let recorded = RecordedDefinitions::from_records(&origin.journal.records);
         let changes = match (&origin.prepared.loaded.document, &prepared.loaded.document) {

@@ -4,8 +4,9 @@
 
 use std::sync::Arc;
 
+use ensemble_agents::agent::mcp::ServerStub;
 use ensemble_core::runner::Runner;
-use ensemble_language::ensemble::{Agent, PreparedReply};
+use ensemble_language::ensemble::{Agent, PreparedReply, ToolDefinition, ToolUse};
 
 /// Gives runners that perform agents in the place of the agents' own.
 ///
@@ -48,6 +49,17 @@ pub trait AgentReplacements: Send + Sync {
     /// Wraps the runner of a script tool of an agent, which needs this from outside.
     fn wrap_tool(&self, _agent: &str, _tool: &str, runner: Arc<dyn Runner>, _needs: Option<String>) -> Arc<dyn Runner> {
         runner
+    }
+
+    /// Returns the stub of an MCP server that an agent uses: of one tool of the server, or of all. Returns `None` if the
+    /// server itself is used.
+    fn find_server_stub(&self, _agent: &Agent, _used: &ToolUse) -> Option<Arc<dyn ServerStub>> {
+        None
+    }
+
+    /// Returns whether the run never starts this tool itself.
+    fn replaces_tool(&self, _name: &str, _tool: &ToolDefinition) -> bool {
+        false
     }
 
     /// Returns the stand-ins of the ensemble that this agent stands for.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use ensemble_agents::agent::kinds::input::RunAnswers;
 use ensemble_core::reporter::Reporter;
+use ensemble_core::request::RequestDigest;
 use ensemble_core::store::{Durability, RunId};
 use ensemble_core::thread::LiveOutput;
 use ensemble_language::data::RunContext;
@@ -38,6 +39,9 @@ pub struct RunOptions {
     pub allowed_tools: Vec<String>,
     /// Tools whose calls are denied without asking if they need permission, by their names.
     pub denied_tools: Vec<String>,
+    /// The digests of the requests that were shown, by the addresses in `allowed_tools` and `denied_tools`: the decision is for
+    /// no other call. The check of answers before a run continues fills it.
+    pub shown_requests: HashMap<String, RequestDigest>,
     /// The servers of tools with `mcp: client`; with none, those of the [host](crate::Host::with_client_servers). They are not
     /// recorded: a run that goes on is given them again.
     pub servers: Arc<ClientServers>,

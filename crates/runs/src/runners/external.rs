@@ -55,6 +55,7 @@ pub(crate) fn build_external_agent(
             .with_variables(env_values),
         servers: list_program_servers(llm, parts)?,
         permissions: parts.shared.permissions.clone(),
+        owner: parts.shared.programs.new_owner(),
         programs: parts.shared.programs.clone(),
         now: Arc::new(move || WallClock::now(&host)),
     })

@@ -4,7 +4,7 @@
 
 use ensemble_language::ensemble::{
     Agent, AgentKind, InputSpec, LlmSpec, ModelChoice, PermissionMode, PreparedResponses, ToolDefinition, ToolKind,
-    WindowStrategy,
+    ToolUse, WindowStrategy,
 };
 use ensemble_process::program::{ResolvedScript, resolve_script};
 
@@ -19,11 +19,12 @@ pub(crate) fn describe_external_need(agent: &Agent, parts: &AgentBuildContext<'_
             true => "the built-in external agent".to_owned(),
             false => format!("the external agent `{}`", acp.program.display_name()),
         }),
-        AgentKind::Llm(llm) => find_agent_model(llm, parts).or_else(|| find_external_tools(llm, parts)),
+        AgentKind::Llm(llm) => find_agent_model(llm, parts).or_else(|| find_external_tools(agent, llm, parts)),
         AgentKind::Input(InputSpec {
             responses: Some(PreparedResponses::Profile(profile)),
             ..
         }) => find_external_model(&ModelChoice::Profile(profile.clone()), parts),
+        AgentKind::Tool { used, .. } if is_stubbed_server(agent, used, parts) => None,
         AgentKind::Tool { used, .. } => Some(format!("the MCP server `{}`", used.tool)),
         AgentKind::Input(_) | AgentKind::Ensemble { .. } => None,
     }
@@ -59,17 +60,25 @@ pub(crate) fn find_external_model(choice: &ModelChoice, parts: &AgentBuildContex
     }
 }
 
-/// Describes the first MCP server of the agent's tools.
-pub(crate) fn find_external_server(llm: &LlmSpec, parts: &AgentBuildContext<'_>) -> Option<String> {
+/// Returns whether a stub replaces the whole server, so that the server is not started.
+fn is_stubbed_server(agent: &Agent, used: &ToolUse, parts: &AgentBuildContext<'_>) -> bool {
+    let replacements = parts.shared.replacements.as_deref();
+    let stub = replacements.and_then(|replacements| replacements.find_server_stub(agent, used));
+    stub.is_some_and(|stub| stub.list_tools().is_some())
+}
+
+/// Describes the first MCP server of the agent's tools that no stub replaces.
+pub(crate) fn find_external_server(agent: &Agent, llm: &LlmSpec, parts: &AgentBuildContext<'_>) -> Option<String> {
     let ensemble = parts.prepared.plan.ensemble();
     let is_server =
         |tool: &ToolDefinition| tool.permission != PermissionMode::Deny && matches!(tool.kind, ToolKind::Mcp(_));
-    let mut names = llm.tools.iter().map(|used| &used.tool);
-    let name = names.find(|name| ensemble.find_tool(name).is_some_and(is_server))?;
-    Some(format!("the MCP server `{name}`"))
+    let mut used_tools = llm.tools.iter();
+    let used = used_tools
+        .find(|used| ensemble.find_tool(&used.tool).is_some_and(is_server) && !is_stubbed_server(agent, used, parts))?;
+    Some(format!("the MCP server `{}`", used.tool))
 }
 
-fn find_external_tools(llm: &LlmSpec, parts: &AgentBuildContext<'_>) -> Option<String> {
+fn find_external_tools(agent: &Agent, llm: &LlmSpec, parts: &AgentBuildContext<'_>) -> Option<String> {
     let ensemble = parts.prepared.plan.ensemble();
     llm.tools.iter().find_map(|used| {
         let tool = ensemble.find_tool(&used.tool)?;
@@ -77,11 +86,19 @@ fn find_external_tools(llm: &LlmSpec, parts: &AgentBuildContext<'_>) -> Option<S
             return None;
         }
         match &tool.kind {
+            ToolKind::Mcp(_) if is_stubbed_server(agent, used, parts) => None,
             ToolKind::Mcp(_) => Some(format!("the MCP server `{}`", used.tool)),
+            ToolKind::Script { .. } if replaces_tool(&used.tool, tool, parts) => None,
             ToolKind::Script { script, .. } => {
                 resolve_program(script, parts).map(|program| format!("{program} of the tool `{}`", used.tool))
             }
             ToolKind::Agent { .. } | ToolKind::Ensemble { .. } => None,
         }
     })
+}
+
+/// Returns whether a stub replaces the tool, so that the tool itself is not called.
+fn replaces_tool(name: &str, tool: &ToolDefinition, parts: &AgentBuildContext<'_>) -> bool {
+    let replacements = parts.shared.replacements.as_deref();
+    replacements.is_some_and(|replacements| replacements.replaces_tool(name, tool))
 }

@@ -83,6 +83,8 @@ pub(crate) struct SharedServices {
     pub(crate) network: ModelNetwork,
     /// Runners in the place of agents.
     pub(crate) replacements: Option<Arc<dyn AgentReplacements>>,
+    /// Whether errors in files refuse the run. They do not refuse a step of a run that has started elsewhere.
+    pub(crate) checks_files: bool,
     /// Who drives the runs of inner ensembles, if not this run.
     pub(crate) inner_run_driver: Option<LimitedInnerDriver>,
 }
@@ -173,6 +175,15 @@ impl AgentBuildContext<'_> {
         let host = &self.shared.host;
         let mut values = Vec::new();
         for (name, setting) in settings {
+            let source = match setting {
+                SettingValue::FromEnvironment { variable, .. } => variable,
+                SettingValue::Text(_) | SettingValue::Inherited => name,
+            };
+            if let Some(private) = [name, source].into_iter().find(|name| host.is_private_variable(name)) {
+                let message =
+                    format!("the variable `{private}` carries rights of the user and is passed to no program");
+                return Err(AgentBuildError::new(message).with_help("remove it from `env` or `headers`".to_owned()));
+            }
             let value = match setting {
                 SettingValue::Text(text) => Some(text.clone()),
                 SettingValue::Inherited => host.read_variable(name),
@@ -218,6 +229,7 @@ impl AgentBuildContext<'_> {
             None => return Ok(None),
         };
         let outside = WindowResources {
+            tokenizer: None,
             model: &llm.model,
             model_name: link.map_or("", |link| &link.profile.model),
             max_tokens,

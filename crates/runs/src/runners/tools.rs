@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ensemble_agents::agent::kinds::nested_ensemble::NestedEnsembleRunner;
 use ensemble_agents::agent::kinds::script::{self, ScriptTemplates};
 use ensemble_agents::agent::kinds::tool_call::{CalledToolOptions, CalledToolRunner};
-use ensemble_agents::agent::mcp::McpAddress;
+use ensemble_agents::agent::mcp::{McpAddress, McpServerHandle};
 use ensemble_agents::agent::tools::{AgentToolset, ToolRunner};
 use ensemble_core::runner::Runner;
 use serde_json::Value;
@@ -38,7 +38,7 @@ type MakeAgent<'a> = dyn Fn(&Agent) -> Result<(Arc<dyn Runner>, bool), AgentBuil
 /// # Errors
 /// The first tool that cannot be made ready.
 pub(crate) fn build_toolset(
-    agent: &str,
+    agent: &Agent,
     llm: &LlmSpec,
     parts: &AgentBuildContext<'_>,
     open: &OpenInner,
@@ -57,11 +57,12 @@ pub(crate) fn build_toolset(
         let failed = |error: AgentBuildError| error.for_tool(&used.tool);
         match &tool.kind {
             ToolKind::Mcp(server) => {
-                let address = resolve_address(&used.tool, server, parts).map_err(failed)?;
-                toolset.add_server(used, tool, parts.shared.servers.server_for(address));
+                let server = find_server(agent, used, server, parts).map_err(failed)?;
+                toolset.add_server(used, tool, server);
             }
             _ => {
-                let built_tool = build_tool_runner((agent, &used.tool), tool, parts, open, made).map_err(failed)?;
+                let built_tool =
+                    build_tool_runner((&agent.name, &used.tool), tool, parts, open, made).map_err(failed)?;
                 simulated |= built_tool.is_simulated;
                 toolset.add_declared(
                     &used.tool,
@@ -92,14 +93,41 @@ pub(crate) fn build_called_tool(
     let Some((tool, ToolKind::Mcp(server))) = declared.map(|tool| (tool, &tool.kind)) else {
         return Err(AgentBuildError::new(format!("there is no MCP server `{}`", used.tool)));
     };
-    let address = resolve_address(&used.tool, server, parts);
-    let address = address.map_err(|error| error.for_tool(&used.tool).for_whole_agent())?;
+    let server = find_server(agent, used, server, parts);
     let options = CalledToolOptions {
-        server: parts.shared.servers.server_for(address),
+        server: server.map_err(|error| error.for_tool(&used.tool).for_whole_agent())?,
         permissions: parts.shared.permissions.clone(),
         live_output: parts.shared.live_output.clone(),
     };
     Ok(Arc::new(CalledToolRunner::new(agent, used, tool, arguments, options)?))
+}
+
+/// Returns the server of a tool that an agent uses, or what a stub replaces of the server. A server whose tools the stub
+/// lists needs nothing from outside.
+fn find_server(
+    agent: &Agent,
+    used: &ToolUse,
+    server: &McpServer,
+    parts: &AgentBuildContext<'_>,
+) -> Result<Arc<McpServerHandle>, AgentBuildError> {
+    let replacements = parts.shared.replacements.as_deref();
+    let stub = replacements.and_then(|replacements| replacements.find_server_stub(agent, used));
+    let connected = || {
+        Ok(parts
+            .shared
+            .servers
+            .server_for(resolve_address(&used.tool, server, parts)?))
+    };
+    match stub {
+        Some(stub) => {
+            let server = match stub.list_tools() {
+                Some(_) => None,
+                None => Some(connected()?),
+            };
+            Ok(Arc::new(McpServerHandle::from_stub(stub, server)))
+        }
+        None => connected(),
+    }
 }
 
 /// A tool's runner.

@@ -26,15 +26,17 @@ pub(crate) fn check_recorded_answer(
     let mut pending = recorded.state.pending_requests();
     let Some(request) = pending.find(|request| request.address == answer.address) else {
         let decided = find_decided(events, |address| *address == answer.address);
-        return Err(decided.unwrap_or_else(|| AnswerRefusal::NotPending {
-            given: answer.address.to_string(),
-            pending: pending_addresses(recorded),
-        }));
+        let pending = pending_addresses(recorded);
+        return Err(match decided {
+            Some(decided) => decided.with_pending(pending),
+            None => AnswerRefusal::NotPending {
+                given: answer.address.to_string(),
+                pending,
+            },
+        });
     };
     if request.digest != answer.digest {
-        return Err(AnswerRefusal::Changed {
-            address: answer.address.clone(),
-        });
+        return Err(AnswerRefusal::for_changed(request));
     }
     match &answer.answer {
         // An empty answer means the default, which the record does not have.
@@ -91,12 +93,18 @@ pub fn check_option_answers<'r>(
         refusal => Some(refusal),
     };
     resolve_answers(&mut options.answers, pending, &refused)?;
-    for name in options.allowed_tools.iter().chain(&options.denied_tools) {
-        if is_call_address(name)
-            && let Err(refusal) = resolve_request(name, pending)
-            && let Some(refusal) = refused(name, refusal)
-        {
-            return Err(refusal);
+    let names = options.allowed_tools.iter().chain(&options.denied_tools);
+    for name in names.filter(|name| is_call_address(name)) {
+        match resolve_request(name, pending) {
+            Ok(request) => {
+                let shown = (request.address.to_string(), request.digest.clone());
+                options.shown_requests.extend([shown]);
+            }
+            Err(refusal) => {
+                if let Some(refusal) = refused(name, refusal) {
+                    return Err(refusal);
+                }
+            }
         }
     }
     Ok(())

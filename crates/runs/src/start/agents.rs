@@ -37,6 +37,7 @@ use crate::runners::sandboxes::build_sandbox;
 use crate::runners::shared_parts::{AgentBuildContext, AgentBuildError, OpenInner, SharedServices};
 use crate::runners::stubbed_model::build_stubbed_model;
 use crate::runners::tools::{build_called_tool, build_toolset};
+use crate::start::file_errors::{ExecutedParts, find_file_errors};
 use crate::start::secrets::add_secrets;
 
 /// Runners in declaration order, and whose model is simulated.
@@ -108,6 +109,17 @@ pub(crate) fn prepare_agents(
             }
             Err(unready) => findings.push(unready.into_finding(&Agent::route_at(at), agent)),
         }
+    }
+    if shared.checks_files {
+        let executed_parts: Vec<ExecutedParts> = ensemble
+            .agents
+            .iter()
+            .map(|agent| maker.executed_parts(agent))
+            .collect();
+        let file_errors = find_file_errors(&maker.parts, &executed_parts);
+        let is_reported = |error: &Finding| findings.iter().any(|finding| finding.at == error.at);
+        let new_errors: Vec<Finding> = file_errors.into_iter().filter(|error| !is_reported(error)).collect();
+        findings.extend(new_errors);
     }
     if findings.is_empty() {
         findings.extend(maker.check_budget_price());
@@ -197,6 +209,21 @@ impl RunnerFactory<'_> {
         })
     }
 
+    /// Returns the parts of the agent that the run executes.
+    fn executed_parts(&self, agent: &Agent) -> ExecutedParts {
+        let Some(stand_ins) = self.find_replacements() else {
+            return ExecutedParts::All;
+        };
+        let has_responder = self.find_responder(agent).is_some();
+        match &agent.kind {
+            _ if self.is_replaced(agent) || self.find_replacement(agent).is_some() => ExecutedParts::Nothing,
+            AgentKind::Script { .. } if has_responder => ExecutedParts::Nothing,
+            AgentKind::Input(_) if has_responder || stand_ins.replaces_person(agent) => ExecutedParts::WithoutResponses,
+            AgentKind::Llm(_) if stand_ins.find_replies(agent).is_some() => ExecutedParts::WithoutModel,
+            _ => ExecutedParts::All,
+        }
+    }
+
     fn find_replacements(&self) -> Option<&dyn AgentReplacements> {
         self.parts.shared.replacements.as_deref()
     }
@@ -208,7 +235,7 @@ impl RunnerFactory<'_> {
             _ if stand_ins.replaces_person(agent) => None,
             (Some(profile), _) => find_external_model(&ModelChoice::Profile(profile), &self.parts),
             (None, AgentKind::Llm(llm)) if stand_ins.find_replies(agent).is_some() => {
-                find_external_server(llm, &self.parts)
+                find_external_server(agent, llm, &self.parts)
             }
             (None, _) => describe_external_need(agent, &self.parts),
         };
@@ -258,7 +285,7 @@ impl RunnerFactory<'_> {
                 };
                 let window = parts.build_window(llm, &model)?;
                 let sums_up = window.as_ref().is_some_and(AgentWindow::is_simulated);
-                let agent_tools = build_toolset(&agent.name, llm, parts, self.open, &|agent| self.get_or_build(agent))?;
+                let agent_tools = build_toolset(agent, llm, parts, self.open, &|agent| self.get_or_build(agent))?;
                 let wiring = llm::LlmOptions {
                     tool_source: agent_tools.toolset.map(|toolset| toolset as Arc<dyn llm::ToolSource>),
                     live_output: shared.live_output.clone(),

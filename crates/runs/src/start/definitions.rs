@@ -17,7 +17,7 @@ use ensemble_language::ensemble::{
     AcpProgram, Agent, AgentKind, CommandLine, Ensemble, InputSpec, LlmSpec, McpServer, ModelChoice, PreparedResponses,
     SimulatedReplySource, ToolKind, WindowStrategy,
 };
-use ensemble_language::loader::{self, canonical_text};
+use ensemble_language::loader::{self, YamlDocument, canonical_text};
 use ensemble_language::profiles::{ModelOverride, ModelProfiles, ProfileChain};
 use ensemble_process::program::{ScriptFolders, find_files, find_files_in_words, must_be_file};
 use ensemble_scripts::regular_files::read_bytes;
@@ -37,6 +37,24 @@ pub(crate) struct DefinitionOptions<'a> {
     pub(crate) overrides: &'a [ModelOverride],
     pub(crate) stubs: &'a BTreeMap<Arc<str>, Arc<str>>,
     pub(crate) responders: &'a BTreeMap<Arc<str>, Arc<str>>,
+    /// Returns the text of a nested ensemble that stands for its meaning.
+    pub(crate) nested_text: fn(&YamlDocument) -> String,
+}
+
+impl<'a> DefinitionOptions<'a> {
+    /// Returns the options of definitions that the records of a run contain.
+    pub(crate) fn for_records(
+        overrides: &'a [ModelOverride],
+        stubs: &'a BTreeMap<Arc<str>, Arc<str>>,
+        responders: &'a BTreeMap<Arc<str>, Arc<str>>,
+    ) -> Self {
+        Self {
+            overrides,
+            stubs,
+            responders,
+            nested_text: canonical_text,
+        }
+    }
 }
 
 /// Reads the digests of everything outside the text that determines the results of the agents, as it is now.
@@ -153,7 +171,7 @@ impl DefinitionReader<'_> {
         let loaded = self.project.read_file(&self.project.relative_path(file)).ok();
         let loaded = loaded.map(|source| loader::load_ensemble(&source));
         match loaded.as_ref().and_then(|loaded| loaded.document.as_ref()) {
-            Some(document) => definition.add_part(part, &canonical_text(document)),
+            Some(document) => definition.add_part(part, &(self.options.nested_text)(document)),
             None => definition.add_digest(part, MISSING.into()),
         }
         if let Some(ensemble) = loaded.as_ref().and_then(|loaded| loaded.ensemble.as_ref()) {

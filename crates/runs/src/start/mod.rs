@@ -3,6 +3,7 @@
 pub(crate) mod agents;
 pub(crate) mod carried_inputs;
 pub(crate) mod definitions;
+pub(crate) mod file_errors;
 pub(crate) mod nested_run;
 pub(crate) mod ready;
 pub mod recorded_run;

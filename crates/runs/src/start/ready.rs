@@ -15,7 +15,7 @@ use ensemble_core::executor::WallClock;
 use ensemble_core::log::{CommitError, FORMAT, RunLog};
 use ensemble_core::operator::Operator;
 use ensemble_core::reporter::Reporter;
-use ensemble_core::request::{RequestAddress, RequestOrigin};
+use ensemble_core::request::{AnswerSource, RequestAddress, RequestOrigin};
 use ensemble_core::resolver::{NextDecision, decide_next_step};
 use ensemble_core::runner::BoxFuture;
 use ensemble_core::runner::Runner;
@@ -178,15 +178,20 @@ impl AgentBuildOptions<'_> {
             false => options.servers,
         };
         servers.add_secrets_to(network.secrets());
+        host.add_secrets_to(network.secrets());
         let tracer_secrets = hub.tracer().map(|tracer| tracer.secret_values()).unwrap_or_default();
         tracer_secrets
             .iter()
             .for_each(|secret| network.secrets().add_value(secret));
+        let option_author = options.answers.author(AnswerSource::Option);
         let shared = SharedServices {
             answers: Arc::new(AnswerQueue::new(options.answers)),
             input_questions: Arc::default(),
             permissions: Arc::new(
-                ToolPermissions::new(Arc::clone(&operator), options.allowed_tools).with_denied(options.denied_tools),
+                ToolPermissions::new(Arc::clone(&operator), options.allowed_tools)
+                    .with_denied(options.denied_tools)
+                    .with_shown_requests(options.shown_requests)
+                    .with_option_author(option_author),
             ),
             servers: Arc::new(McpServers::new(watchdog.clone(), network.secrets().clone())),
             client_servers: servers,
@@ -210,6 +215,7 @@ impl AgentBuildOptions<'_> {
                 .as_ref()
                 .map(RunReplacements::for_outermost)
                 .or(options.replacements),
+            checks_files: !are_checked,
             inner_run_driver: elsewhere.map(|driver| LimitedInnerDriver { driver, limit: None }),
         };
         let outermost: Outermost = Arc::new(OnceLock::new());
@@ -268,11 +274,7 @@ impl RequestCountGuard {
 
     /// Reads the digests of everything behind the agents as it is now.
     pub(crate) fn current_definitions(&self) -> ExternalDefinitions {
-        let options = DefinitionOptions {
-            overrides: &self.shared.overrides,
-            stubs: &self.stubs,
-            responders: &self.responders,
-        };
+        let options = DefinitionOptions::for_records(&self.shared.overrides, &self.stubs, &self.responders);
         read_definitions(&self.prepared, options, &self.shared.project)
     }
 

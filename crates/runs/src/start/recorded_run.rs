@@ -113,11 +113,7 @@ impl RecordedRun {
         let (Ok(overrides), Some(document)) = (parse_overrides(&started.models), &self.prepared.loaded.document) else {
             return Vec::new();
         };
-        let options = DefinitionOptions {
-            overrides: &overrides,
-            stubs: &started.stubs,
-            responders: &started.responders,
-        };
+        let options = DefinitionOptions::for_records(&overrides, &started.stubs, &started.responders);
         let now = read_definitions(&self.prepared, options, project);
         let side = |external| ComparedEnsemble {
             document,

@@ -127,6 +127,16 @@ impl Runs {
         }
     }
 
+    /// Returns the same runs, of which no child process and no model gets this token. `variable`: the variable that contains
+    /// the token.
+    #[must_use]
+    pub fn with_server_token(self, token: &str, variable: Option<&str>) -> Self {
+        Self {
+            host: self.host.with_server_token(token, variable),
+            ..self
+        }
+    }
+
     /// Returns the project in which ensembles are searched.
     pub fn project(&self) -> &Project {
         &self.project

@@ -3,6 +3,7 @@
 //! Invariant: it decides nothing; `runs::service` does.
 
 mod actions;
+mod batches;
 mod ensembles;
 mod query;
 mod replay;
@@ -28,6 +29,8 @@ pub(crate) async fn answer_get(app: &Arc<UiApp>, path: &str, query: &RequestQuer
     Ok(match path {
         "/api/about" => reply::json_reply(&runs::about_project(app)),
         "/api/runs" => reply::json_reply(&runs::list_runs(app).await?),
+        "/api/batches" => reply::json_reply(&batches::list_batches(app)?),
+        "/api/batch" => reply::json_reply(&batches::batch_rows(app, query)?),
         "/api/run" => reply::json_reply(&runs::run_head(app, query).await?),
         "/api/rows" => reply::json_reply(&runs::run_rows(app, query).await?),
         "/api/execution" => reply::json_reply(&runs::run_execution(app, query).await?),

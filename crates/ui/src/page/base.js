@@ -89,11 +89,12 @@ export function count(value, word) {
   return `${number(value)} ${word}${value === 1 ? '' : 's'}`;
 }
 
-/** Tokens and cost in a few words. */
+/** Tokens and cost in a few words. Requests that failed have no tokens. */
 export function usage(used) {
   if (!used || !used.requests) return '';
   const cost = used.cost === undefined ? '' : ` · ${used.cost.toFixed(4)}`;
   const about = used.estimated ? '≈ ' : '';
+  if (!used.input_tokens && !used.output_tokens) return `${count(used.requests, 'request')}${cost}`;
   return `${about}${number(used.input_tokens)} in · ${number(used.output_tokens)} out${cost}`;
 }
 

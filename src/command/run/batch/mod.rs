@@ -1,13 +1,15 @@
 //! `ensemble batch`: one run of an ensemble for each row of a table.
 
+mod answers;
 mod merge;
-mod progress;
+pub(crate) mod progress;
+mod report;
 mod rows;
 
+use std::cell::RefCell;
 use std::path::Path;
 use std::sync::Arc;
-
-use serde_json::json;
+use std::time::Duration;
 
 use super::run_options;
 use crate::command::run::arguments::{AnsweringArgs, DurabilityChoice, TelemetryArgs};
@@ -20,15 +22,17 @@ use crate::command::shared::runtime::block_on;
 use crate::command::shared::surroundings::CliEnvironment;
 use crate::terminal::signals;
 use clap::{ArgAction, Args, Subcommand};
-use ensemble_core::conversation::{CompletionReason, RunCanceller, run_exit_code};
+use ensemble_core::conversation::CompletionReason;
 use ensemble_core::operator::{Operator, UnattendedOperator};
+use ensemble_language::data::Cost;
 use ensemble_remote::EngineClient;
 use ensemble_runs::batch::BatchShard;
 use ensemble_runs::batch::{
-    self, Batch, BatchEnd, BatchError, BatchIdentity, BatchOptions, BatchRow, ColumnMapping, RetriedRows,
+    self, Batch, BatchEnd, BatchError, BatchOptions, BatchRequest, BatchRow, ColumnMapping, RetriedRows,
 };
 use ensemble_runs::{EnsembleRef, RunError, RunOptions, Runs};
-use progress::{BatchProgress, format_money, format_rows};
+use progress::BatchProgress;
+use report::BatchReport;
 use rows::wrong_rows_error;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -56,6 +60,9 @@ pub(crate) struct BatchArgs {
     /// Leave this column out; can be repeated
     #[arg(long = "ignore", value_name = "COLUMN", action = ArgAction::Append)]
     pub ignore: Vec<String>,
+    /// Use this column to name rows in answers and questions; default: the column `id`, if there is one
+    #[arg(long, value_name = "COLUMN")]
+    pub id: Option<String>,
     /// Pass the input KEY to every run; a column with the same name overrides it. If the ensemble declares no inputs,
     /// KEY is added to the context
     #[arg(long = "set", value_name = "KEY=VALUE", action = ArgAction::Append)]
@@ -63,21 +70,27 @@ pub(crate) struct BatchArgs {
     /// Execute at most N runs in parallel
     #[arg(short, long, default_value_t = NonZeroUsize::new(8).expect("8 is not 0"), value_name = "N")]
     pub jobs: NonZeroUsize,
-    /// Also run the rows with this outcome again; can be repeated. `failed` selects all rows that neither completed nor
-    /// reached a limit
+    /// Also run the rows with this outcome again; can be repeated. `failed` selects all rows that failed or that a limit
+    /// cut off
     #[arg(long, value_name = "OUTCOME", value_parser = parse_retried, value_delimiter = ',', action = ArgAction::Append)]
     pub retry: Vec<RetriedRows>,
     /// Run only one part of the rows: 3/8 is the third of eight parts
     #[arg(long, value_name = "3/8")]
     pub shard: Option<BatchShard>,
-    /// Start no further run when the total cost of the rows reaches AMOUNT. AMOUNT has the same unit as the prices in
-    /// the model profiles
+    /// Start no further run when the rows have cost AMOUNT. All tries of all calls count. AMOUNT has the same unit as
+    /// the prices in the model profiles
     #[arg(long, value_name = "AMOUNT", value_parser = parse_amount)]
-    pub max_cost: Option<f64>,
+    pub max_cost: Option<Cost>,
     /// Also write the results to this file. The format is CSV if the name ends with .csv, otherwise JSON Lines
     #[arg(long, value_name = "FILE")]
     pub results: Option<PathBuf>,
-    /// Check all rows, print how many would run, and run none
+    /// Write the open questions to this CSV file. Fill in the column `answer`, and pass the file to --answers
+    #[arg(long, value_name = "FILE")]
+    pub questions: Option<PathBuf>,
+    /// Without a terminal, print a line with the progress after each DURATION: 30s, 5m
+    #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = parse_period)]
+    pub log_every: Duration,
+    /// Check all rows, print which would run and why, and run none; also while the batch runs
     #[arg(long)]
     pub dry_run: bool,
     /// Run on the durable execution engine with this ingress address (docs/scale.md). The runs continue after this
@@ -125,12 +138,20 @@ fn parse_retried(text: &str) -> Result<RetriedRows, String> {
     }
 }
 
-fn parse_amount(text: &str) -> Result<f64, String> {
+fn parse_period(text: &str) -> Result<Duration, String> {
+    let period = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    let expected = || "expected a duration above 0, such as 1m".to_owned();
+    Some(period).filter(|period| !period.is_zero()).ok_or_else(expected)
+}
+
+fn parse_amount(text: &str) -> Result<Cost, String> {
     let amount = text
         .parse()
         .ok()
         .filter(|amount: &f64| amount.is_finite() && *amount > 0.0);
-    amount.ok_or_else(|| "expected a number above 0, such as 2.50".to_owned())
+    amount
+        .map(Cost::from_amount)
+        .ok_or_else(|| "expected a number above 0, such as 2.50".to_owned())
 }
 
 /// The longest name of a batch.
@@ -140,9 +161,11 @@ impl From<BatchError> for CliError {
     fn from(error: BatchError) -> Self {
         match error {
             BatchError::Run(error) => error.into(),
+            BatchError::Answers(wrong) => wrong_rows_error(wrong),
+            BatchError::Unknown(_) => Self::usage_error(error.to_string()),
             BatchError::Busy { .. } => Self::usage_error_with_help(
                 error.to_string(),
-                "wait until the other process ends, or name another batch with --name",
+                "wait until the other process ends, look at the batch with --dry-run, or name another batch with --name",
             ),
         }
     }
@@ -160,70 +183,110 @@ pub(crate) fn run_batch(args: &BatchArgs, surroundings: &CliEnvironment) -> Resu
     let unshared = surroundings.runs_with(&operator);
     let runs = Runs::open(unshared.project().clone(), unshared.host().clone().with_shared_models());
     let prepared = Arc::new(runs.prepare_ensemble(&EnsembleRef::from_file(&**ensemble))?);
+    let ensemble = prepared.plan.ensemble();
     let cells = rows::load_rows(data, surroundings)?;
     let columns = resolve_columns(args, &cells)?;
-    let rows =
-        batch::resolve_rows(cells, &columns, &shared_row(args)?, prepared.plan.ensemble()).map_err(wrong_rows_error)?;
-    let name = batch_name(args, &prepared.plan.ensemble().name, data)?;
-    let decides = BatchIdentity {
-        models: &args.answering.model,
-        answers: canonical_answers(args, surroundings)?,
+    let rows = batch::resolve_rows(cells, &columns, &shared_row(args)?, ensemble).map_err(wrong_rows_error)?;
+    let name = batch_name(args, &ensemble.name, data)?;
+    let answers = answers::load_answers(&args.answering, args.id.as_deref(), ensemble, surroundings)?;
+    let answering = &args.answering;
+    let request = BatchRequest {
+        name: &name,
+        data: data.display().to_string(),
+        rows,
+        shard: args.shard,
+        models: &answering.model,
+        retry: args.retry.clone(),
+        answers: answers.common,
+        row_answers: answers.rows,
+        decides_tools: !answering.allow_tool.is_empty() || !answering.deny_tool.is_empty(),
     };
-    let mut batch = Batch::open(&runs, prepared, &name, rows, args.shard, &decides)?;
-    let retry = args.retry.clone();
-    let to_do = batch.count_rows_to_run(&retry);
+    let options = || build_options(args, surroundings);
     if args.dry_run {
-        return Ok(print_dry_run(&batch, &name, to_do, args, surroundings));
+        let batch = block_on(async { Ok(Batch::inspect(&runs, prepared.clone(), request).await?) })?;
+        batch.check_answers(options)?;
+        write_questions(&batch, args, surroundings)?;
+        report::print_dry_run(&batch, &name, args, surroundings);
+        return Ok(exit::SUCCESS);
     }
+    let mut batch = block_on(async { Ok(Batch::open(&runs, prepared.clone(), request).await?) })?;
+    batch.check_answers(options)?;
+    report::print_outdated(&batch, args, surroundings);
+    let (to_do, cost_before) = (batch.count_rows_to_run(), batch.total_cost());
     let driving = BatchOptions {
         jobs: args.jobs,
-        retry,
         max_cost: args.max_cost,
         engine: match &args.on {
             Some(url) => Some(Arc::new(EngineClient::from_url(url)?)),
             None => None,
         },
     };
-    let stop = block_on(drive_rows(&mut batch, &driving, to_do, args, surroundings));
+    let end = block_on(drive_rows(&mut batch, &driving, args, surroundings));
     // What has ended is in the results, also if another row could not begin.
     let results = batch.write_results()?;
-    let stop = stop?;
+    let end = end?;
     if let Some(path) = &args.results {
         let text = batch::to_json_lines(batch.table_lines());
         merge::write_table(path, &text, surroundings)?;
     }
-    let results_path = surroundings
-        .project
-        .relative_path(args.results.as_deref().unwrap_or(&results));
-    print_report(&batch, &name, to_do, &stop, &results_path, args, surroundings);
-    Ok(batch_exit_code(&batch, &stop, args))
+    write_questions(&batch, args, surroundings)?;
+    for (number, error) in batch.busy_rows() {
+        surroundings.print_err(&format!("warning: row {number} did not run: {error}\n"));
+    }
+    let results_path = args.results.as_deref().unwrap_or(&results);
+    let report = BatchReport {
+        batch: &batch,
+        name: &name,
+        end: &end,
+        to_do,
+        cost_before,
+        results: &surroundings.project.relative_path(results_path),
+    };
+    report.print(args, surroundings);
+    Ok(report::batch_exit_code(&batch, &end, args))
 }
 
-/// Runs the ensemble for all rows that have not ended.
+/// Writes the table of open questions if it is wanted.
+fn write_questions(batch: &Batch, args: &BatchArgs, surroundings: &CliEnvironment) -> Result<(), CliError> {
+    let Some(path) = &args.questions else { return Ok(()) };
+    let failed = |error: std::io::Error| CliError::usage_error(format!("cannot write {}: {error}", path.display()));
+    let text = batch::questions_to_csv(batch.answered_lines()).map_err(failed)?;
+    crate::command::runs::write_private(&surroundings.project.folder.join(path), &text).map_err(failed)
+}
+
+/// Runs the ensemble for all rows that have a task.
 async fn drive_rows(
     batch: &mut Batch,
     driving: &BatchOptions,
-    to_do: usize,
     args: &BatchArgs,
     surroundings: &CliEnvironment,
 ) -> Result<BatchEnd, CliError> {
     let mut signals = signals::listen_for_signals();
-    let mut progress = BatchProgress::new(to_do, args.quiet, surroundings);
+    let (to_do, cost) = (batch.count_rows_to_run(), batch.total_cost());
+    let progress = RefCell::new(BatchProgress::new(to_do, cost, args.quiet, surroundings));
     let options = || build_options(args, surroundings);
-    let stopped = batch
-        .run_rows(
-            driving,
-            options,
-            |ended| progress.add_ended(ended),
-            signals.wait_for_signal(),
-        )
-        .await;
-    progress.finish_bar();
-    Ok(stopped?)
+    let work = batch.run_rows(
+        driving,
+        options,
+        |ended| progress.borrow_mut().add_ended(ended),
+        signals.wait_for_signal(),
+    );
+    let mut work = std::pin::pin!(work);
+    let first_line = tokio::time::Instant::now() + args.log_every;
+    let mut log_times = tokio::time::interval_at(first_line, args.log_every);
+    let end = loop {
+        tokio::select! {
+            end = &mut work => break end,
+            _ = log_times.tick() => progress.borrow().print_log_line(),
+        }
+    };
+    progress.borrow().finish_bar();
+    Ok(end?)
 }
 
+/// Returns the options of one run; the rows bring their answers.
 fn build_options(args: &BatchArgs, surroundings: &CliEnvironment) -> Result<RunOptions, RunError> {
-    match run_options::answering_options(&args.answering, surroundings) {
+    match run_options::answering_options(&answers::without_file(&args.answering), surroundings) {
         Ok(mut options) => {
             options.tracer = surroundings
                 .telemetry
@@ -239,6 +302,7 @@ fn build_options(args: &BatchArgs, surroundings: &CliEnvironment) -> Result<RunO
 fn resolve_columns(args: &BatchArgs, cells: &[batch::TableRow]) -> Result<ColumnMapping, CliError> {
     let mut columns = ColumnMapping {
         ignored_columns: args.ignore.clone(),
+        label_column: args.id.clone(),
         ..ColumnMapping::default()
     };
     for map in &args.map {
@@ -269,16 +333,6 @@ fn shared_row(args: &BatchArgs) -> Result<BatchRow, CliError> {
     })
 }
 
-/// Returns the answers, in a form that is the same when they are.
-fn canonical_answers(args: &BatchArgs, surroundings: &CliEnvironment) -> Result<String, CliError> {
-    let mut file = None;
-    if let Some(path) = &args.answering.answers {
-        let source = ensemble_project::project::read_source(&surroundings.project.folder.join(path))?;
-        file = Some(source.text().to_string());
-    }
-    Ok(json!([args.answering.answer, file]).to_string())
-}
-
 /// Returns the name of the batch: the one that is given, or one of the ensemble and of the data.
 fn batch_name(args: &BatchArgs, ensemble: &str, data: &Path) -> Result<String, CliError> {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || letter == '-' || letter == '_';
@@ -297,115 +351,4 @@ fn batch_name(args: &BatchArgs, ensemble: &str, data: &Path) -> Result<String, C
     let name = format!("{ensemble}-{data}");
     let plain = name.chars().map(|letter| if is_plain(letter) { letter } else { '-' });
     Ok(plain.take(LONGEST_NAME).collect())
-}
-
-fn print_dry_run(batch: &Batch, name: &str, to_do: usize, args: &BatchArgs, surroundings: &CliEnvironment) -> u8 {
-    let text = match args.output {
-        OutputForm::Human => format!(
-            "{name}: {}, {} to run, {} finished\n",
-            format_rows(batch.len()),
-            to_do,
-            batch.len() - to_do
-        ),
-        OutputForm::Json => format!("{:#}\n", json!({"batch": name, "rows": batch.len(), "to_run": to_do})),
-    };
-    surroundings.print_as(args.output, &text);
-    exit::SUCCESS
-}
-
-fn print_report(
-    batch: &Batch,
-    name: &str,
-    to_do: usize,
-    stop: &BatchEnd,
-    results: &Path,
-    args: &BatchArgs,
-    surroundings: &CliEnvironment,
-) {
-    let outcomes = batch.count_outcomes();
-    let finished_count: usize = outcomes
-        .iter()
-        .filter(|(reason, _)| *reason != CompletionReason::Cancelled)
-        .map(|(_, count)| count)
-        .sum();
-    let remaining_count = batch.len() - finished_count;
-    if args.output == OutputForm::Json {
-        let by_outcome: serde_json::Map<String, serde_json::Value> = outcomes
-            .iter()
-            .map(|(reason, count)| (reason.to_string(), json!(count)))
-            .collect();
-        let document = json!({
-            "batch": name,
-            "rows": batch.len(),
-            "left": remaining_count,
-            "outcomes": by_outcome,
-            "cost": batch.total_cost(),
-            "stopped": match stop {
-                BatchEnd::Done => None,
-                BatchEnd::CostLimit => Some("max_cost"),
-                BatchEnd::StoppedBy(_) => Some("cancelled"),
-            },
-            "results": results.display().to_string(),
-        });
-        surroundings.print_as(args.output, &format!("{document:#}\n"));
-        return;
-    }
-    let mut text = format!("{name}: {}", format_rows(batch.len()));
-    for (reason, count) in outcomes
-        .iter()
-        .rev()
-        .filter(|(reason, _)| *reason != CompletionReason::Cancelled)
-    {
-        text.push_str(&format!(", {count} {reason}"));
-    }
-    if remaining_count > 0 {
-        text.push_str(&format!(", {remaining_count} left"));
-    }
-    text.push('\n');
-    let before = batch.len() - to_do;
-    if before > 0 {
-        text.push_str(&format!("  {} had already ended\n", format_rows(before)));
-    }
-    if let Some(cost) = batch.total_cost() {
-        text.push_str(&format!("  cost {}\n", format_money(cost)));
-    }
-    text.push_str(&format!("  results: {}\n", results.display()));
-    match stop {
-        BatchEnd::Done => {}
-        BatchEnd::CostLimit => {
-            text.push_str("  stopped by --max-cost; to continue, repeat the command with a higher amount\n")
-        }
-        BatchEnd::StoppedBy(_) => text.push_str("  stopped; to continue, repeat the command\n"),
-    }
-    let failed = batch
-        .table_lines()
-        .filter_map(|line| line.entry)
-        .find(|entry| !entry.is_success() && !entry.is_resumable());
-    if let Some(entry) = failed {
-        let folder = surroundings.project.relative_path(&batch.run_folder(entry));
-        text.push_str(&format!(
-            "  to show a failed run: ensemble runs show {}\n  to run failed rows again, add: --retry failed\n",
-            folder.display()
-        ));
-    }
-    surroundings.print_out(&text);
-}
-
-/// Returns the exit code: of whoever stopped the work, or of the worst row.
-fn batch_exit_code(batch: &Batch, stop: &BatchEnd, args: &BatchArgs) -> u8 {
-    if let BatchEnd::StoppedBy(by) = stop {
-        return if *by == RunCanceller::Signal { 143 } else { 130 };
-    }
-    let entries = batch.table_lines().filter_map(|line| line.entry);
-    let codes: Vec<u8> = entries
-        .map(|entry| {
-            let code = run_exit_code(entry.outcome, entry.is_success(), None);
-            exit::apply_fail_on_limit(code, args.fail_on_limit && !entry.exhausted.is_empty())
-        })
-        .collect();
-    let worst = [exit::FAILURE, 4, 3, 130].into_iter().find(|code| codes.contains(code));
-    match stop {
-        BatchEnd::CostLimit => worst.unwrap_or(4),
-        _ => worst.unwrap_or(exit::SUCCESS),
-    }
 }

@@ -1,28 +1,46 @@
-//! What is told of a batch while it is worked on.
+//! What is told of a batch while it is worked on: a bar on a terminal, otherwise a line from time to time.
 
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use chrono::{DateTime, Local};
+use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::command::shared::surroundings::CliEnvironment;
+use ensemble_language::data::Cost;
 use ensemble_reports::report::format_count;
-use ensemble_runs::batch::RowResult;
+use ensemble_runs::batch::{RowResult, RowStanding};
 
 /// The number of failed rows that are named.
 const MOST_NAMED: usize = 10;
 
-/// Tells of rows that have ended: a bar on a terminal, and a line for each of the first failures.
+/// Tells of rows that have ended: a bar or lines, and a line for each of the first failures.
 pub(crate) struct BatchProgress<'a> {
     bar: Option<ProgressBar>,
     surroundings: &'a CliEnvironment,
     is_quiet: bool,
-    failed: usize,
-    unpaid: Option<f64>,
+    start: Instant,
+    counts: ProgressCounts,
+    /// What all tries had cost before this call.
+    cost_before: Cost,
+}
+
+/// The rows of a call.
+#[derive(Debug, Clone, Default)]
+struct ProgressCounts {
+    rows: usize,
     ended: usize,
+    failed: usize,
+    waiting: usize,
+    cost: Option<Cost>,
 }
 
 impl<'a> BatchProgress<'a> {
-    pub(crate) fn new(rows: usize, is_quiet: bool, surroundings: &'a CliEnvironment) -> Self {
+    pub(crate) fn new(
+        rows: usize,
+        cost_before: Option<Cost>,
+        is_quiet: bool,
+        surroundings: &'a CliEnvironment,
+    ) -> Self {
         let bar = (surroundings.streams.err_is_terminal && !is_quiet).then(|| {
             let bar = ProgressBar::with_draw_target(Some(rows as u64), ProgressDrawTarget::stderr());
             bar.enable_steady_tick(Duration::from_millis(200));
@@ -36,34 +54,38 @@ impl<'a> BatchProgress<'a> {
             bar,
             surroundings,
             is_quiet,
-            failed: 0,
-            unpaid: None,
-            ended: 0,
+            start: Instant::now(),
+            counts: ProgressCounts {
+                rows,
+                cost: cost_before,
+                ..ProgressCounts::default()
+            },
+            cost_before: cost_before.unwrap_or_default(),
         }
     }
 
     /// A row has ended.
     pub(crate) fn add_ended(&mut self, ended: &RowResult<'_>) {
-        self.ended += 1;
-        if !ended.entry.is_success() && !ended.entry.is_resumable() {
-            self.failed += 1;
-            self.print_failure(ended);
+        self.counts.ended += 1;
+        self.counts.cost = ended.cost;
+        match ended.entry.standing() {
+            RowStanding::Failed | RowStanding::Limited => {
+                self.counts.failed += 1;
+                self.print_failure(ended);
+            }
+            RowStanding::Waiting => self.counts.waiting += 1,
+            RowStanding::Succeeded | RowStanding::Left => {}
         }
-        let before = *self
-            .unpaid
-            .get_or_insert(ended.cost.unwrap_or(0.0) - ended.entry.cost().unwrap_or(0.0));
         let Some(bar) = &self.bar else { return };
-        let mut message = String::new();
-        if self.failed > 0 {
-            message.push_str(&format!(" · {} failed", self.failed));
-        }
+        let mut message = self.counts.describe_open();
         if let Some(cost) = ended.cost {
+            let spent = cost.amount() - self.cost_before.amount();
             #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-            let to_come = (cost - before) / self.ended as f64 * ended.remaining_rows as f64;
+            let to_come = spent / self.counts.ended as f64 * ended.remaining_rows as f64;
             message.push_str(&format!(
                 " · cost {}, about {} more expected",
                 format_money(cost),
-                format_money(to_come)
+                format_money(Cost::from_amount(to_come))
             ));
         }
         bar.set_message(message);
@@ -71,7 +93,7 @@ impl<'a> BatchProgress<'a> {
     }
 
     fn print_failure(&self, ended: &RowResult<'_>) {
-        if self.is_quiet || self.failed > MOST_NAMED {
+        if self.is_quiet || self.counts.failed > MOST_NAMED {
             return;
         }
         let entry = ended.entry;
@@ -80,13 +102,23 @@ impl<'a> BatchProgress<'a> {
             .as_ref()
             .map_or(String::new(), |detail| format!(": {detail}"));
         let mut line = format!("row {} ({}): {}{detail}\n", ended.number, ended.place, entry.outcome);
-        if self.failed == MOST_NAMED {
+        if self.counts.failed == MOST_NAMED {
             line.push_str("the results list further failures\n");
         }
         match &self.bar {
             Some(bar) => bar.suspend(|| self.surroundings.print_err(&line)),
             None => self.surroundings.print_err(&line),
         }
+    }
+
+    /// Prints a line with the time and the counts, unless there is a bar.
+    pub(crate) fn print_log_line(&self) {
+        if self.bar.is_some() || self.is_quiet {
+            return;
+        }
+        let now = DateTime::<Local>::from(SystemTime::now()).format("%Y-%m-%d %H:%M:%S");
+        let counts = self.counts.to_words(self.start.elapsed());
+        self.surroundings.print_err(&format!("{now}  {counts}\n"));
     }
 
     /// No further row ends.
@@ -97,9 +129,43 @@ impl<'a> BatchProgress<'a> {
     }
 }
 
+impl ProgressCounts {
+    /// Returns the rows that failed and those that wait.
+    fn describe_open(&self) -> String {
+        let mut words = String::new();
+        for (count, word) in [(self.failed, "failed"), (self.waiting, "waiting")] {
+            if count > 0 {
+                words.push_str(&format!(" · {count} {word}"));
+            }
+        }
+        words
+    }
+
+    /// Returns all counts, the cost, and the time that the other rows need if they are as fast.
+    fn to_words(&self, elapsed: Duration) -> String {
+        let mut words = format!(
+            "{} of {} rows done · {} failed · {} waiting",
+            self.ended, self.rows, self.failed, self.waiting
+        );
+        if let Some(cost) = self.cost {
+            words.push_str(&format!(" · cost {}", format_money(cost)));
+        }
+        words.push_str(&match self.ended {
+            0 => " · remaining time unknown".to_owned(),
+            ended => {
+                let remaining = self.rows.saturating_sub(ended);
+                #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+                let time = elapsed.mul_f64(remaining as f64 / ended as f64);
+                format!(" · about {} left", HumanDuration(time))
+            }
+        });
+        words
+    }
+}
+
 /// Returns an amount of money, in the unit of the prices.
-pub(crate) fn format_money(amount: f64) -> String {
-    let text = format!("{amount:.4}");
+pub(crate) fn format_money(amount: Cost) -> String {
+    let text = format!("{:.4}", amount.amount());
     let text = text.trim_end_matches('0').trim_end_matches('.');
     text.to_owned()
 }
@@ -107,4 +173,27 @@ pub(crate) fn format_money(amount: f64) -> String {
 /// `1 row`, `2 rows`.
 pub(crate) fn format_rows(number: usize) -> String {
     format_count(number as u64, "row")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_the_log_has_the_counts_the_cost_and_the_remaining_time() {
+        let mut counts = ProgressCounts {
+            rows: 300,
+            ..ProgressCounts::default()
+        };
+        assert_eq!(
+            counts.to_words(Duration::from_secs(60)),
+            "0 of 300 rows done · 0 failed · 0 waiting · remaining time unknown"
+        );
+        (counts.ended, counts.failed, counts.waiting) = (100, 5, 20);
+        counts.cost = Some(Cost::from_amount(1.25));
+        assert_eq!(
+            counts.to_words(Duration::from_secs(60)),
+            "100 of 300 rows done · 5 failed · 20 waiting · cost 1.25 · about 2 minutes left"
+        );
+    }
 }

@@ -1,23 +1,27 @@
 //! The rows of a batch from a file, a folder or standard input.
 
+use std::io::Read;
 use std::path::Path;
 
-use crate::command::check::files::inputs::read_stdin;
 use crate::command::shared::error::CliError;
 use crate::command::shared::surroundings::CliEnvironment;
-use ensemble_runs::batch::{RowError, TableRow, parse_csv, parse_json_lines, row_from_file};
+use ensemble_runs::batch::{RowError, TableRow, decode_table, parse_csv, parse_json_lines, row_from_file};
 use ensemble_scripts::regular_files;
 
 /// The largest table that is read, in bytes.
 pub(super) const LARGEST_TABLE: u64 = 1 << 30;
 
 /// The number of wrong rows that an error names.
-const MOST_NAMED: usize = 20;
+const MOST_NAMED: usize = 1000;
 
 /// Returns the rows of the data.
 pub(crate) fn load_rows(data: &Path, surroundings: &CliEnvironment) -> Result<Vec<TableRow>, CliError> {
     if data == Path::new("-") {
-        return parse_json_lines("standard input", &read_stdin()?).map_err(wrong_rows_error);
+        let name = "standard input";
+        let mut bytes = Vec::new();
+        let read = std::io::stdin().lock().read_to_end(&mut bytes);
+        read.map_err(|error| CliError::usage_error(format!("cannot read {name}: {error}")))?;
+        return parse_table(name, &bytes, parse_json_lines);
     }
     let path = surroundings.project.folder.join(data);
     let name = data.display().to_string();
@@ -25,19 +29,26 @@ pub(crate) fn load_rows(data: &Path, surroundings: &CliEnvironment) -> Result<Ve
         return load_folder(&path, data);
     }
     let kind = data.extension().and_then(|kind| kind.to_str()).unwrap_or_default();
-    let kind = kind.to_lowercase();
-    if !["jsonl", "ndjson", "csv", "tsv"].contains(&kind.as_str()) {
-        let message = format!("cannot determine the format of {name}");
-        let help =
-            "use a file whose name ends with .jsonl, .csv or .tsv, a folder, or - for JSON Lines on standard input";
-        return Err(CliError::usage_error_with_help(message, help));
-    }
-    let text = read_text(&path, &name)?;
-    let rows = match kind.as_str() {
-        "csv" => parse_csv(&name, &text, b','),
-        "tsv" => parse_csv(&name, &text, b'\t'),
-        _ => parse_json_lines(&name, &text),
+    let parse: fn(&str, &str) -> Result<Vec<TableRow>, Vec<RowError>> = match kind.to_lowercase().as_str() {
+        "csv" => |name, text| parse_csv(name, text, b','),
+        "tsv" => |name, text| parse_csv(name, text, b'\t'),
+        "jsonl" | "ndjson" => parse_json_lines,
+        _ => {
+            let message = format!("cannot determine the format of {name}");
+            let help =
+                "use a file whose name ends with .jsonl, .csv or .tsv, a folder, or - for JSON Lines on standard input";
+            return Err(CliError::usage_error_with_help(message, help));
+        }
     };
+    parse_table(&name, &read_bytes(&path, &name)?, parse)
+}
+
+fn parse_table(
+    name: &str,
+    bytes: &[u8],
+    parse: impl FnOnce(&str, &str) -> Result<Vec<TableRow>, Vec<RowError>>,
+) -> Result<Vec<TableRow>, CliError> {
+    let rows = decode_table(name, bytes).and_then(|text| parse(name, &text));
     rows.map_err(wrong_rows_error)
 }
 
@@ -53,20 +64,26 @@ fn load_folder(path: &Path, data: &Path) -> Result<Vec<TableRow>, CliError> {
         }
     }
     names.sort();
-    let rows = names.into_iter().map(|(name, path)| {
+    let mut rows = Vec::with_capacity(names.len());
+    let mut wrong = Vec::new();
+    for (name, path) in names {
         let place = data.join(&name).display().to_string();
-        Ok(row_from_file(&place, &name, read_text(&path, &place)?))
-    });
-    rows.collect()
+        match decode_table(&place, &read_bytes(&path, &place)?) {
+            Ok(text) => rows.push(row_from_file(&place, &name, text)),
+            Err(errors) => wrong.extend(errors),
+        }
+    }
+    if wrong.is_empty() {
+        Ok(rows)
+    } else {
+        Err(wrong_rows_error(wrong))
+    }
 }
 
-fn read_text(path: &Path, name: &str) -> Result<String, CliError> {
-    regular_files::read_text(path, LARGEST_TABLE).map_err(|error| {
-        CliError::usage_error(match error.kind() {
-            std::io::ErrorKind::InvalidData => format!("cannot read {name}: the file is not valid UTF-8"),
-            _ => format!("cannot read {name}: {error}"),
-        })
-    })
+/// Reads a regular file. A device could have no end.
+pub(crate) fn read_bytes(path: &Path, name: &str) -> Result<Vec<u8>, CliError> {
+    regular_files::read_bytes(path, LARGEST_TABLE)
+        .map_err(|error| CliError::usage_error(format!("cannot read {name}: {error}")))
 }
 
 /// Returns the error that names what is wrong with rows.

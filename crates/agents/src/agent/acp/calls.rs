@@ -1,12 +1,17 @@
 //! The tool calls of one prompt, as far as they are known.
+//!
+//! Invariant: an id names one call. A call that begins again, or that is asked about again, is another call with another id.
 
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::diff::render_unified_diff;
+use super::diff::ShownDiff;
+use super::limits::MAX_CALLS;
 use super::protocol::AcpCallNews;
+use ensemble_core::secrets::Secrets;
 use ensemble_core::thread::{ToolCall, ToolEnd};
 use ensemble_language::data::JsonMap;
 use ensemble_language::ensemble::AcpToolKind;
@@ -14,79 +19,185 @@ use ensemble_language::ensemble::AcpToolKind;
 /// The maximum number of bytes of a result in the record: 64 KiB.
 const LONGEST_RESULT: usize = 64 << 10;
 
+/// The maximum number of bytes of the id of a call.
+const LONGEST_ID: usize = 200;
+
 /// All calls of a prompt.
 #[derive(Default)]
 pub(super) struct AcpToolCalls {
     calls: Vec<AcpCallState>,
+    /// The positions of the calls by their ids.
+    positions: HashMap<String, usize>,
+    /// The positions of the latest calls by the ids of the program.
+    program_ids: HashMap<String, usize>,
+    /// The ids of calls of earlier attempts that began or were decided.
+    reserved_ids: HashSet<String>,
     assigned_ids: u32,
+    secrets: Secrets,
 }
 
+#[derive(Clone, Default)]
 struct AcpCallState {
-    news: AcpCallNews,
-    is_decided: bool,
+    id: String,
+    title: Option<String>,
+    kind: Option<AcpToolKind>,
+    input: Option<Value>,
+    output: Option<Value>,
+    texts: Vec<String>,
+    diffs: Vec<ShownDiff>,
+    paths: Vec<PathBuf>,
+    /// Whether the call has shown a diff.
+    has_edits: bool,
+    /// Whether the program has asked for permission.
+    is_asked: bool,
+    /// The kinds for which the permission was refused.
+    refused_kinds: Vec<AcpToolKind>,
     started_at: Option<Instant>,
     refusal: Option<String>,
     is_over: bool,
 }
 
-impl AcpToolCalls {
-    /// Adds what is new. Says whether the call is new, and gives its id and its kind.
-    pub(super) fn add_news(&mut self, news: AcpCallNews) -> (bool, String, AcpToolKind) {
-        let id = news.id.clone();
-        let is_new = self.find_call(&id).is_none();
-        if is_new {
-            self.calls.push(AcpCallState {
-                news,
-                is_decided: false,
-                started_at: None,
-                refusal: None,
-                is_over: false,
-            });
-        } else if let Some(call) = self.find_call_mut(&id) {
-            let old = &mut call.news;
-            old.title = news.title.or(old.title.take());
-            old.kind = news.kind.or(old.kind);
-            old.input = news.input.or(old.input.take());
-            old.output = news.output.or(old.output.take());
-            for (new, old) in [(news.texts, &mut old.texts)] {
-                if !new.is_empty() {
-                    *old = new;
-                }
-            }
-            if !news.diffs.is_empty() {
-                old.diffs = news.diffs;
-            }
-            if !news.paths.is_empty() {
-                old.paths = news.paths;
-            }
+impl AcpCallState {
+    fn merge_news(&mut self, news: AcpCallNews) {
+        self.title = news.title.or(self.title.take());
+        self.kind = news.kind.or(self.kind);
+        self.input = news.input.or(self.input.take());
+        self.output = news.output.or(self.output.take());
+        if !news.texts.is_empty() {
+            self.texts = news.texts;
         }
-        let kind = self.call_kind(&id);
-        (is_new, id, kind)
+        if !news.diffs.is_empty() {
+            self.diffs = news.diffs.iter().map(ShownDiff::new).collect();
+            self.has_edits = true;
+        }
+        if !news.paths.is_empty() {
+            self.paths = news.paths;
+        }
     }
 
-    /// Returns the id of a call that the program does not number.
-    pub(super) fn assign_id(&mut self) -> String {
+    fn kind(&self) -> AcpToolKind {
+        self.kind.unwrap_or(AcpToolKind::Other)
+    }
+}
+
+impl AcpToolCalls {
+    /// Creates the list for a prompt. `reserved_ids`: ids that no call gets.
+    pub(super) fn new(secrets: Secrets, reserved_ids: HashSet<String>) -> Self {
+        Self {
+            reserved_ids,
+            secrets,
+            ..Self::default()
+        }
+    }
+
+    /// Adds news of a call. Returns whether the call is new, and the id under which it is recorded. `is_asked`: the program
+    /// asks for permission.
+    ///
+    /// # Errors
+    /// There are too many calls.
+    pub(super) fn add_news(&mut self, news: AcpCallNews, is_asked: bool) -> Result<(bool, String), String> {
+        let known = self.program_ids.get(&news.id).copied();
+        let earlier = known.map(|at| &self.calls[at]);
+        let is_another = earlier
+            .is_none_or(|earlier| (earlier.is_over && (is_asked || news.begins)) || (earlier.is_asked && is_asked));
+        let at = match known.filter(|_| !is_another) {
+            Some(at) => at,
+            None => self.add_call(news.id.clone(), known)?,
+        };
+        let call = &mut self.calls[at];
+        if !call.is_over {
+            call.merge_news(news);
+        } else if news.kind.is_some() || !news.diffs.is_empty() {
+            // What has ended is recorded already, but its kind still counts.
+            call.kind = news.kind.or(call.kind);
+            call.has_edits |= !news.diffs.is_empty();
+        }
+        call.is_asked |= is_asked;
+        Ok((is_another, call.id.clone()))
+    }
+
+    /// Adds a call that the program does not number.
+    ///
+    /// # Errors
+    /// There are too many calls.
+    pub(super) fn add_file_call(&mut self, news: AcpCallNews) -> Result<String, String> {
         self.assigned_ids += 1;
-        format!("file-{}", self.assigned_ids)
+        let id = self.choose_id(&format!("file-{}", self.assigned_ids));
+        let at = self.push_call(AcpCallState {
+            id,
+            is_asked: true,
+            ..AcpCallState::default()
+        })?;
+        self.calls[at].merge_news(news);
+        Ok(self.calls[at].id.clone())
     }
 
-    pub(super) fn call_kind(&self, id: &str) -> AcpToolKind {
-        let kind = self.find_call(id).and_then(|known| known.news.kind);
-        kind.unwrap_or(AcpToolKind::Other)
+    fn add_call(&mut self, program_id: String, earlier: Option<usize>) -> Result<usize, String> {
+        let mut base = self.secrets.redact(program_id.as_str()).into_owned();
+        base.truncate(base.floor_char_boundary(LONGEST_ID));
+        let call = AcpCallState {
+            id: self.choose_id(&base),
+            ..match earlier.map(|at| &self.calls[at]) {
+                // The program asks again about what it has shown.
+                Some(earlier) => AcpCallState {
+                    is_asked: false,
+                    refused_kinds: Vec::new(),
+                    started_at: None,
+                    refusal: None,
+                    is_over: false,
+                    ..earlier.clone()
+                },
+                None => AcpCallState::default(),
+            }
+        };
+        let at = self.push_call(call)?;
+        self.program_ids.insert(program_id, at);
+        Ok(at)
+    }
+
+    fn push_call(&mut self, call: AcpCallState) -> Result<usize, String> {
+        if self.calls.len() >= MAX_CALLS {
+            return Err(format!("it made more than {MAX_CALLS} tool calls in one prompt"));
+        }
+        let at = self.calls.len();
+        self.positions.insert(call.id.clone(), at);
+        self.calls.push(call);
+        Ok(at)
+    }
+
+    /// Returns the id, or one like it that no call has.
+    fn choose_id(&self, id: &str) -> String {
+        let is_free = |id: &String| !self.positions.contains_key(id) && !self.reserved_ids.contains(id);
+        let others = (2_u32..).map(|number| format!("{id}~{number}"));
+        std::iter::once(id.to_owned())
+            .chain(others)
+            .find(is_free)
+            .unwrap_or_default()
+    }
+
+    /// Returns the kinds whose permission the call needs: its own, and that to edit if it has shown a diff.
+    pub(super) fn needed_kinds(&self, id: &str) -> Vec<AcpToolKind> {
+        let Some(call) = self.find_call(id) else {
+            return vec![AcpToolKind::Other];
+        };
+        let edit = (call.has_edits && call.kind() != AcpToolKind::Edit).then_some(AcpToolKind::Edit);
+        std::iter::once(call.kind()).chain(edit).collect()
     }
 
     pub(super) fn call_title(&self, id: &str) -> String {
-        let title = self.find_call(id).and_then(|known| known.news.title.clone());
-        title.unwrap_or_else(|| id.to_owned())
+        let title = self.find_call(id).and_then(|known| known.title.as_deref());
+        self.secrets.redact(title.unwrap_or(id)).into_owned()
     }
 
-    /// Returns the files of the call.
-    pub(super) fn call_paths(&self, id: &str) -> Vec<PathBuf> {
-        let Some(call) = self.find_call(id) else {
-            return Vec::new();
-        };
-        let diffs = call.news.diffs.iter().map(|diff| diff.path.clone());
-        diffs.chain(call.news.paths.iter().cloned()).collect()
+    /// Returns the files that the call names, if it is a call to read.
+    pub(super) fn read_paths(&self, id: &str) -> &[PathBuf] {
+        let call = self.find_call(id).filter(|call| call.kind() == AcpToolKind::Read);
+        call.map_or(&[], |call| &call.paths)
+    }
+
+    /// Returns the diffs that the call shows.
+    pub(super) fn shown_diffs(&self, id: &str) -> &[ShownDiff] {
+        self.find_call(id).map_or(&[], |call| &call.diffs)
     }
 
     /// Returns the call as it is recorded, without an end.
@@ -94,73 +205,81 @@ impl AcpToolCalls {
         let Some(call) = self.find_call(id) else {
             return ToolCall::new(id, "other", json!({}));
         };
-        let news = &call.news;
         let mut arguments = JsonMap::new();
-        if let Some(title) = &news.title {
+        if let Some(title) = &call.title {
             arguments.insert("title".to_owned(), json!(title));
         }
-        if let Some(input) = news.input.as_ref().filter(|input| !is_empty_value(input)) {
+        if let Some(input) = call.input.as_ref().filter(|input| !is_empty_value(input)) {
             arguments.insert("input".to_owned(), input.clone());
         }
-        if !news.paths.is_empty() {
-            arguments.insert("files".to_owned(), json!(news.paths));
+        if !call.paths.is_empty() {
+            let paths = call.paths.iter().map(|path| path.to_string_lossy());
+            arguments.insert("files".to_owned(), paths.collect());
         }
-        if !news.diffs.is_empty() {
-            arguments.insert("diff".to_owned(), diffs_json(news));
+        if !call.diffs.is_empty() {
+            arguments.insert("diff".to_owned(), diffs_json(&call.diffs));
         }
-        ToolCall::new(id, self.call_kind(id).as_str(), Value::Object(arguments))
+        self.secrets.redact_map(&mut arguments);
+        ToolCall::new(id, call.kind().as_str(), Value::Object(arguments))
     }
 
-    /// The call begins; false: it had begun before.
+    /// Marks the call as started. Returns whether it had not started or ended before.
     pub(super) fn mark_started(&mut self, id: &str) -> bool {
-        let Some(call) = self.find_call_mut(id).filter(|known| known.started_at.is_none()) else {
+        let is_waiting = |known: &&mut AcpCallState| known.started_at.is_none() && !known.is_over;
+        let Some(call) = self.find_call_mut(id).filter(is_waiting) else {
             return false;
         };
         call.started_at = Some(Instant::now());
         true
     }
 
-    /// Adds the answer of an operator about the call.
-    pub(super) fn mark_decided(&mut self, id: &str) {
-        if let Some(call) = self.find_call_mut(id) {
-            call.is_decided = true;
-        }
+    /// Returns whether the call has started, also if it has ended.
+    pub(super) fn has_started(&self, id: &str) -> bool {
+        self.find_call(id).is_some_and(|known| known.started_at.is_some())
     }
 
-    pub(super) fn is_decided(&self, id: &str) -> bool {
-        self.find_call(id).is_some_and(|known| known.is_decided)
-    }
-
-    /// The call was refused, or did not work.
-    pub(super) fn mark_refused(&mut self, id: &str, why: String) {
+    /// Marks the call as refused or failed. `kinds`: those for which the permission was refused.
+    pub(super) fn mark_refused(&mut self, id: &str, why: String, kinds: Vec<AcpToolKind>) {
         if let Some(call) = self.find_call_mut(id) {
             call.refusal = Some(why);
+            call.refused_kinds = kinds;
         }
+    }
+
+    /// Returns whether the permission for this kind was refused when the program asked for it.
+    pub(super) fn is_refused(&self, id: &str, kind: AcpToolKind) -> bool {
+        self.find_call(id)
+            .is_some_and(|known| known.refused_kinds.contains(&kind))
     }
 
     /// Ends the call, once.
     pub(super) fn finish_call(&mut self, id: &str, is_failed: bool) -> Option<ToolCall> {
-        let call = self.call_record(id);
-        let tracked_call = self.find_call_mut(id).filter(|known| !known.is_over)?;
-        tracked_call.is_over = true;
-        let duration = tracked_call
-            .started_at
-            .map_or(0.0, |begun| begun.elapsed().as_secs_f64());
-        let end = match (&tracked_call.refusal, is_failed) {
+        let record = self.call_record(id);
+        let secrets = self.secrets.clone();
+        let call = self.find_call_mut(id).filter(|known| !known.is_over)?;
+        call.is_over = true;
+        let duration = call.started_at.map_or(0.0, |begun| begun.elapsed().as_secs_f64());
+        let mut end = match (&call.refusal, is_failed) {
             (Some(refused), _) => ToolEnd::Error(refused.clone()),
-            (None, true) => ToolEnd::Error(match tracked_call.news.texts.join("\n") {
+            (None, true) => ToolEnd::Error(match call.texts.join("\n") {
                 text if text.trim().is_empty() => "it failed".to_owned(),
                 text => truncate_result(text),
             }),
-            (None, false) => ToolEnd::Result(result_json(&tracked_call.news)),
+            (None, false) => ToolEnd::Result(result_json(call)),
         };
-        Some(call.with_end(end, duration))
+        match &mut end {
+            ToolEnd::Error(error) => *error = secrets.redact(error.as_str()).into_owned(),
+            ToolEnd::Result(result) => secrets.redact_value(result),
+        }
+        (call.input, call.output) = (None, None);
+        (call.texts, call.diffs, call.paths) = (Vec::new(), Vec::new(), Vec::new());
+        Some(record.with_end(end, duration))
     }
 
     /// Returns the calls that have not ended.
     pub(super) fn list_open_ids(&self) -> Vec<String> {
         let open = self.calls.iter().filter(|known| !known.is_over);
-        open.map(|known| known.news.id.clone()).collect()
+        open.map(|known| known.id.clone()).collect()
     }
 
     pub(super) fn has_calls(&self) -> bool {
@@ -168,21 +287,21 @@ impl AcpToolCalls {
     }
 
     fn find_call(&self, id: &str) -> Option<&AcpCallState> {
-        self.calls.iter().find(|known| known.news.id == id)
+        self.calls.get(*self.positions.get(id)?)
     }
 
     fn find_call_mut(&mut self, id: &str) -> Option<&mut AcpCallState> {
-        self.calls.iter_mut().find(|known| known.news.id == id)
+        self.calls.get_mut(*self.positions.get(id)?)
     }
 }
 
 /// Returns the result of the call: its text, and its changes.
-fn result_json(news: &AcpCallNews) -> Value {
+fn result_json(call: &AcpCallState) -> Value {
     let mut result = JsonMap::new();
-    let text = news.texts.join("\n");
+    let text = call.texts.join("\n");
     if !text.trim().is_empty() {
         result.insert("text".to_owned(), json!(truncate_result(text)));
-    } else if let Some(output) = news.output.as_ref().filter(|output| !is_empty_value(output)) {
+    } else if let Some(output) = call.output.as_ref().filter(|output| !is_empty_value(output)) {
         let text = output.to_string();
         let output = if text.len() > LONGEST_RESULT {
             json!(truncate_result(text))
@@ -191,18 +310,14 @@ fn result_json(news: &AcpCallNews) -> Value {
         };
         result.insert("output".to_owned(), output);
     }
-    if !news.diffs.is_empty() {
-        result.insert("diff".to_owned(), diffs_json(news));
+    if !call.diffs.is_empty() {
+        result.insert("diff".to_owned(), diffs_json(&call.diffs));
     }
     Value::Object(result)
 }
 
-fn diffs_json(news: &AcpCallNews) -> Value {
-    let all = news.diffs.iter();
-    let all: Vec<String> = all
-        .map(|diff| render_unified_diff(&diff.path, &diff.old, &diff.new))
-        .collect();
-    json!(all.concat())
+fn diffs_json(diffs: &[ShownDiff]) -> Value {
+    diffs.iter().map(|diff| diff.text.as_str()).collect::<String>().into()
 }
 
 fn is_empty_value(value: &Value) -> bool {
@@ -215,4 +330,68 @@ fn truncate_result(mut text: String) -> String {
         text.push_str("\n[the rest is left out]");
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn news(id: &str) -> AcpCallNews {
+        AcpCallNews {
+            id: id.to_owned(),
+            ..AcpCallNews::default()
+        }
+    }
+
+    #[test]
+    fn an_id_names_one_call() {
+        let mut calls = AcpToolCalls::new(Secrets::default(), HashSet::from(["old".to_owned()]));
+        let mut add = |news: AcpCallNews, is_asked| calls.add_news(news, is_asked).expect("few calls");
+        assert_eq!(add(news("c"), false), (true, "c".to_owned()));
+        assert_eq!(add(news("c"), true), (false, "c".to_owned()), "its first request");
+        assert_eq!(add(news("c"), false), (false, "c".to_owned()));
+        assert_eq!(add(news("c"), true), (true, "c~2".to_owned()), "it asks again");
+        assert_eq!(
+            add(news("old"), true),
+            (true, "old~2".to_owned()),
+            "an earlier process had it"
+        );
+        assert_eq!(calls.add_file_call(news("")), Ok("file-1".to_owned()));
+        assert_eq!(calls.add_news(news("file-1"), false), Ok((true, "file-1~2".to_owned())));
+        assert!(calls.finish_call("c~2", false).is_some() && calls.finish_call("c~2", false).is_none());
+        assert_eq!(
+            calls.add_news(news("c"), false),
+            Ok((false, "c~2".to_owned())),
+            "an echo"
+        );
+        let begins = AcpCallNews {
+            begins: true,
+            ..news("c")
+        };
+        assert_eq!(calls.add_news(begins, false), Ok((true, "c~3".to_owned())));
+    }
+
+    #[test]
+    fn nothing_of_a_call_contains_a_secret() {
+        let secrets = Secrets::default();
+        secrets.add_value("sk-0123456789");
+        let mut calls = AcpToolCalls::new(secrets, HashSet::new());
+        let said = AcpCallNews {
+            title: Some("sk-0123456789".to_owned()),
+            input: Some(json!({"sk-0123456789": "sk-0123456789"})),
+            texts: vec!["sk-0123456789".to_owned()],
+            paths: vec!["/sk-0123456789".into()],
+            diffs: vec![super::super::protocol::FileDiff {
+                path: "sk-0123456789".into(),
+                old: "sk-0123456789".to_owned(),
+                new: "x".to_owned(),
+            }],
+            ..news("a sk-0123456789")
+        };
+        let (_, id) = calls.add_news(said, false).expect("few calls");
+        assert_eq!(id, "a [secret]");
+        let call = calls.finish_call(&id, false).expect("it was open");
+        let text = format!("{call:?} {}", calls.call_title(&id));
+        assert!(text.contains("[secret]") && !text.contains("0123456789"), "{text}");
+    }
 }

@@ -1,6 +1,10 @@
-//! What has changed in a file, as people read it.
+//! What changes in a file, as people read it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+use ensemble_language::data::digest_text;
+
+use super::protocol::FileDiff;
 
 /// The maximum number of bytes of a diff in a record.
 const LONGEST: usize = 64 << 10;
@@ -8,16 +12,44 @@ const LONGEST: usize = 64 << 10;
 /// The largest text of which a diff is made.
 const LARGEST: usize = 1 << 20;
 
-/// Returns the unified diff; a long one is cut off.
-pub(super) fn render_unified_diff(path: &Path, old: &str, new: &str) -> String {
+/// A diff as it is shown, with the digests of both texts.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct ShownDiff {
+    pub(super) path: PathBuf,
+    /// The unified diff; a long one is cut off, and then ends with the digest of the new text.
+    pub(super) text: String,
+    pub(super) before: String,
+    pub(super) after: String,
+}
+
+impl ShownDiff {
+    /// Renders the diff.
+    pub(super) fn new(diff: &FileDiff) -> Self {
+        let (before, after) = (digest_text(&diff.old), digest_text(&diff.new));
+        Self {
+            path: diff.path.clone(),
+            text: render_diff(&diff.path, &diff.old, &diff.new, &after),
+            before,
+            after,
+        }
+    }
+}
+
+fn render_diff(path: &Path, old: &str, new: &str, digest: &str) -> String {
     let path_text = path.display().to_string();
     if old.len().max(new.len()) > LARGEST {
-        return format!("{path_text}: {} bytes before, {} bytes now", old.len(), new.len());
+        return format!(
+            "{path_text}: {} bytes before, {} bytes now (SHA-256 {digest})\n",
+            old.len(),
+            new.len()
+        );
     }
     let mut text = ensemble_diff::render_unified_diff(&path_text, old, new);
     if text.len() > LONGEST {
         text.truncate(text.floor_char_boundary(LONGEST));
-        text.push_str("\n[the rest of the diff is left out]\n");
+        text.push_str(&format!(
+            "\n[the rest of the diff is left out; SHA-256 of the new text: {digest}]\n"
+        ));
     }
     text
 }
@@ -26,17 +58,23 @@ pub(super) fn render_unified_diff(path: &Path, old: &str, new: &str) -> String {
 mod tests {
     use super::*;
 
+    fn shown(path: &str, old: &str, new: &str) -> String {
+        let diff = FileDiff {
+            path: path.into(),
+            old: old.to_owned(),
+            new: new.to_owned(),
+        };
+        ShownDiff::new(&diff).text
+    }
+
     #[test]
-    fn a_diff_is_bounded() {
-        let short = render_unified_diff(Path::new("a.txt"), "one\ntwo\n", "one\n2\n");
+    fn a_diff_is_bounded_and_two_long_texts_are_never_shown_alike() {
+        let short = shown("a.txt", "one\ntwo\n", "one\n2\n");
         assert_eq!(short, "--- a.txt\n+++ a.txt\n@@ -1,2 +1,2 @@\n one\n-two\n+2\n");
-        let long = render_unified_diff(Path::new("a"), "", &"é\n".repeat(100_000));
-        assert!(
-            long.len() < LONGEST + 100 && long.ends_with("left out]\n"),
-            "{}",
-            long.len()
-        );
-        let huge = render_unified_diff(Path::new("a"), "", &"x".repeat(2 << 20));
-        assert_eq!(huge, "a: 0 bytes before, 2097152 bytes now");
+        for (text, most) in [("é\n".repeat(100_000), LONGEST + 200), ("x".repeat(2 << 20), 200)] {
+            let (one, other) = (shown("a", "", &text), shown("a", "", &format!("{text}rm -rf\n")));
+            assert!(one.len() < most, "{}", one.len());
+            assert_ne!(one, other);
+        }
     }
 }

@@ -1,11 +1,13 @@
 //! Files inside the project root: each folder on the way is opened by itself, and no link is followed.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
+use ensemble_language::data::{digest_bytes, digest_text};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, fstat, mkdirat, openat, statat};
 
 /// The largest file that is read or replaced, in bytes.
 const LARGEST: u64 = 16 << 20;
@@ -51,32 +53,91 @@ pub(super) fn read_lines(root: &Path, path: &Path, line: Option<u32>, limit: Opt
     Ok(text.split_inclusive('\n').skip(first).take(max_lines).collect())
 }
 
-/// Writes the file, with the folders on its way, and gives its text before.
-pub(super) fn write_file(root: &Path, path: &Path, content: &str) -> Result<String, String> {
-    let failed = |error: io::Error| format!("cannot write `{}`: {}", path.display(), describe_io_error(&error));
-    if path.starts_with(OWN_FOLDER) {
+/// Returns the text of a file that is to be written: empty if there is no file, a description if it is not text.
+///
+/// # Errors
+/// The file cannot be written.
+pub(super) fn read_text_before(root: &Path, path: &Path) -> Result<String, String> {
+    refuse_own_folder(path)?;
+    match read_bytes(root, path) {
+        Ok(bytes) => Ok(String::from_utf8(bytes).unwrap_or_else(|error| {
+            let bytes = error.as_bytes();
+            format!(
+                "[{} bytes that are not text, SHA-256 {}]\n",
+                bytes.len(),
+                digest_bytes(bytes)
+            )
+        })),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
+        Err(error) => Err(write_error(path, &error)),
+    }
+}
+
+/// Writes the file, with the folders on its way. `before`: the digest of its text when the change was shown.
+///
+/// # Errors
+/// The file has changed meanwhile, or cannot be written.
+pub(super) fn write_file(root: &Path, path: &Path, content: &str, before: &str) -> Result<(), String> {
+    if digest_text(&read_text_before(root, path)?) != before {
         return Err(format!(
-            "cannot write `{}`: agents cannot write to `{OWN_FOLDER}`",
+            "cannot write `{}`: it has changed since the change was shown",
             path.display()
         ));
     }
-    let before = match read_text(root, path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-        // Another content is replaced, a link or a folder is not.
-        Err(error) if error.kind() == io::ErrorKind::InvalidData => String::new(),
-        Err(error) => return Err(failed(error)),
-    };
+    let failed = |error: io::Error| write_error(path, &error);
     let (folder, name) = open_parent_folder(root, path, true).map_err(failed)?;
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let opened = openat(&folder, name, flags, Mode::from_raw_mode(0o666)).map_err(|error| failed(error.into()))?;
     let mut file = require_regular_file(opened).map_err(failed)?;
     file.set_len(0).map_err(failed)?;
-    file.write_all(content.as_bytes()).map_err(failed)?;
-    Ok(before)
+    file.write_all(content.as_bytes()).map_err(failed)
+}
+
+fn write_error(path: &Path, error: &io::Error) -> String {
+    format!("cannot write `{}`: {}", path.display(), describe_io_error(error))
+}
+
+/// Refuses a path with a folder `.ensemble`, at any depth, also under a name that a file system takes for the same.
+fn refuse_own_folder(path: &Path) -> Result<(), String> {
+    match path.iter().any(is_own_name) {
+        true => Err(own_folder_error(path)),
+        false => Ok(()),
+    }
+}
+
+fn own_folder_error(path: &Path) -> String {
+    format!(
+        "cannot write `{}`: agents cannot write to `{OWN_FOLDER}`",
+        path.display()
+    )
+}
+
+/// Returns whether a file system that ignores case, invisible characters, or dots and spaces at the end takes the name for
+/// that of the own folder.
+fn is_own_name(name: &OsStr) -> bool {
+    let name = name.to_string_lossy();
+    let visible = name.chars().filter(|char| !is_invisible(*char));
+    let upper: String = visible.flat_map(char::to_uppercase).collect();
+    let folded = upper.to_lowercase();
+    folded
+        .split(':')
+        .next()
+        .unwrap_or_default()
+        .trim_end_matches(['.', ' '])
+        == OWN_FOLDER
+}
+
+fn is_invisible(char: char) -> bool {
+    char.is_control()
+        || matches!(char, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}')
 }
 
 fn read_text(root: &Path, path: &Path) -> io::Result<String> {
+    String::from_utf8(read_bytes(root, path)?)
+        .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8"))
+}
+
+fn read_bytes(root: &Path, path: &Path) -> io::Result<Vec<u8>> {
     let (folder, name) = open_parent_folder(root, path, false)?;
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = require_regular_file(openat(&folder, name, flags, Mode::empty())?)?;
@@ -85,10 +146,11 @@ fn read_text(root: &Path, path: &Path) -> io::Result<String> {
     if bytes.len() as u64 > LARGEST {
         return Err(io::Error::other("it is larger than 16 MiB"));
     }
-    String::from_utf8(bytes).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8"))
+    Ok(bytes)
 }
 
-/// Returns the open folder of the file, and the name of the file.
+/// Returns the open folder of the file, and the name of the file. `creates`: missing folders are created, and a folder is
+/// refused that is the own folder under another name.
 fn open_parent_folder<'p>(root: &Path, path: &'p Path, creates: bool) -> io::Result<(OwnedFd, &'p Path)> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let mut folder = openat(CWD, root, flags, Mode::empty())?;
@@ -103,9 +165,22 @@ fn open_parent_folder<'p>(root: &Path, path: &'p Path, creates: bool) -> io::Res
             mkdirat(&folder, *parent, Mode::from_raw_mode(0o777))?;
             opened = openat(&folder, *parent, inner, Mode::empty());
         }
-        folder = opened?;
+        let opened = opened?;
+        if creates && is_same_folder(&opened, &folder, OWN_FOLDER)? {
+            return Err(io::Error::other(format!("agents cannot write to `{OWN_FOLDER}`")));
+        }
+        folder = opened;
     }
     Ok((folder, name))
+}
+
+/// Returns whether the open folder is the one that has this name in its parent.
+fn is_same_folder(opened: &OwnedFd, parent: &OwnedFd, name: &str) -> io::Result<bool> {
+    let Ok(named) = statat(parent, name, AtFlags::SYMLINK_NOFOLLOW) else {
+        return Ok(false);
+    };
+    let opened = fstat(opened)?;
+    Ok((opened.st_dev, opened.st_ino) == (named.st_dev, named.st_ino))
 }
 
 fn require_regular_file(opened: OwnedFd) -> io::Result<File> {
@@ -168,20 +243,61 @@ mod tests {
         for path in ["link", "up/secret", "sub", "missing", "file/x"] {
             assert!(read_lines(&root, Path::new(path), None, None).is_err(), "{path}");
         }
-        for path in ["link", "up/secret", "up/new", "sub", "file/x", ".ensemble/config.yaml"] {
-            assert!(write_file(&root, Path::new(path), "x").is_err(), "{path}");
+        let write = |path: &str| {
+            let path = Path::new(path);
+            write_file(&root, path, "x", &digest_text(&read_text_before(&root, path)?))
+        };
+        for path in ["link", "up/secret", "up/new", "sub", "file/x"] {
+            assert!(write(path).is_err(), "{path}");
         }
         assert_eq!(
             fs::read_to_string(outer_folder.path().join("secret")).expect("text"),
             "secret"
         );
         assert!(!outer_folder.path().join("new").exists());
-        assert_eq!(
-            write_file(&root, Path::new("file"), "short\n").as_deref(),
-            Ok("one\ntwo\nthree\n")
-        );
-        assert_eq!(fs::read_to_string(root.join("file")).expect("text"), "short\n");
-        assert_eq!(write_file(&root, Path::new("new/deep/file"), "x").as_deref(), Ok(""));
+        write("file").expect("written");
+        assert_eq!(fs::read_to_string(root.join("file")).expect("text"), "x");
+        write("new/deep/file").expect("written");
         assert_eq!(fs::read_to_string(root.join("new/deep/file")).expect("text"), "x");
+        let changed = write_file(&root, Path::new("file"), "y", &digest_text("one"));
+        assert!(changed.is_err_and(|error| error.contains("has changed")));
+        fs::write(root.join("binary"), b"\xff\xfe").expect("written");
+        let shown = read_text_before(&root, Path::new("binary")).expect("it can be replaced");
+        assert!(shown.starts_with("[2 bytes that are not text"), "{shown}");
+        write("binary").expect("written");
+    }
+
+    #[test]
+    fn the_own_folder_is_not_written_at_any_depth_and_by_no_other_name() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let root = folder.path();
+        fs::create_dir_all(root.join("sub/.ensemble")).expect("made");
+        symlink(".ensemble", root.join("sub/link")).expect("linked");
+        for path in [
+            ".ensemble/config.yaml",
+            "sub/.ensemble/config.yaml",
+            "sub/.ensemble",
+            "a/b/c/.ensemble/runs/x",
+            "sub/.Ensemble/config.yaml",
+            "sub/.ENSEMBLE/config.yaml",
+            "sub/.en\u{17f}emble/config.yaml",
+            "sub/.ens\u{200b}emble/config.yaml",
+            "sub/.ensemble./config.yaml",
+            "sub/.ensemble::$INDEX_ALLOCATION/config.yaml",
+            "sub/link/config.yaml",
+        ] {
+            let path = Path::new(path);
+            let written = write_file(root, path, "x", &digest_text(""));
+            assert!(written.is_err(), "{}", path.display());
+        }
+        for path in ["sub/ensemble/x", "sub/.ensembles/x", ".ensemble.yaml"] {
+            write_file(root, Path::new(path), "x", &digest_text("")).expect(path);
+        }
+        let entries = fs::read_dir(root.join("sub/.ensemble")).expect("a folder");
+        assert_eq!(entries.count(), 0);
+        // A name that only the file system takes for the same is found by what it opens.
+        let parent = openat(CWD, root.join("sub"), OFlags::RDONLY, Mode::empty()).expect("opened");
+        let opened = openat(&parent, ".ensemble", OFlags::RDONLY, Mode::empty()).expect("opened");
+        assert!(is_same_folder(&opened, &parent, OWN_FOLDER).expect("both are there"));
     }
 }

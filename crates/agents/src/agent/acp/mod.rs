@@ -5,11 +5,15 @@
 //! write files only inside the project root. One session serves all executions that remember each other: the program
 //! stays until the end of the run, and a later run loads the session where the program can do that.
 //!
-//! **Invariant:** when an execution is dropped, the program is told with `session/cancel`, and its group is killed.
+//! **Invariant:** when an execution is dropped, the program is told with `session/cancel`, and its group is killed. What a
+//! program sends contains no secrets when it leaves this module.
 
 mod calls;
 mod diff;
+mod file_requests;
 mod files;
+mod limits;
+mod permitted_files;
 mod program;
 mod prompt_round;
 mod prompt_text;
@@ -18,8 +22,10 @@ mod simulated_agent;
 mod wire;
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use serde_json::json;
 use tokio::task::JoinHandle;
 
 use self::program::LiveProgram;
@@ -31,9 +37,14 @@ use super::chat::{RoundEnd, Thread};
 use super::kinds::llm::{LlmRunner, RoundSpeaker};
 use super::tools::ToolPermissions;
 use super::{BoxFuture, ExecutionInput};
+use ensemble_core::secrets::Secrets;
 use ensemble_core::thread::LiveOutput;
+use ensemble_language::data::digest_text;
 use ensemble_language::ensemble::{AcpAgent, Agent, LlmSpec};
 use ensemble_process::{ChildEnvironment, ProcessWatchdog, ProgramInvocation};
+
+/// The number of hexadecimal digits of an identity.
+const IDENTITY_LENGTH: usize = 16;
 
 /// The command of an external agent, and its permissions.
 pub struct ExternalAgent {
@@ -53,6 +64,8 @@ pub struct ExternalAgent {
     pub permissions: Arc<ToolPermissions>,
     /// The programs of the run.
     pub programs: Arc<AcpPrograms>,
+    /// The number of this agent among those of the run ([`AcpPrograms::new_owner`]): it uses no program of another agent.
+    pub owner: ProgramOwner,
     /// The clock for the times of the record.
     pub now: Arc<Now>,
 }
@@ -96,11 +109,16 @@ pub fn build_runner(
     LlmRunner::with_speaker(agent, llm, Box::new(external), live_output, |runner| runner)
 }
 
+/// The number of an agent among the external agents of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProgramOwner(u64);
+
 /// The programs of a run that are running between executions, and those that are about to end.
 #[derive(Default)]
 pub struct AcpPrograms {
     watchdog: Option<Arc<ProcessWatchdog>>,
-    idle_programs: Mutex<Vec<LiveProgram>>,
+    owners: AtomicU64,
+    idle_programs: Mutex<Vec<(ProgramOwner, LiveProgram)>>,
     ending: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -113,15 +131,21 @@ impl AcpPrograms {
         }
     }
 
-    /// Returns the program that holds this session.
-    fn take_program(&self, session: &str) -> Option<LiveProgram> {
-        let mut idle_programs = lock_mutex(&self.idle_programs);
-        let at = idle_programs.iter().position(|live| live.session == session)?;
-        Some(idle_programs.swap_remove(at))
+    /// Returns the number of another agent.
+    pub fn new_owner(&self) -> ProgramOwner {
+        ProgramOwner(self.owners.fetch_add(1, Ordering::Relaxed))
     }
 
-    fn keep_program(&self, live: LiveProgram) {
-        lock_mutex(&self.idle_programs).push(live);
+    /// Returns the program of this agent that has this session.
+    fn take_program(&self, owner: ProgramOwner, session: &str) -> Option<LiveProgram> {
+        let mut idle_programs = lock_mutex(&self.idle_programs);
+        let is_wanted = |(by, live): &(ProgramOwner, LiveProgram)| *by == owner && live.session == session;
+        let at = idle_programs.iter().position(is_wanted)?;
+        Some(idle_programs.swap_remove(at).1)
+    }
+
+    fn keep_program(&self, owner: ProgramOwner, live: LiveProgram) {
+        lock_mutex(&self.idle_programs).push((owner, live));
     }
 
     /// Ends a program in the background, after the cancellation of its prompt if one is under way.
@@ -139,7 +163,7 @@ impl AcpPrograms {
         Box::pin(async move {
             let idle_programs = std::mem::take(&mut *lock_mutex(&self.idle_programs));
             let ending = std::mem::take(&mut *lock_mutex(&self.ending));
-            futures_util::future::join_all(idle_programs.into_iter().map(LiveProgram::shut_down)).await;
+            futures_util::future::join_all(idle_programs.into_iter().map(|(_, live)| live.shut_down())).await;
             for task in ending {
                 let _ended = task.await;
             }
@@ -159,6 +183,7 @@ impl RoundSpeaker for ExternalAgent {
             let ledger = &execution.ledger;
             ledger.begin_round(Thread::default(), 0);
             let end = prompt_round::perform_round(self, &opening, live_output, execution).await;
+            let end = end.map_err(|error| self.redact_error(error));
             complete_round(ledger, &end, (self.now)());
             end
         })
@@ -169,8 +194,40 @@ impl RoundSpeaker for ExternalAgent {
     }
 
     fn notify_execution_ended(&self, session: Option<&str>, is_kept: bool) {
-        if !is_kept && let Some(live) = session.and_then(|session| self.programs.take_program(session)) {
+        if !is_kept && let Some(live) = session.and_then(|session| self.programs.take_program(self.owner, session)) {
             self.programs.shut_down_in_background(live);
+        }
+    }
+}
+
+impl ExternalAgent {
+    /// Returns the digest of the command and its configuration, by which a session belongs to the program that made it.
+    fn identity(&self) -> String {
+        let arguments = self.invocation.arguments.iter();
+        let arguments: Vec<_> = arguments.map(|argument| argument.to_string_lossy()).collect();
+        let identity = json!([
+            self.invocation.program.to_string_lossy(),
+            arguments,
+            self.environment.added_names(),
+            self.folder.to_string_lossy(),
+        ]);
+        let mut digest = digest_text(&identity.to_string());
+        digest.truncate(IDENTITY_LENGTH);
+        digest
+    }
+
+    /// Returns the secrets that nothing of the program may contain.
+    fn secrets(&self) -> &Secrets {
+        self.environment.secrets()
+    }
+
+    fn redact_error(&self, error: DialogueErrorKind) -> DialogueErrorKind {
+        let redact = |text: String| self.secrets().redact(text).into_owned();
+        match error {
+            DialogueErrorKind::External(kind, text) => DialogueErrorKind::External(kind, redact(text)),
+            DialogueErrorKind::Tools(text) => DialogueErrorKind::Tools(redact(text)),
+            DialogueErrorKind::Refused(text) => DialogueErrorKind::Refused(redact(text)),
+            other => other,
         }
     }
 }

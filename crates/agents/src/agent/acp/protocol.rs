@@ -26,6 +26,8 @@ pub(super) enum AcpUpdate {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct AcpCallNews {
     pub(super) id: String,
+    /// Whether the program says that the call is new.
+    pub(super) begins: bool,
     pub(super) title: Option<String>,
     pub(super) kind: Option<AcpToolKind>,
     pub(super) input: Option<Value>,
@@ -177,7 +179,10 @@ fn to_acp_server(server: &ProgramServer) -> acp::McpServer {
 /// Returns the id of the session in the answer to `session/new`.
 pub(super) fn parse_session_id(answer: Value) -> Result<String, String> {
     let answer: acp::NewSessionResponse = serde_json::from_value(answer).map_err(|_| NOT_THE_PROTOCOL.to_owned())?;
-    Ok(answer.session_id.0.to_string())
+    match answer.session_id.0.len() > LONGEST_SESSION {
+        true => Err(format!("its session id has more than {LONGEST_SESSION} bytes")),
+        false => Ok(answer.session_id.0.to_string()),
+    }
 }
 
 /// Returns the prompt. The number of the request tells the built-in agent which of its replies is due.
@@ -231,6 +236,7 @@ pub(super) fn parse_update(params: Value, session: &str) -> Option<AcpUpdate> {
         acp::SessionUpdate::AgentThoughtChunk(chunk) => AcpUpdate::Thought(block_text(&chunk.content)),
         acp::SessionUpdate::Plan(plan) => AcpUpdate::Plan(json!(plan.entries)),
         acp::SessionUpdate::ToolCall(call) => AcpUpdate::Tool(AcpCallNews {
+            begins: true,
             title: Some(call.title),
             kind: Some(convert_tool_kind(call.kind)),
             phase: Some(convert_call_status(call.status)),
@@ -368,6 +374,9 @@ fn convert_call_status(status: acp::ToolCallStatus) -> AcpCallPhase {
         _ => AcpCallPhase::Pending,
     }
 }
+
+/// The maximum number of bytes of the id of a session.
+const LONGEST_SESSION: usize = 4096;
 
 /// The error for an answer that cannot be understood.
 pub(super) const NOT_THE_PROTOCOL: &str = "its answer does not match the protocol";

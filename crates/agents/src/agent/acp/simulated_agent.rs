@@ -3,6 +3,7 @@
 //! It speaks the protocol as a real program does. The n-th prompt of an agent gets the n-th reply, and the last repeats.
 
 use std::io::{BufRead, Write};
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
@@ -31,6 +32,7 @@ pub fn serve_simulated_agent(input: impl BufRead + Send + 'static, output: impl 
         output,
         sent: 0,
         session: String::new(),
+        folder: PathBuf::new(),
     };
     while let Ok(message) = agent.messages.recv() {
         if agent.answer_message(&message).is_none() {
@@ -45,6 +47,8 @@ struct SimulatedAcpAgent<W> {
     output: W,
     sent: u64,
     session: String,
+    /// The working folder of the session.
+    folder: PathBuf,
 }
 
 /// The result of a request that this program sent.
@@ -61,6 +65,9 @@ impl<W: Write> SimulatedAcpAgent<W> {
         let method = message["method"].as_str().unwrap_or_default();
         if id.is_null() || method.is_empty() {
             return Some(());
+        }
+        if let Some(folder) = params["cwd"].as_str() {
+            self.folder = folder.into();
         }
         let result = match method {
             "initialize" => json!({
@@ -156,9 +163,12 @@ impl<W: Write> SimulatedAcpAgent<W> {
             {"optionId": "yes", "name": "Allow", "kind": "allow_once"},
             {"optionId": "no", "name": "Reject", "kind": "reject_once"},
         ]);
-        let params = json!({
-            "sessionId": self.session, "toolCall": {"toolCallId": call, "title": title, "kind": kind}, "options": options,
-        });
+        let mut tool_call = json!({"toolCallId": call, "title": title, "kind": kind});
+        if kind == "edit" {
+            let diff = json!({"type": "diff", "path": what, "oldText": self.read_text(what), "newText": text});
+            tool_call["content"] = json!([diff]);
+        }
+        let params = json!({"sessionId": self.session, "toolCall": tool_call, "options": options});
         let allowed = match self.send_request("session/request_permission", &params)? {
             SentRequestResult::Result(result) => result["outcome"]["optionId"] == "yes",
             SentRequestResult::Error(_) => false,
@@ -185,6 +195,12 @@ impl<W: Write> SimulatedAcpAgent<W> {
             "sessionUpdate": "tool_call_update", "toolCallId": call, "status": status, "content": content,
         }))?;
         Some(true)
+    }
+
+    /// Returns the text of a file, to show the diff of a change.
+    #[expect(clippy::disallowed_methods, reason = "this is a program of its own")]
+    fn read_text(&self, path: &str) -> Option<String> {
+        std::fs::read_to_string(self.folder.join(path)).ok()
     }
 
     fn request_file(&mut self, method: &str, params: &Value) -> Option<Result<String, String>> {

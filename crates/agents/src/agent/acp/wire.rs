@@ -33,6 +33,8 @@ pub(super) struct AcpReader<R> {
     stream: BufReader<R>,
     lines: LineBuffer,
     stray: u32,
+    /// The number of lines, and their bytes, since they were counted.
+    received: (u64, u64),
 }
 
 impl<R: AsyncRead + Unpin> AcpReader<R> {
@@ -41,7 +43,13 @@ impl<R: AsyncRead + Unpin> AcpReader<R> {
             stream: BufReader::new(stream),
             lines: LineBuffer::new(LONGEST_MESSAGE),
             stray: 0,
+            received: (0, 0),
         }
+    }
+
+    /// Takes the number of lines that were read since the last call, and of their bytes.
+    pub(super) fn take_received(&mut self) -> (u64, u64) {
+        std::mem::take(&mut self.received)
     }
 
     /// Returns the next message; `None` at the end. Lines that are no messages are passed over.
@@ -53,6 +61,8 @@ impl<R: AsyncRead + Unpin> AcpReader<R> {
             let Some(line) = self.read_line().await? else {
                 return Ok(None);
             };
+            self.received.0 += 1;
+            self.received.1 += line.len() as u64;
             if let Some(frame) = parse_message(&line) {
                 self.stray = 0;
                 return Ok(Some(frame));

@@ -7,7 +7,8 @@ use super::DialogueErrorKind;
 use super::round::{RoundEnd, RoundRequest, complete_iteration};
 use ensemble_core::runner::{AttemptLedger, ExecutionRecords};
 use ensemble_core::thread::{
-    Message, Reasoning, Role, StopReason, TASK, Thread, ThreadIteration, ToolCall, ToolEnd, UNKNOWN_FATE,
+    Message, Reasoning, Role, StopReason, TASK, Thread, ThreadGrowthError, ThreadIteration, ToolCall, ToolEnd,
+    UNKNOWN_FATE,
 };
 use ensemble_language::data::ModelUsage;
 
@@ -96,6 +97,7 @@ pub(in crate::agent) fn add_message(ledger: &AttemptLedger, message: ProgramMess
         };
         exchange
             .add_assistant_message(text, calls)
+            .unwrap_or_else(ThreadGrowthError::into_thread)
             .add_reasoning(reasoning)
             .add_metadata("model", from)
     });
@@ -118,15 +120,21 @@ pub(in crate::agent) fn end_call(ledger: &AttemptLedger, ended: &ToolCall) {
     });
 }
 
+/// The metadata keys of a session: its id, and the program that made it.
+const SESSION_KEYS: [&str; 2] = ["session", "session_program"];
+
 /// Returns a new iteration of the same session.
 fn reopen_iteration(exchange: Thread, at: DateTime<Utc>) -> Thread {
-    let session = exchange
-        .iterations()
-        .last()
-        .and_then(|last| last.metadata.get("session").cloned());
+    let last = exchange.iterations().last();
+    let session: Vec<(&str, Value)> = SESSION_KEYS
+        .into_iter()
+        .filter_map(|key| Some((key, last?.metadata.get(key)?.clone())))
+        .collect();
     let exchange = exchange.open_iteration(Vec::new(), at);
-    match session {
-        Some(session) => exchange.add_metadata("session", session),
-        None => exchange.add_metadata("stop_reason", json!(StopReason::EndTurn)),
+    match session.is_empty() {
+        false => session
+            .into_iter()
+            .fold(exchange, |exchange, (key, value)| exchange.add_metadata(key, value)),
+        true => exchange.add_metadata("stop_reason", json!(StopReason::EndTurn)),
     }
 }

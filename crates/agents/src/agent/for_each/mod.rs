@@ -79,7 +79,8 @@ impl Runner for ForEachRunner {
             };
             let mut notes = Vec::new();
             let list = self.list.build_parts(&parts.facts, &mut notes);
-            self.noted_reads.report_notes(&notes, &execution.ledger);
+            self.noted_reads
+                .report_notes(&notes, &parts.earlier_warnings, &execution.ledger);
             let list = match list {
                 Ok(list) => list,
                 Err(failure) => return finished_outcome(Err(failure)),

@@ -6,19 +6,22 @@ use std::sync::{Mutex, PoisonError};
 use ensemble_core::runner::AttemptLedger;
 use ensemble_language::condition::ReadNote;
 
-/// The reads about which the agent has warned. Each of them is reported once in a run.
+/// The reads about which the agent has warned in this process. The warnings of the agent before that are in the record of
+/// the run, so each read is reported once in a run.
 #[derive(Debug, Default)]
 pub(super) struct NotedReads(Mutex<HashSet<(String, String)>>);
 
 impl NotedReads {
-    /// Adds a warning to the ledger for each read that is new.
-    pub(super) fn report_notes(&self, notes: &[ReadNote], ledger: &AttemptLedger) {
+    /// Adds a warning to the ledger for each read that is new: neither noted in this process nor in the earlier warnings of
+    /// the agent.
+    pub(super) fn report_notes(&self, notes: &[ReadNote], earlier_warnings: &[String], ledger: &AttemptLedger) {
         if notes.is_empty() {
             return;
         }
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for note in notes {
-            if known.insert((note.expression.clone(), note.key.clone())) {
+            let is_new = known.insert((note.expression.clone(), note.key.clone()));
+            if is_new && !earlier_warnings.iter().any(|warning| note.is_described_by(warning)) {
                 ledger.warn(note.describe(None));
             }
         }

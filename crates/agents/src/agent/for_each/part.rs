@@ -154,7 +154,10 @@ impl PartRun<'_> {
             .runner
             .combiner
             .judge_output(&self.from_run.facts, &self.part, &output, &mut notes);
-        self.runner.noted_reads.report_notes(&notes, &self.execution.ledger);
+        let earlier = &self.from_run.earlier_warnings;
+        self.runner
+            .noted_reads
+            .report_notes(&notes, earlier, &self.execution.ledger);
         if let Err(failure) = judged {
             observation.result = Err(failure.clone());
             return Err(failure);

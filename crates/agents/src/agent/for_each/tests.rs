@@ -105,6 +105,7 @@ fn around(before: EndedParts) -> Around {
     let parts = PartsInput {
         facts,
         earlier_parts: before,
+        earlier_warnings: Vec::new(),
         reusable_parts: Arc::default(),
         threads: Arc::new(ThreadsByKey::new()),
         time_is_up: time.subscribe(),
@@ -163,6 +164,29 @@ fn no_more_parts_run_side_by_side_than_is_said() {
     assert_eq!(ended.expect("a success")["count"], 9);
     assert_eq!(obeys.most.load(Ordering::SeqCst), 4);
     assert_eq!(obeys.started(), (0..9).collect::<Vec<_>>());
+}
+
+/// A run that goes on in another process has the warnings of its record.
+#[test]
+fn a_read_in_vain_is_reported_once_also_in_another_process() {
+    let combine = "combine: {first: output.m == 1 or output.n == 'x'}";
+    let warnings = |earlier: Vec<String>| {
+        let obeys = Obeys::new(&[Does::Says(1), Does::Says(1)], &[]);
+        let runner = for_each(combine, obeys);
+        let mut execution = around(EndedParts::default()).execution;
+        execution.parts.as_mut().expect("parts").earlier_warnings = earlier;
+        let ledger = execution.ledger.clone();
+        result(on_one_thread(runner.execute_attempt(execution))).expect("a success");
+        ledger.take_warnings()
+    };
+    let first = warnings(Vec::new());
+    let told: Vec<bool> = ["`output.m`: ", "`output.n == 'x'`: "]
+        .iter()
+        .map(|start| first.iter().filter(|warning| warning.starts_with(start)).count() == 1)
+        .collect();
+    assert_eq!((first.len(), told), (2, vec![true, true]), "{first:?}");
+    assert_eq!(warnings(first.clone()), [""; 0]);
+    assert_eq!(warnings(first[1..].to_vec()), first[..1]);
 }
 
 #[test]

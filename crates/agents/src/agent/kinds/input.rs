@@ -88,7 +88,7 @@ impl InputRunner {
             default: spec.default.clone(),
             timeout: spec.timeout,
             responder: responder
-                .map(|responses| QuestionResponder::new(responses, &options))
+                .map(|responses| QuestionResponder::new(agent, responses, &options))
                 .transpose()?,
             output_schema: agent.output_schema.clone().map(Box::new),
             answers: options.answers,

@@ -3,16 +3,11 @@
 use std::collections::HashMap;
 use std::error::Error;
 use std::fmt;
-use std::sync::OnceLock;
-use std::time::Duration;
 
 use reqwest::header::{HeaderName, HeaderValue};
 use reqwest::redirect::Policy;
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
-
-/// The time limit for connecting.
-const CONNECT: Duration = Duration::from_secs(10);
 
 /// Returns the transport to a server.
 pub(crate) fn build_transport(
@@ -36,13 +31,7 @@ pub(crate) fn build_transport(
 
 /// Returns a client that follows no redirects, because the headers are only for this server.
 fn build_client() -> Result<reqwest::Client, String> {
-    static READY: OnceLock<()> = OnceLock::new();
-    READY.get_or_init(|| {
-        // An error means that somebody else has done it.
-        let _done = rustls::crypto::ring::default_provider().install_default();
-    });
-    reqwest::Client::builder()
-        .connect_timeout(CONNECT)
+    ensemble_models::http_client_builder()?
         .redirect(redirect_error_policy())
         .build()
         .map_err(|error| format!("cannot create the HTTP client: {error}"))

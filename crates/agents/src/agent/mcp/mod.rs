@@ -12,6 +12,7 @@ mod files;
 mod form;
 mod http;
 mod stdio;
+mod stub;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -23,6 +24,8 @@ use tokio::time::Instant;
 
 use self::connection::McpConnection;
 pub(in crate::agent) use self::elicitation::ElicitationContext;
+pub use self::stub::ServerStub;
+use self::stub::StubbedServer;
 use crate::agent::ExecutionInput;
 use crate::agent::tools::result::{ToolCallResult, timeout_message};
 use ensemble_core::runner::BoxFuture;
@@ -71,7 +74,15 @@ pub struct McpServers {
 }
 
 /// A server.
-pub struct McpServerHandle {
+pub struct McpServerHandle(ServerKind);
+
+enum ServerKind {
+    Connected(Box<ConnectedServer>),
+    Stubbed(StubbedServer),
+}
+
+/// A server that is started or connected when it is needed.
+struct ConnectedServer {
     address: McpAddress,
     watchdog: Option<Arc<ProcessWatchdog>>,
     secrets: Secrets,
@@ -114,11 +125,13 @@ impl McpServers {
     /// Returns the server at this address; equal addresses give the same server.
     pub fn server_for(&self, address: McpAddress) -> Arc<McpServerHandle> {
         let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
-        let new = || McpServerHandle {
-            address: address.clone(),
-            watchdog: self.watchdog.clone(),
-            secrets: self.secrets.clone(),
-            state: tokio::sync::Mutex::default(),
+        let new = || {
+            McpServerHandle(ServerKind::Connected(Box::new(ConnectedServer {
+                address: address.clone(),
+                watchdog: self.watchdog.clone(),
+                secrets: self.secrets.clone(),
+                state: tokio::sync::Mutex::default(),
+            })))
         };
         Arc::clone(servers.entry(address.clone()).or_insert_with(|| Arc::new(new())))
     }
@@ -137,12 +150,46 @@ impl McpServers {
 }
 
 impl McpServerHandle {
+    /// Returns a server some or all of whose tools a stub replaces. Without `server`, all tools are those of the stub.
+    pub fn from_stub(stub: Arc<dyn ServerStub>, server: Option<Arc<Self>>) -> Self {
+        Self(ServerKind::Stubbed(StubbedServer { stub, server }))
+    }
+
     /// Returns the current tool list of the server. The server is started if it is not running.
     pub(crate) async fn list_tools(
         &self,
         limit: Duration,
         execution: &ExecutionInput,
     ) -> Result<Arc<[Arc<ServerTool>]>, String> {
+        match &self.0 {
+            ServerKind::Connected(server) => server.list_tools(limit, execution).await,
+            ServerKind::Stubbed(server) => Box::pin(server.list_tools(limit, execution)).await,
+        }
+    }
+
+    /// Calls a tool of the server, which may ask questions. Dropping the future sends a cancellation to the server.
+    pub(in crate::agent) async fn call_tool(
+        &self,
+        tool: &ServerTool,
+        arguments: JsonMap,
+        limit: Duration,
+        asking: &ElicitationContext<'_>,
+    ) -> ToolCallResult {
+        match &self.0 {
+            ServerKind::Connected(server) => server.call_tool(tool, arguments, limit, asking).await,
+            ServerKind::Stubbed(server) => Box::pin(server.call_tool(tool, arguments, limit, asking)).await,
+        }
+    }
+
+    async fn close_connection(&self) {
+        if let ServerKind::Connected(server) = &self.0 {
+            server.close_connection().await;
+        }
+    }
+}
+
+impl ConnectedServer {
+    async fn list_tools(&self, limit: Duration, execution: &ExecutionInput) -> Result<Arc<[Arc<ServerTool>]>, String> {
         let deadline = Instant::now() + limit;
         let redact_error = |error: String| self.secrets.redact(error).into_owned();
         let connection = self
@@ -154,8 +201,7 @@ impl McpServerHandle {
         tools.map_err(redact_error)
     }
 
-    /// Calls a tool of the server, which may ask questions. Dropping the future sends a cancellation to the server.
-    pub(in crate::agent) async fn call_tool(
+    async fn call_tool(
         &self,
         tool: &ServerTool,
         arguments: JsonMap,

@@ -328,6 +328,19 @@ impl ConversationState {
         &self.warnings
     }
 
+    /// Returns the warnings of the executions of an agent and of their parts, without the names.
+    pub(crate) fn agent_warnings(&self, agent: AgentId) -> Vec<String> {
+        let name = self.plan.agent_name(agent);
+        let words = self.warnings.iter().filter_map(|warning| {
+            let rest = warning.strip_prefix(&**name)?;
+            match rest.strip_prefix(": ") {
+                Some(words) => Some(words.to_owned()),
+                None => Some(rest.strip_prefix('[')?.split_once("]: ")?.1.to_owned()),
+            }
+        });
+        words.collect()
+    }
+
     /// Returns whether the run has a warning about the same read of the same key.
     pub(crate) fn has_read_warning(&self, warning: &ReadWarning) -> bool {
         self.read_warnings.iter().any(|known| known.is_same_read(warning))

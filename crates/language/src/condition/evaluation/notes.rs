@@ -76,16 +76,25 @@ impl ReadNote {
 
     /// Returns the sentence for the user. `dependency`: the agent whose output is `output`.
     pub fn describe(&self, dependency: Option<&str>) -> String {
-        let Self {
-            expression, key, words, ..
-        } = self;
+        format!("{}{}", self.describe_read(dependency), self.words)
+    }
+
+    /// Returns whether the sentence is about the same expression and the same key. The end of a sentence depends on the
+    /// value that was read.
+    pub fn is_described_by(&self, sentence: &str) -> bool {
+        sentence.starts_with(&self.describe_read(None))
+    }
+
+    /// Returns the beginning of the sentence, which is the same for all values.
+    fn describe_read(&self, dependency: Option<&str>) -> String {
+        let Self { expression, key, .. } = self;
         let place = match (&self.place, dependency) {
-            (NotePlace::Comparison, _) => return format!("`{expression}`: {words}"),
+            (NotePlace::Comparison, _) => return format!("`{expression}`: "),
             (NotePlace::Named(name), _) => name.clone(),
             (NotePlace::Output, Some(agent)) => format!("the output of `{agent}`"),
             (NotePlace::Output, None) => "the output".to_owned(),
         };
-        format!("`{expression}`: {place} has no `{}`; {words}", clip_line(key))
+        format!("`{expression}`: {place} has no `{}`; ", clip_line(key))
     }
 }
 

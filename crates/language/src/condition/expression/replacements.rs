@@ -38,9 +38,10 @@ pub(crate) fn find_replacement(
     let spelling = SPELLINGS.iter().find(|(other, _)| *other == original_text);
     let (word, applicability) = match spelling {
         Some((_, word)) => (*word, FixApplicability::Safe),
+        // A near word is a guess, which can give the condition another value.
         None => {
             let nearest_word = find_nearest_word(original_text, list_expression_words())?;
-            (nearest_word.word, FixApplicability::safe_if(nearest_word.is_only))
+            (nearest_word.word, FixApplicability::Unsafe)
         }
     };
     let corrected = format!("{}{word}{}", &text[..span.start], &text[span.end..]);

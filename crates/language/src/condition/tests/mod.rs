@@ -5,6 +5,7 @@ mod meaning;
 mod properties;
 mod reading;
 mod refusals;
+mod safe_fixes;
 mod typing;
 
 use std::sync::atomic::{AtomicUsize, Ordering};

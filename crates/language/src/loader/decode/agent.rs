@@ -167,7 +167,7 @@ fn decode_kind(fields: &SectionFields<'_>, tools: &DeclaredTools<'_>, findings: 
         let message = format!("`type: {}` contradicts `{key}`", declared.word());
         let change = RouteEdit::WriteText(at.clone(), kind.word().to_owned());
         let finding = Finding::new_error(codes::KIND_MISMATCH, at, message)
-            .with_fix(RouteFix::new_safe(format!("write `type: {}`", kind.word()), change));
+            .with_fix(RouteFix::new_unsafe(format!("write `type: {}`", kind.word()), change));
         let finding = finding.with_related(
             fields.at.route().with_key(*key).into_key_location(),
             "this key defines what the agent runs",

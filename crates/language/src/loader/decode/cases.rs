@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use super::run_files;
 use crate::cases::{
-    AgentStubs, CaseExpectations, JudgeQuestion, OUTCOMES, StubOutput, StubReply, StubResult, StubToolCall, TestCase,
-    TestFile,
+    AgentStubs, CaseExpectations, JudgeQuestion, OUTCOMES, StubOutput, StubPermission, StubPermissions, StubReply,
+    StubResult, StubToolCall, TestCase, TestFile,
 };
 use crate::condition::Condition;
 use crate::data::{Cost, ExecutionFailure, FailureKind, JsonMap};
@@ -76,6 +76,12 @@ fn decode_case(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<TestCa
             decode_filled_text(entry, findings)
         })
     });
+    let permissions = fields.decode_optional("permissions", findings, |at, findings| {
+        let what = "a map from tools to decisions";
+        decode_map(at, what, findings, |_, entry, findings| {
+            decode_permissions(entry, findings)
+        })
+    });
     let repeat = fields.decode_optional("repeat", findings, decode_count);
     let pass_rate = fields.decode_optional("pass_rate", findings, |at, findings| {
         decode_number_within(at, 0.0, 1.0, findings)
@@ -105,6 +111,7 @@ fn decode_case(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<TestCa
             .unwrap_or_else(JsonMap::new),
         answers,
         responders: responders.unwrap_or_default(),
+        permissions: permissions.unwrap_or_default(),
         stubs,
         from: fields.decode_optional("from", findings, decode_filled_text),
         live,
@@ -135,6 +142,22 @@ fn decode_answers(
         }));
     }
     Some(plain)
+}
+
+fn decode_permissions(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<StubPermissions> {
+    let decode = |at: &NodeCursor<'_>, findings: &mut FindingList| {
+        let words = [
+            ("allow", StubPermission::Allow),
+            ("always", StubPermission::Always),
+            ("deny", StubPermission::Deny),
+        ];
+        decode_word(at, &words, findings)
+    };
+    if !matches!(at.node.content, YamlContent::Sequence(_)) {
+        return decode(at, findings).map(StubPermissions::Every);
+    }
+    let rule = "this list of decisions is empty";
+    decode_filled_list(at, "a list of decisions", rule, findings, decode).map(StubPermissions::Each)
 }
 
 /// Returns whether an answer, or one of a list of answers, has the key `delay_seconds`.
@@ -384,6 +407,7 @@ fn decode_expectations(at: &NodeCursor<'_>, findings: &mut FindingList) -> Optio
             })
             .unwrap_or_default(),
         never: fields.decode_optional("never", findings, names).unwrap_or_default(),
+        exhausted: fields.decode_optional("exhausted", findings, names),
         outputs: fields
             .decode_optional("outputs", findings, |at, findings| {
                 decode_map(

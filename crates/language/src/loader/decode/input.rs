@@ -52,7 +52,9 @@ pub(super) fn decode_input(at: &NodeCursor<'_>, findings: &mut FindingList) -> O
 
 /// Reads a default for questions, which may lack the question itself.
 pub(super) fn check_default_input(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<()> {
-    if at.node.get("prompt").is_some() || !matches!(at.node.content, YamlContent::Mapping(_)) {
+    if at.node.get("prompt").is_some_and(|prompt| !prompt.is_null())
+        || !matches!(at.node.content, YamlContent::Mapping(_))
+    {
         return decode_input(at, findings).map(drop);
     }
     let fields = SectionFields::from_map(at, FileSection::Input, findings)?;

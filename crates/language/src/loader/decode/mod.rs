@@ -34,8 +34,8 @@ use crate::source::RouteLocation;
 use crate::vocabulary::FileSection;
 
 pub(super) use profile::decode_config_profiles;
-pub use run_files::AgentAnswers;
-pub(super) use run_files::{decode_answers, decode_context};
+pub use run_files::{AgentAnswers, BatchAnswers};
+pub(super) use run_files::{decode_answers, decode_batch_answers, decode_context};
 pub(super) use settings::decode_settings;
 pub use settings::{FindingLevel, ReportFormat, ValidateSettings};
 

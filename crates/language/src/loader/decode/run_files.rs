@@ -19,6 +19,40 @@ pub enum AgentAnswers {
     Each(Vec<Value>),
 }
 
+/// The prepared answers of a batch.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct BatchAnswers {
+    /// The answers for all rows, by agent.
+    pub common: Vec<(Arc<str>, AgentAnswers)>,
+    /// The answers for single rows: the name of the row, and its answers by agent.
+    pub rows: Vec<(Arc<str>, Vec<(Arc<str>, AgentAnswers)>)>,
+}
+
+/// Reads a map from agents to their answers, and from rows to such maps. A key is the name of a row if its value is a map
+/// and `is_agent` is false for it.
+pub(in crate::loader) fn decode_batch_answers(
+    document: &YamlDocument,
+    is_agent: &dyn Fn(&str) -> bool,
+    findings: &mut FindingList,
+) -> Option<BatchAnswers> {
+    let at = NodeCursor::from_root(document.root());
+    let mut answers = BatchAnswers::default();
+    for (name, entry) in at.require_entries("a map from agents or rows to answers", findings)? {
+        if is_agent(name) || !matches!(entry.node.content, YamlContent::Mapping(_)) {
+            let read = decode_agent_answers(&entry, findings);
+            answers.common.extend(read.map(|read| (name.clone(), read)));
+            continue;
+        }
+        let mut of_row = Vec::new();
+        for (agent, entry) in entry.require_entries("a map from agents to answers", findings)? {
+            let read = decode_agent_answers(&entry, findings);
+            of_row.extend(read.map(|read| (agent.clone(), read)));
+        }
+        answers.rows.push((name.clone(), of_row));
+    }
+    Some(answers)
+}
+
 /// Reads a map from agents to a string, a map, or a list of these.
 pub(in crate::loader) fn decode_answers(
     document: &YamlDocument,

@@ -38,13 +38,20 @@ fn a_fix_changes_only_what_is_wrong() {
         (
             "  - name: b\n    scrpt: y # why\n",
             "  - name: b\n    script: y # why\n",
+            false,
+        ),
+        ("  - {name: b, \"scrpt\": y}\n", "  - {name: b, \"script\": y}\n", false),
+        // The same word in another spelling is no guess.
+        ("  - {name: b, Script: y}\n", "  - {name: b, script: y}\n", true),
+        (
+            "  - {name: b, script: y, timeout-seconds: 5}\n",
+            "  - {name: b, script: y, timeout_seconds: 5}\n",
             true,
         ),
-        ("  - {name: b, \"scrpt\": y}\n", "  - {name: b, \"script\": y}\n", true),
         (
             "  - {name: b, script: y, on_error: 'contine'}\n",
             "  - {name: b, script: y, on_error: 'continue'}\n",
-            true,
+            false,
         ),
         (
             "  - {name: b, script: y, depends_on: [fist]}\n",
@@ -94,7 +101,7 @@ fn a_fix_changes_only_what_is_wrong() {
         (
             "  - {name: b, script: y, dependencies: [{agent_name: first, condition: 'trun_count < 3'}]}\n",
             "  - {name: b, script: y, dependencies: [{agent_name: first, condition: 'turn_count < 3'}]}\n",
-            true,
+            false,
         ),
         (
             "  - {name: b, script: y, dependencies: [{agent_name: first, condition: \"outputs['fist'] == 1\"}]}\n",
@@ -119,7 +126,7 @@ fn a_fix_changes_only_what_is_wrong() {
         (
             "  - type: llm\n    name: b\n    script: y\n",
             "  - type: script\n    name: b\n    script: y\n",
-            true,
+            false,
         ),
         (
             "  - env: {A: b}\n    name: b\n    model: ollama/x\n",

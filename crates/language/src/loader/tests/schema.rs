@@ -236,12 +236,20 @@ fn probes(properties: &Map<String, Value>, key: &str) -> Vec<Value> {
         json!({"type": "object"}),
     ];
     // The words of all enums: those of the key, and those of others.
-    for property in properties.values() {
+    for property in properties.values().map(plain_form) {
         probes.extend(property["enum"].as_array().into_iter().flatten().cloned());
     }
     probes.extend(properties[key]["examples"].as_array().into_iter().flatten().cloned());
     probes.extend(properties[key].get("default").cloned());
     probes
+}
+
+/// Returns the form of a value that is not `null`.
+fn plain_form(property: &Value) -> &Value {
+    match property["anyOf"].as_array().map(Vec::as_slice) {
+        Some([form, null]) if null["type"] == "null" => form,
+        _ => property,
+    }
 }
 
 /// What a schema cannot know.
@@ -252,6 +260,8 @@ fn beyond(complaint: &str) -> bool {
         "E020" | "E021" | "E027" | "E034" => true,
         // A circle of fallbacks; a default that is no choice; a condition that does not compile.
         "E031" | "E032" | "E041" => true,
+        // A hint about `condition: null`.
+        "H028" => true,
         // A schema that is none, save for one that is not even a map or a boolean.
         "E029" => !complaint.contains("not of types"),
         _ => false,
@@ -317,8 +327,7 @@ fn every_value_of_every_key_is_judged_alike() {
     for base in bases() {
         let properties = judges.part(base.part)["properties"].as_object().expect("keys");
         for key in properties.keys() {
-            // A key with `null` is a key that is left out, which the schema does not say: editors mark it.
-            for probe in probes(properties, key).into_iter().filter(|probe| !probe.is_null()) {
+            for probe in probes(properties, key) {
                 found.extend(judges.part_ways(&with(&base, key, probe)));
                 asked += 1;
             }
@@ -360,7 +369,8 @@ fn defaults_are_what_holds_without_the_key() {
         for (key, property) in properties {
             let Some(default) = property.get("default") else {
                 // Words, switches and numbers that change nothing are defaults that the schema keeps to itself.
-                let plain = |value: &Value| value.is_boolean() || value.is_number() || property["enum"].is_array();
+                let plain =
+                    |value: &Value| value.is_boolean() || value.is_number() || plain_form(property)["enum"].is_array();
                 for probe in probes(properties, key).into_iter().filter(plain) {
                     let is_default = base.sound[key].is_null()
                         && key != "type"
@@ -396,7 +406,8 @@ fn hovers_are_whole() {
     for base in bases() {
         for (key, property) in judges.part(base.part)["properties"].as_object().expect("keys") {
             let place = format!("{}.{key}", base.part);
-            let shared = property["$ref"]
+            let form = plain_form(property);
+            let shared = form["$ref"]
                 .as_str()
                 .map(|name| judges.part(name.trim_start_matches("#/$defs/")));
             let own = |word: &str| {
@@ -407,8 +418,8 @@ fn hovers_are_whole() {
             let said = own("description").and_then(Value::as_str).unwrap_or_default();
             assert!(said.ends_with('.'), "{place}: {said}");
             assert!(own("examples").is_some(), "{place} has no example");
-            if let Some(words) = property["enum"].as_array() {
-                let meanings = property["enumDescriptions"].as_array().map_or(0, Vec::len);
+            if let Some(words) = form["enum"].as_array() {
+                let meanings = form["enumDescriptions"].as_array().map_or(0, Vec::len);
                 assert_eq!(meanings, words.len(), "{place}: each word has its meaning");
             }
             if let Some(default) = property.get("default") {
@@ -493,5 +504,6 @@ fn the_schema_of_test_files_takes_what_the_loader_takes() {
 fn all_kinds_of_failures_are_those_of_the_schema() {
     let schema: Value = serde_json::from_str(TEST_SCHEMA).expect("JSON");
     let own = serde_json::to_value(FailureKind::ALL).expect("JSON");
-    assert_eq!(schema["$defs"]["stub_map"]["properties"]["kind"]["enum"], own);
+    let kind = plain_form(&schema["$defs"]["stub_map"]["properties"]["kind"]);
+    assert_eq!(kind["enum"], own);
 }

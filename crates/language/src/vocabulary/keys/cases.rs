@@ -23,6 +23,10 @@ pub(in crate::vocabulary) static CASE: &[SectionKey] = keys![
          execution. A map with `delay_seconds` is an answer that takes time.";
     "respond": r#"{"type": "object", "additionalProperties": {"type": "string"}}"#,
         "Model profiles that answer for input agents and script agents, by agent.";
+    "permissions": r#"{"type": "object", "additionalProperties": {"oneOf": [{"enum": ["allow", "always", "deny"]}, {"type":
+           "array", "minItems": 1, "items": {"enum": ["allow", "always", "deny"]}}]}}"#,
+        "Decisions about tool calls that need a permission, by tool (`pay`, `shop.pay`, `shop`, `*`) or by the address of \
+         a call (`clerk/pay#2`): one decision for every call, or a list with one decision for each request.";
     "stubs": r##"{"type": "object", "additionalProperties": {"oneOf": [{"$ref": "#/$defs/stub"}, {"type": "array",
            "minItems": 1, "items": {"$ref": "#/$defs/stub"}}]}}"##,
         "Results that replace agents: one result for every execution, or a list with one result for each execution. \
@@ -101,6 +105,8 @@ pub(in crate::vocabulary) static EXPECT: &[SectionKey] = keys![
     "not_run": r#"{"oneOf": [{"type": "array", "items": {"type": "string"}}, {"type": "object", "additionalProperties":
            {"type": "string"}}]}"#,
         "Agents that never ran: a list, or a map from each agent to a part of the reason.";
+    "exhausted": TEXTS,
+        "Agents that still had work when their own limits kept them from running, in any order. An empty list: no agent.";
     "warnings": TEXTS,
         "A part of the text of each expected warning. An empty list: no warnings.";
     "most_turns": WHOLE, "The maximum number of turns.";

@@ -83,6 +83,16 @@ impl SectionKey {
 
     /// Returns the property of the key in the JSON Schema of its section.
     pub(crate) fn to_schema(&self) -> Value {
+        self.build_schema(|form| form)
+    }
+
+    /// Returns the property of the key where the key may be left out: `null` is the same.
+    pub(crate) fn to_optional_schema(&self) -> Value {
+        self.build_schema(allow_null)
+    }
+
+    /// Returns the property of the key, with another form of its value.
+    fn build_schema(&self, change_form: impl FnOnce(Map<String, Value>) -> Map<String, Value>) -> Value {
         let json = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_default();
         let mut schema = Map::new();
         let default = self.default.map(json);
@@ -94,12 +104,41 @@ impl SectionKey {
             let description = self.documentation.to_owned() + default.as_deref().unwrap_or_default();
             schema.insert("description".to_owned(), description.into());
         }
-        match self.shape.strip_prefix('#') {
-            Some(name) => drop(schema.insert("$ref".to_owned(), format!("#/$defs/{name}").into())),
-            None => schema.extend(json(self.shape).as_object().cloned().unwrap_or_default()),
-        }
+        let form = match self.shape.strip_prefix('#') {
+            Some(name) => Map::from_iter([("$ref".to_owned(), format!("#/$defs/{name}").into())]),
+            None => json(self.shape).as_object().cloned().unwrap_or_default(),
+        };
+        schema.extend(change_form(form));
         schema.extend(default.map(|value| ("default".to_owned(), value)));
         schema.extend(self.examples.map(|list| ("examples".to_owned(), json(list))));
         schema.into()
+    }
+}
+
+/// Returns the form of a value that may also be `null`. A form without restrictions stays as it is.
+fn allow_null(mut form: Map<String, Value>) -> Map<String, Value> {
+    let null = || Value::from("null");
+    let has_words = form.contains_key("enum") || form.contains_key("const");
+    match form.get_mut("type") {
+        Some(Value::Array(types)) if !has_words => {
+            if !types.contains(&null()) {
+                types.push(null());
+            }
+            return form;
+        }
+        Some(one) if !has_words => {
+            *one = Value::from(vec![one.take(), null()]);
+            return form;
+        }
+        _ => {}
+    }
+    let null_form = serde_json::json!({"type": "null"});
+    if let Some(Value::Array(forms)) = form.get_mut("oneOf") {
+        forms.push(null_form);
+        return form;
+    }
+    match form.is_empty() {
+        true => form,
+        false => Map::from_iter([("anyOf".to_owned(), Value::from(vec![form.into(), null_form]))]),
     }
 }

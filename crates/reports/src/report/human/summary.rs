@@ -97,7 +97,10 @@ impl HumanReporter {
         }
         let (style, mark) = outcome_mark(ended);
         let space = if quiet { "" } else { "\n" };
-        let (sentence, outcome_end) = ended.to_sentence();
+        let (sentence, outcome_end) = match self.has_shown_failure(ended) {
+            true => ended.to_sentence_below_failure(),
+            false => ended.to_sentence(),
+        };
         let (outcome, details) = sentence.split_at(outcome_end);
         let mut text = format!("{space}{style}{mark} {outcome}{style:#}{}", indent_later_lines(details));
         let seconds = self
@@ -122,6 +125,14 @@ impl HumanReporter {
         }
         text.push_str(&self.render_usage_and_cost(state));
         text
+    }
+
+    /// Returns whether the reader of the summary has seen the failure of the run: on the same stream, or on the same terminal.
+    fn has_shown_failure(&self, ended: &RunEnded) -> bool {
+        let is_same_reader = self.verbosity == OutputVerbosity::Quiet || self.console.is_on_terminal();
+        let failed = ended.failed.as_ref();
+        is_same_reader
+            && failed.is_some_and(|failed| self.shown_failures.contains(&(failed.agent.clone(), failed.turn)))
     }
 
     /// Returns the next commands.

@@ -3,7 +3,7 @@
 use ensemble_diff::{LineChange, group_changed_lines};
 use serde_json::{Value, json};
 
-use crate::report::format::{BAD, CAUTION, DIM, GOOD, NAME, format_count};
+use crate::report::format::{BAD, CAUTION, DIM, GOOD, NAME, format_count, render_tokens};
 use crate::report::values::render_value;
 use crate::report::wrap::LineWidth;
 use ensemble_history::RunState;
@@ -298,13 +298,11 @@ fn render_usages(compared: &RunComparison) -> String {
         return String::new();
     }
     let words = |usage: ensemble_language::data::ModelUsage| {
-        let estimated = if usage.estimated { ", estimated" } else { "" };
-        format!(
-            "{} · {} in, {} out{estimated}",
-            format_count(usage.requests, "model request"),
-            format_count(usage.input_tokens, "token"),
-            usage.output_tokens
-        )
+        let requests = format_count(usage.requests, "model request");
+        std::iter::once(requests)
+            .chain(render_tokens(&usage))
+            .collect::<Vec<_>>()
+            .join(" · ")
     };
     format!("{DIM}usage{DIM:#}\n  a  {}\n  b  {}\n", words(a), words(b))
 }

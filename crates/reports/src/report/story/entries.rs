@@ -2,10 +2,11 @@
 //! their control characters are visible.
 
 use crate::report::context_window;
-use crate::report::format::{failure_kind_word, format_count};
+use crate::report::format::{failure_kind_word, format_count, render_tokens};
 use crate::report::sanitized_writer::escape_text;
 use ensemble_core::thread::{Attachment, Message, Role, ThreadIteration, ToolCall, ToolEnd};
 use ensemble_history::story::{ExchangeEnd, ModelExchange};
+use ensemble_language::data::ModelUsage;
 
 /// An entry of an exchange.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -173,11 +174,12 @@ fn add_iteration(entries: &mut Vec<ExchangeEntry>, number: u32, iteration: &Thre
     about.extend(word("stop_reason").map(|reason| reason.replace('_', " ")));
     if let Some(usage) = metadata_value("usage") {
         let tokens = |key: &str| usage[key].as_u64().unwrap_or_default();
-        about.push(format!(
-            "{} in, {} out",
-            format_count(tokens("input_tokens"), "token"),
-            tokens("output_tokens")
-        ));
+        let usage = ModelUsage {
+            input_tokens: tokens("input_tokens"),
+            output_tokens: tokens("output_tokens"),
+            ..ModelUsage::default()
+        };
+        about.extend(render_tokens(&usage));
     }
     entries.push(ExchangeEntry::Request(about.join(" · ")));
     entries.extend(word("system_prompt").map(|text| message_entry("system", text)));

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use ensemble_core::store::{RunId, StoreError, StoredRun};
 
 use super::folder::{FolderPath, OpenFolder};
+use super::follow::find_driver;
 use super::lock::FileLock;
 use super::sink::FileSink;
 use super::store::{FileStore, store_error, write_gitignore};
@@ -20,15 +21,26 @@ use super::store::{FileStore, store_error, write_gitignore};
 const INDEX: &str = "rows.jsonl";
 /// The name of the table of results.
 const RESULTS: &str = "results.jsonl";
+/// The name of the facts of the last call: its ensemble, its data, its rows.
+const FACTS: &str = "batch.json";
 
-/// The folder of a batch, which this process alone works on.
+/// The folder of a batch. Only the process that has its lock changes it.
 #[derive(Debug)]
 pub struct BatchFiles {
+    name: String,
+    all: FolderPath,
     place: FolderPath,
     runs: FileStore,
+    /// The names in the folder of runs, and those that may have been made there since. Nobody else makes any.
+    begun_runs: Mutex<HashSet<OsString>>,
+    /// `None`: the batch is only read.
+    writer: Option<BatchWriter>,
+}
+
+/// The right to change the folder of a batch.
+#[derive(Debug)]
+struct BatchWriter {
     index: FileSink,
-    /// The names in the folder of runs, and those that may have been made there since. Nobody else makes any. `None`: they could not be read.
-    begun_runs: Option<Mutex<HashSet<OsString>>>,
     _lock: FileLock,
 }
 
@@ -38,7 +50,7 @@ impl BatchFiles {
     /// # Errors
     /// The folder cannot be written, or another process works on the batch ([`StoreError::Leased`]).
     pub fn open(project_root: &Path, name: &str) -> Result<Self, StoreError> {
-        let all = FolderPath::new(project_root, Path::new(".ensemble").join("batches"));
+        let all = batches_folder(project_root);
         let place = all.join(name);
         let path = place.path();
         let folder_result = all.open_or_create_folder().and_then(|folder| {
@@ -48,24 +60,84 @@ impl BatchFiles {
         let folder = folder_result.map_err(|source| store_error("create the folder", &path, source))?;
         let lock = FileLock::acquire_lock(&RunId::new(name), &place)?;
         let index = open_index(&folder).map_err(|source| store_error("open", &path.join(INDEX), source))?;
-        let begun_runs = match place.join("runs").open_folder().and_then(|runs| runs.list_entries()) {
-            Ok(names) => Some(Mutex::new(names.into_iter().collect())),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Some(Mutex::default()),
-            Err(_) => None,
+        let writer = BatchWriter { index, _lock: lock };
+        Self::read_folder(name, all, Some(writer))
+    }
+
+    /// Opens the folder of the batch to read it, also while another process works on the batch. The folder can be missing.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn inspect(project_root: &Path, name: &str) -> Result<Self, StoreError> {
+        Self::read_folder(name, batches_folder(project_root), None)
+    }
+
+    fn read_folder(name: &str, all: FolderPath, writer: Option<BatchWriter>) -> Result<Self, StoreError> {
+        let place = all.join(name);
+        let runs_place = place.join("runs");
+        let begun_runs = match runs_place.open_folder().and_then(|runs| runs.list_entries()) {
+            Ok(names) => names.into_iter().collect(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => HashSet::new(),
+            Err(source) => return Err(store_error("read", &runs_place.path(), source)),
         };
-        let runs = FileStore::from_folder(place.join("runs"));
         Ok(Self {
+            name: name.to_owned(),
+            runs: FileStore::from_folder(runs_place),
+            begun_runs: Mutex::new(begun_runs),
+            all,
             place,
-            runs,
-            index,
-            begun_runs,
-            _lock: lock,
+            writer,
         })
+    }
+
+    /// Lists the names of the batches of the project, sorted.
+    ///
+    /// # Errors
+    /// The folder of the batches cannot be read.
+    pub fn list_names(project_root: &Path) -> Result<Vec<String>, StoreError> {
+        let all = batches_folder(project_root);
+        let entries = match all.open_folder().and_then(|folder| folder.list_entries()) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(source) => return Err(store_error("read", &all.path(), source)),
+        };
+        let names = entries.into_iter().filter_map(|name| name.into_string().ok());
+        let is_batch = |name: &String| {
+            let folder = all.join(name).open_folder();
+            folder.is_ok_and(|folder| folder.has_file(INDEX) || folder.has_file(FACTS))
+        };
+        let mut names: Vec<String> = names.filter(is_batch).collect();
+        names.sort();
+        Ok(names)
+    }
+
+    /// Returns the name of the batch.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the folder of the batch.
+    pub fn folder(&self) -> PathBuf {
+        self.place.path()
+    }
+
+    /// Returns the id of the process that works on the batch, if there is one.
+    pub fn working_process(&self) -> Option<u32> {
+        find_driver(&self.place)
     }
 
     /// Returns the store of the runs of the rows.
     pub fn run_store(&self) -> &FileStore {
         &self.runs
+    }
+
+    /// Returns the names in the folder of runs.
+    pub fn list_run_names(&self) -> Vec<String> {
+        let names = lock_names(&self.begun_runs);
+        names
+            .iter()
+            .filter_map(|name| name.to_str().map(str::to_owned))
+            .collect()
     }
 
     /// Returns the path of the table of results.
@@ -74,16 +146,11 @@ impl BatchFiles {
     }
 
     /// Returns the run with this id; `None` if it has no journal.
-    pub fn find_run(&self, id: &RunId) -> Option<Arc<dyn StoredRun>> {
-        let name = OsStr::new(id.as_str());
-        if self
-            .begun_runs
-            .as_ref()
-            .is_some_and(|begun| !lock_names(begun).contains(name))
-        {
+    pub fn find_run(&self, id: &str) -> Option<Arc<dyn StoredRun>> {
+        if !lock_names(&self.begun_runs).contains(OsStr::new(id)) {
             return None;
         }
-        FileStore::find_run_in(&self.runs.runs_folder().join(id.as_str()))
+        FileStore::find_run_in(&self.runs.runs_folder().join(id))
     }
 
     /// Removes what is left of a run that was killed before its first record, and takes a run with this id for one that has begun.
@@ -92,39 +159,51 @@ impl BatchFiles {
     /// The folder cannot be removed.
     pub fn discard_run(&self, id: &RunId) -> Result<(), StoreError> {
         // What was never there needs not be looked for.
-        if self
-            .begun_runs
-            .as_ref()
-            .is_some_and(|begun| lock_names(begun).insert(id.as_str().into()))
-        {
+        if lock_names(&self.begun_runs).insert(id.as_str().into()) {
             return Ok(());
         }
         self.runs.discard_run(id)
     }
 
-    /// Returns the text of the index.
+    /// Returns the text of the index; empty if there is none.
     ///
     /// # Errors
     /// It cannot be read.
     pub fn read_index(&self) -> Result<String, StoreError> {
+        self.read_text(INDEX)
+    }
+
+    /// Returns the facts of the last call that worked on the batch; empty if there are none.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub fn read_facts(&self) -> Result<String, StoreError> {
+        self.read_text(FACTS)
+    }
+
+    fn read_text(&self, name: &str) -> Result<String, StoreError> {
         let read = || -> io::Result<String> {
             let mut bytes = Vec::new();
             self.place
                 .open_folder()?
-                .open_for_reading(INDEX)?
+                .open_for_reading(name)?
                 .read_to_end(&mut bytes)?;
             Ok(String::from_utf8_lossy(&bytes).into_owned())
         };
-        read().map_err(|source| store_error("read", &self.place.path().join(INDEX), source))
+        match read() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
+            result => result.map_err(|source| store_error("read", &self.place.path().join(name), source)),
+        }
     }
 
-    /// Adds a line to the index.
+    /// Adds a line to the index. A batch that is only read keeps its index.
     ///
     /// # Errors
     /// It cannot be written.
     pub fn add_line(&self, line: &str) -> Result<(), StoreError> {
-        let write_result = self.index.write_all(format!("{line}\n").as_bytes());
-        write_result.map_err(|source| store_error("write", self.index.path(), source))
+        let Some(writer) = &self.writer else { return Ok(()) };
+        let write_result = writer.index.write_all(format!("{line}\n").as_bytes());
+        write_result.map_err(|source| store_error("write", writer.index.path(), source))
     }
 
     /// Replaces the table of results.
@@ -132,15 +211,43 @@ impl BatchFiles {
     /// # Errors
     /// It cannot be written; an earlier table is still there.
     pub fn replace_results(&self, text: &str) -> Result<(), StoreError> {
-        const NEW: &str = "results.jsonl.new";
+        self.replace_text(RESULTS, text)
+    }
+
+    /// Replaces the facts of the last call.
+    ///
+    /// # Errors
+    /// They cannot be written; earlier facts are still there.
+    pub fn replace_facts(&self, text: &str) -> Result<(), StoreError> {
+        self.replace_text(FACTS, text)
+    }
+
+    fn replace_text(&self, name: &str, text: &str) -> Result<(), StoreError> {
+        let new = format!("{name}.new");
         let replaced = self.place.open_folder().and_then(|folder| {
-            let file = folder.replace_file(NEW)?;
+            let file = folder.replace_file(&new)?;
             file.write_all(text.as_bytes())?;
             file.sync_content()?;
-            folder.rename_entry(NEW, RESULTS)
+            folder.rename_entry(&new, name)
         });
-        replaced.map_err(|source| store_error("write", &self.results_path(), source))
+        replaced.map_err(|source| store_error("write", &self.place.path().join(name), source))
     }
+
+    /// Deletes the batch with all its runs.
+    ///
+    /// # Errors
+    /// The folder cannot be deleted.
+    pub fn remove_batch(self) -> Result<(), StoreError> {
+        let removed = self
+            .all
+            .open_folder()
+            .and_then(|folder| folder.remove_entry(self.name.as_ref()));
+        removed.map_err(|source| store_error("delete", &self.place.path(), source))
+    }
+}
+
+fn batches_folder(project_root: &Path) -> FolderPath {
+    FolderPath::new(project_root, Path::new(".ensemble").join("batches"))
 }
 
 fn lock_names(names: &Mutex<HashSet<OsString>>) -> MutexGuard<'_, HashSet<OsString>> {

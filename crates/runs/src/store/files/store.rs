@@ -58,15 +58,26 @@ impl FileStore {
         }
     }
 
-    /// Returns the run of a row with this id, in whatever batch of the project.
-    fn find_in_batches(&self, id: &RunId) -> Option<Arc<dyn StoredRun>> {
-        let batches = FolderPath::from_path(&self.folder.parent()?.join("batches"));
-        let mut names = batches.open_folder().ok()?.list_entries().ok()?;
+    /// Returns the runs of rows whose ids begin with this text, in all batches of the project; a run with exactly this id is the
+    /// only one.
+    fn find_in_batches(&self, given: &str) -> Vec<Arc<dyn StoredRun>> {
+        let Some(project) = self.folder.parent() else {
+            return Vec::new();
+        };
+        let batches = FolderPath::from_path(&project.join("batches"));
+        let list = |place: &FolderPath| place.open_folder().and_then(|folder| folder.list_entries());
+        let mut names = list(&batches).unwrap_or_default();
         names.sort();
-        let run = names
-            .iter()
-            .find_map(|name| FileRun::from_folder(batches.join(name).join("runs").join(id.as_str())))?;
-        Some(Arc::new(run))
+        let places: Vec<FolderPath> = names.iter().map(|name| batches.join(name).join("runs")).collect();
+        if let Some(run) = places.iter().find_map(|place| FileRun::from_folder(place.join(given))) {
+            return vec![Arc::new(run)];
+        }
+        let starts = |name: &std::ffi::OsString| name.to_str().is_some_and(|name| name.starts_with(given));
+        let runs = places.iter().flat_map(|place| {
+            let names = list(place).unwrap_or_default().into_iter().filter(starts);
+            names.filter_map(|name| FileRun::from_folder(place.join(name)))
+        });
+        runs.map(|run| Arc::new(run) as Arc<dyn StoredRun>).collect()
     }
 
     pub(crate) fn from_folder(place: FolderPath) -> Self {
@@ -203,7 +214,7 @@ impl RunStore for FileStore {
     }
 
     /// Also finds the run, of whatever project, whose folder or journal stands at the path `given` if that cannot be an id, and runs
-    /// of batches by their whole ids.
+    /// of batches.
     fn find_run<'a>(&'a self, given: &'a str) -> BoxFuture<'a, Result<Arc<dyn StoredRun>, StoreError>> {
         Box::pin(async move {
             if let Ok(id) = RunId::parse(given) {
@@ -216,19 +227,21 @@ impl RunStore for FileStore {
         })
     }
 
-    /// Also finds runs of batches by their whole ids.
+    /// Also finds runs of batches.
     fn find_run_with_id<'a>(&'a self, id: &'a RunId) -> BoxFuture<'a, Result<Arc<dyn StoredRun>, StoreError>> {
         Box::pin(async move {
             id.check()?;
             let outermost = id.outermost();
-            let row = outermost
-                .as_str()
-                .starts_with(ROW)
-                .then(|| self.find_in_batches(&outermost));
-            let run = match row.flatten() {
-                Some(run) => run,
-                None => find_only_run(outermost.as_str(), self.list_run_folders()?, self.describe_place())?,
+            let given = outermost.as_str();
+            let rows = match given.starts_with(ROW) {
+                true => self.find_in_batches(given),
+                false => Vec::new(),
             };
+            let all = match rows.is_empty() {
+                true => self.list_run_folders()?,
+                false => rows,
+            };
+            let run = find_only_run(given, all, self.describe_place())?;
             find_run_inside(run, id, self.describe_place()).await
         })
     }

@@ -2,8 +2,8 @@
 //!
 //! The answer of a model is cached by question and context: the same question in the same context gets the same
 //! answer. The cache is the thread of the agent, which contains each question word for word. So a resumed run finds
-//! exactly the answers of the interrupted run. The context for the model does not contain the number of the turn; with
-//! it no question would ever be repeated.
+//! exactly the answers of the interrupted run. The first line of a question contains the turn and the last agents. It
+//! does not belong to the key of the cache; with it no question would ever be repeated.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -16,11 +16,12 @@ use crate::agent::ExecutionInput;
 use crate::agent::build_error::{BuildError, compile_template};
 use crate::agent::chat::{Dialogue, NoTools, RoundRequest};
 use crate::agent::kinds::scope::rhai_variables;
+use ensemble_core::reply::{output_for_schema, parse_json_reply};
 use ensemble_core::request::AnswerSource;
 use ensemble_core::runner::ExecutionRecords;
 use ensemble_core::thread::{ExecutionRef, NoLiveOutput, Role, Thread, ThreadIteration};
 use ensemble_language::data::{ExecutionFailure, FailureKind, JsonMap, OperatorQuestion, RunContext};
-use ensemble_language::ensemble::PreparedResponses;
+use ensemble_language::ensemble::{Agent, PreparedResponses};
 use ensemble_language::execution_history::ExecutionHistory;
 use ensemble_language::template::{Template, TemplateScope, render_output_text};
 use ensemble_models::describe_script_failure;
@@ -31,6 +32,9 @@ const LONGEST: usize = 400;
 
 /// The maximum number of keys in the summary of the context.
 const MOST: usize = 40;
+
+/// The beginning of the line that does not belong to the key of the cache.
+const TURN_LINE: &str = "Turn ";
 
 /// A source of answers that replaces the operator.
 pub(crate) enum QuestionResponder {
@@ -44,11 +48,17 @@ pub(crate) enum QuestionResponder {
         dialogue: Dialogue,
         /// The `system_prompt` of each profile in the chain.
         profile_prompts: Vec<Option<Template>>,
+        /// The description of the agent.
+        description: Option<Arc<str>>,
     },
 }
 
 impl QuestionResponder {
-    pub(crate) fn new(responses: &PreparedResponses, options: &InputOptions<'_>) -> Result<Self, BuildError> {
+    pub(crate) fn new(
+        agent: &Agent,
+        responses: &PreparedResponses,
+        options: &InputOptions<'_>,
+    ) -> Result<Self, BuildError> {
         Ok(match responses {
             PreparedResponses::List(answers) => Self::List(answers.clone()),
             PreparedResponses::Script(path) => Self::Script {
@@ -64,6 +74,7 @@ impl QuestionResponder {
                 Self::Model {
                     profile_prompts: prompts.collect::<Result<_, _>>()?,
                     dialogue: Dialogue::new(model),
+                    description: agent.description.as_deref().map(Arc::from),
                 }
             }
         })
@@ -98,15 +109,15 @@ impl QuestionResponder {
             Self::Model {
                 dialogue,
                 profile_prompts,
+                description,
             } => {
-                let question_text = render_user_question(question, execution);
+                let question_text = render_user_question(question, description.as_deref(), execution);
                 if let Some(remembered_answer) = find_remembered_answer(&execution.thread, &question_text) {
-                    return Ok(Some(json!(remembered_answer)));
+                    return Ok(Some(convert_reply(remembered_answer, question)));
                 }
                 let systems = render_system_prompts(profile_prompts, scope).await?;
-                answer_by_model(dialogue, systems, question_text, execution, exchange)
-                    .await
-                    .map(Some)
+                let reply = ask_model(dialogue, systems, question_text, execution, exchange).await?;
+                Ok(Some(convert_reply(reply.trim(), question)))
             }
         }
     }
@@ -207,13 +218,13 @@ fn list_history_entries(history: &ExecutionHistory) -> Value {
     (0..history.len()).map(entry).collect()
 }
 
-async fn answer_by_model(
+async fn ask_model(
     dialogue: &Dialogue,
     systems: Vec<Option<String>>,
     asked: String,
     execution: &ExecutionInput,
     exchange: &mut Vec<ThreadIteration>,
-) -> Result<Value, ExecutionFailure> {
+) -> Result<String, ExecutionFailure> {
     let opening = RoundRequest {
         thread: Arc::default(),
         earlier: 0,
@@ -232,6 +243,7 @@ async fn answer_by_model(
         output_schema: None,
         remembered_text: None,
         records: ExecutionRecords::default(),
+        options: None,
         goes_on: None,
     };
     let end = dialogue
@@ -240,7 +252,20 @@ async fn answer_by_model(
     let iterations = execution.ledger.close_round().into_iterations();
     let (text, _) = end.map_err(|cause| ExecutionFailure::new(cause.failure_kind(), cause.to_string()))?;
     *exchange = iterations;
-    Ok(json!(text.trim()))
+    Ok(text)
+}
+
+/// Returns the answer that a reply is. If the agent has an `output_schema`, the only JSON object of the reply is the
+/// answer, whatever is around it.
+fn convert_reply(reply: &str, question: &OperatorQuestion) -> Value {
+    if question.output_schema.is_none() || !question.choices.is_empty() {
+        return json!(reply);
+    }
+    let output = parse_json_reply(reply);
+    match output_for_schema(&output).into_owned() {
+        object if object.len() == 1 && object.contains_key("response") => json!(reply),
+        object => Value::Object(object),
+    }
 }
 
 async fn render_system_prompts(
@@ -269,16 +294,25 @@ fn find_remembered_answer<'a>(thread: &'a Thread, asked: &str) -> Option<&'a str
     let mut iterations = thread.iterations().iter();
     iterations.find_map(|iteration| match iteration.messages.as_slice() {
         [question, answer] => {
-            let is_same_question =
-                question.role == Role::User && answer.role == Role::Assistant && question.content == asked;
+            let is_same_question = question.role == Role::User
+                && answer.role == Role::Assistant
+                && strip_turn_line(&question.content) == strip_turn_line(asked);
             is_same_question.then_some(answer.content.trim())
         }
         _ => None,
     })
 }
 
+/// Returns the part of a question that is the key of the cache.
+fn strip_turn_line(question: &str) -> &str {
+    match question.split_once('\n') {
+        Some((line, rest)) if line.starts_with(TURN_LINE) => rest,
+        _ => question,
+    }
+}
+
 /// Returns the question for the model, with a summary of limited size instead of the whole context.
-fn render_user_question(question: &OperatorQuestion, execution: &ExecutionInput) -> String {
+fn render_user_question(question: &OperatorQuestion, description: Option<&str>, execution: &ExecutionInput) -> String {
     let outputs = execution.dependencies.iter();
     let outputs: Map<_, _> = outputs
         .map(|(name, output)| (name.to_string(), shorten_value(&render_output_text(output))))
@@ -288,15 +322,40 @@ fn render_user_question(question: &OperatorQuestion, execution: &ExecutionInput)
         "recent_outputs": outputs,
         "key_context": summarize_context(&execution.context),
     });
-    let choices = match question.choices.as_slice() {
-        [] => String::new(),
-        choices => format!("\nAnswer with exactly one of: {}", choices.join(", ")),
-    };
-    format!(
+    let mut text = render_turn_line(execution);
+    text.push_str(&format!(
+        "You answer for the person whom the agent `{}` asks.\n",
+        execution.agent_name
+    ));
+    if let Some(description) = description {
+        text.push_str(&format!("Description of the agent: {description}\n"));
+    }
+    text.push_str(&format!(
         "Conversation context: {summary}\nCurrent prompt: {}\n\nRespond as a user would in this conversation context. \
-         Be realistic and contextually appropriate.{choices}",
+         Be realistic and contextually appropriate.",
         question.prompt
-    )
+    ));
+    if !question.choices.is_empty() {
+        text.push_str(&format!(
+            "\nAnswer with exactly one of: {}",
+            question.choices.join(", ")
+        ));
+    }
+    if let Some(schema) = &question.output_schema {
+        text.push_str(&format!(
+            "\nThe answer is one JSON object that matches this JSON Schema: {schema}"
+        ));
+    }
+    text
+}
+
+/// Returns the line with the turn and the last agents.
+fn render_turn_line(execution: &ExecutionInput) -> String {
+    let turn = execution.turn_count + 1;
+    match execution.recent_agents.as_slice() {
+        [] => format!("{TURN_LINE}{turn}.\n"),
+        agents => format!("{TURN_LINE}{turn}; the last agents: {}.\n", agents.join(", ")),
+    }
 }
 
 /// Returns the texts, numbers and booleans of the context.

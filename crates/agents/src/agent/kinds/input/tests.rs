@@ -374,6 +374,42 @@ async fn a_model_answers_as_a_user_would() {
 }
 
 #[tokio::test]
+async fn a_model_that_answers_reads_the_description_the_turn_the_last_agents_and_the_schema() {
+    let schema = json!({"type": "object", "required": ["approved"]});
+    let setup = with_model(&["Well.\n```json\n{\"approved\": true}\n```"]);
+    let (_, someone) = setup.build();
+    let agent = Agent {
+        description: Some("Decides about notices.".into()),
+        output_schema: Some(schema.clone()),
+        ..fixtures::agent("asker", AgentKind::Input(setup.spec.clone()), &["writer"])
+    };
+    let options = InputOptions {
+        answers: Arc::new(AnswerQueue::new(RunAnswers::default())),
+        operator: someone,
+        load: &|_| Ok(String::new()),
+        connect: &|name| setup.connect(name),
+        agent_names: ["writer", "asker"].map(Arc::from).into(),
+    };
+    let runner = InputRunner::new(&agent, &setup.spec, options).expect("is sound");
+    let execution = ExecutionInput {
+        turn_count: 3,
+        recent_agents: ["critic", "writer"].map(Arc::from).to_vec(),
+        ..in_context(1, "topic", json!("birds"))
+    };
+    let observation = observe(&runner, execution).await;
+    let asked = &observation.exchange[0].messages[0].content;
+    for part in [
+        "Turn 4; the last agents: critic, writer.",
+        "Description of the agent: Decides about notices.",
+        "\"topic\":\"birds\"",
+        "matches this JSON Schema: {\"type\":\"object\",\"required\":[\"approved\"]}",
+    ] {
+        assert!(asked.contains(part), "{part} in {asked}");
+    }
+    assert_eq!(observation.result.map(Value::Object), Ok(json!({"approved": true})));
+}
+
+#[tokio::test]
 async fn the_same_question_in_the_same_context_is_asked_once() {
     let (runner, _) = with_model(&["first", "second"]).build();
     let first = observe(&runner, in_context(1, "n", json!(1))).await;
@@ -381,6 +417,7 @@ async fn the_same_question_in_the_same_context_is_asked_once() {
         thread: Arc::new(Thread::from_iterations(first.exchange.clone())),
         requests_made: 1,
         turn_count: 7,
+        recent_agents: vec!["critic".into()],
         ..in_context(2, "n", context)
     };
     // A runner that has never run finds the answer as well: it is in the thread.

@@ -4,10 +4,13 @@ use serde_json::Value;
 
 use super::markup::{escape_html, text_block};
 use super::{ExportedRun, exchanges, execution_anchor};
-use crate::report::format::{failure_kind_word, format_count, format_duration};
+use crate::report::format::{failure_kind_word, format_count, format_duration, render_tokens};
 use crate::report::parts::PartsSummary;
 use crate::report::reasons::group_by_reason;
-use crate::report::story::shared_lines::{describe_interruption, format_values};
+use crate::report::story::shared_lines::{
+    describe_interruption, format_values, render_answered_question, render_call_answers, render_decision,
+    render_permission_question,
+};
 use ensemble_core::conversation::PartEnded;
 use ensemble_history::OutputView;
 use ensemble_history::story::{StoryAttemptEnd, StoryEvent, StoryExecution, StoryTurn};
@@ -169,12 +172,7 @@ fn execution_facts(run: &ExportedRun, execution: &StoryExecution) -> Vec<String>
         about.push(format_count(execution.totals.attempts as u64, "attempt"));
     }
     if let Some(usage) = execution.total_usage() {
-        let estimated = if usage.estimated { ", estimated" } else { "" };
-        about.push(format!(
-            "{} in, {} out{estimated}",
-            format_count(usage.input_tokens, "token"),
-            usage.output_tokens
-        ));
+        about.extend(render_tokens(&usage));
     }
     about.extend(execution.answer_author());
     about
@@ -202,8 +200,14 @@ fn render_circumstances(execution: &StoryExecution) -> String {
             escape_html(&parameters)
         ));
     }
-    if let Some(question) = execution.answered_question() {
-        text.push_str(&format!("<p class=\"label\">asked: {}</p>\n", escape_html(&question)));
+    let mut evidence: Vec<String> = render_answered_question(execution).into_iter().collect();
+    for decided in &execution.permissions {
+        evidence.push(render_decision(decided));
+        evidence.extend(render_permission_question(decided));
+    }
+    evidence.extend(execution.tool_calls.iter().flat_map(render_call_answers));
+    for line in evidence {
+        text.push_str(&format!("<p class=\"label\">{}</p>\n", escape_html(&line)));
     }
     for attempt in &execution.attempts {
         let number = attempt.attempt;

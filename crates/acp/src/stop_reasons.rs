@@ -1,0 +1,130 @@
+//! The reasons why the models of a prompt stopped, and the stop reason of the prompt.
+//!
+//! Invariant: a reply that is cut off, and a limit that ended an agent, are never reported as the end of a turn.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ensemble_core::conversation::{CompletionReason, Event, ExecutionEnd, RunEnded};
+use ensemble_core::store::RunId;
+use ensemble_core::thread::{StopReason, ThreadIteration};
+
+/// A run, an agent, and a part of the execution of the agent.
+type ReasonKey = (String, Arc<str>, Option<Arc<str>>);
+
+/// The latest stop reasons of the agents of a run and of its nested runs.
+#[derive(Debug, Default)]
+pub(crate) struct StopReasons(BTreeMap<ReasonKey, AgentStop>);
+
+/// The stop of the latest execution of an agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct AgentStop {
+    reason: StopReason,
+    is_failure: bool,
+}
+
+impl StopReasons {
+    /// Applies an event of the run or of a nested run.
+    pub(crate) fn apply_event(&mut self, run: &RunId, event: &Event) {
+        match event {
+            Event::ExecutionStarted(started) if started.attempt == 1 => {
+                self.0
+                    .retain(|(of, agent, _), _| of != run.as_str() || *agent != started.agent);
+            }
+            Event::PartEnded(part) if part.usage.is_some() => {
+                let stop = find_stop(&part.end, &part.exchange);
+                self.set_stop((run.to_string(), part.agent.clone(), Some(part.key.clone())), stop);
+            }
+            // A call without a model uses no tokens. That it was refused is an error.
+            Event::ExecutionFinished(finished) if finished.usage.is_some() => {
+                let stop = find_stop(&finished.end, &finished.exchange);
+                self.set_stop((run.to_string(), finished.agent.clone(), None), stop);
+            }
+            Event::RunEnded(ended) if !ended.is_success() => {
+                let reason = match ended.completion_reason {
+                    CompletionReason::TokenBudget => Some(StopReason::MaxTokens),
+                    CompletionReason::MaxAgentExecutions | CompletionReason::MaxTotalTurns => {
+                        Some(StopReason::MaxTurnRequests)
+                    }
+                    _ => None,
+                };
+                let stop = reason.map(|reason| AgentStop {
+                    reason,
+                    is_failure: true,
+                });
+                self.set_stop((run.to_string(), "".into(), None), stop);
+            }
+            _ => {}
+        }
+    }
+
+    fn set_stop(&mut self, key: ReasonKey, stop: Option<AgentStop>) {
+        match stop {
+            Some(stop) => drop(self.0.insert(key, stop)),
+            None => drop(self.0.remove(&key)),
+        }
+    }
+
+    /// Returns the stop reason of a prompt whose run has ended. Returns `None` if the end is an error.
+    pub(crate) fn prompt_stop_reason(&self, run: &RunId, ended: &RunEnded) -> Option<&'static str> {
+        match ended.completion_reason {
+            CompletionReason::TokenBudget => Some("max_tokens"),
+            _ if ended.is_success() && self.has_cut_reply() => Some("max_tokens"),
+            _ if ended.is_success() => Some("end_turn"),
+            CompletionReason::WaitingForInput => Some("end_turn"),
+            CompletionReason::MaxAgentExecutions | CompletionReason::MaxTotalTurns => Some("max_turn_requests"),
+            CompletionReason::Cancelled => Some("cancelled"),
+            CompletionReason::AgentFailed => {
+                let failed = ended.failed.as_ref().map(|failed| &failed.agent);
+                self.find_failure(run, failed).and_then(reason_word)
+            }
+            CompletionReason::Unsuccessful if self.has_cut_reply() => Some("max_tokens"),
+            CompletionReason::Unsuccessful => self
+                .find_failure(run, None)
+                .filter(|reason| *reason != StopReason::Refusal)
+                .and_then(reason_word),
+            CompletionReason::ConditionFailed | CompletionReason::Timeout | CompletionReason::Completed => None,
+        }
+    }
+
+    /// Returns whether the latest output of an agent is cut off.
+    fn has_cut_reply(&self) -> bool {
+        let cut = AgentStop {
+            reason: StopReason::MaxTokens,
+            is_failure: false,
+        };
+        self.0.values().any(|stop| *stop == cut)
+    }
+
+    /// Returns why the agent failed: itself, one of its parts, or an agent of a nested run. `failed`: `None` means any agent.
+    fn find_failure(&self, run: &RunId, failed: Option<&Arc<str>>) -> Option<StopReason> {
+        let failures = || self.0.iter().filter(|(_, stop)| stop.is_failure);
+        let is_own = |(of, agent, _): &ReasonKey| of == run.as_str() && failed.is_none_or(|failed| failed == agent);
+        let own = failures().find(|(key, _)| is_own(key));
+        let nested = failures().find(|((of, ..), _)| of != run.as_str());
+        own.or(nested).map(|(_, stop)| stop.reason)
+    }
+}
+
+fn reason_word(reason: StopReason) -> Option<&'static str> {
+    match reason {
+        StopReason::MaxTokens => Some("max_tokens"),
+        StopReason::MaxTurnRequests => Some("max_turn_requests"),
+        StopReason::Refusal => Some("refusal"),
+        StopReason::EndTurn | StopReason::Cancelled => None,
+    }
+}
+
+/// Returns why the model of an execution stopped.
+fn find_stop(end: &ExecutionEnd, exchange: &[ThreadIteration]) -> Option<AgentStop> {
+    let last = exchange.last().and_then(ThreadIteration::stop_reason);
+    let (reason, is_failure) = match end {
+        ExecutionEnd::Succeeded(_) => (last, false),
+        // A reply that was cut off does not match a schema.
+        ExecutionEnd::Failed(failure) => (
+            StopReason::from_failure_kind(failure.kind).or(last.filter(|reason| *reason == StopReason::MaxTokens)),
+            true,
+        ),
+    };
+    reason.map(|reason| AgentStop { reason, is_failure })
+}

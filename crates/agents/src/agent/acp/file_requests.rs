@@ -1,0 +1,259 @@
+//! The requests of a program: for permission, and for files.
+//!
+//! Invariant: a decision applies to what was shown when the permission was asked, once.
+
+use futures_util::stream::FuturesUnordered;
+use serde_json::{Value, json};
+
+use super::ExternalAgent;
+use super::files;
+use super::limits::check_waiting;
+use super::permitted_files::PermittedFile;
+use super::program::NO_METHOD;
+use super::prompt_round::{PromptFailure, PromptRound};
+use super::protocol;
+use super::protocol::{AcpCallNews, AcpRequest, FileDiff, PermissionOptions};
+use crate::agent::tools::PermissionResult;
+use crate::agent::{BoxFuture, ExecutionInput};
+use ensemble_core::thread::ToolCall;
+use ensemble_language::data::{JsonMap, digest_text};
+use ensemble_language::ensemble::{AcpToolKind, PermissionMode};
+
+/// A request for permission that has been decided.
+pub(super) struct DecidedAcpRequest {
+    /// The id of the request.
+    id: Value,
+    call: String,
+    action: PermittedAction,
+    permitted: PermissionResult,
+    /// The kinds that were asked about.
+    kinds: Vec<AcpToolKind>,
+}
+
+/// The action that follows a permission.
+enum PermittedAction {
+    /// The program hears the decision, and may use these files.
+    Answer(PermissionOptions, Vec<PermittedFile>),
+    /// The file is read or written. A write has the digest of the text that it replaces.
+    Perform(AcpRequest, String),
+}
+
+pub(super) type DecidingRequests<'a> = FuturesUnordered<BoxFuture<'a, DecidedAcpRequest>>;
+
+impl<'a> PromptRound<'a> {
+    /// The program asks for something.
+    pub(super) async fn handle_request(
+        &mut self,
+        id: Value,
+        method: &str,
+        params: Value,
+        deciding: &mut DecidingRequests<'a>,
+    ) -> Result<(), PromptFailure> {
+        let request = match protocol::parse_request(method, params) {
+            Ok(Some(request)) => request,
+            Ok(None) => {
+                self.limits.count_unsupported()?;
+                let refused = format!("`{}` is not supported", method.get(..100).unwrap_or(method));
+                return Ok(self.live_program()?.writer.send_error(&id, NO_METHOD, &refused)?);
+            }
+            Err(wrong) => {
+                self.limits.count_unsupported()?;
+                return Ok(self.live_program()?.writer.send_error(&id, -32602, &wrong)?);
+            }
+        };
+        check_waiting(deciding.len())?;
+        match request {
+            AcpRequest::Permission(mut news, answers) => {
+                news.phase = None;
+                let call = self.record_call_news(*news, true).await?;
+                let action = PermittedAction::Answer(answers, self.list_shown_files(&call));
+                self.ask_permission(id, call, action, false, deciding);
+            }
+            file => match self.describe_file_request(&file) {
+                Ok((news, wanted)) => {
+                    let call = self.calls.add_file_call(news)?;
+                    self.record_new_call(&call).await?;
+                    let before = match &wanted {
+                        PermittedFile::Write { before, .. } => before.clone(),
+                        PermittedFile::Read(_) => String::new(),
+                    };
+                    let is_permitted = self.permitted_files.take_file(&wanted);
+                    self.ask_permission(id, call, PermittedAction::Perform(file, before), is_permitted, deciding);
+                }
+                Err(refused) => {
+                    self.limits.count_unsupported()?;
+                    self.live_program()?.writer.send_error(&id, -32602, &refused)?;
+                }
+            },
+        }
+        Ok(())
+    }
+
+    /// Asks for the permission of each kind that the call needs. `is_permitted`: the file was shown with a permitted call.
+    fn ask_permission(
+        &mut self,
+        id: Value,
+        call: String,
+        action: PermittedAction,
+        is_permitted: bool,
+        deciding: &mut DecidingRequests<'a>,
+    ) {
+        let kinds = self.calls.needed_kinds(&call);
+        let record = self.calls.call_record(&call);
+        let (external, execution) = (self.external, self.execution);
+        let tools: Vec<(String, AcpToolKind)> = kinds.iter().map(|kind| (self.tool_name(*kind), *kind)).collect();
+        deciding.push(Box::pin(async move {
+            let mut permitted = PermissionResult::Granted;
+            for (tool, kind) in tools {
+                permitted = check_kind(external, execution, &record, (&tool, kind), is_permitted).await;
+                if permitted != PermissionResult::Granted {
+                    break;
+                }
+            }
+            DecidedAcpRequest {
+                id,
+                call,
+                action,
+                permitted,
+                kinds,
+            }
+        }));
+    }
+
+    /// Returns the files that a permission for the call covers: those that it has shown with their texts.
+    fn list_shown_files(&self, call: &str) -> Vec<PermittedFile> {
+        let root = &self.external.root;
+        let writes = self.calls.shown_diffs(call).iter().filter_map(|diff| {
+            Some(PermittedFile::Write {
+                path: files::resolve_relative_path(&diff.path, root).ok()?,
+                before: diff.before.clone(),
+                after: diff.after.clone(),
+            })
+        });
+        let reads = self.calls.read_paths(call).iter();
+        let reads = reads.filter_map(|path| Some(PermittedFile::Read(files::resolve_relative_path(path, root).ok()?)));
+        writes.chain(reads).collect()
+    }
+
+    /// Returns a file that the program reads or writes, as a call of its own.
+    fn describe_file_request(&self, request: &AcpRequest) -> Result<(AcpCallNews, PermittedFile), String> {
+        let root = &self.external.root;
+        let (kind, title, file, diffs) = match request {
+            AcpRequest::Read { path, .. } => {
+                let path = files::resolve_relative_path(path, root)?;
+                (AcpToolKind::Read, "Read", PermittedFile::Read(path), Vec::new())
+            }
+            AcpRequest::Write { path, content } => {
+                let path = files::resolve_relative_path(path, root)?;
+                let old = files::read_text_before(root, &path)?;
+                let file = PermittedFile::Write {
+                    path: path.clone(),
+                    before: digest_text(&old),
+                    after: digest_text(content),
+                };
+                let new = content.clone();
+                (AcpToolKind::Edit, "Write", file, vec![FileDiff { path, old, new }])
+            }
+            AcpRequest::Permission(..) => return Err("it is not a file".to_owned()),
+        };
+        let (PermittedFile::Read(path) | PermittedFile::Write { path, .. }) = &file;
+        let news = AcpCallNews {
+            title: Some(format!("{title} {}", path.display())),
+            kind: Some(kind),
+            paths: vec![root.join(path)],
+            diffs,
+            ..AcpCallNews::default()
+        };
+        Ok((news, file))
+    }
+
+    /// Answers the program, and does what it asked for.
+    pub(super) async fn answer_decided_request(&mut self, decided: DecidedAcpRequest) -> Result<(), PromptFailure> {
+        let DecidedAcpRequest { id, call, .. } = decided;
+        let refused = match decided.permitted {
+            PermissionResult::Granted => None,
+            PermissionResult::Refused(refused) => Some(refused),
+            PermissionResult::Waits(request) => {
+                self.waits_for.push(*request);
+                let live = self.live_program()?;
+                let cancel = protocol::cancel_params(&live.session);
+                live.writer.send_notification("session/cancel", &cancel)?;
+                return Ok(live.writer.send_answer(&id, &PermissionOptions::cancelled_json())?);
+            }
+        };
+        match (decided.action, refused) {
+            (PermittedAction::Answer(answers, files), None) => {
+                self.permitted_files.add_call(&call, files);
+                self.start_call(&call).await;
+                self.live_program()?
+                    .writer
+                    .send_answer(&id, &answers.outcome_json(true))?;
+            }
+            (PermittedAction::Answer(answers, _), Some(refused)) => {
+                self.live_program()?
+                    .writer
+                    .send_answer(&id, &answers.outcome_json(false))?;
+                self.calls.mark_refused(&call, refused, decided.kinds);
+                self.end_call(&call, true).await?;
+            }
+            (PermittedAction::Perform(request, before), None) => {
+                self.start_call(&call).await;
+                let performed = self.perform_file_request(request, &before);
+                let writer = &self.live_program()?.writer;
+                let is_failed = performed.is_err();
+                match performed {
+                    Ok(answer) => writer.send_answer(&id, &answer)?,
+                    Err(error) => {
+                        writer.send_error(&id, -32603, &error)?;
+                        self.calls.mark_refused(&call, error, Vec::new());
+                    }
+                }
+                self.end_call(&call, is_failed).await?;
+            }
+            (PermittedAction::Perform(..), Some(refused)) => {
+                self.live_program()?.writer.send_error(&id, -32603, &refused)?;
+                self.calls.mark_refused(&call, refused, decided.kinds);
+                self.end_call(&call, true).await?;
+            }
+        }
+        Ok(())
+    }
+
+    fn perform_file_request(&self, request: AcpRequest, before: &str) -> Result<Value, String> {
+        let root = &self.external.root;
+        match request {
+            AcpRequest::Read { path, line, limit } => {
+                files::read_lines(root, &files::resolve_relative_path(&path, root)?, line, limit)
+                    .map(protocol::read_answer_json)
+            }
+            AcpRequest::Write { path, content } => {
+                files::write_file(root, &files::resolve_relative_path(&path, root)?, &content, before)
+                    .map(|()| json!({}))
+            }
+            AcpRequest::Permission(..) => Err("it is not a file".to_owned()),
+        }
+    }
+}
+
+/// Decides about one kind of tool that a call needs.
+async fn check_kind(
+    external: &ExternalAgent,
+    execution: &ExecutionInput,
+    record: &ToolCall,
+    (tool, kind): (&str, AcpToolKind),
+    is_permitted: bool,
+) -> PermissionResult {
+    let permission = match (external.acp.permission_for(kind), is_permitted) {
+        (PermissionMode::Ask, true) => PermissionMode::Allow,
+        (permission, _) => permission,
+    };
+    let call = ToolCall {
+        name: kind.as_str().to_owned(),
+        ..record.clone()
+    };
+    let arguments = record.arguments.as_object().cloned().unwrap_or_else(JsonMap::new);
+    let permissions = &external.permissions;
+    permissions
+        .check_permission(permission, tool, &call, &arguments, execution)
+        .await
+}

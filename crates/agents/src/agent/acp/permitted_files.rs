@@ -1,0 +1,76 @@
+//! The files that a permitted call may read or write without another request.
+//!
+//! Invariant: a permission covers what was shown, once. A write has the text of a diff that was shown, and replaces the text
+//! that this diff removed; a permission to read covers no write.
+
+use std::path::PathBuf;
+
+/// A read or a write that was shown before it was permitted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum PermittedFile {
+    /// One read of the file.
+    Read(PathBuf),
+    /// One write of the file, with the digests of its text before and after.
+    Write {
+        path: PathBuf,
+        before: String,
+        after: String,
+    },
+}
+
+/// The files of all permitted calls that have not ended.
+#[derive(Debug, Default)]
+pub(super) struct PermittedFiles(Vec<(String, PermittedFile)>);
+
+impl PermittedFiles {
+    /// Adds the files of a call.
+    pub(super) fn add_call(&mut self, call: &str, files: Vec<PermittedFile>) {
+        self.0.extend(files.into_iter().map(|file| (call.to_owned(), file)));
+    }
+
+    /// Removes the files of a call that has ended.
+    pub(super) fn remove_call(&mut self, call: &str) {
+        self.0.retain(|(of, _)| of != call);
+    }
+
+    /// Uses up the permission for this file. Returns whether there was one.
+    pub(super) fn take_file(&mut self, wanted: &PermittedFile) -> bool {
+        let position = self.0.iter().position(|(_, file)| file == wanted);
+        position.map(|at| self.0.swap_remove(at)).is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(path: &str, after: &str) -> PermittedFile {
+        PermittedFile::Write {
+            path: path.into(),
+            before: "0".to_owned(),
+            after: after.to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_permission_covers_what_was_shown_once() {
+        let mut files = PermittedFiles::default();
+        files.add_call("c", vec![write("a", "1"), PermittedFile::Read("b".into())]);
+        for other in [
+            write("a", "2"),
+            write("b", "1"),
+            PermittedFile::Read("a".into()),
+            PermittedFile::Write {
+                path: "a".into(),
+                before: "9".to_owned(),
+                after: "1".to_owned(),
+            },
+        ] {
+            assert!(!files.take_file(&other), "{other:?}");
+        }
+        assert!(files.take_file(&write("a", "1")));
+        assert!(!files.take_file(&write("a", "1")), "once");
+        files.remove_call("c");
+        assert!(!files.take_file(&PermittedFile::Read("b".into())), "the call has ended");
+    }
+}

@@ -1,0 +1,77 @@
+//! Servers whose tools the stubs of a test replace.
+//!
+//! Invariant: a tool that has a runner of a stub is never called at its server.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{ElicitationContext, McpServerHandle, ServerTool};
+use crate::agent::tools::result::{ToolCallResult, end_from_outcome, timeout_message};
+use crate::agent::{ExecutionInput, Runner};
+use ensemble_core::thread::ToolEnd;
+use ensemble_language::data::JsonMap;
+
+/// The tools of a server that a test replaces.
+pub trait ServerStub: Send + Sync {
+    /// Lists the names of the tools of a server that is not started. Returns `None` if the server lists its tools itself.
+    fn list_tools(&self) -> Option<Vec<Arc<str>>>;
+
+    /// Finds the runner that gives the results of the calls of a tool. Its executions have the arguments as parameters.
+    fn find_runner(&self, tool: &str) -> Option<Arc<dyn Runner>>;
+}
+
+/// A server that a stub replaces, and the server itself if it can be started.
+pub(super) struct StubbedServer {
+    pub(super) stub: Arc<dyn ServerStub>,
+    pub(super) server: Option<Arc<McpServerHandle>>,
+}
+
+impl StubbedServer {
+    pub(super) async fn list_tools(
+        &self,
+        limit: Duration,
+        execution: &ExecutionInput,
+    ) -> Result<Arc<[Arc<ServerTool>]>, String> {
+        match (self.stub.list_tools(), &self.server) {
+            (None, Some(server)) => server.list_tools(limit, execution).await,
+            (names, _) => Ok(names.unwrap_or_default().into_iter().map(stubbed_tool).collect()),
+        }
+    }
+
+    pub(super) async fn call_tool(
+        &self,
+        tool: &ServerTool,
+        arguments: JsonMap,
+        limit: Duration,
+        asking: &ElicitationContext<'_>,
+    ) -> ToolCallResult {
+        let Some(runner) = self.stub.find_runner(&tool.name) else {
+            return match &self.server {
+                Some(server) => server.call_tool(tool, arguments, limit, asking).await,
+                None => ToolEnd::Error(format!("there is no tool `{}`", tool.name)).into(),
+            };
+        };
+        let execution = ExecutionInput {
+            parameters: Arc::new(arguments),
+            origin: asking.origin.clone(),
+            ..asking.execution.clone()
+        };
+        match tokio::time::timeout(limit, runner.execute_attempt(execution)).await {
+            Ok(outcome) => end_from_outcome(outcome).into(),
+            Err(_) => ToolEnd::Error(timeout_message(limit)).into(),
+        }
+    }
+}
+
+/// Returns a tool that accepts every argument. A server that is not started describes nothing.
+fn stubbed_tool(name: Arc<str>) -> Arc<ServerTool> {
+    Arc::new(ServerTool {
+        description: String::new(),
+        parameters: json!({"type": "object", "additionalProperties": Value::Bool(true)}),
+        output_schema: None,
+        only_reads: false,
+        name,
+    })
+}

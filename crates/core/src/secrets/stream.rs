@@ -1,0 +1,67 @@
+//! A text that arrives in pieces, without its secrets.
+//!
+//! Invariant: a piece that was handed out contains no beginning of a secret that a later piece could complete.
+
+use super::Secrets;
+
+/// A stream of text whose secrets are redacted. A possible beginning of a secret is delayed until the next piece.
+#[derive(Debug, Default)]
+pub struct SecretStream {
+    secrets: Secrets,
+    delayed: String,
+}
+
+impl SecretStream {
+    /// Creates a stream without these secrets.
+    pub fn new(secrets: Secrets) -> Self {
+        Self {
+            secrets,
+            delayed: String::new(),
+        }
+    }
+
+    /// Adds a piece, and returns the text that can be shown now.
+    pub fn push_piece(&mut self, piece: &str) -> String {
+        let mut text = std::mem::take(&mut self.delayed);
+        text.push_str(piece);
+        let mut text = self.secrets.redact(text).into_owned();
+        self.delayed = text.split_off(text.len() - self.secrets.possible_secret_length(&text));
+        text
+    }
+
+    /// Returns the delayed text at the end of the stream.
+    pub fn finish(&mut self) -> String {
+        std::mem::take(&mut self.delayed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_in_pieces_is_never_shown_and_other_text_is_not_delayed() {
+        let secrets = Secrets::default();
+        secrets.add_value("sk-0123456789");
+        let text = "It is sk-0123456789 and sk-other é, sk-sk-0123456789; s";
+        let cuts: Vec<usize> = text.char_indices().map(|(at, _)| at).chain([text.len()]).collect();
+        for (first, second) in cuts
+            .iter()
+            .flat_map(|one| cuts.iter().filter(move |two| *two >= one).map(move |two| (*one, *two)))
+        {
+            let mut stream = SecretStream::new(secrets.clone());
+            let mut shown = String::new();
+            for piece in [&text[..first], &text[first..second], &text[second..]] {
+                shown.push_str(&stream.push_piece(piece));
+            }
+            shown.push_str(&stream.finish());
+            assert_eq!(
+                shown, "It is [secret] and sk-other é, sk-[secret]; s",
+                "{first} {second}"
+            );
+        }
+        let mut stream = SecretStream::new(secrets);
+        assert_eq!(stream.push_piece("two s"), "two ");
+        assert_eq!(stream.push_piece("o"), "so");
+    }
+}

@@ -1,0 +1,146 @@
+//! The one home of HTTP clients: for models, MCP servers, collectors and engines.
+//!
+//! Invariant: a request over `http://` goes through no proxy, and neither does a request to this machine. Only `https://` goes
+//! through a proxy, as a tunnel (`CONNECT`).
+
+use std::time::Duration;
+
+use reqwest::{ClientBuilder, NoProxy, Proxy};
+
+/// The time limit for connecting.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The variables with the proxy for `https://`; the first that is set counts.
+const PROXY_VARIABLES: [&str; 4] = ["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"];
+
+/// The variables with the hosts that are reached without a proxy.
+const NO_PROXY_VARIABLES: [&str; 2] = ["no_proxy", "NO_PROXY"];
+
+/// The names and addresses of this machine.
+const THIS_MACHINE: &str = "localhost,127.0.0.0/8,::1";
+
+/// Returns a client for HTTP that follows no redirections.
+///
+/// # Errors
+/// The client cannot be made: the text says why.
+pub fn build_http_client() -> Result<reqwest::Client, String> {
+    let client = http_client_builder()?.build();
+    client.map_err(|error| format!("cannot create the HTTP client: {error}"))
+}
+
+/// Returns a builder of a client that follows no redirections and uses the proxy of the environment for `https://` only.
+///
+/// # Errors
+/// The variable of the proxy contains no address.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "proxies are a matter of the machine, so they are read here and not from a run"
+)]
+pub fn http_client_builder() -> Result<ClientBuilder, String> {
+    builder_with_proxy(&|name| std::env::var(name).ok())
+}
+
+fn builder_with_proxy(variable: &dyn Fn(&str) -> Option<String>) -> Result<ClientBuilder, String> {
+    // Somebody else in this process may have chosen one already, which is as good.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let builder = reqwest::Client::builder()
+        .user_agent(concat!("ensemble/", env!("CARGO_PKG_VERSION")))
+        .connect_timeout(CONNECT_TIMEOUT)
+        // A key must not follow a redirection to somebody else.
+        .redirect(reqwest::redirect::Policy::none())
+        .no_proxy();
+    let find = |names: &[&'static str]| {
+        let set = names.iter().find_map(|name| Some((*name, variable(name)?)));
+        set.filter(|(_, value)| !value.trim().is_empty())
+    };
+    let Some((name, address)) = find(&PROXY_VARIABLES) else {
+        return Ok(builder);
+    };
+    // The address may contain a password, so it is not shown.
+    let proxy = Proxy::https(address.trim()).map_err(|_| format!("{name} is not the address of a proxy"))?;
+    let others = find(&NO_PROXY_VARIABLES).map(|(_, hosts)| format!(",{hosts}"));
+    let direct_hosts = format!("{THIS_MACHINE}{}", others.unwrap_or_default());
+    Ok(builder.proxy(proxy.no_proxy(NoProxy::from_string(&direct_hosts))))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// A server that answers every connection with `204`, and counts them.
+    async fn counting_server() -> (u16, Arc<AtomicUsize>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        let count = Arc::<AtomicUsize>::default();
+        let counted = count.clone();
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                counted.fetch_add(1, Ordering::SeqCst);
+                let mut request = [0; 1024];
+                let _ended = stream.read(&mut request).await;
+                let _ended = stream
+                    .write_all(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n")
+                    .await;
+            }
+        });
+        (port, count)
+    }
+
+    #[tokio::test]
+    async fn only_encrypted_requests_to_other_machines_go_through_a_proxy() {
+        let (proxy, through) = counting_server().await;
+        let (server, reached) = counting_server().await;
+        let all = [
+            "http_proxy",
+            "HTTP_PROXY",
+            "https_proxy",
+            "HTTPS_PROXY",
+            "all_proxy",
+            "ALL_PROXY",
+        ];
+        let rows = [
+            (format!("http://127.0.0.1:{server}/"), "", 0, 1),
+            (format!("http://localhost:{server}/"), "", 0, 1),
+            (format!("http://somewhere.invalid:{server}/"), "", 0, 1),
+            (format!("https://127.0.0.1:{server}/"), "", 0, 1),
+            (format!("https://somewhere.invalid:{server}/"), "", 1, 0),
+            (
+                format!("https://somewhere.invalid:{server}/"),
+                "somewhere.invalid",
+                0,
+                1,
+            ),
+            (format!("https://somewhere.invalid:{server}/"), "other.invalid", 1, 0),
+        ];
+        for name in all {
+            for (url, no_proxy, proxied, direct) in &rows {
+                through.store(0, Ordering::SeqCst);
+                reached.store(0, Ordering::SeqCst);
+                let variable = |wanted: &str| match wanted {
+                    "NO_PROXY" => Some((*no_proxy).to_owned()),
+                    _ => (wanted == name).then(|| format!("http://127.0.0.1:{proxy}")),
+                };
+                let builder = builder_with_proxy(&variable).expect("an address");
+                let here = std::net::SocketAddr::from(([127, 0, 0, 1], server));
+                let client = builder.resolve("somewhere.invalid", here).build().expect("a client");
+                let _refused_or_not = client.get(url).send().await;
+                // A variable for plain HTTP has no effect.
+                let (proxied, direct) = match name.eq_ignore_ascii_case("http_proxy") {
+                    true => (0, 1),
+                    false => (*proxied, *direct),
+                };
+                let found = (through.load(Ordering::SeqCst), reached.load(Ordering::SeqCst).min(1));
+                assert_eq!(found, (proxied, direct), "{name} {url} {no_proxy}");
+            }
+        }
+        let wrong = builder_with_proxy(&|name| (name == "ALL_PROXY").then(|| "user:pass1word@:x".to_owned()));
+        let error = wrong.expect_err("no address");
+        assert_eq!(error, "ALL_PROXY is not the address of a proxy");
+    }
+}

@@ -1,0 +1,271 @@
+//! Answers for single rows, and the table of open questions in which a person fills in the answers.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use ensemble_agents::agent::kinds::input::RunAnswers;
+use ensemble_core::request::{PendingRequest, resolve_request};
+use serde_json::Value;
+
+use super::csv_table::parse_csv;
+use super::identity::RunName;
+use super::row::{CellValue, LABEL};
+use super::{RowError, TableLine};
+
+/// The columns of the table of questions.
+const COLUMNS: [&str; 7] = ["run", "id", "row", "agent", "question", "choices", "answer"];
+
+/// An answer for one row.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RowAnswer {
+    /// Where it was read, in a form for messages.
+    pub place: String,
+    /// The row: the id of its run, its cell in the column that names rows, or its number if there is no such column.
+    pub row: String,
+    /// The agent that asks, or the address of the question.
+    pub agent: String,
+    /// The answer.
+    pub answer: Value,
+}
+
+/// Returns the answers of a table in CSV: one answer per line with the columns `agent` and `answer`, or one row per line
+/// with a column for each agent. The column `run`, `id` or `row` names the row. Empty answers are left out.
+///
+/// # Errors
+/// All errors of the table, and lines that name no row.
+pub fn parse_answer_table(name: &str, text: &str, label_column: Option<&str>) -> Result<Vec<RowAnswer>, Vec<RowError>> {
+    let label_column = label_column.unwrap_or(LABEL);
+    let lines = parse_csv(name, text, b',')?;
+    let mut answers = Vec::new();
+    let mut wrong = Vec::new();
+    for line in lines {
+        let place = line.place;
+        let cells: HashMap<String, String> = line
+            .cells
+            .into_iter()
+            .filter_map(|(column, cell)| match cell {
+                CellValue::Text(text) => Some((column, text)),
+                CellValue::Value(_) => None,
+            })
+            .collect();
+        let row_columns = ["run", label_column, "row"];
+        let Some(row) = row_columns.iter().find_map(|column| cells.get(*column)) else {
+            let what = format!("this line names no row: it needs `run`, `{label_column}` or `row`");
+            wrong.push(RowError { place, what });
+            continue;
+        };
+        let answer = |agent: &str, text: &str| RowAnswer {
+            place: place.clone(),
+            row: row.clone(),
+            agent: agent.to_owned(),
+            answer: Value::from(text),
+        };
+        match (cells.get("agent"), cells.get("answer")) {
+            (Some(agent), Some(text)) => answers.push(answer(agent, text)),
+            (Some(_), None) => {}
+            (None, _) => {
+                let agents = cells
+                    .iter()
+                    .filter(|(column, _)| !row_columns.contains(&column.as_str()));
+                answers.extend(agents.map(|(agent, text)| answer(agent, text)));
+            }
+        }
+    }
+    if wrong.is_empty() { Ok(answers) } else { Err(wrong) }
+}
+
+/// Returns the open questions of rows as CSV, one question per line, with the given answers that were not used.
+pub fn questions_to_csv<'a>(lines: impl Iterator<Item = (TableLine<'a>, &'a RowAnswers)>) -> std::io::Result<String> {
+    let mut table = csv::Writer::from_writer(Vec::new());
+    table.write_record(COLUMNS)?;
+    for (line, answers) in lines {
+        let Some(entry) = line.entry else { continue };
+        for question in entry.questions.iter().filter(|question| !question.is_permission()) {
+            let number = line.number.to_string();
+            let given = answers.find_answer(question, &entry.questions).unwrap_or_default();
+            table.write_record([
+                &*entry.run,
+                line.row.label.as_deref().unwrap_or_default(),
+                &number,
+                &question.address.to_string(),
+                &question.question.prompt,
+                &question.question.choices.join(" | "),
+                &given,
+            ])?;
+        }
+    }
+    let bytes = table.into_inner().map_err(csv::IntoInnerError::into_error)?;
+    String::from_utf8(bytes).map_err(std::io::Error::other)
+}
+
+/// The answers of one row, by agent.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct RowAnswers(Vec<(String, Value)>);
+
+impl RowAnswers {
+    /// Returns the answers for all rows with those of this row, which come first.
+    pub(super) fn merge_into(&self, common: &RunAnswers) -> RunAnswers {
+        let mut answers = common.clone();
+        for (agent, answer) in &self.0 {
+            answers.insert_file_entry(agent.as_str(), answer.clone());
+        }
+        answers
+    }
+
+    /// Returns whether there are none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns the answers as a text that is the same for the same answers.
+    pub(super) fn to_text(&self) -> String {
+        format!("{:?}", self.0)
+    }
+
+    /// Finds the text that was given for this question.
+    fn find_answer(&self, question: &PendingRequest, pending: &[PendingRequest]) -> Option<String> {
+        let is_meant = |agent: &str| resolve_request(agent, pending).is_ok_and(|found| found == question);
+        let (_, answer) = self.0.iter().find(|(agent, _)| is_meant(agent))?;
+        answer.as_str().map(str::to_owned)
+    }
+}
+
+/// Returns whether one of these questions has an answer. `decides_tools`: permissions are decided, too.
+pub(super) fn has_answer(answers: &RunAnswers, questions: &[PendingRequest], decides_tools: bool) -> bool {
+    questions.iter().any(|question| {
+        if question.is_permission() {
+            return decides_tools;
+        }
+        let is_meant =
+            |(given, _): (&str, &str)| resolve_request(given, questions).is_ok_and(|found| found == question);
+        answers.option_answers().any(is_meant)
+            || answers
+                .find_file_answer(&question.address, question.execution)
+                .is_some()
+    })
+}
+
+/// Finds rows by their names.
+pub(super) struct RowDirectory<'r> {
+    by_key: HashMap<&'r str, usize>,
+    by_label: HashMap<&'r str, Vec<usize>>,
+    count: usize,
+}
+
+impl<'r> RowDirectory<'r> {
+    /// Returns the directory of rows with these keys and labels.
+    pub(super) fn new(keys: &'r [String], labels: impl Iterator<Item = Option<&'r Arc<str>>>) -> Self {
+        let mut by_label: HashMap<&str, Vec<usize>> = HashMap::new();
+        for (at, label) in labels.enumerate() {
+            if let Some(label) = label {
+                by_label.entry(label).or_default().push(at);
+            }
+        }
+        Self {
+            by_key: keys.iter().enumerate().map(|(at, key)| (key.as_str(), at)).collect(),
+            by_label,
+            count: keys.len(),
+        }
+    }
+
+    /// Returns the answers of each row.
+    ///
+    /// # Errors
+    /// All answers for rows that do not exist or are not unique, and second answers for one question.
+    pub(super) fn assign_answers(&self, given: Vec<RowAnswer>) -> Result<Vec<RowAnswers>, Vec<RowError>> {
+        let mut answers = vec![RowAnswers::default(); self.count];
+        let mut known = HashSet::new();
+        let mut wrong = Vec::new();
+        for one in given {
+            let found = self.find_row(&one.row).and_then(|at| {
+                let is_new = known.insert((at, one.agent.clone()));
+                let twice = || format!("the row `{}` has a second answer for `{}`", one.row, one.agent);
+                is_new.then_some(at).ok_or_else(twice)
+            });
+            match found {
+                Ok(at) => answers[at].0.push((one.agent, one.answer)),
+                Err(what) => wrong.push(RowError { place: one.place, what }),
+            }
+        }
+        if wrong.is_empty() { Ok(answers) } else { Err(wrong) }
+    }
+
+    fn find_row(&self, name: &str) -> Result<usize, String> {
+        let key = RunName::parse(name).map_or(name, |run| run.key);
+        if let Some(at) = self.by_key.get(key) {
+            return Ok(*at);
+        }
+        match self.by_label.get(name).map(Vec::as_slice) {
+            Some([at]) => return Ok(*at),
+            Some(several) => {
+                let rows: Vec<String> = several.iter().map(|at| (at + 1).to_string()).collect();
+                return Err(format!("`{name}` names several rows: {}", rows.join(", ")));
+            }
+            None => {}
+        }
+        let number = name.parse().ok().filter(|number| (1..=self.count).contains(number));
+        match number.filter(|_| self.by_label.is_empty()) {
+            Some(number) => Ok(number - 1),
+            None => Err(format!("there is no row `{name}`")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(row: &str, agent: &str, text: &str) -> RowAnswer {
+        RowAnswer {
+            place: "a.csv:2".to_owned(),
+            row: row.to_owned(),
+            agent: agent.to_owned(),
+            answer: Value::from(text),
+        }
+    }
+
+    #[test]
+    fn answers_are_one_per_line_or_one_row_per_line() {
+        let long = "\u{feff}run,id,row,agent,question,choices,answer\nrow-1,,1,gate,Refund?,yes | no,yes\nrow-2,,2,gate,Refund?,yes | no,\n";
+        assert_eq!(
+            parse_answer_table("a.csv", long, None),
+            Ok(vec![answer("row-1", "gate", "yes")])
+        );
+        let wide = "id,gate\nT-1,approve\n";
+        assert_eq!(
+            parse_answer_table("a.csv", wide, None),
+            Ok(vec![answer("T-1", "gate", "approve")])
+        );
+        let renamed = "ticket,gate\nT-1,approve\n";
+        assert_eq!(
+            parse_answer_table("a.csv", renamed, Some("ticket")),
+            Ok(vec![answer("T-1", "gate", "approve")])
+        );
+        let wrong = parse_answer_table("a.csv", "gate\nyes\n", None).expect_err("no row is named");
+        assert_eq!(
+            wrong[0].to_string(),
+            "a.csv:2: this line names no row: it needs `run`, `id` or `row`"
+        );
+    }
+
+    #[test]
+    fn rows_are_found_by_run_label_or_number() {
+        let keys: Vec<String> = ["row-a", "row-b", "row-c"].map(str::to_owned).to_vec();
+        let labels: [Option<Arc<str>>; 3] = [Some("T-1".into()), Some("T-2".into()), Some("T-2".into())];
+        let directory = RowDirectory::new(&keys, labels.iter().map(Option::as_ref));
+        assert_eq!(directory.find_row("row-b-v1a2b3c4d-try2"), Ok(1));
+        assert_eq!(directory.find_row("row-c"), Ok(2));
+        assert_eq!(directory.find_row("T-1"), Ok(0));
+        assert_eq!(
+            directory.find_row("T-2"),
+            Err("`T-2` names several rows: 2, 3".to_owned())
+        );
+        // A number could be meant as an id.
+        assert_eq!(directory.find_row("2"), Err("there is no row `2`".to_owned()));
+        let unnamed = RowDirectory::new(&keys, [None, None, None].into_iter());
+        assert_eq!(unnamed.find_row("2"), Ok(1));
+        assert!(unnamed.find_row("4").is_err());
+        let twice = vec![answer("1", "gate", "yes"), answer("row-a", "gate", "no")];
+        assert!(unnamed.assign_answers(twice).is_err());
+    }
+}

@@ -1,0 +1,325 @@
+//! CSV and TSV: cells in lines, each with its line and column.
+//!
+//! The library that writes tables reads a quote that is never closed, or text after a closing quote, without an error, so
+//! tables are read here. The rules are those of RFC 4180; the end of a line is LF, CR LF or CR.
+//!
+//! Invariant: no cell is changed, and every error of a table is reported.
+
+use std::collections::HashSet;
+
+use super::RowError;
+use super::row::{CellValue, TableRow};
+
+/// A position in a text: line and column from 1. Columns count characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct CellPosition {
+    line: usize,
+    column: usize,
+}
+
+/// A cell with the position of its first character.
+struct Cell {
+    text: String,
+    start: CellPosition,
+    is_quoted: bool,
+}
+
+/// The cells of a line, and the position after the last one.
+struct CellLine {
+    cells: Vec<Cell>,
+    end: CellPosition,
+}
+
+/// Reads the cells of a table.
+struct CellReader<'t> {
+    text: &'t str,
+    delimiter: char,
+    /// The number of bytes that were read.
+    offset: usize,
+    position: CellPosition,
+    errors: Vec<(CellPosition, &'static str)>,
+}
+
+impl<'t> CellReader<'t> {
+    fn new(text: &'t str, delimiter: char) -> Self {
+        Self {
+            text,
+            delimiter,
+            offset: 0,
+            position: CellPosition { line: 1, column: 1 },
+            errors: Vec::new(),
+        }
+    }
+
+    fn rest(&self) -> &'t str {
+        &self.text[self.offset..]
+    }
+
+    /// Takes this number of bytes as they are.
+    fn take_bytes(&mut self, length: usize) -> &'t str {
+        let taken = &self.rest()[..length];
+        let mut before = ' ';
+        for character in taken.chars() {
+            match character {
+                '\n' if before == '\r' => {}
+                '\n' | '\r' => {
+                    self.position = CellPosition {
+                        line: self.position.line + 1,
+                        column: 1,
+                    }
+                }
+                _ => self.position.column += 1,
+            }
+            before = character;
+        }
+        self.offset += length;
+        taken
+    }
+
+    /// Takes the end of a line. Returns whether there was one.
+    fn take_line_end(&mut self) -> bool {
+        let rest = self.rest();
+        let length = if rest.starts_with("\r\n") {
+            2
+        } else {
+            usize::from(rest.starts_with(['\n', '\r']))
+        };
+        self.take_bytes(length);
+        length > 0
+    }
+
+    /// Returns the next line that is not empty.
+    fn next_line(&mut self) -> Option<CellLine> {
+        while self.take_line_end() {}
+        if self.rest().is_empty() {
+            return None;
+        }
+        let mut cells = vec![self.next_cell()];
+        while self.rest().starts_with(self.delimiter) {
+            self.take_bytes(self.delimiter.len_utf8());
+            cells.push(self.next_cell());
+        }
+        let end = self.position;
+        self.take_line_end();
+        Some(CellLine { cells, end })
+    }
+
+    fn next_cell(&mut self) -> Cell {
+        let start = self.position;
+        let is_quoted = self.rest().starts_with('"');
+        let mut text = String::new();
+        if is_quoted {
+            self.take_bytes(1);
+            self.read_quoted(&mut text, start);
+        }
+        let plain_start = self.position;
+        let delimiter = self.delimiter;
+        let is_end = |character: char| character == delimiter || character == '\n' || character == '\r';
+        let length = self.rest().find(is_end).unwrap_or(self.rest().len());
+        if is_quoted && length > 0 {
+            let what = "there is text after the closing quote; inside of a cell, write each quote twice";
+            self.errors.push((plain_start, what));
+        }
+        text.push_str(self.take_bytes(length));
+        Cell { text, start, is_quoted }
+    }
+
+    /// Reads the text after an opening quote, up to the closing one.
+    fn read_quoted(&mut self, text: &mut String, start: CellPosition) {
+        loop {
+            let Some(length) = self.rest().find('"') else {
+                self.errors.push((start, "this quote is never closed"));
+                text.push_str(self.take_bytes(self.rest().len()));
+                return;
+            };
+            text.push_str(self.take_bytes(length));
+            self.take_bytes(1);
+            if !self.rest().starts_with('"') {
+                return;
+            }
+            text.push_str(self.take_bytes(1));
+        }
+    }
+}
+
+/// The columns of a table, from its first line.
+struct TableHeader {
+    names: Vec<String>,
+}
+
+impl TableHeader {
+    fn read(line: CellLine, delimiter: char, errors: &mut Vec<(CellPosition, String)>) -> Self {
+        let mut known = HashSet::new();
+        for cell in &line.cells {
+            if cell.text.trim().is_empty() {
+                errors.push((cell.start, "this column has no name".to_owned()));
+            } else if !known.insert(cell.text.clone()) {
+                errors.push((cell.start, format!("the column `{}` occurs twice", cell.text)));
+            }
+            errors.extend(find_other_delimiter(cell, delimiter));
+        }
+        Self {
+            names: line.cells.into_iter().map(|cell| cell.text).collect(),
+        }
+    }
+
+    /// Returns the row of a line. A cell that is empty is not given.
+    fn read_row(&self, name: &str, line: CellLine, errors: &mut Vec<(CellPosition, String)>) -> TableRow {
+        let (count, expected) = (line.cells.len(), self.names.len());
+        if count != expected {
+            let position = line.cells.get(expected).map_or(line.end, |extra| extra.start);
+            let message = format!("the number of cells is {count}, but the first line has {expected} columns");
+            errors.push((position, message));
+        }
+        let place = line.cells.first().map_or(line.end, |cell| cell.start);
+        let filled_cells = self
+            .names
+            .iter()
+            .cloned()
+            .zip(line.cells)
+            .filter(|(_, cell)| !cell.text.is_empty());
+        TableRow {
+            place: format!("{name}:{}", place.line),
+            cells: filled_cells
+                .map(|(column, cell)| (column, CellValue::Text(cell.text)))
+                .collect(),
+        }
+    }
+}
+
+/// Returns the error of a name of a column that contains the delimiter of another format.
+fn find_other_delimiter(cell: &Cell, delimiter: char) -> Option<(CellPosition, String)> {
+    let others: &[(char, &str)] = match delimiter {
+        '\t' => &[],
+        _ => &[(';', "a semicolon"), ('\t', "a tab")],
+    };
+    if cell.is_quoted {
+        return None;
+    }
+    let is_other = |character: char| others.iter().find(|(other, _)| *other == character);
+    let (offset, (other, noun)) = cell
+        .text
+        .chars()
+        .enumerate()
+        .find_map(|(offset, character)| Some((offset, is_other(character)?)))?;
+    let advice = match other {
+        '\t' => "separate the cells with commas, or give the file a name that ends with .tsv",
+        _ => "separate the cells with commas, or put the name in quotes",
+    };
+    let position = CellPosition {
+        line: cell.start.line,
+        column: cell.start.column + offset,
+    };
+    Some((position, format!("the first line contains {noun}: {advice}")))
+}
+
+/// Returns the rows of a CSV text, whose first line names the columns. A cell that is empty is not given. Empty lines are
+/// left out.
+///
+/// # Errors
+/// All errors of the table, in the order of their positions.
+pub fn parse_csv(name: &str, text: &str, delimiter: u8) -> Result<Vec<TableRow>, Vec<RowError>> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let delimiter = char::from(delimiter);
+    let mut reader = CellReader::new(text, delimiter);
+    let Some(first) = reader.next_line() else {
+        return Ok(Vec::new());
+    };
+    let mut errors = Vec::new();
+    // With another delimiter, every row has the wrong number of cells.
+    let is_delimited = first
+        .cells
+        .iter()
+        .all(|cell| find_other_delimiter(cell, delimiter).is_none());
+    let header = TableHeader::read(first, delimiter, &mut errors);
+    let mut rows = Vec::new();
+    let mut error_count = reader.errors.len();
+    while let Some(line) = reader.next_line() {
+        // The quotes of a line that is wrong can hide delimiters.
+        let is_sound = reader.errors.len() == std::mem::replace(&mut error_count, reader.errors.len());
+        if is_delimited && is_sound {
+            rows.push(header.read_row(name, line, &mut errors));
+        }
+    }
+    errors.extend(
+        reader
+            .errors
+            .iter()
+            .map(|(position, what)| (*position, (*what).to_owned())),
+    );
+    if errors.is_empty() {
+        return Ok(rows);
+    }
+    errors.sort_by_key(|(position, _)| (position.line, position.column));
+    let errors = errors.into_iter().map(|(position, what)| RowError {
+        place: format!("{name}:{}:{}", position.line, position.column),
+        what,
+    });
+    Err(errors.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn errors(text: &str) -> Vec<String> {
+        let wrong = parse_csv("t.csv", text, b',').expect_err("the table is wrong");
+        wrong.iter().map(RowError::to_string).collect()
+    }
+
+    #[test]
+    fn csv_is_read_as_spreadsheets_write_it() {
+        let text = "\u{feff}a;b\r\n\"x\ny\";\r\n1;2\r\n";
+        let rows = parse_csv("t.csv", text, b';');
+        assert!(rows.is_err(), "a semicolon is no delimiter of a first line");
+        let text = "\u{feff}a,b\r\n\"x\r\ny\",\r\n1,\"say \"\"hi\"\"\"\r\r\n 007 ,1e5";
+        let rows = parse_csv("t.csv", text, b',').expect("rows");
+        let cell = |name: &str, text: &str| (name.to_owned(), CellValue::Text(text.to_owned()));
+        assert_eq!(rows[0].cells, [cell("a", "x\r\ny")]);
+        assert_eq!(rows[1].cells, [cell("a", "1"), cell("b", "say \"hi\"")]);
+        assert_eq!(rows[2].cells, [cell("a", " 007 "), cell("b", "1e5")]);
+        let places: Vec<&str> = rows.iter().map(|row| &*row.place).collect();
+        assert_eq!(places, ["t.csv:2", "t.csv:4", "t.csv:6"]);
+        assert_eq!(parse_csv("t.csv", "", b','), Ok(Vec::new()));
+        let rows = parse_csv("t.tsv", "a\tb,c\n1\t2;3\n", b'\t').expect("rows");
+        assert_eq!(rows[0].cells, [cell("a", "1"), cell("b,c", "2;3")]);
+    }
+
+    #[test]
+    fn all_errors_of_a_table_are_reported_with_line_and_column() {
+        assert_eq!(
+            errors("id,,id\n1,2\n\n1,2,3,4\n5,\"6\"x,7\n8,\"é\n9,,\n"),
+            [
+                "t.csv:1:4: this column has no name",
+                "t.csv:1:5: the column `id` occurs twice",
+                "t.csv:2:4: the number of cells is 2, but the first line has 3 columns",
+                "t.csv:4:7: the number of cells is 4, but the first line has 3 columns",
+                "t.csv:5:6: there is text after the closing quote; inside of a cell, write each quote twice",
+                "t.csv:6:3: this quote is never closed",
+            ]
+        );
+        assert_eq!(
+            errors("a,b,c\n1,2\né,2,3,4\n\"x\ny\",5\n"),
+            [
+                "t.csv:2:4: the number of cells is 2, but the first line has 3 columns",
+                "t.csv:3:7: the number of cells is 4, but the first line has 3 columns",
+                "t.csv:5:5: the number of cells is 2, but the first line has 3 columns",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_table_with_another_delimiter_is_an_error_at_the_delimiter() {
+        let help = "separate the cells with commas, or put the name in quotes";
+        assert_eq!(
+            errors("id;text\n1;a\n2;b,c\n"),
+            [format!("t.csv:1:3: the first line contains a semicolon: {help}")]
+        );
+        let help = "separate the cells with commas, or give the file a name that ends with .tsv";
+        assert_eq!(
+            errors("id\ttext\n1\ta\n"),
+            [format!("t.csv:1:3: the first line contains a tab: {help}")]
+        );
+        assert!(parse_csv("t.csv", "\"a;b\"\n1\n", b',').is_ok());
+    }
+}

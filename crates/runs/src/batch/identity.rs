@@ -1,0 +1,177 @@
+//! The identity of rows: the key of a row follows from its values, and the version of the batch from everything else that
+//! can change the result of a run.
+//!
+//! The id of a run is `<key>-v<version>`, with `-try<number>` after the first try. So the runs of a row are known by their
+//! names, whatever else is lost.
+
+use std::collections::{BTreeMap, HashMap};
+
+use ensemble_core::store::RunId;
+use ensemble_language::data::digest_text;
+use ensemble_language::loader::{list_result_parts, result_text};
+use serde_json::{Value, json};
+
+use super::BatchRow;
+use crate::error::RunError;
+use crate::options::arguments::parse_overrides;
+use crate::prepare::PreparedEnsemble;
+use crate::start::definitions::{DefinitionOptions, read_definitions};
+use crate::start::runs::Runs;
+
+/// The number of hexadecimal digits of a version.
+const VERSION_DIGITS: usize = 8;
+/// The number of hexadecimal digits of a key.
+const KEY_DIGITS: usize = 16;
+
+/// The digests of the parts of a version, by their names for messages.
+pub(super) type VersionParts = BTreeMap<String, String>;
+
+/// Everything that all rows have in common and that can change their results.
+pub(super) struct BatchVersion {
+    /// The digest in the ids of runs.
+    pub(super) digest: String,
+    /// The parts, each with its digest.
+    pub(super) parts: VersionParts,
+}
+
+impl BatchVersion {
+    /// Reads the version of an ensemble with these overrides of models, as its files are now.
+    pub(super) fn read(runs: &Runs, prepared: &PreparedEnsemble, models: &[String]) -> Result<Self, RunError> {
+        let none = BTreeMap::new();
+        let options = DefinitionOptions {
+            overrides: &parse_overrides(models)?,
+            stubs: &none,
+            responders: &none,
+            nested_text: result_text,
+        };
+        let mut parts = VersionParts::new();
+        if let Some(document) = &prepared.loaded.document {
+            let texts = list_result_parts(document);
+            parts.extend(texts.into_iter().map(|(name, text)| (name, digest_text(&text))));
+        }
+        for (agent, definition) in read_definitions(prepared, options, runs.project()) {
+            for (part, digest) in definition.iter() {
+                parts.insert(format!("{part} of agent `{agent}`"), digest.to_string());
+            }
+        }
+        let digest = digest_text(&json!(parts).to_string())[..VERSION_DIGITS].to_owned();
+        Ok(Self { digest, parts })
+    }
+}
+
+/// Lists the names of the parts that two versions do not share.
+pub(super) fn list_changed_parts(old: &VersionParts, new: &VersionParts) -> Vec<String> {
+    let differs = |name: &&String| old.get(*name) != new.get(*name);
+    let names = new.keys().chain(old.keys().filter(|name| !new.contains_key(*name)));
+    names.filter(differs).cloned().collect()
+}
+
+/// The name of the run of a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct RunName<'a> {
+    /// The key of the row.
+    pub(super) key: &'a str,
+    /// The version.
+    pub(super) version: &'a str,
+    /// The number of the try, from 1.
+    pub(super) number: u32,
+}
+
+impl<'a> RunName<'a> {
+    /// Parses the id of a run; `None` if it is not the run of a row.
+    pub(super) fn parse(id: &'a str) -> Option<Self> {
+        let (key, rest) = id.rsplit_once("-v")?;
+        let (version, number) = match rest.split_once("-try") {
+            Some((version, number)) => (version, number.parse().ok()?),
+            None => (rest, 1),
+        };
+        let is_hex = |text: &str| text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        (version.len() == VERSION_DIGITS && is_hex(version)).then_some(Self { key, version, number })
+    }
+}
+
+/// Returns the id of the run of a row.
+pub(super) fn format_run_id(key: &str, version: &str, number: u32) -> RunId {
+    RunId::new(match number {
+        0 | 1 => format!("{key}-v{version}"),
+        number => format!("{key}-v{version}-try{number}"),
+    })
+}
+
+/// Returns the keys of rows: digests of what each run is given. Rows that are equal have different keys.
+pub(super) fn build_row_keys(rows: &[BatchRow]) -> Vec<String> {
+    let mut counts: HashMap<String, u32> = HashMap::new();
+    let keys = rows.iter().map(|row| {
+        let values: BTreeMap<&str, &Value> = row.values.iter().map(|(name, value)| (&**name, &**value)).collect();
+        let digest = digest_text(&json!([row.input, values]).to_string())[..KEY_DIGITS].to_owned();
+        let times = counts.entry(digest.clone()).or_default();
+        *times += 1;
+        match *times {
+            1 => format!("row-{digest}"),
+            times => format!("row-{digest}-{times}"),
+        }
+    });
+    keys.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    fn row(values: &[(&str, Value)]) -> BatchRow {
+        BatchRow {
+            values: values
+                .iter()
+                .map(|(name, value)| (Arc::from(*name), Arc::new(value.clone())))
+                .collect(),
+            ..BatchRow::default()
+        }
+    }
+
+    #[test]
+    fn keys_follow_from_what_is_given_and_not_from_its_order() {
+        let (a, b) = (("a", json!(1)), ("b", json!("x")));
+        let rows = [
+            row(&[a.clone(), b.clone()]),
+            row(&[b.clone(), a.clone()]),
+            row(std::slice::from_ref(&a)),
+        ];
+        let keys = build_row_keys(&rows);
+        assert_eq!(keys[1], format!("{}-2", keys[0]));
+        assert_ne!(keys[0], keys[2]);
+        assert_eq!(build_row_keys(&rows[2..]), [keys[2].clone()]);
+        let asked = BatchRow {
+            input: Some("x".into()),
+            ..rows[2].clone()
+        };
+        assert_ne!(build_row_keys(&[asked]), [keys[2].clone()]);
+        // A number is not its text.
+        assert_ne!(build_row_keys(&[row(&[("a", json!("1"))])]), [keys[2].clone()]);
+    }
+
+    #[test]
+    fn the_name_of_a_run_says_its_row_its_version_and_its_try() {
+        for (key, number) in [("row-98b00844f640a873", 1), ("row-98b00844f640a873-2", 12)] {
+            let id = format_run_id(key, "1a2b3c4d", number);
+            let version = "1a2b3c4d";
+            assert_eq!(RunName::parse(id.as_str()), Some(RunName { key, version, number }));
+        }
+        assert_eq!(RunName::parse("row-98b00844f640a873"), None);
+    }
+
+    #[test]
+    fn changed_parts_are_those_with_another_digest_in_either_version() {
+        let parts = |all: &[(&str, &str)]| -> VersionParts {
+            all.iter()
+                .map(|(name, digest)| ((*name).to_owned(), (*digest).to_owned()))
+                .collect()
+        };
+        let (old, new) = (
+            parts(&[("a", "1"), ("b", "1"), ("c", "1")]),
+            parts(&[("a", "1"), ("b", "2"), ("d", "1")]),
+        );
+        assert_eq!(list_changed_parts(&old, &new), ["b", "d", "c"]);
+    }
+}

@@ -1,0 +1,215 @@
+//! Rows in the format JSON Lines, and the text of tables in UTF-8.
+//!
+//! Invariant: no value is changed, and every bad line is reported.
+
+use std::collections::HashSet;
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::RowError;
+use super::row::{CellValue, TableRow};
+
+/// Returns the text of a table, without a byte order mark.
+///
+/// # Errors
+/// All lines that are not UTF-8, each with the column of the first wrong byte.
+pub fn decode_table(name: &str, bytes: &[u8]) -> Result<String, Vec<RowError>> {
+    if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
+        return Err(vec![RowError {
+            place: format!("{name}:1:1"),
+            what: "the file is encoded as UTF-16; save the file as UTF-8".to_owned(),
+        }]);
+    }
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Ok(text.strip_prefix('\u{feff}').unwrap_or(text).to_owned()),
+        Err(_) => {
+            let lines = (1..).zip(bytes.split(|byte| *byte == b'\n'));
+            Err(lines
+                .filter_map(|(number, line)| find_wrong_byte(name, number, line))
+                .collect())
+        }
+    }
+}
+
+fn find_wrong_byte(name: &str, number: usize, line: &[u8]) -> Option<RowError> {
+    let error = std::str::from_utf8(line).err()?;
+    let (before, after) = line.split_at(error.valid_up_to());
+    let column = String::from_utf8_lossy(before).chars().count() + 1;
+    let byte = after.first()?;
+    Some(RowError {
+        place: format!("{name}:{number}:{column}"),
+        what: format!("the byte 0x{byte:02X} is not UTF-8; save the file as UTF-8"),
+    })
+}
+
+/// A JSON object with its keys in order. Values are not parsed yet.
+struct RawObject<'t>(Vec<(String, &'t RawValue)>);
+
+impl<'de: 't, 't> Deserialize<'de> for RawObject<'t> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct ObjectVisitor;
+        impl<'de> Visitor<'de> for ObjectVisitor {
+            type Value = Vec<(String, &'de RawValue)>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
+                let mut entries = Vec::new();
+                while let Some(entry) = map.next_entry()? {
+                    entries.push(entry);
+                }
+                Ok(entries)
+            }
+        }
+        deserializer.deserialize_map(ObjectVisitor).map(RawObject)
+    }
+}
+
+/// Returns the rows of a text in the format JSON Lines. Empty lines are left out.
+///
+/// # Errors
+/// All lines that are no JSON objects, that have a key twice, or that have a number with too many digits.
+pub fn parse_json_lines(name: &str, text: &str) -> Result<Vec<TableRow>, Vec<RowError>> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut rows = Vec::new();
+    let mut wrong = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        let place = format!("{name}:{number}");
+        if line.trim().is_empty() {
+            continue;
+        }
+        match parse_line(&place, line) {
+            Ok(row) => rows.push(row),
+            Err(errors) => wrong.extend(errors),
+        }
+    }
+    if wrong.is_empty() { Ok(rows) } else { Err(wrong) }
+}
+
+fn parse_line(place: &str, line: &str) -> Result<TableRow, Vec<RowError>> {
+    let error_at = |column: Option<usize>, what: String| RowError {
+        place: column.map_or_else(|| place.to_owned(), |column| format!("{place}:{column}")),
+        what,
+    };
+    let value: Value = serde_json::from_str(line).map_err(|error| {
+        let what = format!("this line is not valid JSON: {}", error_without_position(&error));
+        vec![error_at(Some(error.column()), what)]
+    })?;
+    let Ok(RawObject(entries)) = serde_json::from_str(line) else {
+        let what = "a row must be a JSON object with a key for each input".to_owned();
+        return Err(vec![error_at(None, what)]);
+    };
+    let mut known = HashSet::new();
+    let mut wrong = Vec::new();
+    for (key, raw) in &entries {
+        let column = line[..raw.get().as_ptr() as usize - line.as_ptr() as usize]
+            .chars()
+            .count()
+            + 1;
+        if !known.insert(key.as_str()) {
+            wrong.push(error_at(Some(column), format!("the key `{key}` occurs twice")));
+        }
+        if value.get(key).is_some_and(Value::is_number) && !is_exact_number(raw.get()) {
+            wrong.push(error_at(Some(column), inexact_number_message(raw.get())));
+        }
+    }
+    if !wrong.is_empty() {
+        return Err(wrong);
+    }
+    let Value::Object(map) = value else { return Err(wrong) };
+    let cells = map.into_iter().map(|(key, value)| (key, CellValue::Value(value)));
+    Ok(TableRow {
+        place: place.to_owned(),
+        cells: cells.collect(),
+    })
+}
+
+/// Returns the message about a number that would be changed.
+pub(super) fn inexact_number_message(text: &str) -> String {
+    format!("the number `{text}` has too many digits to be kept; use a string")
+}
+
+/// Returns whether a number in JSON keeps all its digits as a value.
+pub(super) fn is_exact_number(text: &str) -> bool {
+    let text = text.trim();
+    if text.parse::<i64>().is_ok() || text.parse::<u64>().is_ok() {
+        return true;
+    }
+    let digits = |text: &str| {
+        let mantissa = text.split(['e', 'E']).next().unwrap_or_default();
+        let digits: String = mantissa.chars().filter(char::is_ascii_digit).collect();
+        digits.trim_start_matches('0').trim_end_matches('0').to_owned()
+    };
+    text.parse::<f64>()
+        .is_ok_and(|number| digits(&format!("{number:e}")) == digits(text))
+}
+
+/// Returns the error without "at line 1 column 3".
+fn error_without_position(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    text.split(" at line ").next().unwrap_or(&text).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_that_are_no_rows_are_all_reported() {
+        let text = "\u{feff}{}\n\n7\n{\"a\": }\n{\"a\": 1, \"b\": 2, \"a\": 3}\n{\"n\": 12345678901234567890123}\n";
+        let wrong = parse_json_lines("t", text).expect_err("four lines are wrong");
+        let messages: Vec<String> = wrong.iter().map(RowError::to_string).collect();
+        assert_eq!(
+            messages,
+            [
+                "t:3: a row must be a JSON object with a key for each input",
+                "t:4:7: this line is not valid JSON: expected value",
+                "t:5:23: the key `a` occurs twice",
+                "t:6:7: the number `12345678901234567890123` has too many digits to be kept; use a string",
+            ]
+        );
+        let rows = parse_json_lines("t", "\u{feff}{\"b\": 1.50, \"a\": \"007\"}\r\n").expect("rows");
+        let keys: Vec<&str> = rows[0].cells.iter().map(|(key, _)| key.as_str()).collect();
+        assert_eq!(keys, ["b", "a"]);
+    }
+
+    #[test]
+    fn bytes_that_are_not_utf_8_are_errors_at_line_and_column() {
+        let wrong = decode_table("t.csv", b"\xef\xbb\xbfid\nM\xc3\xbcller,M\xfcller\nok\n\x80\n").expect_err("bytes");
+        let messages: Vec<String> = wrong.iter().map(RowError::to_string).collect();
+        assert_eq!(
+            messages,
+            [
+                "t.csv:2:9: the byte 0xFC is not UTF-8; save the file as UTF-8",
+                "t.csv:4:1: the byte 0x80 is not UTF-8; save the file as UTF-8",
+            ]
+        );
+        let wrong = decode_table("t.csv", b"\xff\xfei\0d\0").expect_err("UTF-16");
+        assert!(wrong[0].what.contains("UTF-16"), "{}", wrong[0]);
+        assert_eq!(decode_table("t", b"\xef\xbb\xbfid"), Ok("id".to_owned()));
+    }
+
+    #[test]
+    fn numbers_are_exact_if_they_keep_their_digits() {
+        for text in [
+            "0",
+            "-7",
+            "1e5",
+            "1.50",
+            "0.1",
+            "18446744073709551615",
+            "123456789012345.6",
+            "1e300",
+        ] {
+            assert!(is_exact_number(text), "{text}");
+        }
+        for text in ["12345678901234567890123", "0.12345678901234567890", "1e999"] {
+            assert!(!is_exact_number(text), "{text}");
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! The task of a row: what the next call does with it, and why.
+
+use ensemble_core::conversation::CompletionReason;
+use ensemble_language::data::Cost;
+
+use super::answers::has_answer;
+use super::entry::RowStanding;
+use super::identity::list_changed_parts;
+use super::tries::sum_costs;
+use super::{Batch, BatchEntry, PlannedRow};
+
+/// Rows that run again although their runs have ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RetriedRows {
+    /// Those whose exit code is not 0.
+    Failed,
+    /// Those with this outcome.
+    Outcome(CompletionReason),
+}
+
+impl RetriedRows {
+    /// Returns whether the row with this result is one of them.
+    fn contains(self, entry: &BatchEntry) -> bool {
+        match self {
+            Self::Failed => !entry.is_success() && entry.standing() != RowStanding::Waiting,
+            Self::Outcome(outcome) => entry.outcome == outcome,
+        }
+    }
+}
+
+/// The task of a row.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RowTask {
+    /// The run has ended with an earlier version of what its result depends on, so the row runs again.
+    RunOutdated {
+        /// The parts that have changed; empty if the earlier version is not known.
+        changed: Vec<String>,
+    },
+    /// The row runs for the first time.
+    Run,
+    /// The run was interrupted and continues.
+    Resume,
+    /// The run waits for an answer, and there is one.
+    Answer,
+    /// The run has ended and was chosen to run again.
+    Retry,
+    /// Another process executes the run.
+    Elsewhere(u32),
+    /// The run has ended, or waits for an answer.
+    Nothing,
+}
+
+impl RowTask {
+    /// Returns whether the next call runs the row.
+    pub fn is_to_run(&self) -> bool {
+        !matches!(self, Self::Elsewhere(_) | Self::Nothing)
+    }
+
+    /// Returns the name for programs.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::RunOutdated { .. } => "outdated",
+            Self::Run => "new",
+            Self::Resume => "interrupted",
+            Self::Answer => "answered",
+            Self::Retry => "retry",
+            Self::Elsewhere(_) => "running",
+            Self::Nothing => "finished",
+        }
+    }
+
+    /// Returns why rows run or do not, after their number: `run again: script `a.sh` … has changed`.
+    pub fn to_words(&self) -> String {
+        match self {
+            Self::RunOutdated { changed } if changed.is_empty() => {
+                "ended with an earlier version of the ensemble and run again".to_owned()
+            }
+            Self::RunOutdated { changed } => {
+                let verb = if changed.len() == 1 { "has" } else { "have" };
+                format!("run again: {} {verb} changed", changed.join(", "))
+            }
+            Self::Run => "run for the first time".to_owned(),
+            Self::Resume => "were interrupted and continue".to_owned(),
+            Self::Answer => "have an answer and continue".to_owned(),
+            Self::Retry => "run again because of --retry".to_owned(),
+            Self::Elsewhere(process) => format!("are executed by process {process}"),
+            Self::Nothing => "do not run".to_owned(),
+        }
+    }
+}
+
+/// Rows with the same task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskGroup {
+    /// The task.
+    pub task: RowTask,
+    /// The number of rows.
+    pub rows: usize,
+    /// What the tries of these rows have cost until now, as far as it is known.
+    pub cost: Option<Cost>,
+}
+
+impl Batch {
+    /// Returns the rows by their tasks.
+    pub fn group_tasks(&self) -> Vec<TaskGroup> {
+        let mut groups: std::collections::BTreeMap<RowTask, TaskGroup> = std::collections::BTreeMap::new();
+        for planned in &self.rows {
+            let task = self.decide_task(planned);
+            let group = groups.entry(task.clone()).or_insert(TaskGroup {
+                task,
+                rows: 0,
+                cost: None,
+            });
+            group.rows += 1;
+            group.cost = sum_costs([group.cost, planned.tries.total_cost()].into_iter().flatten());
+        }
+        groups.into_values().collect()
+    }
+
+    /// Returns the number of rows that the next call runs.
+    pub fn count_rows_to_run(&self) -> usize {
+        let rows = self.rows.iter();
+        rows.filter(|planned| self.decide_task(planned).is_to_run()).count()
+    }
+
+    /// Decides what the next call does with the row.
+    pub(super) fn decide_task(&self, planned: &PlannedRow) -> RowTask {
+        let tries = &planned.tries;
+        if let Some(open) = &tries.open {
+            return open.driver.map_or(RowTask::Resume, RowTask::Elsewhere);
+        }
+        let Some(entry) = &tries.entry else {
+            return match &tries.outdated {
+                Some(outdated) => RowTask::RunOutdated {
+                    changed: self.list_changes(&outdated.version),
+                },
+                None => RowTask::Run,
+            };
+        };
+        if entry.is_resumable() {
+            return RowTask::Resume;
+        }
+        let is_waiting = entry.outcome == CompletionReason::WaitingForInput;
+        if is_waiting {
+            let answers = planned.answers.merge_into(&self.answers);
+            if has_answer(&answers, &entry.questions, self.decides_tools) {
+                return RowTask::Answer;
+            }
+        }
+        match self.retry.iter().any(|rows| rows.contains(entry)) {
+            true => RowTask::Retry,
+            false => RowTask::Nothing,
+        }
+    }
+
+    /// Lists the parts that have changed since this version.
+    fn list_changes(&self, version: &str) -> Vec<String> {
+        let old = self.earlier_versions.get(version);
+        old.map_or_else(Vec::new, |old| list_changed_parts(old, &self.version.parts))
+    }
+}

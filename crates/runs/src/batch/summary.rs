@@ -1,0 +1,211 @@
+//! The batches of a project, for lists: what the index and the facts of the last call say, without reading journals.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use chrono::{DateTime, Utc};
+use ensemble_core::store::StoreError;
+use ensemble_language::data::Cost;
+use serde_json::{Value, json};
+
+use super::facts::BatchFacts;
+use super::identity::{BatchVersion, RunName, VersionParts, format_run_id, list_changed_parts};
+use super::report::describe_cause;
+use super::tries::{parse_index, sum_costs};
+use super::{BatchCounts, BatchEntry, BatchError, RowStanding};
+use crate::error::RunError;
+use crate::prepare::PreparedEnsemble;
+use crate::start::runs::Runs;
+use crate::store::files::BatchFiles;
+
+/// A batch in a list.
+pub struct BatchSummary {
+    /// The name.
+    pub name: String,
+    /// The folder.
+    pub folder: PathBuf,
+    /// The name of the ensemble of the last call.
+    pub ensemble: String,
+    /// The data of the last call.
+    pub data: String,
+    /// When the last call started; `None`: it is not known.
+    pub started_at: Option<DateTime<Utc>>,
+    /// The process that works on the batch.
+    pub process: Option<u32>,
+    /// The rows of the last call, by their standing.
+    pub counts: BatchCounts,
+    /// What all tries of these rows have cost, as far as it is known.
+    pub cost: Option<Cost>,
+    /// The rows of the last call: the id of the latest run that is known, and its result.
+    rows: Vec<(String, Option<BatchEntry>)>,
+    /// The keys of these rows.
+    keys: Vec<String>,
+    /// The parts of the version of the last call; `None`: they are not known.
+    parts: Option<VersionParts>,
+}
+
+/// Lists the batches of the project, sorted by name.
+///
+/// # Errors
+/// The folder of the batches, or one of them, cannot be read.
+pub fn list_batches(project_root: &Path) -> Result<Vec<BatchSummary>, StoreError> {
+    let names = BatchFiles::list_names(project_root)?.into_iter();
+    names.map(|name| BatchSummary::load(project_root, &name)).collect()
+}
+
+/// Deletes the batch with all its runs.
+///
+/// # Errors
+/// A process works on the batch or executes one of its runs, or the folder cannot be deleted.
+pub fn remove_batch(project_root: &Path, name: &str) -> Result<(), BatchError> {
+    let files = BatchFiles::open(project_root, name).map_err(|error| match error {
+        StoreError::Leased { owner, .. } => BatchError::Busy {
+            name: name.to_owned(),
+            owner,
+        },
+        other => other.into(),
+    })?;
+    for run in files.list_run_names() {
+        if let Some(process) = files.find_run(&run).and_then(|run| run.driver_pid()) {
+            return Err(BatchError::Busy {
+                name: name.to_owned(),
+                owner: format!("pid {process}"),
+            });
+        }
+    }
+    Ok(files.remove_batch()?)
+}
+
+impl BatchSummary {
+    /// Reads the batch of this name.
+    ///
+    /// # Errors
+    /// Its files cannot be read.
+    pub fn load(project_root: &Path, name: &str) -> Result<Self, StoreError> {
+        let files = BatchFiles::inspect(project_root, name)?;
+        let facts = BatchFacts::parse(&files.read_facts()?).unwrap_or_default();
+        let index = files.read_index()?;
+        // The last line of each run, by row; the runs in the order of their first lines.
+        let mut tries: HashMap<String, Vec<BatchEntry>> = HashMap::new();
+        for entry in parse_index(&index) {
+            let of_row = tries.entry(entry.id.clone()).or_default();
+            match of_row.iter_mut().find(|known| known.run == entry.run) {
+                Some(known) => *known = entry,
+                None => of_row.push(entry),
+            }
+        }
+        let mut costs = Vec::new();
+        let mut rows = Vec::with_capacity(facts.rows.len());
+        for key in &facts.rows {
+            let mut tries = tries.remove(key).unwrap_or_default();
+            costs.extend(tries.iter().filter_map(BatchEntry::cost));
+            tries.retain(|entry| RunName::parse(&entry.run).is_some_and(|run| run.version == facts.current));
+            let latest = tries
+                .into_iter()
+                .max_by_key(|entry| RunName::parse(&entry.run).map(|run| run.number));
+            let run = latest.as_ref().map_or_else(
+                || format_run_id(key, &facts.current, 1).to_string(),
+                |entry| entry.run.clone(),
+            );
+            rows.push((run, latest));
+        }
+        Ok(Self {
+            name: name.to_owned(),
+            folder: files.folder(),
+            started_at: Some(facts.started_at).filter(|_| facts.version > 0),
+            ensemble: facts.ensemble.clone(),
+            data: facts.data.clone(),
+            process: files.working_process(),
+            counts: BatchCounts::from_entries(rows.iter().map(|(_, entry)| entry.as_ref())),
+            cost: sum_costs(costs.into_iter()),
+            rows,
+            parts: facts.versions.get(&facts.current).cloned(),
+            keys: facts.rows,
+        })
+    }
+
+    /// Returns whether rows can continue: they wait for an answer, were cut off by a time limit, or have not ended.
+    pub fn has_open_rows(&self) -> bool {
+        let is_open = |entry: &Option<BatchEntry>| entry.as_ref().is_none_or(|entry| entry.outcome.is_resumable());
+        self.rows.iter().any(|(_, entry)| is_open(entry))
+    }
+
+    /// Returns the folders of the runs of the rows.
+    pub fn list_run_folders(&self) -> impl Iterator<Item = (usize, PathBuf)> {
+        let runs = self.folder.join("runs");
+        (1..)
+            .zip(&self.rows)
+            .map(move |(number, (run, _))| (number, runs.join(run)))
+    }
+
+    /// Lists the keys of the rows, which follow from their values only.
+    pub fn list_keys(&self) -> impl Iterator<Item = &str> {
+        self.keys.iter().map(String::as_str)
+    }
+
+    /// Returns the results of the rows, in their order.
+    pub fn list_entries(&self) -> Vec<Option<&BatchEntry>> {
+        self.rows.iter().map(|(_, entry)| entry.as_ref()).collect()
+    }
+
+    /// Lists what can change results and has changed since the last call.
+    ///
+    /// # Errors
+    /// An override of models cannot be read.
+    pub fn list_changes(&self, runs: &Runs, prepared: &PreparedEnsemble) -> Result<Vec<String>, RunError> {
+        let now = BatchVersion::read(runs, prepared, &[])?;
+        let before = self.parts.as_ref();
+        Ok(before.map_or_else(Vec::new, |before| list_changed_parts(before, &now.parts)))
+    }
+
+    /// Returns the batch as JSON, without its rows.
+    pub fn to_json(&self) -> Value {
+        let counts = &self.counts;
+        json!({
+            "batch": self.name,
+            "ensemble": self.ensemble,
+            "data": self.data,
+            "started_at": self.started_at,
+            "state": if self.process.is_some() { "running" } else { "idle" },
+            "driver_pid": self.process,
+            "rows": counts.rows,
+            "failed": counts.failed,
+            "waiting": counts.waiting_rows(),
+            "waiting_for": counts.waiting,
+            "limited": counts.limited,
+            "left": counts.left,
+            "completed": counts.succeeded,
+            "cost": self.cost,
+        })
+    }
+
+    /// Returns the rows of the batch as JSON: number, run, standing, outcome, cause, open questions, and cost of the latest try.
+    pub fn rows_to_json(&self) -> Vec<Value> {
+        let rows = (1_usize..).zip(&self.rows);
+        rows.map(|(number, (run, entry))| {
+            let Some(entry) = entry else {
+                return json!({"row": number, "run": run, "standing": "left"});
+            };
+            let standing = match entry.standing() {
+                RowStanding::Failed => "failed",
+                RowStanding::Waiting => "waiting",
+                RowStanding::Limited => "limited",
+                RowStanding::Succeeded => "completed",
+                RowStanding::Left => "left",
+            };
+            let is_failure = matches!(entry.standing(), RowStanding::Failed | RowStanding::Limited);
+            json!({
+                "row": number,
+                "run": run,
+                "standing": standing,
+                "outcome": entry.outcome,
+                "detail": entry.detail,
+                "cause": is_failure.then(|| describe_cause(entry)),
+                "questions": entry.questions,
+                "turns": entry.turns,
+                "cost": entry.cost(),
+            })
+        })
+        .collect()
+    }
+}

@@ -1,0 +1,155 @@
+//! Errors in the files around an ensemble that refuse a run before it starts.
+//!
+//! Invariant: an error that `validate` reports about a file refuses a run, unless only replaced agents need the file.
+
+use ensemble_language::check::check_file_errors;
+use ensemble_language::diagnostic::Finding;
+use ensemble_language::ensemble::{
+    Agent, AgentKind, InputSpec, ModelChoice, PreparedResponses, ToolDefinition, WindowStrategy,
+};
+use ensemble_language::source::{Route, RouteStep};
+use ensemble_project::check::EnsembleFolder;
+
+use crate::runners::shared_parts::AgentBuildContext;
+
+/// The parts of an agent that a run executes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ExecutedParts {
+    /// The whole agent.
+    All,
+    /// The agent and its tools, but a stub replaces its model.
+    WithoutModel,
+    /// An input agent whose answers a stub or a model gives instead of its `responses`.
+    WithoutResponses,
+    /// Nothing: the agent is replaced.
+    Nothing,
+}
+
+/// Returns the errors in files that the run needs. `executed_parts` are those of the agents, in the order of the file.
+pub(crate) fn find_file_errors(parts: &AgentBuildContext<'_>, executed_parts: &[ExecutedParts]) -> Vec<Finding> {
+    let ensemble = parts.prepared.plan.ensemble();
+    let folder = EnsembleFolder::for_run(parts.prepared, &parts.shared.project);
+    let agents = NeededFiles { parts, executed_parts };
+    let mut findings = check_file_errors(ensemble, &folder);
+    findings.retain(|finding| agents.needs_route(&finding.at.route));
+    findings
+}
+
+/// The files that the agents of an ensemble need.
+struct NeededFiles<'a> {
+    parts: &'a AgentBuildContext<'a>,
+    executed_parts: &'a [ExecutedParts],
+}
+
+impl NeededFiles<'_> {
+    fn agents(&self) -> impl Iterator<Item = (&Agent, ExecutedParts)> {
+        let agents = self.parts.prepared.plan.ensemble().agents.iter();
+        agents.zip(self.executed_parts.iter().copied())
+    }
+
+    /// Returns whether the run needs the file that the text names at this route.
+    fn needs_route(&self, route: &Route) -> bool {
+        match route.0.as_slice() {
+            [RouteStep::Key(section), RouteStep::Index(at), ..] if &**section == "agents" => {
+                self.needs_agent(*at, route)
+            }
+            [RouteStep::Key(section), RouteStep::Key(name), ..] if &**section == "tools" => self.needs_tool(name),
+            [RouteStep::Key(section), RouteStep::Key(name), ..] if &**section == "model_profiles" => {
+                self.needs_profile(name)
+            }
+            _ => true,
+        }
+    }
+
+    /// Returns whether this agent, or another one with the same script, needs the file.
+    fn needs_agent(&self, at: usize, route: &Route) -> bool {
+        let Some((agent, executed)) = self.agents().nth(at) else {
+            return true;
+        };
+        let is_response = route
+            .0
+            .iter()
+            .any(|step| matches!(step, RouteStep::Key(key) if &**key == "responses"));
+        let is_replaced =
+            executed == ExecutedParts::Nothing || (executed == ExecutedParts::WithoutResponses && is_response);
+        let shares_script = |(other, executed): (&Agent, ExecutedParts)| {
+            executed == ExecutedParts::All && find_agent_script(other) == find_agent_script(agent)
+        };
+        !is_replaced || (find_agent_script(agent).is_some() && self.agents().any(shares_script))
+    }
+
+    /// Returns whether an agent that runs can call the tool, or no agent uses the tool.
+    fn needs_tool(&self, name: &str) -> bool {
+        let uses_tool = |agent: &Agent| agent.kind.callable_tools().iter().any(|used| *used.tool == *name);
+        let replacements = self.parts.shared.replacements.as_deref();
+        let is_stubbed = |tool: &ToolDefinition| replacements.is_some_and(|all| all.replaces_tool(name, tool));
+        if self
+            .parts
+            .prepared
+            .plan
+            .ensemble()
+            .find_tool(name)
+            .is_some_and(is_stubbed)
+        {
+            return false;
+        }
+        let mut users = self.agents().filter(|(agent, _)| uses_tool(agent)).peekable();
+        users.peek().is_none() || users.any(|(_, executed)| executed != ExecutedParts::Nothing)
+    }
+
+    /// Returns whether a model that runs has the profile, or no agent uses the profile.
+    fn needs_profile(&self, name: &str) -> bool {
+        let users: Vec<bool> = self
+            .agents()
+            .filter(|(agent, _)| names_profile(agent, name))
+            .map(|(agent, executed)| executed == ExecutedParts::All && self.runs_profile(agent, name))
+            .collect();
+        users.is_empty() || users.contains(&true)
+    }
+
+    /// Returns whether the profile of the file is one that the models of the agent have: no other model replaces it.
+    fn runs_profile(&self, agent: &Agent, name: &str) -> bool {
+        list_model_choices(agent).iter().any(|choice| {
+            let resolved = self.parts.profiles.resolve_choice(choice);
+            resolved.is_ok_and(|resolved| {
+                let mut links = resolved.chain.iter();
+                links.any(|link| *link.name == *name && link.profile.simulated.is_some())
+            })
+        })
+    }
+}
+
+/// Returns the script of an agent, or the one that answers for its person.
+fn find_agent_script(agent: &Agent) -> Option<&str> {
+    match &agent.kind {
+        AgentKind::Script { script, .. } => Some(script),
+        AgentKind::Input(InputSpec {
+            responses: Some(PreparedResponses::Script(script)),
+            ..
+        }) => Some(script),
+        _ => None,
+    }
+}
+
+fn names_profile(agent: &Agent, name: &str) -> bool {
+    let is_named = |choice: &ModelChoice| matches!(choice, ModelChoice::Profile(profile) if **profile == *name);
+    list_model_choices(agent).iter().any(is_named)
+}
+
+/// Returns the models that an agent can ask.
+fn list_model_choices(agent: &Agent) -> Vec<ModelChoice> {
+    match &agent.kind {
+        AgentKind::Llm(llm) => {
+            let summarizer = llm.context_window.as_ref().and_then(|window| match &window.strategy {
+                WindowStrategy::Summarize(profile) => profile.clone().map(ModelChoice::Profile),
+                _ => None,
+            });
+            summarizer.into_iter().chain([llm.model.clone()]).collect()
+        }
+        AgentKind::Input(InputSpec {
+            responses: Some(PreparedResponses::Profile(profile)),
+            ..
+        }) => vec![ModelChoice::Profile(profile.clone())],
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,256 @@
+//! The report of a batch: before it runs, what runs and why; after it, failures first.
+
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+
+use super::BatchArgs;
+use super::progress::{format_money, format_rows};
+use crate::command::shared::exit;
+use crate::command::shared::output_form::OutputForm;
+use crate::command::shared::surroundings::CliEnvironment;
+use ensemble_core::conversation::RunCanceller;
+use ensemble_language::data::Cost;
+use ensemble_runs::batch::{Batch, BatchEnd, FailureGroup, RowTask, TaskGroup, group_failures};
+
+/// The number of causes of failures that are named.
+const MOST_CAUSES: usize = 10;
+/// The number of rows that a cause names.
+const MOST_ROWS: usize = 5;
+
+/// The result of a call.
+pub(super) struct BatchReport<'a> {
+    pub(super) batch: &'a Batch,
+    pub(super) name: &'a str,
+    pub(super) end: &'a BatchEnd,
+    /// The number of rows that the call was to run.
+    pub(super) to_do: usize,
+    /// What all tries had cost before the call.
+    pub(super) cost_before: Option<Cost>,
+    /// The path of the results.
+    pub(super) results: &'a Path,
+}
+
+/// Prints what would run and why.
+pub(super) fn print_dry_run(batch: &Batch, name: &str, args: &BatchArgs, surroundings: &CliEnvironment) {
+    let (groups, to_do) = (batch.group_tasks(), batch.count_rows_to_run());
+    if args.output == OutputForm::Json {
+        let reasons: Vec<Value> = groups.iter().map(task_to_json).collect();
+        let document = json!({
+            "batch": name,
+            "rows": batch.len(),
+            "to_run": to_do,
+            "reasons": reasons,
+            "cost": batch.total_cost(),
+            "driver_pid": batch.working_process(),
+        });
+        surroundings.print_as(args.output, &format!("{document:#}\n"));
+        return;
+    }
+    let rows = format_rows(batch.len());
+    let mut text = format!("{name}: {rows}, {to_do} to run, {} finished\n", batch.len() - to_do);
+    for group in groups.iter().filter(|group| group.task != RowTask::Nothing) {
+        text.push_str(&format!("  {}\n", describe_task(group)));
+    }
+    let counts = batch.count_rows();
+    if !counts.to_words().is_empty() {
+        text.push_str(&format!("  until now: {}\n", counts.to_words()));
+    }
+    if let Some(cost) = batch.total_cost() {
+        text.push_str(&format!("  cost until now {}\n", format_money(cost)));
+    }
+    if let Some(process) = batch.working_process() {
+        text.push_str(&format!("  process {process} works on the batch now\n"));
+    }
+    surroundings.print_out(&text);
+}
+
+/// Prints which rows have ended before and are paid again, before the first of them runs.
+pub(super) fn print_outdated(batch: &Batch, args: &BatchArgs, surroundings: &CliEnvironment) {
+    if args.quiet {
+        return;
+    }
+    for group in batch.group_tasks() {
+        if matches!(group.task, RowTask::RunOutdated { .. }) {
+            surroundings.print_err(&format!("note: {}\n", describe_task(&group)));
+        }
+    }
+}
+
+fn describe_task(group: &TaskGroup) -> String {
+    let mut text = format!("{} {}", group.rows, group.task.to_words());
+    if let (RowTask::RunOutdated { .. }, Some(cost)) = (&group.task, group.cost) {
+        text.push_str(&format!("; until now, they have cost {}", format_money(cost)));
+    }
+    text
+}
+
+fn task_to_json(group: &TaskGroup) -> Value {
+    let mut document = json!({"reason": group.task.as_str(), "rows": group.rows, "cost": group.cost});
+    if let RowTask::RunOutdated { changed } = &group.task {
+        document["changed"] = json!(changed);
+    }
+    document
+}
+
+impl BatchReport<'_> {
+    /// Prints the report.
+    pub(super) fn print(&self, args: &BatchArgs, surroundings: &CliEnvironment) {
+        let text = match args.output {
+            OutputForm::Json => format!("{:#}\n", self.to_json(args)),
+            OutputForm::Human => self.to_text(args, surroundings),
+        };
+        surroundings.print_as(args.output, &text);
+    }
+
+    /// Returns the cost of the tries of this call.
+    fn call_cost(&self) -> Option<f64> {
+        let cost = self.batch.total_cost()?.amount() - self.cost_before.unwrap_or_default().amount();
+        Some(Cost::from_amount(cost).amount())
+    }
+
+    fn to_json(&self, args: &BatchArgs) -> Value {
+        let batch = self.batch;
+        let outcomes = batch.count_outcomes().into_iter();
+        let by_outcome: Map<String, Value> = outcomes
+            .map(|(reason, count)| (reason.to_string(), json!(count)))
+            .collect();
+        let causes = group_failures(batch.table_lines()).into_iter();
+        let causes: Vec<Value> = causes
+            .map(|group| json!({"cause": group.cause, "count": group.rows.len(), "rows": group.rows, "run": group.run}))
+            .collect();
+        let counts = batch.count_rows();
+        json!({
+            "batch": self.name,
+            "rows": batch.len(),
+            "failed": counts.failed,
+            "causes": causes,
+            "waiting": counts.waiting_rows(),
+            "waiting_for": counts.waiting,
+            "limited": counts.limited,
+            "completed": counts.succeeded,
+            "left": counts.left,
+            "outcomes": by_outcome,
+            "cost": batch.total_cost(),
+            "call_cost": self.call_cost(),
+            "unpriced": batch.count_unpriced(),
+            "stopped": match self.end {
+                BatchEnd::Done => None,
+                BatchEnd::CostLimit(_) => Some("max_cost"),
+                BatchEnd::StoppedBy(_) => Some("cancelled"),
+            },
+            "results": self.results.display().to_string(),
+            "questions": args.questions.as_ref().map(|path| path.display().to_string()),
+        })
+    }
+
+    fn to_text(&self, args: &BatchArgs, surroundings: &CliEnvironment) -> String {
+        let batch = self.batch;
+        let counts = batch.count_rows();
+        let mut text = format!("{}: {}", self.name, format_rows(batch.len()));
+        if counts.rows > 0 {
+            text.push_str(&format!(" · {}", counts.to_words()));
+        }
+        text.push('\n');
+        self.add_stop(args, &mut text);
+        self.add_failures(surroundings, &mut text);
+        if counts.waiting_rows() > 0 {
+            text.push_str(&match &args.questions {
+                Some(path) => format!(
+                    "  questions: {}; to answer, fill in the column `answer` and add: --answers {}\n",
+                    path.display(),
+                    path.display()
+                ),
+                None => "  to write the questions into a table, add: --questions FILE.csv\n".to_owned(),
+            });
+        }
+        let before = batch.len() - self.to_do;
+        if before > 0 {
+            text.push_str(&format!("  {} had already ended\n", format_rows(before)));
+        }
+        if let Some(cost) = batch.total_cost() {
+            text.push_str(&format!("  cost {}", format_money(cost)));
+            if self.cost_before.is_some() {
+                let call_cost = Cost::from_amount(self.call_cost().unwrap_or_default());
+                text.push_str(&format!(", {} of it in this call", format_money(call_cost)));
+            }
+            text.push('\n');
+        }
+        if args.max_cost.is_some() && batch.count_unpriced() > 0 {
+            text.push_str(&format!(
+                "  the cost of {} is not known, because their models have no price: --max-cost does not limit them\n",
+                format_rows(batch.count_unpriced())
+            ));
+        }
+        text.push_str(&format!("  results: {}\n", self.results.display()));
+        text
+    }
+
+    fn add_stop(&self, args: &BatchArgs, text: &mut String) {
+        match self.end {
+            BatchEnd::Done => {}
+            BatchEnd::CostLimit(rows) => {
+                let most = args.max_cost.unwrap_or_default();
+                text.push_str(&format!(
+                    "  stopped by --max-cost {most}: {} did not run; to continue, repeat the command with a higher amount\n",
+                    format_rows(*rows)
+                ));
+            }
+            BatchEnd::StoppedBy(_) => text.push_str("  stopped; to continue, repeat the command\n"),
+        }
+    }
+
+    fn add_failures(&self, surroundings: &CliEnvironment, text: &mut String) {
+        let groups = group_failures(self.batch.table_lines());
+        for group in groups.iter().take(MOST_CAUSES) {
+            text.push_str(&format!(
+                "  {} × {} ({})\n",
+                group.rows.len(),
+                group.cause,
+                name_rows(group)
+            ));
+        }
+        if groups.len() > MOST_CAUSES {
+            text.push_str(&format!(
+                "  {} further causes: the results list them\n",
+                groups.len() - MOST_CAUSES
+            ));
+        }
+        if let Some(group) = groups.first() {
+            let folder = surroundings.project.relative_path(&self.batch.run_folder(&group.run));
+            text.push_str(&format!(
+                "  to show a failed run: ensemble runs show {}\n  to run failed rows again, add: --retry failed\n",
+                folder.display()
+            ));
+        }
+    }
+}
+
+/// Returns the rows of a group: `row 3`, `rows 3, 17, 20 and 11 more`.
+fn name_rows(group: &FailureGroup) -> String {
+    let numbers: Vec<String> = group.rows.iter().take(MOST_ROWS).map(usize::to_string).collect();
+    let noun = if group.rows.len() == 1 { "row" } else { "rows" };
+    match group.rows.len().saturating_sub(MOST_ROWS) {
+        0 => format!("{noun} {}", numbers.join(", ")),
+        more => format!("{noun} {} and {more} more", numbers.join(", ")),
+    }
+}
+
+/// Returns the exit code: of whoever stopped the work, of the budget, or of the worst row.
+pub(super) fn batch_exit_code(batch: &Batch, end: &BatchEnd, args: &BatchArgs) -> u8 {
+    match end {
+        BatchEnd::StoppedBy(RunCanceller::Signal) => return 143,
+        BatchEnd::StoppedBy(_) => return 130,
+        BatchEnd::CostLimit(_) => return exit::BUDGET,
+        BatchEnd::Done => {}
+    }
+    let entries = batch.table_lines().filter_map(|line| line.entry);
+    let codes: Vec<u8> = entries
+        .map(|entry| exit::apply_fail_on_limit(entry.exit_code(), args.fail_on_limit && !entry.exhausted.is_empty()))
+        .collect();
+    let worst = [exit::FAILURE, 4, 3, 130].into_iter().find(|code| codes.contains(code));
+    match worst {
+        None if !batch.busy_rows().is_empty() => exit::FAILURE,
+        worst => worst.unwrap_or(exit::SUCCESS),
+    }
+}

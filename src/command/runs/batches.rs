@@ -1,0 +1,442 @@
+//! Batches among recorded runs: lists, replays, differences and estimates of all their rows.
+
+use std::path::{Component, Path};
+
+use chrono::{DateTime, Local, Utc};
+use serde_json::{Value, json};
+
+use crate::command::run::batch::progress::{format_money, format_rows};
+use crate::command::shared::error::CliError;
+use crate::command::shared::exit;
+use crate::command::shared::surroundings::CliEnvironment;
+use ensemble_language::data::Cost;
+use ensemble_reports::report::format_count;
+use ensemble_reports::report::sanitized_writer::EscapeStyle;
+use ensemble_runs::batch::{self, BatchEntry, BatchSummary, RowStanding};
+use ensemble_runs::replay::{ReplayOptions, ReplayOutcome};
+use ensemble_runs::{EnsembleRef, Runs};
+
+/// The number of rows that a report of differences names.
+const MOST_NAMED: usize = 20;
+
+/// Returns all batches of the project.
+pub(super) fn load_batches(surroundings: &CliEnvironment) -> Result<Vec<BatchSummary>, CliError> {
+    let project = &surroundings.project;
+    Ok(batch::list_batches(&project.project_root(&project.folder))?)
+}
+
+/// Finds the batch of this name, or in this folder. Returns `None` if the name is not that of a batch.
+pub(crate) fn find_batch(given: &str, surroundings: &CliEnvironment) -> Result<Option<BatchSummary>, CliError> {
+    let project = &surroundings.project;
+    let root = project.project_root(&project.folder);
+    let parts: Vec<Component<'_>> = Path::new(given).components().collect();
+    let (name, root) = match parts.as_slice() {
+        [Component::Normal(name)] => (name.to_str().map(str::to_owned), root),
+        _ => {
+            let path = project.folder.join(given);
+            let folder = path.canonicalize().unwrap_or(path);
+            let is_batch = folder.parent().is_some_and(|all| all.ends_with(".ensemble/batches"));
+            let name = folder.file_name().and_then(|name| name.to_str()).filter(|_| is_batch);
+            let root = folder.ancestors().nth(3).map_or(root, Path::to_path_buf);
+            (name.map(str::to_owned), root)
+        }
+    };
+    let Some(name) = name else { return Ok(None) };
+    match batch::list_batches(&root)?.into_iter().find(|batch| batch.name == name) {
+        Some(found) => Ok(Some(found)),
+        None => Ok(None),
+    }
+}
+
+/// Returns the batch of this name.
+fn require_batch(name: &str, surroundings: &CliEnvironment) -> Result<BatchSummary, CliError> {
+    find_batch(name, surroundings)?.ok_or_else(|| {
+        let names: Vec<String> = load_batches(surroundings)
+            .unwrap_or_default()
+            .into_iter()
+            .map(|batch| batch.name)
+            .collect();
+        let message = format!("there is no batch `{name}`");
+        match names.is_empty() {
+            true => CliError::usage_error(message),
+            false => CliError::usage_error_with_help(message, format!("the batches are {}", names.join(", "))),
+        }
+    })
+}
+
+/// Renders a line for each batch.
+pub(super) fn render_batches(batches: &[BatchSummary]) -> String {
+    let widest = batches
+        .iter()
+        .map(|batch| batch.name.chars().count())
+        .max()
+        .unwrap_or(0);
+    let lines = batches.iter().map(|batch| {
+        let state = match batch.process {
+            Some(process) => format!(", process {process} works on it"),
+            None => String::new(),
+        };
+        format!(
+            "batch {:widest$}  {}  {}  {}{state}\n",
+            batch.name,
+            format_time(batch.started_at),
+            batch.ensemble,
+            describe_counts(batch)
+        )
+    });
+    lines.collect()
+}
+
+fn describe_counts(batch: &BatchSummary) -> String {
+    let mut text = format_rows(batch.counts.rows);
+    if batch.counts.rows > 0 {
+        text.push_str(&format!(" · {}", batch.counts.to_words()));
+    }
+    if let Some(cost) = batch.cost {
+        text.push_str(&format!(" · cost {}", format_money(cost)));
+    }
+    text
+}
+
+fn format_time(time: Option<DateTime<Utc>>) -> String {
+    let known = time.map(|time| time.with_timezone(&Local).format("%Y-%m-%d %H:%M").to_string());
+    known.unwrap_or_else(|| "at an unknown time".to_owned())
+}
+
+/// `ensemble runs list --batch`: prints a line for each row.
+pub(super) fn list_rows(name: &str, as_json: bool, surroundings: &CliEnvironment) -> Result<u8, CliError> {
+    let batch = require_batch(name, surroundings)?;
+    let rows = batch.rows_to_json();
+    if as_json {
+        let mut document = batch.to_json();
+        document["version"] = json!(1);
+        document["runs"] = rows.into();
+        surroundings.print_as(EscapeStyle::Json, &format!("{document:#}\n"));
+        return Ok(exit::SUCCESS);
+    }
+    let text = |row: &Value, key: &str| row[key].as_str().unwrap_or_default().to_owned();
+    let longest = rows.iter().map(|row| text(row, "run").len()).max().unwrap_or(0);
+    let lines: String = rows
+        .iter()
+        .map(|row| {
+            let outcome = row["cause"].as_str().or(row["outcome"].as_str()).unwrap_or("not ended");
+            format!(
+                "{:longest$}  row {:<6} {outcome}\n",
+                text(row, "run"),
+                row["row"].to_string()
+            )
+        })
+        .collect();
+    surroundings.print_out(&format!("{}: {}\n{lines}", batch.name, describe_counts(&batch)));
+    Ok(exit::SUCCESS)
+}
+
+/// The result of replaying the rows of a batch.
+#[derive(Debug, Default)]
+struct BatchReplay {
+    same: usize,
+    /// Rows whose runs have no journal: they have not begun, or were deleted.
+    missing: usize,
+    /// The rows that differ or cannot be read, each with the reason.
+    different: Vec<(usize, String)>,
+}
+
+/// `ensemble replay BATCH`: replays the runs of all rows.
+pub(crate) async fn replay_batch(
+    batch: &BatchSummary,
+    ensemble: Option<&str>,
+    as_json: bool,
+    (runs, surroundings): (&Runs, &CliEnvironment),
+) -> Result<u8, CliError> {
+    let mut replayed = BatchReplay::default();
+    for (number, folder) in batch.list_run_folders() {
+        let path = folder.display().to_string();
+        if !folder.join("journal.jsonl").is_file() {
+            replayed.missing += 1;
+            continue;
+        }
+        let options = ReplayOptions {
+            ensemble: ensemble.map(str::to_owned),
+            ..ReplayOptions::default()
+        };
+        let result = match runs.resolve_record(Some(path.as_str())).await {
+            Ok(record) => runs.replay_record(record, options).await,
+            Err(error) => Err(error),
+        };
+        match result.map(|result| result.outcome) {
+            Ok(ReplayOutcome::Same | ReplayOutcome::CutShort { .. }) => replayed.same += 1,
+            Ok(ReplayOutcome::Diverged(divergence)) => replayed.different.push((
+                number,
+                format!(
+                    "diverged in turn {}: recorded {}, decided {}",
+                    divergence.turn, divergence.recorded, divergence.decided
+                ),
+            )),
+            Err(error) => replayed.different.push((number, error.to_string())),
+        }
+    }
+    if as_json {
+        let different: Vec<Value> = replayed
+            .different
+            .iter()
+            .map(|(row, detail)| json!({"row": row, "detail": detail}))
+            .collect();
+        let document = json!({
+            "batch": batch.name,
+            "same": replayed.same,
+            "missing": replayed.missing,
+            "different": different,
+        });
+        surroundings.print_as(EscapeStyle::Json, &format!("{document:#}\n"));
+    } else {
+        surroundings.print_out(&render_replay(batch, &replayed));
+    }
+    Ok(if replayed.different.is_empty() {
+        exit::SUCCESS
+    } else {
+        exit::DIVERGED
+    })
+}
+
+fn render_replay(batch: &BatchSummary, replayed: &BatchReplay) -> String {
+    let mark = if replayed.different.is_empty() { "✓" } else { "✗" };
+    let mut text = format!(
+        "{mark} {}: {} replayed, the same",
+        batch.name,
+        format_rows(replayed.same)
+    );
+    if !replayed.different.is_empty() {
+        text.push_str(&format!(" · {} different", replayed.different.len()));
+    }
+    if replayed.missing > 0 {
+        text.push_str(&format!(" · {} without a run", replayed.missing));
+    }
+    text.push('\n');
+    let lines = replayed
+        .different
+        .iter()
+        .map(|(row, detail)| format!("row {row}: {detail}"));
+    add_limited(&mut text, lines.collect());
+    text
+}
+
+/// Adds the first lines, and the number of the others.
+fn add_limited(text: &mut String, lines: Vec<String>) {
+    for line in lines.iter().take(MOST_NAMED) {
+        text.push_str(&format!("  {line}\n"));
+    }
+    if lines.len() > MOST_NAMED {
+        text.push_str(&format!("  and {} more\n", lines.len() - MOST_NAMED));
+    }
+}
+
+/// A row of two batches.
+struct ComparedRow<'a> {
+    number: usize,
+    before: Option<&'a BatchEntry>,
+    after: Option<&'a BatchEntry>,
+}
+
+impl ComparedRow<'_> {
+    /// Returns what differs; `None` if nothing does.
+    fn describe_difference(&self) -> Option<String> {
+        let outcome =
+            |entry: Option<&BatchEntry>| entry.map_or("not ended".to_owned(), |entry| entry.outcome.to_string());
+        let (before, after) = (outcome(self.before), outcome(self.after));
+        if before != after {
+            return Some(format!("row {}: {before} → {after}", self.number));
+        }
+        let (before, after) = (self.before?, self.after?);
+        (before.result != after.result).then(|| match find_different_key(&before.result, &after.result) {
+            Some((key, before, after)) => {
+                format!("row {}: `{key}` {} → {}", self.number, shorten(before), shorten(after))
+            }
+            None => format!("row {}: another result", self.number),
+        })
+    }
+}
+
+fn find_different_key<'v>(before: &'v Value, after: &'v Value) -> Option<(&'v str, &'v Value, &'v Value)> {
+    const NOTHING: &Value = &Value::Null;
+    let (before, after) = (before.as_object()?, after.as_object()?);
+    let keys = before.keys().chain(after.keys());
+    keys.map(|key| {
+        (
+            key.as_str(),
+            before.get(key).unwrap_or(NOTHING),
+            after.get(key).unwrap_or(NOTHING),
+        )
+    })
+    .find(|(_, before, after)| before != after)
+}
+
+fn shorten(value: &Value) -> String {
+    const MOST: usize = 60;
+    let text = value.to_string();
+    match text.char_indices().nth(MOST) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}
+
+/// `ensemble runs diff BATCH BATCH`: compares the results of the rows with the same values.
+pub(super) fn diff_batches((a, b): (&BatchSummary, &BatchSummary), as_json: bool, surroundings: &CliEnvironment) -> u8 {
+    let keys_of_b: std::collections::HashMap<&str, usize> = b.list_keys().zip(0..).collect();
+    let keys_of_a: std::collections::HashSet<&str> = a.list_keys().collect();
+    let (entries_of_a, entries_of_b) = (a.list_entries(), b.list_entries());
+    let mut only_in_a = 0;
+    let mut compared = Vec::new();
+    for ((number, key), before) in (1..).zip(a.list_keys()).zip(&entries_of_a) {
+        match keys_of_b.get(key) {
+            Some(at) => compared.push(ComparedRow {
+                number,
+                before: *before,
+                after: entries_of_b.get(*at).copied().flatten(),
+            }),
+            None => only_in_a += 1,
+        }
+    }
+    let only_in_b = b.list_keys().filter(|key| !keys_of_a.contains(key)).count();
+    let differences: Vec<String> = compared.iter().filter_map(ComparedRow::describe_difference).collect();
+    let same = compared.len() - differences.len();
+    let is_same = differences.is_empty() && only_in_a + only_in_b == 0;
+    if as_json {
+        let document = json!({
+            "a": a.to_json(),
+            "b": b.to_json(),
+            "same_rows": same,
+            "different_rows": differences,
+            "only_in_a": only_in_a,
+            "only_in_b": only_in_b,
+            "same": is_same,
+        });
+        surroundings.print_as(EscapeStyle::Json, &format!("{document:#}\n"));
+    } else {
+        let mut text = format!(
+            "{}: {}\n{}: {}\n",
+            a.name,
+            describe_counts(a),
+            b.name,
+            describe_counts(b)
+        );
+        text.push_str(&format!("{} with the same result\n", format_rows(same)));
+        if !differences.is_empty() {
+            text.push_str(&format!("{} with another result\n", format_rows(differences.len())));
+            add_limited(&mut text, differences);
+        }
+        for (count, name) in [(only_in_a, &a.name), (only_in_b, &b.name)] {
+            if count > 0 {
+                text.push_str(&format!("{} only in {name}\n", format_rows(count)));
+            }
+        }
+        surroundings.print_out(&text);
+    }
+    if is_same { exit::SUCCESS } else { exit::DIFFERENT }
+}
+
+/// The figures of the rows that have ended.
+struct RowFigures {
+    rows: usize,
+    requests: u64,
+    input_tokens: u64,
+    output_tokens: u64,
+    cost: Option<Cost>,
+    highest_cost: Option<Cost>,
+}
+
+impl RowFigures {
+    fn from_batch(batch: &BatchSummary) -> Self {
+        let entries = batch.list_entries();
+        let ended = || {
+            let entries = entries.iter().copied().flatten();
+            entries.filter(|entry| !matches!(entry.standing(), RowStanding::Left | RowStanding::Waiting))
+        };
+        let sum = |what: &str| ended().map(|entry| entry.usage_number(what)).sum();
+        Self {
+            rows: ended().count(),
+            requests: sum("requests"),
+            input_tokens: sum("input_tokens"),
+            output_tokens: sum("output_tokens"),
+            cost: ended().filter_map(BatchEntry::cost).reduce(|sum, cost| sum + cost),
+            highest_cost: ended().filter_map(BatchEntry::cost).max(),
+        }
+    }
+
+    /// Returns the cost of this number of rows that cost as much on average.
+    fn expected_cost(&self, rows: usize) -> Option<Cost> {
+        #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+        let share = rows as f64 / self.rows.max(1) as f64;
+        Some(Cost::from_amount(self.cost?.amount() * share))
+    }
+}
+
+/// `ensemble estimate --from BATCH`: prints the figures of a row, and of all rows.
+pub(super) fn estimate_from_batch(
+    ensemble: &str,
+    batch: &BatchSummary,
+    as_json: bool,
+    surroundings: &CliEnvironment,
+) -> Result<u8, CliError> {
+    let runs = surroundings.project_runs();
+    let prepared = runs.prepare_ensemble(&EnsembleRef::from_file(ensemble))?;
+    let changed = batch.list_changes(&runs, &prepared)?;
+    let figures = RowFigures::from_batch(batch);
+    if figures.rows == 0 {
+        return Err(CliError::usage_error(format!(
+            "no row of the batch `{}` has ended",
+            batch.name
+        )));
+    }
+    let per_row = |sum: u64| sum.div_ceil(figures.rows as u64);
+    let (one, all) = (figures.expected_cost(1), figures.expected_cost(batch.counts.rows));
+    if as_json {
+        let document = json!({
+            "ensemble": ensemble,
+            "batch": batch.name,
+            "rows": batch.counts.rows,
+            "rows_ended": figures.rows,
+            "changed": changed,
+            "row": {
+                "requests": per_row(figures.requests),
+                "input_tokens": per_row(figures.input_tokens),
+                "output_tokens": per_row(figures.output_tokens),
+                "cost": one,
+                "highest_cost": figures.highest_cost,
+            },
+            "cost": all,
+        });
+        surroundings.print_as(EscapeStyle::Json, &format!("{document:#}\n"));
+        return Ok(exit::SUCCESS);
+    }
+    let mut text = format!(
+        "{ensemble}, estimated from {} of batch {}\n\na row on average: {}, {} in, {} out",
+        format_rows(figures.rows),
+        batch.name,
+        format_count(per_row(figures.requests), "request"),
+        format_count(per_row(figures.input_tokens), "token"),
+        per_row(figures.output_tokens),
+    );
+    if let (Some(one), Some(highest)) = (one, figures.highest_cost) {
+        text.push_str(&format!(
+            ", cost {} (at most {})",
+            format_money(one),
+            format_money(highest)
+        ));
+    }
+    text.push('\n');
+    if let Some(all) = all {
+        text.push_str(&format!(
+            "{}: cost {}\n",
+            format_rows(batch.counts.rows),
+            format_money(all)
+        ));
+    }
+    if !changed.is_empty() {
+        text.push_str(&format!(
+            "changed since, so the figures can be wrong: {}\n",
+            changed.join(", ")
+        ));
+    }
+    surroundings.print_out(&text);
+    Ok(exit::SUCCESS)
+}
