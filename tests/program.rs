@@ -61,6 +61,7 @@ mod program {
     mod man;
     mod mcp;
     mod mcp_http;
+    mod mcp_outside;
     mod mcp_people;
     mod mcp_server;
     mod messages;

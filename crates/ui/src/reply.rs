@@ -99,7 +99,8 @@ impl From<RunError> for RequestFailure {
         let advice = error.advice_text();
         let message = advice.map_or_else(|| error.to_string(), |advice| format!("{error}; {advice}"));
         match error {
-            RunError::Store(StoreError::Unknown { .. }) | RunError::Project(ProjectError::NotFound { .. }) => {
+            RunError::Store(StoreError::Unknown { .. } | StoreError::InvalidId(_))
+            | RunError::Project(ProjectError::NotFound { .. }) => {
                 Self::not_found(message)
             }
             RunError::Inputs(errors) => {
@@ -112,7 +113,8 @@ impl From<RunError> for RequestFailure {
                     ..Self::bad_request(message)
                 }
             }
-            RunError::Project(ProjectError::Invalid(_)) | RunError::Model { .. } => Self::bad_request(message),
+            RunError::Project(ProjectError::Invalid(_) | ProjectError::NotEnsemble(_) | ProjectError::Outside(_))
+            | RunError::Model { .. } => Self::bad_request(message),
             RunError::Project(ProjectError::Untrusted { .. } | ProjectError::Stranger(_)) => {
                 let message = format!("{message}\nrun `ensemble trust` in a terminal to allow it");
                 Self::new(StatusCode::FORBIDDEN, "not_trusted", message)

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ensemble_core::operator::OperatorRequest;
-use ensemble_core::store::{RunFollower, RunId, StoredRun};
+use ensemble_core::store::{RunFollower, StoredRun};
 use ensemble_history::{RunDriver, RunState};
 use ensemble_runs::service::run_service::{RunEventStream, RunService};
 use ensemble_runs::start::recorded_run::{load_recorded_ensemble, read_start_event};
@@ -70,17 +70,12 @@ impl WatchedRun {
 
     /// Returns which process drives the run.
     pub(crate) fn driver_location(&self, runs: &RunService) -> DriverLocation {
-        if runs.is_driven_here(&self.outermost_id()) {
+        if runs.is_driven_here(&self.run.id().outermost()) {
             return DriverLocation::Here;
         }
         // A run of this process whose conversation is over is about to be closed.
         let elsewhere = self.run.driver_pid().filter(|process| *process != std::process::id());
         elsewhere.map_or(DriverLocation::Nowhere, DriverLocation::Elsewhere)
-    }
-
-    /// Returns the id of the run that contains this run, or of this run.
-    fn outermost_id(&self) -> RunId {
-        RunId::new(self.run.id().as_str().split("/sub/").next().unwrap_or_default())
     }
 
     /// Returns the view, with all records.
@@ -114,7 +109,7 @@ impl WatchedRun {
 
     /// Returns the facts of the run that no record contains.
     fn read_liveness(&self, runs: &RunService) -> RunLiveness {
-        let open = runs.open_requests(&self.outermost_id());
+        let open = runs.open_requests(&self.run.id().outermost());
         let is_inner = self.run.id().nested_names().next().is_some();
         let agents = open.iter().filter_map(|open| match open.run_id() == self.run.id() {
             true => Some(open.request().agent.clone()),

@@ -23,7 +23,7 @@ fn required_text<'g>(given: &'g Value, name: &str) -> Result<&'g str, RequestFai
 }
 
 fn parse_run_id(given: &Value) -> Result<RunId, RequestFailure> {
-    Ok(RunId::new(required_text(given, "id")?))
+    RunId::parse(required_text(given, "id")?).map_err(|error| RequestFailure::not_found(error.to_string()))
 }
 
 /// Starts a run: `{ensemble, input, values, answers, models}`.
