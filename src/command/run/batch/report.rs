@@ -53,7 +53,7 @@ pub(super) fn print_dry_run(batch: &Batch, name: &str, args: &BatchArgs, surroun
         text.push_str(&format!("  {}\n", describe_task(group)));
     }
     let counts = batch.count_rows();
-    if !counts.to_words().is_empty() {
+    if counts.left < counts.rows {
         text.push_str(&format!("  until now: {}\n", counts.to_words()));
     }
     if let Some(cost) = batch.total_cost() {
