@@ -150,7 +150,7 @@ fn only_what_can_change_a_result_makes_rows_run_again() {
     workspace.script("b.sh", &format!("{SCRIPT}# changed\n"));
     let dry = workspace.run(with(&BATCH, &["--dry-run"])).expect_code(0);
     assert!(dry.stdout.contains("2 rows, 2 to run, 0 finished"), "{}", dry.stdout);
-    let why = "2 run again: script `b.sh` of agent `b` has changed; until now, they have cost ";
+    let why = "2 run again: script `b.sh` of agent `b` has changed; cost until now ";
     assert!(dry.stdout.contains(why), "{}", dry.stdout);
     let paid_again = workspace.run(BATCH).expect_code(0);
     assert!(
@@ -184,7 +184,7 @@ fn a_dry_run_says_what_would_run_while_the_batch_runs() {
     });
     let dry = workspace.run(with(&BATCH, &["--dry-run"])).expect_code(0);
     assert!(dry.stdout.contains("2 rows, 1 to run"), "{}", dry.stdout);
-    assert!(dry.stdout.contains("  1 are executed by process "), "{}", dry.stdout);
+    assert!(dry.stdout.contains("  1 is executed by process "), "{}", dry.stdout);
     assert!(dry.stdout.contains("works on the batch now"), "{}", dry.stdout);
     workspace.write("go", "");
     running.finish().expect_code(0);

@@ -78,9 +78,9 @@ pub(super) fn print_outdated(batch: &Batch, args: &BatchArgs, surroundings: &Cli
 }
 
 fn describe_task(group: &TaskGroup) -> String {
-    let mut text = format!("{} {}", group.rows, group.task.to_words());
+    let mut text = group.task.to_words(group.rows);
     if let (RowTask::RunOutdated { .. }, Some(cost)) = (&group.task, group.cost) {
-        text.push_str(&format!("; until now, they have cost {}", format_money(cost)));
+        text.push_str(&format!("; cost until now {}", format_money(cost)));
     }
     text
 }
