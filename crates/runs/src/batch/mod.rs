@@ -146,9 +146,6 @@ pub enum BatchError {
         /// The process, as the lock names it.
         owner: String,
     },
-    /// There is no batch of this name.
-    #[error("there is no batch `{0}`")]
-    Unknown(String),
     /// Answers do not fit their rows.
     #[error("{}", .0.iter().map(RowError::to_string).collect::<Vec<_>>().join("\n"))]
     Answers(Vec<RowError>),

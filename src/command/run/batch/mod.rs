@@ -162,7 +162,6 @@ impl From<BatchError> for CliError {
         match error {
             BatchError::Run(error) => error.into(),
             BatchError::Answers(wrong) => wrong_rows_error(wrong),
-            BatchError::Unknown(_) => Self::usage_error(error.to_string()),
             BatchError::Busy { .. } => Self::usage_error_with_help(
                 error.to_string(),
                 "wait until the other process ends, look at the batch with --dry-run, or name another batch with --name",
