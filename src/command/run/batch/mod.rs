@@ -25,6 +25,7 @@ use clap::{ArgAction, Args, Subcommand};
 use ensemble_core::conversation::CompletionReason;
 use ensemble_core::operator::{Operator, UnattendedOperator};
 use ensemble_language::data::Cost;
+use ensemble_language::ensemble::Ensemble;
 use ensemble_remote::EngineClient;
 use ensemble_runs::batch::BatchShard;
 use ensemble_runs::batch::{
@@ -182,24 +183,8 @@ pub(crate) fn run_batch(args: &BatchArgs, surroundings: &CliEnvironment) -> Resu
     let unshared = surroundings.runs_with(&operator);
     let runs = Runs::open(unshared.project().clone(), unshared.host().clone().with_shared_models());
     let prepared = Arc::new(runs.prepare_ensemble(&EnsembleRef::from_file(&**ensemble))?);
-    let ensemble = prepared.plan.ensemble();
-    let cells = rows::load_rows(data, surroundings)?;
-    let columns = resolve_columns(args, &cells)?;
-    let rows = batch::resolve_rows(cells, &columns, &shared_row(args)?, ensemble).map_err(wrong_rows_error)?;
-    let name = batch_name(args, &ensemble.name, data)?;
-    let answers = answers::load_answers(&args.answering, args.id.as_deref(), ensemble, surroundings)?;
-    let answering = &args.answering;
-    let request = BatchRequest {
-        name: &name,
-        data: data.display().to_string(),
-        rows,
-        shard: args.shard,
-        models: &answering.model,
-        retry: args.retry.clone(),
-        answers: answers.common,
-        row_answers: answers.rows,
-        decides_tools: !answering.allow_tool.is_empty() || !answering.deny_tool.is_empty(),
-    };
+    let name = batch_name(args, &prepared.plan.ensemble().name, data)?;
+    let request = build_request(args, data, &name, prepared.plan.ensemble(), surroundings)?;
     let options = || build_options(args, surroundings);
     if args.dry_run {
         let batch = block_on(async { Ok(Batch::inspect(&runs, prepared.clone(), request).await?) })?;
@@ -243,6 +228,32 @@ pub(crate) fn run_batch(args: &BatchArgs, surroundings: &CliEnvironment) -> Resu
     };
     report.print(args, surroundings);
     Ok(report::batch_exit_code(&batch, &end, args))
+}
+
+/// Loads the rows and the answers, and checks the rows.
+fn build_request<'a>(
+    args: &'a BatchArgs,
+    data: &Path,
+    name: &'a str,
+    ensemble: &Ensemble,
+    surroundings: &CliEnvironment,
+) -> Result<BatchRequest<'a>, CliError> {
+    let cells = rows::load_rows(data, surroundings)?;
+    let columns = resolve_columns(args, &cells)?;
+    let rows = batch::resolve_rows(cells, &columns, &shared_row(args)?, ensemble).map_err(wrong_rows_error)?;
+    let answering = &args.answering;
+    let answers = answers::load_answers(answering, args.id.as_deref(), ensemble, surroundings)?;
+    Ok(BatchRequest {
+        name,
+        data: data.display().to_string(),
+        rows,
+        shard: args.shard,
+        models: &answering.model,
+        retry: args.retry.clone(),
+        answers: answers.common,
+        row_answers: answers.rows,
+        decides_tools: !answering.allow_tool.is_empty() || !answering.deny_tool.is_empty(),
+    })
 }
 
 /// Writes the table of open questions if it is wanted.
