@@ -11,7 +11,7 @@ use ensemble_language::diagnostic::find_similar_word;
 use ensemble_language::ensemble::Ensemble;
 use serde_json::Value;
 
-use super::json_lines::{inexact_number_message, is_exact_number};
+use super::exact_numbers::{inexact_number_message, is_exact_number};
 
 use crate::inputs::{InputValues, resolve_inputs};
 
