@@ -18,9 +18,7 @@ fn attack(lines: &str, more: &str) -> Workspace {
     workspace.write("attack.txt", lines);
     workspace.write(
         "a.yaml",
-        format!(
-            "name: a\nagents:\n  - name: a\n    acp: {{command: sh, args: [attacker.sh]}}\n    prompt: go\n{more}"
-        ),
+        format!("name: a\nagents:\n  - name: a\n    acp: {{command: sh, args: [attacker.sh]}}\n    prompt: go\n{more}"),
     );
     workspace
 }
@@ -36,7 +34,8 @@ fn failure(outcome: &Outcome) -> (String, String) {
 }
 
 fn update(update: &Value) -> String {
-    let message = json!({"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": "SESSION", "update": update}});
+    let message =
+        json!({"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": "SESSION", "update": update}});
     format!("> {message}\n")
 }
 
@@ -73,7 +72,9 @@ fn write_file(path: &str, content: &str) -> String {
 fn decided(workspace: &Workspace) -> Vec<String> {
     let journal = workspace.journal().into_iter();
     let decided = journal.filter(|record| record["event"] == "permission_decided");
-    decided.map(|record| record["data"]["tool"].as_str().expect("a tool").to_owned()).collect()
+    decided
+        .map(|record| record["data"]["tool"].as_str().expect("a tool").to_owned())
+        .collect()
 }
 
 fn run_id(workspace: &Workspace) -> String {
@@ -89,7 +90,10 @@ fn a_permission_to_read_permits_no_write() {
     let workspace = attack(&lines, reads);
     run(&workspace, &[]).expect_code(3);
     assert!(!workspace.path().join("x.txt").exists());
-    let waits = workspace.journal().into_iter().find(|record| record["event"] == "input_requested");
+    let waits = workspace
+        .journal()
+        .into_iter()
+        .find(|record| record["event"] == "input_requested");
     assert!(waits.expect("it waits").to_string().contains("a.edit"));
     // A permitted call to read does not cover a write of its file, though it covers a read, once.
     let call = json!({"toolCallId": "c", "title": "look", "kind": "read", "locations": [{"path": "x.txt"}]});
@@ -158,8 +162,11 @@ fn a_call_that_becomes_a_call_of_a_denied_kind_stops_the_program() {
     let permissions = "    permissions: {read: allow, execute: deny}\n";
     let asked = ask(&json!({"toolCallId": "c", "title": "look", "kind": "read"}));
     let becomes = |more: Value| {
-        let mut news = json!({"sessionUpdate": "tool_call_update", "toolCallId": "c", "title": "rm", "kind": "execute"});
-        news.as_object_mut().expect("a map").extend(more.as_object().expect("a map").clone());
+        let mut news =
+            json!({"sessionUpdate": "tool_call_update", "toolCallId": "c", "title": "rm", "kind": "execute"});
+        news.as_object_mut()
+            .expect("a map")
+            .extend(more.as_object().expect("a map").clone());
         update(&news)
     };
     let over = update(&json!({"sessionUpdate": "tool_call_update", "toolCallId": "c", "status": "completed"}));
@@ -168,11 +175,31 @@ fn a_call_that_becomes_a_call_of_a_denied_kind_stops_the_program() {
     ]});
     for (lines, permissions, denied) in [
         (asked.clone() + &becomes(json!({})), permissions, "execute"),
-        (asked.clone() + &becomes(json!({"status": "in_progress"})), permissions, "execute"),
-        (asked.clone() + &becomes(json!({"status": "completed"})), permissions, "execute"),
-        (asked.clone() + &becomes(json!({"status": "failed"})), permissions, "execute"),
-        (asked.clone() + &over + &becomes(json!({"status": "in_progress"})), permissions, "execute"),
-        (asked.clone() + &update(&diff), "    permissions: {read: allow, edit: deny}\n", "edit"),
+        (
+            asked.clone() + &becomes(json!({"status": "in_progress"})),
+            permissions,
+            "execute",
+        ),
+        (
+            asked.clone() + &becomes(json!({"status": "completed"})),
+            permissions,
+            "execute",
+        ),
+        (
+            asked.clone() + &becomes(json!({"status": "failed"})),
+            permissions,
+            "execute",
+        ),
+        (
+            asked.clone() + &over + &becomes(json!({"status": "in_progress"})),
+            permissions,
+            "execute",
+        ),
+        (
+            asked.clone() + &update(&diff),
+            "    permissions: {read: allow, edit: deny}\n",
+            "edit",
+        ),
     ] {
         let workspace = attack(&(lines.clone() + "! touch went-on\n<\n"), permissions);
         let (kind, error) = failure(&run(&workspace, &[]).expect_code(1));
@@ -180,7 +207,10 @@ fn a_call_that_becomes_a_call_of_a_denied_kind_stops_the_program() {
         assert!(error.contains(&format!("denies `{denied}`")), "{error}");
     }
     // An option of the run denies like the ensemble.
-    let workspace = attack(&(asked + &becomes(json!({})) + "<\n"), "    permissions: {read: allow}\n");
+    let workspace = attack(
+        &(asked + &becomes(json!({})) + "<\n"),
+        "    permissions: {read: allow}\n",
+    );
     let (kind, error) = failure(&run(&workspace, &["--deny-tool", "a.execute"]).expect_code(1));
     assert_eq!(kind, "sandbox", "{error}");
 }
@@ -211,7 +241,9 @@ fn permitted_ids_do_not_survive_a_resume() {
     // The call was permitted and has begun. The run is killed, and the new process asks with the same id.
     let workspace = attack(&(asked("ls") + "! touch reached\n<\n"), "");
     let running = workspace.spawn(["run", "a.yaml", "--allow-tool", "a/a.execute#1"]);
-    eventually("the call is permitted", || workspace.path().join("reached").exists().then_some(()));
+    eventually("the call is permitted", || {
+        workspace.path().join("reached").exists().then_some(())
+    });
     running.signal("KILL");
     drop(running.finish());
     for title in ["ls", "rm -rf"] {
@@ -232,7 +264,9 @@ fn a_permission_for_a_call_that_waits_is_not_for_another_call_of_a_new_process()
     assert!(!workspace.path().join("x.txt").exists());
     let workspace = attack(&shown("good\n"), "");
     run(&workspace, &[]).expect_code(3);
-    workspace.run(["resume", &run_id(&workspace), "--allow-tool", "a/a.edit#1"]).expect_code(0);
+    workspace
+        .run(["resume", &run_id(&workspace), "--allow-tool", "a/a.edit#1"])
+        .expect_code(0);
     assert_eq!(workspace.read("x.txt"), "good\n");
 }
 
@@ -245,7 +279,10 @@ fn a_session_belongs_to_the_program_that_made_it() {
     let again = ", conversation: {max_turns: 2}";
     let b = format!("{again}, dependencies: [{{agent_name: a}}]");
     let a = format!("{again}, dependencies: [{{agent_name: b, feedback: true}}]");
-    workspace.write("a.yaml", format!("name: a\nagents:\n{}{}", agent("a", &a), agent("b", &b)));
+    workspace.write(
+        "a.yaml",
+        format!("name: a\nagents:\n{}{}", agent("a", &a), agent("b", &b)),
+    );
     run(&workspace, &[]).expect_code(0);
     for name in ["a", "b"] {
         let heard = workspace.read(&format!("heard-{name}.txt"));
@@ -264,14 +301,18 @@ fn a_session_belongs_to_the_program_that_made_it() {
         .run(["continue", &run_id(&workspace), "more", "--ensemble", "a.yaml"])
         .expect_code(0);
     let heard = workspace.read("heard-other.txt");
-    assert!(heard.contains("session/new") && !heard.contains("session/load"), "{heard}");
+    assert!(
+        heard.contains("session/new") && !heard.contains("session/load"),
+        "{heard}"
+    );
 }
 
 #[test]
 fn nothing_that_a_program_sends_shows_a_secret() {
     const SECRET: &str = "s3cret-0123456789";
     let (first, second) = SECRET.split_at(7);
-    let thought = |text: &str| json!({"sessionUpdate": "agent_thought_chunk", "content": {"type": "text", "text": text}});
+    let thought =
+        |text: &str| json!({"sessionUpdate": "agent_thought_chunk", "content": {"type": "text", "text": text}});
     let mut lines = String::new();
     for news in [
         thought(first),
@@ -294,9 +335,14 @@ fn nothing_that_a_program_sends_shows_a_secret() {
         "toolCallId": format!("x{SECRET}"), "title": SECRET, "kind": "execute", "rawInput": {"command": SECRET},
         "content": [{"type": "diff", "path": "x", "oldText": SECRET, "newText": "y"}],
     }));
-    let more = format!("> {}\n", json!({"jsonrpc": "2.0", "id": 9, "method": SECRET, "params": {}}));
+    let more = format!(
+        "> {}\n",
+        json!({"jsonrpc": "2.0", "id": 9, "method": SECRET, "params": {}})
+    );
     let workspace = attack(&(lines + &more + "<\n"), "");
-    let file = workspace.read("a.yaml").replace("args: [attacker.sh]", "args: [attacker.sh], env: {T: {env: MY_TOKEN}}");
+    let file = workspace
+        .read("a.yaml")
+        .replace("args: [attacker.sh]", "args: [attacker.sh], env: {T: {env: MY_TOKEN}}");
     workspace.write("a.yaml", file);
     let mut texts = Vec::new();
     let with_secret = |arguments: &[&str]| {
@@ -319,12 +365,17 @@ fn nothing_that_a_program_sends_shows_a_secret() {
     for text in &texts {
         assert!(!text.contains("0123456789"), "{text}");
     }
-    assert!(texts[0].contains("tool_started") || texts[0].contains("live"), "there are live lines: {}", texts[0]);
+    assert!(
+        texts[0].contains("tool_started") || texts[0].contains("live"),
+        "there are live lines: {}",
+        texts[0]
+    );
 }
 
 #[test]
 fn a_program_that_sends_without_end_fails_with_a_reason() {
-    let tiny = json!({"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": "SESSION", "update": text("x")}});
+    let tiny =
+        json!({"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": "SESSION", "update": text("x")}});
     let plan = json!({"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": "SESSION", "update": {
         "sessionUpdate": "plan", "entries": [{"content": "step", "priority": "low", "status": "pending"}],
     }}});
@@ -332,12 +383,16 @@ fn a_program_that_sends_without_end_fails_with_a_reason() {
     let write = json!({"jsonrpc": "2.0", "id": 1, "method": "fs/write_text_file", "params": {
         "sessionId": "SESSION", "path": "x.txt", "content": "y",
     }});
-    let foreign = json!({"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": "other", "update": text("x")}});
+    let foreign =
+        json!({"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": "other", "update": text("x")}});
     for (lines, expected) in [
         (format!("* 1000000 {tiny}\n"), "more than 200000 messages"),
         (format!("* 1000000 {foreign}\n"), "more than 200000 messages"),
         (format!("* 10000 {plan}\n"), "more than 1000 plans"),
-        (format!("* 10000 {terminal}\n"), "more than 1000 requests that are not supported"),
+        (
+            format!("* 10000 {terminal}\n"),
+            "more than 1000 requests that are not supported",
+        ),
     ] {
         let begun = Instant::now();
         let (kind, error) = failure(&run(&attack(&lines, ""), &[]).expect_code(1));
@@ -347,7 +402,8 @@ fn a_program_that_sends_without_end_fails_with_a_reason() {
     }
     let mut calls = String::new();
     for number in 0..6000 {
-        let news = json!({"sessionUpdate": "tool_call", "toolCallId": number.to_string(), "title": "t", "kind": "read"});
+        let news =
+            json!({"sessionUpdate": "tool_call", "toolCallId": number.to_string(), "title": "t", "kind": "read"});
         write!(calls, "{}", update(&news)).expect("memory can be written");
     }
     let (_, error) = failure(&run(&attack(&calls, ""), &["--durability", "none"]).expect_code(1));
@@ -379,7 +435,10 @@ fn no_folder_of_settings_is_written_at_any_depth() {
         std::os::unix::fs::symlink("other/.ensemble", workspace.path().join("link")).expect("linked");
         run(&workspace, &[]).expect_code(0);
         let heard = workspace.read("heard-a.txt");
-        assert!(heard.lines().last().expect("an answer").contains("\"error\""), "{path}: {heard}");
+        assert!(
+            heard.lines().last().expect("an answer").contains("\"error\""),
+            "{path}: {heard}"
+        );
         assert!(!workspace.path().join(path).exists(), "{path}");
         assert!(!workspace.path().join("other/.ensemble/config.yaml").exists(), "{path}");
     }

@@ -298,11 +298,17 @@ fn ids_of_calls_and_the_cache_tell_no_secret() {
 fn variables_with_rights_reach_no_program() {
     const TOKEN: &str = "token-of-the-page-0123456789";
     let workspace = Workspace::new();
-    workspace.script("seen.sh", "#!/bin/sh\nenv > seen\necho \"{\\\"said\\\": \\\"token-of-the-page-0123456789\\\"}\"\n");
+    workspace.script(
+        "seen.sh",
+        "#!/bin/sh\nenv > seen\necho \"{\\\"said\\\": \\\"token-of-the-page-0123456789\\\"}\"\n",
+    );
     let start = |file: &str, text: &str| {
         workspace.write(file, text);
         let mut command = workspace.command(["run", file]);
-        command.env("ENSEMBLE_UI_TOKEN", TOKEN).env("ENSEMBLE_OTHER", "x").env("PLAIN", "y");
+        command
+            .env("ENSEMBLE_UI_TOKEN", TOKEN)
+            .env("ENSEMBLE_OTHER", "x")
+            .env("PLAIN", "y");
         Running(command.spawn().expect("the program starts")).finish()
     };
     let told = start("one.yaml", "name: one\nagents: [{name: a, script: seen.sh}]\n").expect_code(0);

@@ -66,7 +66,9 @@ fn each_ensemble_of_the_folder_is_a_typed_tool() {
     let mut client = Client::start(&workspace, &[], json!({}));
     let tools = tools(&mut client);
     let names = names(&tools);
-    let qualified = names[0].strip_prefix("list_runs-").expect("the name of a tool of the server");
+    let qualified = names[0]
+        .strip_prefix("list_runs-")
+        .expect("the name of a tool of the server");
     assert!(qualified.len() == 12, "{qualified}");
     assert_eq!(names[1..4], ["report", "two_words", "run_status"]);
     assert_eq!(names.len(), 3 + 12, "{names:?}");
@@ -559,10 +561,18 @@ fn a_new_file_does_not_take_over_the_tool_of_another_ensemble() {
         let mut client = Client::start(&workspace, &[], json!({}));
         let after = tools(&mut client);
         let after_names = names(&after);
-        assert!(!after_names.contains(&"review") && !after_names.contains(&"Review"), "{newcomer}: {after_names:?}");
+        assert!(
+            !after_names.contains(&"review") && !after_names.contains(&"Review"),
+            "{newcomer}: {after_names:?}"
+        );
         let told = |file: &str| {
-            let mut described = after.iter().filter(|tool| tool["description"].to_string().contains(file));
-            described.next().and_then(|tool| tool["name"].as_str()).map(str::to_owned)
+            let mut described = after
+                .iter()
+                .filter(|tool| tool["description"].to_string().contains(file));
+            described
+                .next()
+                .and_then(|tool| tool["name"].as_str())
+                .map(str::to_owned)
         };
         let mine = told("Its file is .ensemble/ensembles/review.yaml:").expect("it is served under another name");
         let result = client.ask("tools/call", json!({"name": mine, "arguments": {}}));

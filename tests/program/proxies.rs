@@ -6,7 +6,14 @@ use crate::support::{Outcome, Running, Workspace};
 /// Runs the program with a proxy in every variable.
 fn run(workspace: &Workspace, proxy: &str, variables: &[(&str, &str)], arguments: &[&str]) -> Outcome {
     let mut command = workspace.command(arguments);
-    for name in ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"] {
+    for name in [
+        "HTTP_PROXY",
+        "http_proxy",
+        "HTTPS_PROXY",
+        "https_proxy",
+        "ALL_PROXY",
+        "all_proxy",
+    ] {
         command.env(name, proxy);
     }
     command.envs(variables.iter().copied());
@@ -50,7 +57,11 @@ fn plain_http_goes_through_no_proxy() {
         let _ends_somehow = run(&workspace, &proxy.url(), &variables, arguments);
         let asked = server.asked();
         assert!(asked.len() > before, "{arguments:?} reaches the server");
-        assert!(asked[before].line().contains(wanted), "{arguments:?}: {}", asked[before].line());
+        assert!(
+            asked[before].line().contains(wanted),
+            "{arguments:?}: {}",
+            asked[before].line()
+        );
     }
     assert_eq!(proxy.asked().len(), 0, "no request goes through the proxy");
 }
@@ -69,7 +80,14 @@ fn encrypted_requests_go_through_the_proxy_as_a_tunnel() {
     let asked = proxy.asked();
     assert!(!asked.is_empty(), "the proxy is asked");
     for request in &asked {
-        assert!(request.line().starts_with("CONNECT somewhere.invalid:443"), "{}", request.line());
-        assert!(request.header("authorization").is_none(), "the key is inside the tunnel");
+        assert!(
+            request.line().starts_with("CONNECT somewhere.invalid:443"),
+            "{}",
+            request.line()
+        );
+        assert!(
+            request.header("authorization").is_none(),
+            "the key is inside the tunnel"
+        );
     }
 }

@@ -28,7 +28,8 @@ impl StopReasons {
     pub(crate) fn apply_event(&mut self, run: &RunId, event: &Event) {
         match event {
             Event::ExecutionStarted(started) if started.attempt == 1 => {
-                self.0.retain(|(of, agent, _), _| of != run.as_str() || *agent != started.agent);
+                self.0
+                    .retain(|(of, agent, _), _| of != run.as_str() || *agent != started.agent);
             }
             Event::PartEnded(part) if part.usage.is_some() => {
                 let stop = find_stop(&part.end, &part.exchange);

@@ -372,10 +372,7 @@ fn names_of_tools_in_a_case_are_checked() {
             "permissions: {stock: yes}",
             "expected `allow`, `always` or `deny`, found the string 'yes'; ",
         ),
-        (
-            "permissions: {stock: allow, clerk/stock#2: deny, shop.pay: always}",
-            "",
-        ),
+        ("permissions: {stock: allow, clerk/stock#2: deny, shop.pay: always}", ""),
     ] {
         let cases = format!("cases: [{{name: x, {case}, expect: {{outcome: completed}}}}]");
         let suite = TestSuite::load(

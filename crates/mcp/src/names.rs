@@ -78,7 +78,12 @@ mod tests {
         let ensembles: Vec<(String, String)> = files
             .iter()
             .map(|file| {
-                let stem = file.rsplit('/').next().unwrap_or(file).trim_end_matches(".yaml").trim_end_matches(".yml");
+                let stem = file
+                    .rsplit('/')
+                    .next()
+                    .unwrap_or(file)
+                    .trim_end_matches(".yaml")
+                    .trim_end_matches(".yml");
                 (stem.to_owned(), (*file).to_owned())
             })
             .collect();
@@ -90,9 +95,15 @@ mod tests {
     fn names_are_safe_and_unique() {
         let long = format!("{}.yaml", "x".repeat(80));
         for (files, expected) in [
-            (vec!["review.yaml", "iterative-analysis.yaml"], vec!["review", "iterative-analysis"]),
+            (
+                vec!["review.yaml", "iterative-analysis.yaml"],
+                vec!["review", "iterative-analysis"],
+            ),
             (vec!["a b.yaml", "ab.yaml"], vec!["a_b", "ab"]),
-            (vec!["\u{fc}berblick.yaml", "\u{65e5}\u{672c}.yaml"], vec!["_berblick", "ensemble"]),
+            (
+                vec!["\u{fc}berblick.yaml", "\u{65e5}\u{672c}.yaml"],
+                vec!["_berblick", "ensemble"],
+            ),
             (vec![&long], vec![&long[..48]]),
         ] {
             assert_eq!(names(&files), expected);
@@ -110,9 +121,16 @@ mod tests {
                 assert_eq!(after[0], before[0]);
                 continue;
             }
-            assert!(after.iter().all(|name| *name != before[0] && name.len() <= LONGEST), "{after:?}");
+            assert!(
+                after.iter().all(|name| *name != before[0] && name.len() <= LONGEST),
+                "{after:?}"
+            );
             assert_ne!(after[0], after[1]);
-            assert_eq!([&swapped[1], &swapped[0]], [&after[0], &after[1]], "the order is the same");
+            assert_eq!(
+                [&swapped[1], &swapped[0]],
+                [&after[0], &after[1]],
+                "the order is the same"
+            );
             assert_eq!(after[0], qualified("review.yaml"));
         }
         let imitation = format!("{}.yaml", qualified("review.yaml"));

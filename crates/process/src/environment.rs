@@ -147,10 +147,15 @@ mod tests {
             ("ENSEMBLES", false, false),
             ("MY_ENSEMBLE_TRUST", false, false),
         ] {
-            assert_eq!((is_own_variable(name.as_ref()), carries_rights(name)), (is_own, is_right), "{name}");
+            assert_eq!(
+                (is_own_variable(name.as_ref()), carries_rights(name)),
+                (is_own, is_right),
+                "{name}"
+            );
         }
         let mut command = Command::new("true");
-        let given = [("ENSEMBLE_TRUST", "1"), ("LEVEL", "warn")].map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let given =
+            [("ENSEMBLE_TRUST", "1"), ("LEVEL", "warn")].map(|(name, value)| (name.to_owned(), value.to_owned()));
         for environment in [
             ChildEnvironment::for_user_program(Secrets::default()),
             ChildEnvironment::for_foreign_program(Secrets::default()),

@@ -55,7 +55,10 @@ mod tests {
                 shown.push_str(&stream.push_piece(piece));
             }
             shown.push_str(&stream.finish());
-            assert_eq!(shown, "It is [secret] and sk-other é, sk-[secret]; s", "{first} {second}");
+            assert_eq!(
+                shown, "It is [secret] and sk-other é, sk-[secret]; s",
+                "{first} {second}"
+            );
         }
         let mut stream = SecretStream::new(secrets);
         assert_eq!(stream.push_piece("two s"), "two ");

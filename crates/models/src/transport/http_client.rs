@@ -96,14 +96,26 @@ mod tests {
     async fn only_encrypted_requests_to_other_machines_go_through_a_proxy() {
         let (proxy, through) = counting_server().await;
         let (server, reached) = counting_server().await;
-        let all = ["http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"];
+        let all = [
+            "http_proxy",
+            "HTTP_PROXY",
+            "https_proxy",
+            "HTTPS_PROXY",
+            "all_proxy",
+            "ALL_PROXY",
+        ];
         let rows = [
             (format!("http://127.0.0.1:{server}/"), "", 0, 1),
             (format!("http://localhost:{server}/"), "", 0, 1),
             (format!("http://somewhere.invalid:{server}/"), "", 0, 1),
             (format!("https://127.0.0.1:{server}/"), "", 0, 1),
             (format!("https://somewhere.invalid:{server}/"), "", 1, 0),
-            (format!("https://somewhere.invalid:{server}/"), "somewhere.invalid", 0, 1),
+            (
+                format!("https://somewhere.invalid:{server}/"),
+                "somewhere.invalid",
+                0,
+                1,
+            ),
             (format!("https://somewhere.invalid:{server}/"), "other.invalid", 1, 0),
         ];
         for name in all {

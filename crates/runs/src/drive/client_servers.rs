@@ -67,7 +67,9 @@ pub enum ServersError {
         name: String,
     },
     /// Headers or values of the environment would be sent over plain HTTP to another machine.
-    #[error("the server `{name}` has headers or values of the environment, and its address begins with `http://`; use `https://`")]
+    #[error(
+        "the server `{name}` has headers or values of the environment, and its address begins with `http://`; use `https://`"
+    )]
     PlainHttp {
         /// Its name.
         name: String,

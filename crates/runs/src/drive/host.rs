@@ -286,7 +286,12 @@ mod tests {
             .with_variables(|name| Some(format!("value-of-{name}")))
             .with_shared_models()
             .with_server_token("token-0123456789", Some("MY_TOKEN"));
-        for (name, is_private) in [("MY_TOKEN", true), ("ENSEMBLE_TRUST", true), ("ENSEMBLE_UI_TOKEN", true), ("HOME", false)] {
+        for (name, is_private) in [
+            ("MY_TOKEN", true),
+            ("ENSEMBLE_TRUST", true),
+            ("ENSEMBLE_UI_TOKEN", true),
+            ("HOME", false),
+        ] {
             assert_eq!(host.read_variable(name).is_none(), is_private, "{name}");
         }
         let secrets = Secrets::default();

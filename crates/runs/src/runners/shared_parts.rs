@@ -180,7 +180,8 @@ impl AgentBuildContext<'_> {
                 SettingValue::Text(_) | SettingValue::Inherited => name,
             };
             if let Some(private) = [name, source].into_iter().find(|name| host.is_private_variable(name)) {
-                let message = format!("the variable `{private}` carries rights of the user and is passed to no program");
+                let message =
+                    format!("the variable `{private}` carries rights of the user and is passed to no program");
                 return Err(AgentBuildError::new(message).with_help("remove it from `env` or `headers`".to_owned()));
             }
             let value = match setting {

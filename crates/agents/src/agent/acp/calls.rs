@@ -169,7 +169,10 @@ impl AcpToolCalls {
     fn choose_id(&self, id: &str) -> String {
         let is_free = |id: &String| !self.positions.contains_key(id) && !self.reserved_ids.contains(id);
         let others = (2_u32..).map(|number| format!("{id}~{number}"));
-        std::iter::once(id.to_owned()).chain(others).find(is_free).unwrap_or_default()
+        std::iter::once(id.to_owned())
+            .chain(others)
+            .find(is_free)
+            .unwrap_or_default()
     }
 
     /// Returns the kinds whose permission the call needs: its own, and that to edit if it has shown a diff.
@@ -245,7 +248,8 @@ impl AcpToolCalls {
 
     /// Returns whether the permission for this kind was refused when the program asked for it.
     pub(super) fn is_refused(&self, id: &str, kind: AcpToolKind) -> bool {
-        self.find_call(id).is_some_and(|known| known.refused_kinds.contains(&kind))
+        self.find_call(id)
+            .is_some_and(|known| known.refused_kinds.contains(&kind))
     }
 
     /// Ends the call, once.
@@ -347,12 +351,23 @@ mod tests {
         assert_eq!(add(news("c"), true), (false, "c".to_owned()), "its first request");
         assert_eq!(add(news("c"), false), (false, "c".to_owned()));
         assert_eq!(add(news("c"), true), (true, "c~2".to_owned()), "it asks again");
-        assert_eq!(add(news("old"), true), (true, "old~2".to_owned()), "an earlier process had it");
+        assert_eq!(
+            add(news("old"), true),
+            (true, "old~2".to_owned()),
+            "an earlier process had it"
+        );
         assert_eq!(calls.add_file_call(news("")), Ok("file-1".to_owned()));
         assert_eq!(calls.add_news(news("file-1"), false), Ok((true, "file-1~2".to_owned())));
         assert!(calls.finish_call("c~2", false).is_some() && calls.finish_call("c~2", false).is_none());
-        assert_eq!(calls.add_news(news("c"), false), Ok((false, "c~2".to_owned())), "an echo");
-        let begins = AcpCallNews { begins: true, ..news("c") };
+        assert_eq!(
+            calls.add_news(news("c"), false),
+            Ok((false, "c~2".to_owned())),
+            "an echo"
+        );
+        let begins = AcpCallNews {
+            begins: true,
+            ..news("c")
+        };
         assert_eq!(calls.add_news(begins, false), Ok((true, "c~3".to_owned())));
     }
 

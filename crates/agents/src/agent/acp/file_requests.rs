@@ -185,10 +185,14 @@ impl<'a> PromptRound<'a> {
             (PermittedAction::Answer(answers, files), None) => {
                 self.permitted_files.add_call(&call, files);
                 self.start_call(&call).await;
-                self.live_program()?.writer.send_answer(&id, &answers.outcome_json(true))?;
+                self.live_program()?
+                    .writer
+                    .send_answer(&id, &answers.outcome_json(true))?;
             }
             (PermittedAction::Answer(answers, _), Some(refused)) => {
-                self.live_program()?.writer.send_answer(&id, &answers.outcome_json(false))?;
+                self.live_program()?
+                    .writer
+                    .send_answer(&id, &answers.outcome_json(false))?;
                 self.calls.mark_refused(&call, refused, decided.kinds);
                 self.end_call(&call, true).await?;
             }
@@ -223,7 +227,8 @@ impl<'a> PromptRound<'a> {
                     .map(protocol::read_answer_json)
             }
             AcpRequest::Write { path, content } => {
-                files::write_file(root, &files::resolve_relative_path(&path, root)?, &content, before).map(|()| json!({}))
+                files::write_file(root, &files::resolve_relative_path(&path, root)?, &content, before)
+                    .map(|()| json!({}))
             }
             AcpRequest::Permission(..) => Err("it is not a file".to_owned()),
         }

@@ -62,7 +62,11 @@ pub(super) fn read_text_before(root: &Path, path: &Path) -> Result<String, Strin
     match read_bytes(root, path) {
         Ok(bytes) => Ok(String::from_utf8(bytes).unwrap_or_else(|error| {
             let bytes = error.as_bytes();
-            format!("[{} bytes that are not text, SHA-256 {}]\n", bytes.len(), digest_bytes(bytes))
+            format!(
+                "[{} bytes that are not text, SHA-256 {}]\n",
+                bytes.len(),
+                digest_bytes(bytes)
+            )
         })),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
         Err(error) => Err(write_error(path, &error)),
@@ -115,11 +119,17 @@ fn is_own_name(name: &OsStr) -> bool {
     let visible = name.chars().filter(|char| !is_invisible(*char));
     let upper: String = visible.flat_map(char::to_uppercase).collect();
     let folded = upper.to_lowercase();
-    folded.split(':').next().unwrap_or_default().trim_end_matches(['.', ' ']) == OWN_FOLDER
+    folded
+        .split(':')
+        .next()
+        .unwrap_or_default()
+        .trim_end_matches(['.', ' '])
+        == OWN_FOLDER
 }
 
 fn is_invisible(char: char) -> bool {
-    char.is_control() || matches!(char, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}')
+    char.is_control()
+        || matches!(char, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}')
 }
 
 fn read_text(root: &Path, path: &Path) -> io::Result<String> {

@@ -103,7 +103,9 @@ impl PromptLimits {
 /// Checks that another request may wait for a decision.
 pub(super) fn check_waiting(waiting: usize) -> Result<(), String> {
     match waiting >= MAX_WAITING {
-        true => Err(format!("it sent more than {MAX_WAITING} requests without waiting for answers")),
+        true => Err(format!(
+            "it sent more than {MAX_WAITING} requests without waiting for answers"
+        )),
         false => Ok(()),
     }
 }

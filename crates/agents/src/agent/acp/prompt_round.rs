@@ -15,12 +15,12 @@ use super::prompt_text::{GO_ON, append_schema_request, first_prompt_text};
 use super::protocol;
 use super::protocol::{AcpCallNews, AcpCallPhase, AcpUpdate};
 use super::wire::AcpMessage;
+use crate::agent::ExecutionInput;
 use crate::agent::chat::external::{
     ProgramMessage, add_message, continue_iteration, end_call, note_data, open_iteration,
 };
 use crate::agent::chat::{DialogueErrorKind, RoundRequest};
 use crate::agent::chat::{RoundEnd, record_iteration};
-use crate::agent::ExecutionInput;
 use ensemble_core::request::PendingRequest;
 use ensemble_core::secrets::SecretStream;
 use ensemble_core::thread::{LiveOutput, LiveUpdate, StopReason, Thread, ToolCall};
@@ -277,7 +277,11 @@ impl<'a> PromptRound<'a> {
     }
 
     /// Records the news of a tool call, and returns the id of the call. `is_asked`: the program waits for permission.
-    pub(super) async fn record_call_news(&mut self, news: AcpCallNews, is_asked: bool) -> Result<String, PromptFailure> {
+    pub(super) async fn record_call_news(
+        &mut self,
+        news: AcpCallNews,
+        is_asked: bool,
+    ) -> Result<String, PromptFailure> {
         let phase = news.phase;
         let (is_new, id) = self.calls.add_news(news, is_asked)?;
         if is_new {
@@ -367,7 +371,9 @@ impl<'a> PromptRound<'a> {
     ) -> Result<(String, StopReason), DialogueErrorKind> {
         self.record_trailing_text();
         for call in self.calls.list_open_ids() {
-            if let Err(PromptFailure::ProgramLost(error) | PromptFailure::Refused(error)) = self.end_call(&call, false).await {
+            if let Err(PromptFailure::ProgramLost(error) | PromptFailure::Refused(error)) =
+                self.end_call(&call, false).await
+            {
                 return Err(DialogueErrorKind::External(
                     FailureKind::Model,
                     format!("the external agent: {error}"),
@@ -378,7 +384,8 @@ impl<'a> PromptRound<'a> {
             .map_err(|error| format!("the external agent refused the prompt: {}", refusal_message(&error)))
             .and_then(protocol::parse_prompt_end);
         let tokens = end.as_ref().ok().and_then(|end| end.tokens);
-        let (input, cached, output) = tokens.unwrap_or((estimate_tokens(told), 0, self.limits.text_bytes().div_ceil(4)));
+        let (input, cached, output) =
+            tokens.unwrap_or((estimate_tokens(told), 0, self.limits.text_bytes().div_ceil(4)));
         self.execution.ledger.add_usage(ModelUsage {
             input_tokens: input,
             cached_tokens: cached,
