@@ -28,11 +28,15 @@ pub use ensemble_project as project;
 pub use ensemble_runs as runs;
 
 pub use ensemble_core::conversation::{CompletionReason, ConversationState, Event, Record, RunCanceller};
+pub use ensemble_core::log::{CommitError, LogFuture, ReadError, RunLog};
 pub use ensemble_core::operator::{Operator, OperatorAnswer, PermissionAnswer, PermissionRequest, QuestionRequest};
 pub use ensemble_core::request::{
     AnswerAuthor, AnswerSource, PendingRequest, PermissionDecision, RequestAddress, RequestAnswer, RequestDigest,
 };
-pub use ensemble_core::store::{Durability, MemoryStore, RunId, RunStore};
+pub use ensemble_core::store::{
+    Durability, Journal, Lease, LogEnd, MemoryStore, RunFollower, RunId, RunReader, RunStore, StoreError, StoredRun,
+};
+pub use ensemble_runs::service::run_service::RunService;
 pub use ensemble_runs::{
     EnsembleRef, Host, LiveEvent, LiveEventKind, Project, ProjectError, Run, RunBuilder, RunError, RunEvent,
     RunEventKind, RunEvents, RunOptions, RunOutcome, Runs, Trust, run,
@@ -57,13 +61,20 @@ pub use ensemble_runs::{
 /// # }
 /// ```
 pub mod dialogue {
+    pub use ensemble_agents::agent::build_error::BuildError;
     #[cfg(feature = "typed")]
     pub use ensemble_agents::agent::chat::TypedReply;
     pub use ensemble_agents::agent::chat::{
-        ContextWindow, Dialogue, DialogueError, DialogueErrorKind, DialogueStream, Message, MessageSelector,
-        ModelProfile, ModelTools, ModelUsage, PendingToolCalls, PreparedReply, Role, RoundResult, StepResult,
-        StopReason, StreamItem, Thread, ThreadError, ToolCall, ToolEnd, ToolError, ToolSpec, WindowStrategy,
+        CallAdmission, ContextWindow, Dialogue, DialogueError, DialogueErrorKind, DialogueStream, MergeError,
+        MergeOrder, MergeSide, Message, MessageSelector, ModelProfile, ModelTools, ModelUsage, NoTools,
+        PendingToolCalls, PreparedReply, Role, RoundResult, StepResult, StopReason, StreamItem, TextTokenizer, Thread,
+        ThreadError, ThreadGrowthError, ThreadGrowthErrorKind, ThreadIteration, ThreadStatus, ToolCall,
+        ToolCallMessage, ToolEnd, ToolError, ToolSpec, WindowError, WindowInput, WindowOutput, WindowStrategy,
     };
+    pub use ensemble_core::request::PendingRequest;
+    pub use ensemble_core::runner::AttemptLedger;
+    pub use ensemble_core::runner::BoxFuture;
+    pub use ensemble_core::thread::{Attachment, ExecutionRef, Reasoning};
     pub use ensemble_language::profiles::ProfileError;
     pub use ensemble_models::{Model, ModelNetwork};
 }

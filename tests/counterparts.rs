@@ -15,4 +15,6 @@ mod counterparts {
     mod mcp_clients;
     mod mock_providers;
     mod otlp;
+    #[cfg(unix)]
+    mod shells;
 }

@@ -79,8 +79,10 @@ mod program {
     mod sandbox;
     mod scripts;
     mod searching;
+    mod served_under_load;
     mod settings;
     mod showing;
+    mod shown_first;
     mod shown_from_afar;
     mod shown_safely;
     mod side_by_side;

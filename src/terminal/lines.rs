@@ -6,6 +6,8 @@ mod editing;
 use std::io::Write;
 use std::sync::{Arc, mpsc};
 
+#[cfg(unix)]
+use rustix::termios::{QueueSelector, tcflush};
 use tokio::sync::Mutex;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
@@ -34,6 +36,9 @@ struct LineReader {
     typed_lines: UnboundedReceiver<String>,
     /// A line was requested and has not arrived.
     pending: bool,
+    /// The line that was requested contains text that was typed before the current question was shown.
+    is_stale: bool,
+    streams: StandardStreams,
     #[cfg(unix)]
     mode: Option<TerminalMode>,
 }
@@ -52,6 +57,13 @@ impl InputLines {
         self.streams.in_is_terminal && self.streams.err_is_terminal
     }
 
+    /// Discards everything that was typed until now: it is not the answer to a question that is shown after it.
+    pub(crate) async fn discard_typed(&self) {
+        let mut reader = self.reader.lock().await;
+        let reader = reader.get_or_insert_with(|| LineReader::spawn_reader(self.streams, self.is_interactive()));
+        reader.discard_typed();
+    }
+
     /// Returns the next line, without its line break; `None` at the end of the input. Requests are answered in order.
     /// If the future is dropped, the line stays available for the next request.
     pub(crate) async fn next_line(&self, prompt: LinePrompt) -> Option<String> {
@@ -60,6 +72,9 @@ impl InputLines {
         reader.next_line(prompt).await
     }
 }
+
+/// The note for a person whose line was typed in part before the question was shown.
+const STALE_NOTE: &str = "  (not used: a part of this line was typed before the question was shown)\n";
 
 impl LineReader {
     /// Starts the reading thread. It reads only on request, so that no input is taken from later readers.
@@ -81,12 +96,42 @@ impl LineReader {
             requests,
             typed_lines,
             pending: false,
+            is_stale: false,
+            streams,
             #[cfg(unix)]
             mode,
         }
     }
 
+    /// Discards everything that was typed until now.
+    fn discard_typed(&mut self) {
+        while self.typed_lines.try_recv().is_ok() {
+            self.pending = false;
+            self.is_stale = false;
+        }
+        #[cfg(unix)]
+        {
+            // What cannot be discarded is not typed at a terminal.
+            let _ = tcflush(std::io::stdin(), QueueSelector::IFlush);
+            if let Some(mode) = &self.mode {
+                mode.forget_rest();
+                self.is_stale = self.pending && !mode.is_line_empty();
+            }
+        }
+    }
+
     async fn next_line(&mut self, prompt: LinePrompt) -> Option<String> {
+        loop {
+            let line = self.take_line(prompt).await?;
+            if !std::mem::take(&mut self.is_stale) {
+                return Some(line);
+            }
+            // If the terminal cannot be written to, reading fails too and reports the end of the input.
+            let _ = self.streams.human_err().write_all(STALE_NOTE.as_bytes());
+        }
+    }
+
+    async fn take_line(&mut self, prompt: LinePrompt) -> Option<String> {
         if !self.pending && self.requests.send(prompt).is_err() {
             return None;
         }

@@ -126,6 +126,7 @@ impl TerminalOperator {
     async fn read_answer(&self, asked: QuestionRequest) -> OperatorAnswer {
         let _turn = self.turn.lock().await;
         let _pause = QuestionPauseGuard::pause(self.console.as_ref());
+        self.lines.discard_typed().await;
         let prompt = question_request_text(&asked);
         let choices: Vec<&str> = asked.request.question.choices.iter().map(String::as_str).collect();
         let err = self.streams.human_err();
@@ -153,6 +154,7 @@ impl TerminalOperator {
     async fn read_decision(&self, requested: PermissionRequest) -> PermissionAnswer {
         let _turn = self.turn.lock().await;
         let _pause = QuestionPauseGuard::pause(self.console.as_ref());
+        self.lines.discard_typed().await;
         let arguments = escape_hidden(&Value::Object(requested.arguments.clone()).to_string());
         let (tool, length) = (escape_hidden(&requested.tool), arguments.chars().count());
         let (mut view, mut unclear) = (ArgumentsView::for_length(length), 0);

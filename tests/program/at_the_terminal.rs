@@ -273,6 +273,65 @@ fn a_question_that_is_withdrawn_gives_the_terminal_back() {
     }
 }
 
+/// A call that needs permission after a script that goes on when it is told.
+fn waiting_call() -> Workspace {
+    let workspace = Workspace::new();
+    workspace.write(
+        "a.yaml",
+        "name: careful\nagents:\n  - {name: works, script: work.sh}\n  - {name: bot, model_profile: m, tools: [note], depends_on: [works]}\nmodel_profiles:\n  \
+         m: {provider: simulated, replies: [{tool_calls: [{name: note, arguments: {n: 1}}]}, done]}\ntools:\n  note: {script: 'echo x > \
+         note.txt', permission: ask, parameters: {type: object}}\n",
+    );
+    workspace.write("work.sh", "touch begun; until [ -e go ]; do sleep 0.02; done");
+    workspace
+}
+
+#[test]
+fn what_was_typed_before_a_question_was_shown_is_not_its_answer() {
+    let workspace = waiting_call();
+    let mut terminal = Terminal::open(&workspace, &["run", "a.yaml"], &[("NO_COLOR", "1")]);
+    eventually("the script runs", || {
+        workspace.path().join("begun").exists().then_some(())
+    });
+    terminal.type_in("y\ny\ny\ny\n");
+    workspace.write("go", "");
+    terminal.wait_for("may the tool `note` be called");
+    terminal.wait_for("> ");
+    terminal.type_in("n\n");
+    let (code, text) = terminal.finish();
+    assert_eq!(code, 0, "{text}");
+    assert!(!workspace.path().join("note.txt").exists(), "{text}");
+}
+
+#[test]
+fn a_line_that_was_begun_for_another_question_permits_nothing() {
+    let workspace = waiting_call();
+    let first =
+        "name: careful\nagents:\n  - {name: first, input: {prompt: 'First?', default: nothing, timeout_seconds: 1}}\n";
+    let text = workspace.read("a.yaml").replace("name: careful\nagents:\n", first);
+    workspace.write(
+        "a.yaml",
+        text.replace("script: work.sh}", "script: work.sh, depends_on: [first]}"),
+    );
+    let mut terminal = Terminal::open(&workspace, &["run", "a.yaml"], &[("NO_COLOR", "1")]);
+    terminal.wait_for("First?");
+    terminal.wait_for("> ");
+    terminal.type_in("y");
+    eventually("the first question is withdrawn", || {
+        workspace.path().join("begun").exists().then_some(())
+    });
+    workspace.write("go", "");
+    terminal.wait_for("may the tool `note` be called");
+    terminal.wait_for("> ");
+    terminal.type_in("\n");
+    terminal.wait_for("a part of this line was typed before the question was shown");
+    terminal.wait_for("> ");
+    terminal.type_in("n\n");
+    let (code, text) = terminal.finish();
+    assert_eq!(code, 0, "{text}");
+    assert!(!workspace.path().join("note.txt").exists(), "{text}");
+}
+
 #[test]
 fn a_run_that_ends_during_a_question_gives_the_terminal_back() {
     let workspace = interview("{prompt: 'Well?', default: nothing, timeout_seconds: 1}");

@@ -87,6 +87,16 @@ fn a_person_answers_the_question_of_a_server() {
     let answer: Value = serde_json::from_str(answer).expect("JSON");
     let content = json!({"name": "Ada", "sure": true, "colour": "green"});
     assert_eq!(answer, json!({"action": "accept", "content": content}));
+    let calls: Vec<Value> = tool_calls(&workspace.journal(), "a", 1).into_iter().flatten().collect();
+    let answers = calls[0]["answers"]
+        .as_array()
+        .expect("what was answered is in the record");
+    let given: Vec<&Value> = answers.iter().map(|one| &one["answer"]).collect();
+    assert_eq!(given, ["answer", "Ada", "", "", "2"], "{answers:?}");
+    assert_eq!(answers[0]["choices"], json!(["answer", "decline", "cancel"]));
+    assert!(answers.iter().all(|one| one["source"] == "terminal"), "{answers:?}");
+    let shown = workspace.run(["runs", "show"]).expect_code(0).stdout;
+    assert!(shown.contains("· Ada · answered by the terminal"), "{shown}");
 }
 
 #[test]

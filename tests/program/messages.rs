@@ -148,9 +148,37 @@ fn a_filter_selects_an_agent_or_one_of_its_executions() {
         let told = format!("no messages of `{filter}`; there are messages of: boss@1, last@2, boss@3, last@4");
         assert!(error.contains(&told), "{error}");
     }
-    let error = show("boss@two").expect_code(2).stderr;
+    for filter in ["boss@two", "boss@1#one", "boss#"] {
+        let error = show(filter).expect_code(2).stderr;
+        let told = format!("--messages takes AGENT, AGENT@TURN or AGENT@TURN#REQUEST, not `{filter}`");
+        assert!(error.contains(&told), "{error}");
+    }
+}
+
+#[test]
+fn a_number_selects_one_request_of_an_execution() {
+    let workspace = talk();
+    let show = |filter: &str| {
+        let form = ["runs", "show", "--output", "json", "--messages", filter];
+        let shown: Value = serde_json::from_str(&workspace.run(form).expect_code(0).stdout).expect("JSON");
+        shown
+    };
+    let whole = show("boss@1");
+    let iterations = |shown: &Value, at: usize| shown[at]["iterations"].clone();
     assert!(
-        error.contains("--messages takes AGENT or AGENT@TURN, not `boss@two`"),
+        iterations(&whole, 0).as_array().is_some_and(|all| all.len() > 1),
+        "{whole:#}"
+    );
+    let second = show("boss@1#2");
+    assert_eq!(iterations(&second, 0), json!([iterations(&whole, 0)[1]]));
+    assert_eq!(iterations(&second, 0)[0]["number"], 2);
+    assert!(iterations(&second, 0)[0]["completed_at"].is_string(), "{second:#}");
+    let error = workspace
+        .run(["runs", "show", "--messages", "boss@1#99"])
+        .expect_code(2)
+        .stderr;
+    assert!(
+        error.contains("no messages of `boss@1#99`; there are messages of: boss@1"),
         "{error}"
     );
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use agent_client_protocol_schema::v1 as acp;
 use ensemble_core::conversation::PermissionDecision;
-use ensemble_core::operator::{PermissionRequest, QuestionRequest};
+use ensemble_core::operator::{PermissionRequest, QuestionRequest, escape_hidden, escape_hidden_lines};
 use ensemble_history::question_request_text;
 use ensemble_runs::{ClientServer, ClientServers};
 use serde::de::DeserializeOwned;
@@ -256,7 +256,7 @@ pub(crate) fn permission_request(session: &str, card: &str, wanted: &PermissionR
         "sessionId": session,
         "toolCall": {
             "toolCallId": card,
-            "title": format!("{}: {}", wanted.request.address, wanted.tool),
+            "title": escape_hidden(&format!("{}: {}", wanted.request.address, wanted.tool)),
             "status": "pending",
             "rawInput": wanted.arguments,
         },
@@ -281,33 +281,48 @@ pub(crate) fn selected_option(answer: &Value) -> Option<&str> {
 
 /// Returns a question with choices, as options.
 pub(crate) fn question_options_request(session: &str, card: &str, asked: &QuestionRequest) -> Value {
-    let choices = asked.request.question.choices.iter().enumerate();
+    let choices = asked.request.shown_choices().into_iter().enumerate();
     let options: Vec<Value> = choices
         .map(|(at, choice)| json!({"optionId": at.to_string(), "name": choice, "kind": "allow_once"}))
         .collect();
-    let tool_call = json!({"toolCallId": card, "title": question_request_text(asked), "status": "pending"});
+    let tool_call = json!({"toolCallId": card, "title": question_message(asked), "status": "pending"});
     json!({"sessionId": session, "toolCall": tool_call, "options": options})
 }
 
 /// Returns a question as a form.
 pub(crate) fn question_form_request(session: &str, asked: &QuestionRequest) -> Value {
-    let mut answer = json!({"type": "string", "title": asked.request.address});
+    let mut answer = json!({"type": "string", "title": escape_hidden(&asked.request.address.to_string())});
     if !asked.request.question.choices.is_empty() {
-        answer["enum"] = json!(asked.request.question.choices);
+        answer["enum"] = json!(asked.request.shown_choices());
     }
     if let Some(default) = &asked.default {
-        answer["default"] = json!(default);
+        answer["default"] = json!(escape_hidden_lines(default));
     }
     json!({
         "mode": "form",
         "sessionId": session,
-        "message": question_request_text(asked),
+        "message": question_message(asked),
         "requestedSchema": {"type": "object", "properties": {"answer": answer}, "required": ["answer"]},
     })
 }
 
-/// Returns the answer in a form; `None`: there is none.
-pub(crate) fn form_answer(answer: &Value) -> Option<String> {
+/// Returns the answer in the form of a question; `None`: there is none.
+pub(crate) fn form_answer(asked: &QuestionRequest, answer: &Value) -> Option<String> {
     (answer["action"] == "accept").then_some(())?;
-    Some(answer["content"]["answer"].as_str()?.to_owned())
+    let shown = answer["content"]["answer"].as_str()?;
+    // A form that is sent back as it is contains the default as it was shown.
+    let default = asked
+        .default
+        .as_deref()
+        .filter(|default| escape_hidden_lines(default) == shown);
+    Some(
+        default
+            .unwrap_or_else(|| asked.request.find_shown_choice(shown))
+            .to_owned(),
+    )
+}
+
+/// Returns the text of a question, line by line, with its hidden characters spelt out.
+pub(crate) fn question_message(asked: &QuestionRequest) -> String {
+    escape_hidden_lines(&question_request_text(asked))
 }

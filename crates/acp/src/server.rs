@@ -11,7 +11,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ensemble_core::conversation::ConversationState;
 use ensemble_core::executor::WallClock;
+use ensemble_core::request::PendingRequest;
 use ensemble_core::store::RunId;
 use ensemble_runs::service::run_service::RunService;
 use ensemble_runs::store::files::FileStore;
@@ -24,7 +26,7 @@ use crate::protocol::{self, SessionSetup};
 use crate::session::{AcpSession, ActivePrompt};
 use crate::turn::{SessionPrompt, send_session_update};
 use crate::updates::session_title;
-use crate::wire::{ClientWire, RpcError, spawn_reader, spawn_writer};
+use crate::wire::{ClientWire, RpcError, UnreadableLine, spawn_reader, spawn_writer};
 
 /// How long the client may take to read the rest when it is gone.
 const REST: Duration = Duration::from_secs(1);
@@ -86,14 +88,12 @@ struct AcpServer {
 }
 
 impl AcpServer {
-    async fn handle_message(self: &Rc<Self>, message: Result<Value, String>) {
+    async fn handle_message(self: &Rc<Self>, message: Result<Value, UnreadableLine>) {
         let mut message = match message {
             Ok(message) => message,
-            Err(error) => {
-                return self
-                    .wire
-                    .send_response(Value::Null, Err(RpcError::new(-32700, error)))
-                    .await;
+            Err(line) => {
+                let refusal = RpcError::new(line.code, line.message);
+                return self.wire.send_response(line.id, Err(refusal)).await;
             }
         };
         let method = message["method"].as_str().map(str::to_owned);
@@ -123,10 +123,13 @@ impl AcpServer {
                 });
             }
             (Some(method), None) => self.handle_notification(&method, &params),
-            (None, Some(_)) => self.wire.deliver_response(message),
-            (None, None) => {
+            (None, Some(_)) if message.get("result").or(message.get("error")).is_some() => {
+                self.wire.deliver_response(message);
+            }
+            (None, id) => {
                 let refusal = RpcError::new(-32600, "this is not a JSON-RPC message");
-                self.wire.send_response(Value::Null, Err(refusal)).await;
+                let id = id.filter(|id| id.is_string() || id.is_number());
+                self.wire.send_response(id.unwrap_or_default(), Err(refusal)).await;
             }
         }
     }
@@ -273,6 +276,9 @@ impl AcpServer {
                 }
             }
         }
+        if is_told {
+            *session.shown_question.borrow_mut() = find_told_question(&recorded.state);
+        }
         let answer = json!({"configOptions": session.choices_json()});
         self.sessions.borrow_mut().insert(session_id, Rc::new(session));
         Ok(answer)
@@ -292,6 +298,16 @@ impl AcpServer {
         });
         Ok(json!({"sessions": sessions.collect::<Vec<Value>>()}))
     }
+}
+
+/// Returns the question that the client has read with the record of the session, if it is the only one that waits. The
+/// record has no choices, so a question with choices was not shown.
+fn find_told_question(state: &ConversationState) -> Option<PendingRequest> {
+    let mut questions = state.pending_requests().filter(|request| !request.is_permission());
+    let question = questions
+        .next()
+        .filter(|question| question.question.choices.is_empty())?;
+    questions.next().is_none().then(|| question.clone())
 }
 
 fn is_ensemble_file(runs: &Runs, file: &Path) -> bool {

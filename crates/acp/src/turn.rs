@@ -8,7 +8,7 @@ use ensemble_core::conversation::{Event, RunEnded};
 use ensemble_core::operator::{OperatorRequest, PermissionRequest, QuestionRequest};
 use ensemble_core::request::{PendingRequest, RequestAnswer};
 use ensemble_core::store::RunId;
-use ensemble_history::{RunState, RunSummary, question_request_text};
+use ensemble_history::{RunState, RunSummary};
 use ensemble_language::data::RunContext;
 use ensemble_runs::{RunEvent, RunEventKind};
 use serde_json::json;
@@ -25,6 +25,9 @@ use crate::wire::{ClientWire, RpcError};
 const RESUME: &str = "/resume";
 /// Who cancels runs.
 const CLIENT: &str = "the client of the Agent Client Protocol";
+
+/// The note for a client whose prompt comes before the question was shown.
+const UNSHOWN_NOTE: &str = "The run waits for an answer to a question that was not shown here, so your message was not used. The question:\n\n";
 
 /// A prompt of a session.
 pub(crate) struct SessionPrompt {
@@ -92,11 +95,11 @@ impl SessionPrompt {
             service.wait_until_closed(id).await;
             summary = self.run_summary().await?;
         }
-        // The client has read the question with the record of the session.
-        let question = summary.questions.iter().find(|request| !request.is_permission());
-        if let Some(question) = question {
-            answer_request(&session, question, RequestAnswer::Text(text)).await?;
-            return self.follow_run().await;
+        // A question that this client was not shown is not answered by the prompt: the run asks it again.
+        let is_unshown = text != RESUME && summary.questions.iter().any(|request| !request.is_permission());
+        if is_unshown {
+            let note = session.story.borrow_mut().note_update(UNSHOWN_NOTE.to_owned());
+            self.send_update(note).await;
         }
         let is_cut = match summary.state {
             RunState::Interrupted | RunState::Waiting => true,
@@ -110,7 +113,7 @@ impl SessionPrompt {
                 .map_err(RpcError::internal_error)?;
             let end = self.follow_run().await?;
             let goes_on = matches!(&end, PromptResult::Ended(ended, _) if ended.completion_reason.is_continuable());
-            if text == RESUME || !goes_on || *self.cancelled.borrow() {
+            if text == RESUME || is_unshown || !goes_on || *self.cancelled.borrow() {
                 return Ok(end);
             }
         }
@@ -212,7 +215,7 @@ impl SessionPrompt {
                 {
                     let request = &first.request;
                     let card = SessionStory::execution_card_id(&first.run, &request.agent, request.execution);
-                    self.send_update(SessionStory::question_update(&card, question_request_text(first)))
+                    self.send_update(SessionStory::question_update(&card, protocol::question_message(first)))
                         .await;
                     *session.shown_question.borrow_mut() = Some(request.clone());
                     return Ok(PromptResult::AwaitsAnswer);
@@ -286,7 +289,7 @@ async fn ask_question(session: Rc<AcpSession>, wire: Rc<ClientWire>, shows_forms
         let answer = wire
             .send_request("elicitation/create", protocol::question_form_request(id, &asked))
             .await;
-        answer.and_then(|answer| protocol::form_answer(&answer))
+        answer.and_then(|answer| protocol::form_answer(&asked, &answer))
     } else {
         let card = SessionStory::execution_card_id(&asked.run, &asked.request.agent, asked.request.execution);
         let params = protocol::question_options_request(id, &card, &asked);

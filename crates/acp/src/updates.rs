@@ -6,6 +6,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use ensemble_core::conversation::{Event, ExecutionEnd, Record};
+use ensemble_core::operator::escape_hidden_lines;
 use ensemble_core::store::RunId;
 use ensemble_core::thread::ToolEnd;
 use ensemble_history::answer::{is_person, speaking_agents};
@@ -194,7 +195,7 @@ impl SessionStory {
             }
             Event::InputRequested(requested) if with_messages && is_outermost => {
                 let id = Self::execution_card_id(run, &requested.agent, requested.execution);
-                let text = requested.question.prompt.clone();
+                let text = escape_hidden_lines(&requested.question.prompt);
                 vec![Self::question_update(&id, text)]
             }
             _ => Vec::new(),

@@ -6,6 +6,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::io::{BufReader, Read, Write};
 
+use ensemble_wire::json_rpc::find_message_id;
 use ensemble_wire::lines::LineBuffer;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
@@ -97,8 +98,19 @@ impl ClientWire {
     }
 }
 
+/// A line that is not a message.
+#[derive(Debug, PartialEq)]
+pub(crate) struct UnreadableLine {
+    /// The id of the message; null if it is not known.
+    pub(crate) id: Value,
+    /// The code of the error.
+    pub(crate) code: i64,
+    /// The error.
+    pub(crate) message: String,
+}
+
 /// Reads messages on a separate thread; a line that is too long or not JSON is an error.
-pub(crate) fn spawn_reader(input: Box<dyn Read + Send>) -> mpsc::Receiver<Result<Value, String>> {
+pub(crate) fn spawn_reader(input: Box<dyn Read + Send>) -> mpsc::Receiver<Result<Value, UnreadableLine>> {
     let (sender, received) = mpsc::channel(64);
     std::thread::spawn(move || {
         let mut input = BufReader::new(input);
@@ -106,8 +118,16 @@ pub(crate) fn spawn_reader(input: Box<dyn Read + Send>) -> mpsc::Receiver<Result
         while let Ok(Some(line)) = lines.read_line(&mut input) {
             let message = match line {
                 Ok(line) if line.trim_ascii().is_empty() => continue,
-                Ok(line) => serde_json::from_slice(&line).map_err(|error| error.to_string()),
-                Err(error) => Err(error.to_string()),
+                Ok(line) => serde_json::from_slice(&line).map_err(|error| UnreadableLine {
+                    id: Value::Null,
+                    code: -32700,
+                    message: error.to_string(),
+                }),
+                Err(error) => Err(UnreadableLine {
+                    id: find_message_id(&error.beginning).unwrap_or_default(),
+                    code: -32600,
+                    message: error.to_string(),
+                }),
             };
             if sender.blocking_send(message).is_err() {
                 return;
@@ -146,15 +166,21 @@ mod tests {
 
     #[test]
     fn a_message_above_the_limit_is_one_error_and_the_next_is_read() {
-        let mut input = vec![b' '; LONGEST_MESSAGE + 1];
-        input.extend_from_slice(b"{}\n\n{\"id\": 1}\nno JSON\n");
+        let mut input = br#"{"jsonrpc": "2.0", "id": 5, "method": ""#.to_vec();
+        input.resize(LONGEST_MESSAGE + 1, b'x');
+        input.extend_from_slice(b"\"}\n\n{\"id\": 1}\nno JSON\n");
         let mut received = spawn_reader(Box::new(Cursor::new(input)));
         let mut messages = Vec::new();
         while let Some(message) = received.blocking_recv() {
             messages.push(message);
         }
         assert_eq!(messages.len(), 3, "{messages:?}");
-        assert_eq!(messages[0], Err("a message of more than 64 MiB".to_owned()));
+        let too_long = UnreadableLine {
+            id: json!(5),
+            code: -32600,
+            message: "a message of more than 64 MiB".to_owned(),
+        };
+        assert_eq!(messages[0], Err(too_long));
         assert_eq!(messages[1], Ok(json!({"id": 1})));
         assert!(messages[2].is_err());
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ensemble_language::data::JsonMap;
-pub use ensemble_language::hidden_characters::escape_hidden;
+pub use ensemble_language::hidden_characters::{escape_hidden, escape_hidden_lines};
 use serde::Serialize;
 
 use crate::conversation::PermissionDecision;

@@ -42,6 +42,12 @@ pub fn escape_hidden(text: &str) -> String {
     escaped
 }
 
+/// Returns the text line by line, with every other hidden character spelt out.
+pub fn escape_hidden_lines(text: &str) -> String {
+    let lines: Vec<String> = text.lines().map(escape_hidden).collect();
+    lines.join("\n")
+}
+
 /// Returns a JSON text with its hidden characters spelt out, which does not change its meaning. What a CI would take
 /// for a command inside a line (`##[error]`) is broken up in the same way.
 pub fn escape_hidden_in_json(text: &str) -> Cow<'_, str> {

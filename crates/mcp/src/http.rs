@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ensemble_core::runner::BoxFuture;
+use ensemble_wire::bodies::{BodyLimits, BodyReader};
 use ensemble_wire::connections::{self, Body, ConnectionLimits};
 use ensemble_wire::guard::{GuardRefusal, RequestGuard};
 use ensemble_wire::token::AccessToken;
@@ -26,8 +27,14 @@ use crate::session::{McpServices, McpSession};
 pub const PATH: &str = "/mcp";
 
 const LIMITS: ConnectionLimits = ConnectionLimits {
-    connections: 256,
+    admitted: 256,
+    waiting: 128,
     head_timeout: Duration::from_secs(20),
+};
+const BODIES: BodyLimits = BodyLimits {
+    largest: 64 << 20,
+    total: 256 << 20,
+    timeout: Duration::from_secs(60),
 };
 
 const WRONG_PATH: GuardRefusal = GuardRefusal {
@@ -61,20 +68,31 @@ pub fn serve_http(
             .disable_allowed_origins();
         let session = move || Ok(McpSession::for_client(services.clone()));
         let service: Service = StreamableHttpService::new(session, Arc::default(), config);
+        let bodies = BodyReader::new(BODIES);
         let respond = Arc::new(move |request| {
-            let (guard, service) = (guard.clone(), service.clone());
-            Box::pin(async move { answer_request(&guard, request, &service).await }) as _
+            let (guard, bodies, service) = (guard.clone(), bodies.clone(), service.clone());
+            Box::pin(async move {
+                let response = answer_request(&guard, &bodies, request, &service).await;
+                response.unwrap_or_else(refusal_response)
+            }) as _
         });
         connections::serve_connections(listener, LIMITS, respond).await;
         Ok(())
     })
 }
 
-async fn answer_request(guard: &RequestGuard, request: Request<Incoming>, service: &Service) -> Response<Body> {
-    match check_request(guard, request.headers(), request.uri().path()) {
-        Ok(()) => service.handle(request).await.map(BodyExt::boxed_unsync),
-        Err(refusal) => refusal_response(refusal),
-    }
+async fn answer_request(
+    guard: &RequestGuard,
+    bodies: &BodyReader,
+    request: Request<Incoming>,
+    service: &Service,
+) -> Result<Response<Body>, GuardRefusal> {
+    check_request(guard, request.headers(), request.uri().path())?;
+    connections::admit_request(&request)?;
+    let (parts, body) = request.into_parts();
+    let body = bodies.read_body(body).await?;
+    let request = Request::from_parts(parts, Full::new(body.into_bytes()));
+    Ok(service.handle(request).await.map(BodyExt::boxed_unsync))
 }
 
 fn check_request(guard: &RequestGuard, headers: &HeaderMap, path: &str) -> Result<(), GuardRefusal> {

@@ -3,12 +3,13 @@
 //! Invariant: a form contains no characters that control a terminal.
 
 use ensemble_core::conversation::PermissionDecision;
-use ensemble_core::operator::{OperatorRequest, escape_hidden};
+use ensemble_core::operator::{OperatorRequest, escape_hidden, escape_hidden_lines};
 use ensemble_core::request::{AnswerAuthor, AnswerSource, RequestAnswer};
 use ensemble_core::store::RunId;
 use ensemble_history::question_request_text;
 use ensemble_runs::service::run_service::RunService;
 use ensemble_runs::{RunError, RunOptions};
+use hyper::http::request::Parts;
 use rmcp::RoleServer;
 use rmcp::model::{
     ClientCapabilities, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema, ProtocolVersion,
@@ -22,6 +23,9 @@ pub(crate) const DECISIONS: [(&str, PermissionDecision); 3] = [
     ("always", PermissionDecision::Always),
     ("deny", PermissionDecision::Denied),
 ];
+
+/// The maximum number of characters of a client's name before its session.
+const LONGEST_NAME: usize = 30;
 
 /// The way in which a client lets people be asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,11 +59,22 @@ impl AskingMethod {
     }
 }
 
-/// Returns the client of a request as the source of an answer, with its name if the client gave one.
+/// Returns the client of a request as the source of an answer, with its name, if the client gave one, and its session.
 pub(crate) fn client_answerer(context: &RequestContext<RoleServer>) -> AnswerAuthor {
     let client = context.peer.peer_info();
     let name = client.as_ref().map_or("", |client| client.client_info.name.as_str());
-    AnswerAuthor::with_user(AnswerSource::Mcp, name)
+    let mut user: String = name.chars().take(LONGEST_NAME).collect();
+    if let Some(session) = http_session(context) {
+        let separator = if user.is_empty() { "" } else { ", " };
+        user.push_str(&format!("{separator}session {session}"));
+    }
+    AnswerAuthor::with_user(AnswerSource::Mcp, &user)
+}
+
+/// Returns the id of the client's session, which a client over HTTP has.
+fn http_session(context: &RequestContext<RoleServer>) -> Option<&str> {
+    let request = context.extensions.get::<Parts>()?;
+    request.headers.get("mcp-session-id")?.to_str().ok()
 }
 
 /// A request as a form that a client shows to a person.
@@ -81,14 +96,14 @@ impl RequestForm {
             OperatorRequest::Question(asked) => {
                 let mut schema = json!({"type": "string", "title": "Answer"});
                 if !request.question.choices.is_empty() {
-                    schema["enum"] = json!(request.question.choices);
+                    schema["enum"] = json!(request.shown_choices());
                 }
                 if let Some(default) = &asked.default {
-                    schema["default"] = json!(default);
+                    schema["default"] = json!(escape_hidden_lines(default));
                 }
-                let text = escape_text(question_request_text(asked).trim());
+                let text = escape_hidden_lines(question_request_text(asked).trim());
                 (
-                    format!("{} asks: {text}", escape_text(&request.address.to_string())),
+                    format!("{} asks: {text}", escape_hidden_lines(&request.address.to_string())),
                     "answer",
                     schema,
                 )
@@ -98,8 +113,8 @@ impl RequestForm {
                 let arguments = escape_hidden(&json!(call.arguments).to_string()).to_string();
                 let message = format!(
                     "May {} call the tool {} with {arguments}?",
-                    escape_text(&request.address.to_string()),
-                    escape_text(&call.tool)
+                    escape_hidden_lines(&request.address.to_string()),
+                    escape_hidden_lines(&call.tool)
                 );
                 (
                     message,
@@ -138,12 +153,18 @@ impl RequestForm {
                 .and_then(Value::as_str)
         };
         let answer = match &self.0 {
-            OperatorRequest::Question(asked) => RequestAnswer::Text(
-                text_field("answer")
-                    .or(asked.default.as_deref())
-                    .unwrap_or_default()
-                    .to_owned(),
-            ),
+            OperatorRequest::Question(asked) => {
+                // A form that is sent back as it is contains the default as it was shown.
+                let is_default = |text: &&str| {
+                    asked
+                        .default
+                        .as_deref()
+                        .is_some_and(|own| escape_hidden_lines(own) == **text)
+                };
+                let answer = text_field("answer").filter(|text| !is_default(text));
+                let answer = answer.map(|text| asked.request.find_shown_choice(text));
+                RequestAnswer::Text(answer.or(asked.default.as_deref()).unwrap_or_default().to_owned())
+            }
             OperatorRequest::Permission(_) => {
                 let decision = text_field("decision").and_then(parse_decision);
                 RequestAnswer::Permission(decision.unwrap_or(PermissionDecision::Denied))
@@ -164,10 +185,4 @@ pub(crate) fn parse_decision(word: &str) -> Option<PermissionDecision> {
         .iter()
         .find(|(known, _)| known.eq_ignore_ascii_case(word.trim()));
     known_decision.map(|(_, decision)| *decision)
-}
-
-/// Returns the text, line by line, without characters that nobody sees.
-fn escape_text(text: &str) -> String {
-    let lines: Vec<String> = text.lines().map(|line| escape_hidden(line).to_string()).collect();
-    lines.join("\n")
 }

@@ -44,6 +44,7 @@ pub(crate) fn document_schema(result: Value) -> Map<String, Value> {
                 "description": "The questions of agents, and the calls of tools that need `permission`, in the order of the file.",
                 "items": {"type": "object"},
             },
+            "refused": {"type": "string", "description": "Why an answer was not used."},
             "next": {"type": "string", "description": "The next tool to call."},
         },
         "required": ["run", "ensemble", "status"],

@@ -208,6 +208,23 @@ pub struct QuestionAnswer {
     pub at: DateTime<Utc>,
 }
 
+impl QuestionAnswer {
+    /// Returns the sentence for a client whose answer comes after this one.
+    pub fn decided_text(&self) -> String {
+        let answer = match (&self.decision, &self.answer) {
+            (Some(decision), _) => decision.as_str().to_owned(),
+            (None, Value::String(text)) => text.clone(),
+            (None, other) => other.to_string(),
+        };
+        let by = self.by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
+        let at = self.at.format("%Y-%m-%d %H:%M:%S UTC");
+        format!(
+            "`{}` was answered `{answer}`{by} at {at}; your answer was not used",
+            self.agent
+        )
+    }
+}
+
 /// The summary of a run until now.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunBrief {

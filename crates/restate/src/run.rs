@@ -171,6 +171,11 @@ impl RunWorkflow {
     #[handler]
     async fn answer(&self, ctx: SharedWorkflowContext<'_>, answer: Json<QuestionAnswer>) -> HandlerResult<()> {
         let key = answer_promise_name(answer.0.asked);
+        // The client repeats a request that a lost node did not answer.
+        let earlier = ctx.peek_promise::<Json<QuestionAnswer>>(&key).await?;
+        if let Some(earlier) = earlier.map(Json::into_inner).filter(|earlier| *earlier != answer.0) {
+            return Err(TerminalError::new_with_code(409, earlier.decided_text()).into());
+        }
         ctx.resolve_promise(&key, answer);
         Ok(())
     }

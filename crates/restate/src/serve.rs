@@ -4,7 +4,9 @@
 
 use std::convert::Infallible;
 use std::future::Future;
+use std::time::Duration;
 
+use ensemble_wire::connections::{ConnectionLimits, ConnectionPlace, ConnectionTable};
 use http_body_util::BodyExt;
 use http_body_util::Full;
 use http_body_util::combinators::UnsyncBoxBody;
@@ -30,6 +32,16 @@ const WINDOW: u32 = 64 << 20;
 /// The most calls side by side on a connection.
 const STREAMS: u32 = 100_000;
 
+/// The limits of connections. A connection is admitted when a request of it succeeds: with an identity key, that is a request
+/// of the engine.
+const LIMITS: ConnectionLimits = ConnectionLimits {
+    admitted: 1024,
+    waiting: 256,
+    head_timeout: Duration::from_secs(30),
+};
+/// How often a silent connection of HTTP/2 is probed, and how long the answer may take.
+const PROBE: Duration = Duration::from_secs(30);
+
 /// Serves until `stop` ends. Connections that are open then are closed.
 ///
 /// # Errors
@@ -50,6 +62,7 @@ pub async fn serve_connections(
             .map_err(|error| format!("`{key}` is not a valid key: {error}"))?;
     }
     let endpoint = HyperEndpoint::new(endpoint.build());
+    let table = ConnectionTable::new(LIMITS);
     let mut connections = JoinSet::new();
     let mut stop = std::pin::pin!(stop);
     loop {
@@ -62,17 +75,26 @@ pub async fn serve_connections(
                 let Ok((stream, _)) = accepted else { continue };
                 let _ = stream.set_nodelay(true);
                 let (worker, endpoint) = (worker.clone(), endpoint.clone());
-                let service = service_fn(move |request| respond_to_request(worker.clone(), endpoint.clone(), request));
+                let (place, closed) = table.add_connection();
+                let service = service_fn(move |request| {
+                    respond_to_request(worker.clone(), endpoint.clone(), place.clone(), request)
+                });
                 connections.spawn(async move {
                     let mut server = auto::Builder::new(TokioExecutor::new());
                     // The engine speaks HTTP/2, and other workers HTTP/1.
+                    server.http1().timer(TokioTimer::new()).header_read_timeout(LIMITS.head_timeout);
                     server
                         .http2()
                         .timer(TokioTimer::new())
                         .initial_connection_window_size(WINDOW)
                         .initial_stream_window_size(WINDOW / 16)
-                        .max_concurrent_streams(STREAMS);
-                    let _ = server.serve_connection(TokioIo::new(stream), service).await;
+                        .max_concurrent_streams(STREAMS)
+                        .keep_alive_interval(PROBE)
+                        .keep_alive_timeout(PROBE);
+                    tokio::select! {
+                        _ = server.serve_connection(TokioIo::new(stream), service) => {}
+                        Ok(()) = closed => {}
+                    }
                 });
             }
         }
@@ -86,6 +108,7 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 async fn respond_to_request(
     worker: RestateWorker,
     endpoint: HyperEndpoint,
+    place: ConnectionPlace,
     request: Request<Incoming>,
 ) -> Result<Response<Body>, Infallible> {
     let path = request.uri().path().to_owned();
@@ -93,6 +116,10 @@ async fn respond_to_request(
     let call = call.filter(|_| request.method() == Method::GET);
     let Some((of, call)) = call.and_then(|call| call.split_once('/')) else {
         let response = endpoint.call(request).await?;
+        if response.status().is_success() {
+            // Where too many connections are admitted, this one can be closed.
+            let _ = place.admit();
+        }
         return Ok(response.map(|body| body.map_err(Into::into).boxed_unsync()));
     };
     let (status, body) = match worker.reply_to_peer(of, call).await {

@@ -179,9 +179,55 @@ async fn a_stale_answer_is_refused_live_and_recorded() {
             request.digest = ensemble_core::request::RequestDigest::new("0000000000000000");
             let refused = refusal(fixture.answer(&id, &request, fitting(&request)).await);
             assert!(matches!(refused, AnswerRefusal::Changed { .. }), "{refused}");
+            let told = refused.to_string();
+            let begins = format!("`{}` now asks a different question: ", request.address);
+            let asks = match request.is_permission() {
+                true => "may the tool `pay` be called with {\"sum\":",
+                false => "Shall it be? (yes, no); your",
+            };
+            assert!(told.starts_with(&begins) && told.contains(asks), "{told}");
         }
         assert_eq!(addresses(&fixture.pending(&id).await), ADDRESSES);
     }
+}
+
+/// Two people look at the same run. One answers, the run asks the next question, and the other one answers the first.
+#[tokio::test]
+async fn an_answer_of_one_person_is_not_used_for_the_next_question_of_another() {
+    let fixture = fixture();
+    let steps = "name: steps\nagents:\n  - {name: gate, input: {prompt: Next?}, trigger: every_turn, conversation: {max_turns: 15}}\n";
+    write(&fixture.folder.path().join("steps.yaml"), steps);
+    let id = fixture
+        .service
+        .start_run("steps.yaml", RunOptions::default())
+        .await
+        .expect("it starts");
+    let mut used = 0;
+    for _ in 0..15 {
+        fixture.wait_for_all(&id, 1).await;
+        let shown = fixture.pending(&id).await.remove(0);
+        let answer = || RequestAnswer::Text(used.to_string());
+        let (one, other) = tokio::join!(
+            fixture.answer(&id, &shown, answer()),
+            fixture.answer(&id, &shown, answer())
+        );
+        assert!(one.is_ok() != other.is_ok(), "{one:?} {other:?}");
+        let late = refusal(fixture.answer(&id, &shown, answer()).await);
+        assert!(
+            matches!(late, AnswerRefusal::Changed { .. } | AnswerRefusal::Decided { .. }),
+            "{late}"
+        );
+        used += 1;
+    }
+    fixture.service.wait_until_closed(&id).await;
+    let events = fixture.service.recorded_events(&id).await.expect("it can be read");
+    let answers = events.iter().filter(|event| match &event.kind {
+        RunEventKind::Committed(record) => {
+            matches!(&record.event, Event::ExecutionFinished(finished) if finished.answer.is_some())
+        }
+        _ => false,
+    });
+    assert_eq!(answers.count(), used);
 }
 
 #[tokio::test]
@@ -232,6 +278,8 @@ async fn an_answer_after_the_end_names_the_answer_that_was_used() {
     for request in &all {
         fixture.answer(&id, request, fitting(request)).await.expect("it waits");
     }
+    let first = refusal(fixture.answer(&id, &all[0], fitting(&all[0])).await);
+    assert!(matches!(first, AnswerRefusal::Decided { .. }), "{first}");
     fixture.service.wait_until_closed(&id).await;
     for request in &all {
         let refused = refusal(fixture.answer(&id, request, fitting(request)).await);
@@ -321,6 +369,15 @@ async fn the_record_says_who_answered() {
             Event::PermissionDecided(decided) => {
                 let by = decided.answered_by.as_ref().map(|by| by.source);
                 assert_eq!(by, Some(AnswerSource::Page));
+                let prompt = decided.prompt.as_deref().unwrap_or_default();
+                assert!(
+                    prompt.starts_with("may the tool `pay` be called with {\"sum\":"),
+                    "{prompt}"
+                );
+                assert_eq!(
+                    decided.choices.as_deref(),
+                    Some(&["once", "always", "denied"].map(str::to_owned)[..])
+                );
                 answered.push(decided.address.as_ref().expect("an address").to_string());
             }
             _ => {}

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use ensemble_core::store::{RunId, StoredRun};
 use ensemble_ide::analysis::findings::ProjectFileChecks;
@@ -18,9 +19,22 @@ use crate::conversations::ChatConversations;
 use crate::reply::RequestFailure;
 use crate::run_list::RunListCache;
 use crate::watched_run::WatchedRun;
+use ensemble_wire::bodies::{BodyLimits, BodyReader};
 use ensemble_wire::guard::RequestGuard;
 use ensemble_wire::token::AccessToken;
 
+/// The limits of bodies of requests with the token.
+const BODIES: BodyLimits = BodyLimits {
+    largest: 8 << 20,
+    total: 64 << 20,
+    timeout: Duration::from_secs(30),
+};
+/// The limits of bodies with which a page gets its cookie. They contain the token.
+const SESSION_BODIES: BodyLimits = BodyLimits {
+    largest: 4 << 10,
+    total: 1 << 20,
+    timeout: Duration::from_secs(5),
+};
 /// Most runs whose fold is kept while nobody looks at them.
 const KEPT: usize = 8;
 
@@ -59,6 +73,10 @@ pub struct NewFile {
 /// The data that all requests share.
 pub(crate) struct UiApp {
     pub(crate) guard: RequestGuard,
+    /// Reads bodies of requests with the token.
+    pub(crate) bodies: BodyReader,
+    /// Reads bodies of requests for the cookie.
+    pub(crate) session_bodies: BodyReader,
     pub(crate) runs: RunService,
     pub(crate) version: &'static str,
     pub(crate) picture: fn(&Ensemble) -> GraphPicture,
@@ -77,6 +95,8 @@ impl UiApp {
     pub(crate) fn new(settings: UiSettings, port: u16) -> Self {
         Self {
             guard: RequestGuard::new(settings.token, port),
+            bodies: BodyReader::new(BODIES),
+            session_bodies: BodyReader::new(SESSION_BODIES),
             runs: settings.runs,
             version: settings.version,
             picture: settings.picture,

@@ -4,7 +4,9 @@
 
 use std::sync::Arc;
 
-use http_body_util::{BodyExt, Limited};
+use ensemble_wire::bodies::BodyReader;
+use ensemble_wire::connections::admit_request;
+use ensemble_wire::guard::GuardRefusal;
 use hyper::body::Incoming;
 use hyper::header::{HeaderValue, SET_COOKIE};
 use hyper::{Method, Request, StatusCode};
@@ -14,9 +16,6 @@ use crate::api::{self, RequestQuery};
 use crate::app::UiApp;
 use crate::page;
 use crate::reply::{self, Reply, RequestFailure};
-
-/// The largest body of a request.
-const LARGEST: usize = 8 << 20;
 
 /// Answers a request.
 pub(crate) async fn answer_request(app: Arc<UiApp>, request: Request<Incoming>) -> Reply {
@@ -36,14 +35,16 @@ async fn route_request(app: Arc<UiApp>, request: Request<Incoming>) -> Result<Re
     }
     if path == "/api/session" && *request.method() == Method::POST {
         app.guard.check_page(request.headers())?;
-        return create_session(&app, &read_json_body(request).await?);
+        // Whoever sends it is not known yet.
+        return create_session(&app, &read_json_body(request, &app.session_bodies).await?);
     }
     app.guard.check_client(request.method(), request.headers())?;
+    admit_request(&request)?;
     let query = RequestQuery::parse(request.uri().query().unwrap_or_default());
     match *request.method() {
         Method::GET => api::answer_get(&app, &path, &query).await,
         Method::POST => {
-            let body = read_json_body(request).await?;
+            let body = read_json_body(request, &app.bodies).await?;
             api::answer_post(&app, &path, &body).await
         }
         _ => Err(RequestFailure::new(
@@ -66,14 +67,14 @@ fn create_session(app: &UiApp, given: &Value) -> Result<Reply, RequestFailure> {
 }
 
 /// Returns the body as JSON.
-async fn read_json_body(request: Request<Incoming>) -> Result<Value, RequestFailure> {
-    let body = Limited::new(request.into_body(), LARGEST).collect().await;
-    let body =
-        body.map_err(|_| RequestFailure::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", "the request is too large"))?;
-    let bytes = body.to_bytes();
-    if bytes.is_empty() {
+async fn read_json_body(request: Request<Incoming>, reader: &BodyReader) -> Result<Value, RequestFailure> {
+    let body = reader
+        .read_body(request.into_body())
+        .await
+        .map_err(GuardRefusal::from)?;
+    if body.as_bytes().is_empty() {
         return Ok(Value::Null);
     }
-    serde_json::from_slice(&bytes)
+    serde_json::from_slice(body.as_bytes())
         .map_err(|error| RequestFailure::bad_request(format!("the body is not JSON: {error}")))
 }

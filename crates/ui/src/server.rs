@@ -17,7 +17,8 @@ use crate::route::answer_request;
 /// The port, unless another is asked for or somebody has it.
 const PORT: u16 = 7357;
 const LIMITS: ConnectionLimits = ConnectionLimits {
-    connections: 1024,
+    admitted: 768,
+    waiting: 256,
     head_timeout: Duration::from_secs(30),
 };
 

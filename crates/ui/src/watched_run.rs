@@ -19,7 +19,7 @@ use tokio::time::Instant;
 
 use crate::events::{event_frame, live_event_json};
 use crate::reply::RequestFailure;
-use crate::view::{DriverLocation, RunView};
+use crate::view::{DriverLocation, RunView, with_shown_texts};
 
 /// Most events that wait for a client; one that is slower begins again.
 const WAITING: usize = 1024;
@@ -206,7 +206,7 @@ fn open_requests_json(runs: &RunService, watched: &WatchedRun) -> Value {
             OperatorRequest::Permission(permission) => (json!(permission), &mut permissions),
         };
         document["position"] = json!(position);
-        list.push(document);
+        list.push(with_shown_texts(document, open.request()));
     }
     json!({"questions": questions, "permissions": permissions})
 }

@@ -1,9 +1,13 @@
 //! Connections over HTTP: accepted up to a number, each served by a task.
 //!
 //! The server of hyper is compiled here once for all front ends: what answers requests is behind a function pointer.
+//!
+//! Invariant: a client without the token takes no place from clients with it. The oldest connection without an admitted
+//! request is closed if there are too many of them.
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -14,7 +18,9 @@ use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+
+use crate::guard::GuardRefusal;
 
 /// The pause after a connection that could not be accepted. The reason can be too many open files, some of which will be
 /// closed.
@@ -29,35 +35,247 @@ pub type Respond = Arc<dyn Fn(Request<Incoming>) -> BoxFuture<'static, Response<
 /// The limits of a server.
 #[derive(Debug, Clone, Copy)]
 pub struct ConnectionLimits {
-    /// The maximum number of open connections; other clients wait.
-    pub connections: usize,
+    /// The maximum number of connections with an admitted request.
+    pub admitted: usize,
+    /// The maximum number of other connections. If there are more, the oldest is closed.
+    pub waiting: usize,
     /// The time in which a client must send the head of a request.
     pub head_timeout: Duration,
 }
 
+/// The open connections of a server. Clones share them.
+#[derive(Debug, Clone)]
+pub struct ConnectionTable(Arc<TableState>);
+
+#[derive(Debug)]
+struct TableState {
+    most_waiting: usize,
+    /// The connections without an admitted request, the oldest first.
+    waiting: Mutex<WaitingConnections>,
+    admitted: Arc<Semaphore>,
+}
+
+#[derive(Debug, Default)]
+struct WaitingConnections {
+    next: u64,
+    closers: BTreeMap<u64, oneshot::Sender<()>>,
+}
+
+/// The place of a connection in the table. Clones share it; requests of the connection carry it in their extensions.
+#[derive(Debug, Clone)]
+pub struct ConnectionPlace(Arc<PlaceState>);
+
+#[derive(Debug)]
+struct PlaceState {
+    number: u64,
+    table: ConnectionTable,
+    admission: Mutex<Option<OwnedSemaphorePermit>>,
+}
+
+impl ConnectionTable {
+    /// Creates the table of a server without connections.
+    pub fn new(limits: ConnectionLimits) -> Self {
+        Self(Arc::new(TableState {
+            most_waiting: limits.waiting.max(1),
+            waiting: Mutex::default(),
+            admitted: Arc::new(Semaphore::new(limits.admitted)),
+        }))
+    }
+
+    /// Adds a connection, and closes the oldest one without an admitted request if there are too many. The receiver gets
+    /// a message if the new connection is to be closed.
+    pub fn add_connection(&self) -> (ConnectionPlace, oneshot::Receiver<()>) {
+        let (closer, closed) = oneshot::channel();
+        let mut waiting = self.lock_waiting();
+        let number = waiting.next;
+        waiting.next += 1;
+        waiting.closers.insert(number, closer);
+        while waiting.closers.len() > self.0.most_waiting
+            && let Some((_, oldest)) = waiting.closers.pop_first()
+        {
+            // The connection can have ended meanwhile.
+            let _ = oldest.send(());
+        }
+        drop(waiting);
+        let place = PlaceState {
+            number,
+            table: self.clone(),
+            admission: Mutex::default(),
+        };
+        (ConnectionPlace(Arc::new(place)), closed)
+    }
+
+    fn lock_waiting(&self) -> MutexGuard<'_, WaitingConnections> {
+        self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ConnectionPlace {
+    /// Admits the connection, so that others do not displace it.
+    ///
+    /// # Errors
+    /// Too many connections are admitted.
+    pub fn admit(&self) -> Result<(), GuardRefusal> {
+        let mut admission = self.0.admission.lock().unwrap_or_else(PoisonError::into_inner);
+        if admission.is_none() {
+            let table = &self.0.table;
+            let permit = Arc::clone(&table.0.admitted).try_acquire_owned();
+            *admission = Some(permit.map_err(|_| GuardRefusal::BUSY)?);
+            table.lock_waiting().closers.remove(&self.0.number);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for PlaceState {
+    fn drop(&mut self) {
+        self.table.lock_waiting().closers.remove(&self.number);
+    }
+}
+
+/// Admits the connection of a request whose client may use the server.
+///
+/// # Errors
+/// Too many connections are admitted.
+pub fn admit_request<B>(request: &Request<B>) -> Result<(), GuardRefusal> {
+    match request.extensions().get::<ConnectionPlace>() {
+        Some(place) => place.admit(),
+        None => Ok(()),
+    }
+}
+
 /// Accepts connections and answers their requests, without end.
 pub async fn serve_connections(listener: TcpListener, limits: ConnectionLimits, respond: Respond) {
-    let permits = Arc::new(Semaphore::new(limits.connections));
+    let table = ConnectionTable::new(limits);
     loop {
-        let Ok(permit) = Arc::clone(&permits).acquire_owned().await else {
-            return;
-        };
         let Ok((stream, _)) = listener.accept().await else {
             tokio::time::sleep(PAUSE).await;
             continue;
         };
         let _ = stream.set_nodelay(true);
         let respond = Arc::clone(&respond);
+        let (place, closed) = table.add_connection();
         tokio::spawn(async move {
-            let service = service_fn(|request| {
+            let service = service_fn(|mut request: Request<Incoming>| {
+                request.extensions_mut().insert(place.clone());
                 let response = respond(request);
                 async move { Ok::<_, Infallible>(response.await) }
             });
             let mut http = http1::Builder::new();
             http.timer(TokioTimer::new()).header_read_timeout(limits.head_timeout);
-            // A client that is gone needs no answer.
-            let _ = http.serve_connection(TokioIo::new(stream), service).await;
-            drop(permit);
+            let connection = http.serve_connection(TokioIo::new(stream), service);
+            tokio::select! {
+                // A client that is gone needs no answer.
+                _ = connection => {}
+                Ok(()) = closed => {}
+            }
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::{BodyExt, Empty};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpStream;
+
+    use super::*;
+
+    const LIMITS: ConnectionLimits = ConnectionLimits {
+        admitted: 2,
+        waiting: 4,
+        head_timeout: Duration::from_secs(60),
+    };
+
+    /// A server that admits requests to `/in`, and its address.
+    async fn start_server() -> std::net::SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
+        let address = listener.local_addr().expect("it has an address");
+        let respond: Respond = Arc::new(|request| {
+            Box::pin(async move {
+                let mut response = Response::new(Empty::new().boxed_unsync());
+                if request.uri().path() == "/in"
+                    && let Err(refusal) = admit_request(&request)
+                {
+                    *response.status_mut() = refusal.status;
+                }
+                response
+            })
+        });
+        tokio::spawn(serve_connections(listener, LIMITS, respond));
+        address
+    }
+
+    async fn connect(address: std::net::SocketAddr, text: &str) -> TcpStream {
+        let mut stream = TcpStream::connect(address).await.expect("the server listens");
+        stream.write_all(text.as_bytes()).await.expect("the server reads");
+        stream
+    }
+
+    /// Sends a request, and returns the status of its response; `None`: the connection was closed.
+    async fn status(stream: &mut TcpStream, path: &str) -> Option<String> {
+        let request = format!("GET {path} HTTP/1.1\r\nhost: a\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.ok()?;
+        let mut text = String::new();
+        while !text.ends_with("\r\n\r\n") {
+            let mut buffer = [0; 1024];
+            let length = stream.read(&mut buffer).await.ok().filter(|length| *length > 0)?;
+            text.push_str(&String::from_utf8_lossy(&buffer[..length]));
+        }
+        text.split(' ').nth(1).map(str::to_owned)
+    }
+
+    #[tokio::test]
+    async fn half_requests_take_no_place_from_whole_ones() {
+        let address = start_server().await;
+        let mut admitted = connect(address, "").await;
+        assert_eq!(status(&mut admitted, "/in").await.as_deref(), Some("200"));
+        let mut halves = Vec::new();
+        for _ in 0..100 {
+            halves.push(connect(address, "GET / HTTP/1.1\r\nhost: a\r\n").await);
+            assert_eq!(
+                status(&mut connect(address, "").await, "/").await.as_deref(),
+                Some("200")
+            );
+        }
+        let mut byte = [0];
+        let read = halves[0].read(&mut byte).await;
+        assert!(
+            matches!(read, Ok(0) | Err(_)),
+            "the oldest half request is closed: {read:?}"
+        );
+        assert_eq!(
+            status(&mut admitted, "/in").await.as_deref(),
+            Some("200"),
+            "it stays open"
+        );
+    }
+
+    #[tokio::test]
+    async fn admitted_connections_are_counted_and_given_back() {
+        let address = start_server().await;
+        let (mut one, mut two, mut three) = (
+            connect(address, "").await,
+            connect(address, "").await,
+            connect(address, "").await,
+        );
+        assert_eq!(status(&mut one, "/in").await.as_deref(), Some("200"));
+        assert_eq!(status(&mut two, "/in").await.as_deref(), Some("200"));
+        assert_eq!(
+            status(&mut one, "/in").await.as_deref(),
+            Some("200"),
+            "it is counted once"
+        );
+        assert_eq!(status(&mut three, "/in").await.as_deref(), Some("503"));
+        drop(two);
+        // The server sees the end of the connection a moment later.
+        let again = async {
+            while status(&mut three, "/in").await.as_deref() != Some("200") {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(10), again)
+            .await
+            .expect("its place is free");
     }
 }

@@ -44,6 +44,15 @@ const NO_TOKEN: GuardRefusal = GuardRefusal {
     message: "the token is missing or wrong: use the address or the token that the program has printed",
 };
 
+impl GuardRefusal {
+    /// The refusal of a request while too many others are under way.
+    pub(crate) const BUSY: Self = Self {
+        status: StatusCode::SERVICE_UNAVAILABLE,
+        code: "busy",
+        message: "too many requests are under way; try again later",
+    };
+}
+
 impl RequestGuard {
     /// Creates the check for a server on a port of this machine.
     pub fn new(token: AccessToken, port: u16) -> Self {

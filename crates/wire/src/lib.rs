@@ -3,9 +3,12 @@
 //! The crate knows no protocol: the front ends and the clients of tools give the messages their meaning.
 
 #[cfg(feature = "http")]
+pub mod bodies;
+#[cfg(feature = "http")]
 pub mod connections;
 #[cfg(feature = "http")]
 pub mod guard;
+pub mod json_rpc;
 pub mod lines;
 #[cfg(feature = "http")]
 pub mod token;

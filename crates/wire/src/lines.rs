@@ -9,11 +9,27 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, ReadBuf};
 
+/// The number of bytes of a line that is too long that its error contains.
+const BEGINNING: usize = 4 << 10;
+
 /// The error of a line that is longer than the limit of its reader.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LineTooLong {
     /// The limit in bytes.
     pub limit: usize,
+    /// The beginning of the line.
+    pub beginning: Vec<u8>,
+}
+
+impl LineTooLong {
+    /// Creates the error of a line that consists of these bytes and more.
+    fn new(limit: usize, mut line: Vec<u8>, rest: &[u8]) -> Self {
+        let missing = BEGINNING.saturating_sub(line.len()).min(rest.len());
+        line.extend_from_slice(&rest[..missing]);
+        line.truncate(BEGINNING);
+        line.shrink_to_fit();
+        Self { limit, beginning: line }
+    }
 }
 
 impl fmt::Display for LineTooLong {
@@ -63,9 +79,9 @@ impl LineBuffer {
             return (consumed_bytes, None);
         }
         if self.line.len() + text.len() > self.limit {
-            self.line = Vec::new();
             self.is_skipping = newline.is_none();
-            return (consumed_bytes, Some(Err(LineTooLong { limit: self.limit })));
+            let error = LineTooLong::new(self.limit, std::mem::take(&mut self.line), text);
+            return (consumed_bytes, Some(Err(error)));
         }
         self.line.extend_from_slice(text);
         (consumed_bytes, newline.map(|_| Ok(std::mem::take(&mut self.line))))
@@ -160,7 +176,7 @@ impl<R: AsyncRead + Unpin> AsyncRead for LimitedLines<R> {
             let limit = self.limit;
             // A failed read leaves nothing in the buffer.
             buffer.set_filled(before);
-            return Poll::Ready(Err(io::Error::other(LineTooLong { limit })));
+            return Poll::Ready(Err(io::Error::other(LineTooLong::new(limit, Vec::new(), &[]))));
         }
         read
     }
@@ -175,19 +191,29 @@ mod tests {
     const LIMIT: usize = 8;
 
     /// What each reader returns for a text, whatever the size of the pieces in which it arrives.
-    fn lines_of(text: &str, piece: usize) -> Vec<Result<String, LineTooLong>> {
+    fn lines_of(text: &str, piece: usize) -> Vec<Result<String, usize>> {
         let mut buffer = LineBuffer::new(LIMIT);
         let mut input = io::BufReader::with_capacity(piece, text.as_bytes());
         let mut lines = Vec::new();
         while let Some(line) = buffer.read_line(&mut input).expect("memory can be read") {
-            lines.push(line.map(|line| String::from_utf8(line).expect("text")));
+            lines.push(text_or_limit(line, text));
         }
         lines
     }
 
+    /// The text of a line, or the limit that it exceeds.
+    fn text_or_limit(line: LineResult, all: &str) -> Result<String, usize> {
+        line.map(|line| String::from_utf8(line).expect("text"))
+            .map_err(|error| {
+                let beginning = String::from_utf8(error.beginning).expect("text");
+                assert!(beginning.len() > error.limit && all.contains(&beginning), "{beginning}");
+                error.limit
+            })
+    }
+
     #[test]
     fn a_line_above_the_limit_is_one_error_and_the_next_line_is_read() {
-        let too_long = Err(LineTooLong { limit: LIMIT });
+        let too_long = Err(LIMIT);
         let line = |text: &str| Ok(text.to_owned());
         for (text, expected) in [
             ("", vec![]),
@@ -218,7 +244,7 @@ mod tests {
         let mut input = tokio::io::BufReader::with_capacity(4, text.as_bytes());
         let mut lines = Vec::new();
         while let Some(line) = buffer.next_line(&mut input).await.expect("memory can be read") {
-            lines.push(line.map(|line| String::from_utf8(line).expect("text")));
+            lines.push(text_or_limit(line, text));
         }
         assert_eq!(lines, lines_of(text, 4));
     }

@@ -9,7 +9,9 @@ use crate::command::shared::runtime::block_on;
 use crate::command::shared::surroundings::CliEnvironment;
 use clap::{Args, ValueEnum};
 use ensemble_history::RunHistory;
-use ensemble_reports::report::graph::{GraphPicture, render_ascii, render_dot, render_mermaid, render_svg};
+use ensemble_reports::report::graph::{
+    GraphPicture, GraphTooLarge, render_ascii, render_dot, render_mermaid, render_svg,
+};
 use ensemble_runs::{EnsembleRef, RecordedRun};
 
 /// `ensemble graph`.
@@ -49,7 +51,8 @@ pub(crate) fn draw_graph(args: &GraphArgs, surroundings: &CliEnvironment) -> Res
     let text = match args.output {
         GraphFormat::Mermaid => render_mermaid(&picture),
         GraphFormat::Dot => render_dot(&picture),
-        GraphFormat::Svg => render_svg(&picture),
+        GraphFormat::Svg => render_svg(&picture)
+            .map_err(|error| CliError::usage_error_with_help(error.to_string(), GraphTooLarge::ADVICE))?,
         GraphFormat::Ascii => render_ascii(&picture),
     };
     surroundings.print_as(args.output, &text);

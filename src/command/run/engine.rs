@@ -22,7 +22,7 @@ use ensemble_core::conversation::{
     CompletionReason, ConversationState, Event, ExecutionProgress, PermissionDecision, Record,
 };
 use ensemble_core::operator::{self, Operator, PermissionAnswer, PermissionRequest, QuestionRequest};
-use ensemble_core::request::{AnswerAuthor, AnswerSource, PendingRequest};
+use ensemble_core::request::{AnswerAuthor, PendingRequest};
 use ensemble_core::store::RunId;
 use ensemble_language::data::WantedPermission;
 use ensemble_language::ensemble::AgentKind;
@@ -299,13 +299,13 @@ impl FollowedRun {
         let address = request.address.to_string();
         let is_named = |names: &[String]| names.iter().any(|name| matches_tool(name, &wanted.tool));
         if is_named(&self.denied_tools) || self.denied_tools.contains(&address) {
-            return Some((PermissionDecision::Denied, AnswerSource::Option.into()));
+            return Some((PermissionDecision::Denied, self.answers.option_author()));
         }
         if is_named(&self.allowed_tools) {
-            return Some((PermissionDecision::Always, AnswerSource::Option.into()));
+            return Some((PermissionDecision::Always, self.answers.option_author()));
         }
         if self.allowed_tools.contains(&address) {
-            return Some((PermissionDecision::Once, AnswerSource::Option.into()));
+            return Some((PermissionDecision::Once, self.answers.option_author()));
         }
         let requested = PermissionRequest {
             run: self.id.clone(),

@@ -133,6 +133,7 @@ pub(crate) fn load_servers(file: Option<&Path>, surroundings: &CliEnvironment) -
 /// Returns the answers of `--answers`, `--answer` and `--always-answer`.
 fn load_answers(args: &AnsweringArgs, surroundings: &CliEnvironment) -> Result<RunAnswers, CliError> {
     let mut answers = RunAnswers::default();
+    answers.set_user(surroundings.user.as_deref());
     if let Some(file) = &args.answers {
         let source = read_source(&surroundings.project.folder.join(file))?;
         for (agent, given) in loader::load_answers(&source).map_err(ProjectError::Invalid)? {

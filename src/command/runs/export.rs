@@ -10,7 +10,7 @@ use crate::command::shared::surroundings::CliEnvironment;
 use ensemble_core::store::RunStore;
 use ensemble_history::story::{RunStory, collect_model_exchanges};
 use ensemble_reports::report::RunResult;
-use ensemble_reports::report::graph::{render_mermaid, render_svg};
+use ensemble_reports::report::graph::{GraphTooLarge, render_mermaid, render_svg};
 use ensemble_reports::report::sanitized_writer::sanitize;
 use ensemble_reports::report::story::{ExportedRun, render_html, render_markdown};
 use ensemble_runs::{RecordedRun, RunError};
@@ -66,7 +66,7 @@ fn render_export(format: ExportFormat, recorded: &RecordedRun) -> Result<String,
     picture.add_run(&story.history, prepared.plan.ensemble(), prepared.plan.ensemble());
     picture.add_run_title(&story.history, driver);
     let graph = match format {
-        ExportFormat::Html => render_svg(&picture),
+        ExportFormat::Html => render_svg(&picture).unwrap_or_else(GraphTooLarge::to_svg),
         _ => render_mermaid(&picture),
     };
     let exported = ExportedRun {

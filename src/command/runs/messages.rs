@@ -13,7 +13,7 @@ use ensemble_history::story::{FileRecords, ModelExchange, collect_model_exchange
 use ensemble_reports::report::story::render_messages;
 use ensemble_runs::{RecordedRun, RunError};
 
-/// Prints the exchanges that the filter `AGENT[@TURN]` selects; an empty filter selects all.
+/// Prints the exchanges that the filter `AGENT[@TURN][#REQUEST]` selects; an empty filter selects all.
 pub(crate) async fn print_messages(
     filter: &str,
     run: Arc<dyn StoredRun>,
@@ -22,12 +22,9 @@ pub(crate) async fn print_messages(
 ) -> Result<u8, CliError> {
     let recorded = RecordedRun::load(run, &surroundings.project).await?;
     let all = collect_model_exchanges(&recorded.journal.records, &recorded.prepared.plan).map_err(RunError::from)?;
-    let (agent, turn) = parse_filter(filter)?;
-    let is_selected = |exchange: &&ModelExchange| {
-        let within = &exchange.scope;
-        (agent.is_empty() || *within.agent == *agent) && turn.is_none_or(|turn| within.turn == turn)
-    };
-    let selected_exchanges: Vec<&ModelExchange> = all.iter().filter(is_selected).collect();
+    let selection = MessageFilter::parse(filter)?;
+    let selected: Vec<ModelExchange> = all.iter().filter_map(|one| selection.select_messages(one)).collect();
+    let selected_exchanges: Vec<&ModelExchange> = selected.iter().collect();
     if selected_exchanges.is_empty() && !filter.is_empty() {
         return Err(no_messages_error(filter, &all));
     }
@@ -54,16 +51,46 @@ fn messages_to_json(chosen: &[&ModelExchange], files: &FileRecords) -> String {
     format!("{list:#}\n")
 }
 
-/// Returns the agent and the turn of the filter.
-fn parse_filter(filter: &str) -> Result<(&str, Option<u32>), CliError> {
-    let Some((agent, turn)) = filter.rsplit_once('@') else {
-        return Ok((filter, None));
-    };
-    match turn.parse() {
-        Ok(turn) => Ok((agent, Some(turn))),
-        Err(_) => Err(CliError::usage_error(format!(
-            "--messages takes AGENT or AGENT@TURN, not `{filter}`"
-        ))),
+/// The messages that `--messages` selects.
+struct MessageFilter<'a> {
+    /// The agent; empty: all agents.
+    agent: &'a str,
+    turn: Option<u32>,
+    /// The number of the request in its execution, from 1.
+    request: Option<u32>,
+}
+
+impl<'a> MessageFilter<'a> {
+    fn parse(filter: &'a str) -> Result<Self, CliError> {
+        let number = |text: &str| {
+            text.parse().map_err(|_| {
+                CliError::usage_error(format!(
+                    "--messages takes AGENT, AGENT@TURN or AGENT@TURN#REQUEST, not `{filter}`"
+                ))
+            })
+        };
+        let (execution, request) = match filter.rsplit_once('#') {
+            Some((execution, request)) => (execution, Some(number(request)?)),
+            None => (filter, None),
+        };
+        let (agent, turn) = match execution.rsplit_once('@') {
+            Some((agent, turn)) => (agent, Some(number(turn)?)),
+            None => (execution, None),
+        };
+        Ok(Self { agent, turn, request })
+    }
+
+    /// Returns the selected messages of the exchange; `None` if there are none.
+    fn select_messages(&self, exchange: &ModelExchange) -> Option<ModelExchange> {
+        let within = &exchange.scope;
+        let is_selected =
+            (self.agent.is_empty() || *within.agent == *self.agent) && self.turn.is_none_or(|turn| within.turn == turn);
+        let mut selected = is_selected.then(|| exchange.clone())?;
+        if let Some(request) = self.request {
+            selected.remembered_messages.clear();
+            selected.iterations.retain(|iteration| iteration.number == request);
+        }
+        (self.request.is_none() || !selected.iterations.is_empty()).then_some(selected)
     }
 }
 

@@ -35,8 +35,8 @@ pub(crate) struct RunsShowArgs {
     #[arg(short, long)]
     pub verbose: bool,
     /// Print all messages to and from the models, complete. AGENT selects the messages of an agent, AGENT@TURN those of
-    /// one execution
-    #[arg(long, value_name = "AGENT[@TURN]", num_args = 0..=1, default_missing_value = "", conflicts_with = "follow")]
+    /// one execution, AGENT@TURN#REQUEST one request of an execution with its reply
+    #[arg(long, value_name = "AGENT[@TURN][#REQUEST]", num_args = 0..=1, default_missing_value = "", conflicts_with = "follow")]
     pub messages: Option<String>,
     /// Keep printing until the run ends, while another process executes it
     #[arg(short, long)]

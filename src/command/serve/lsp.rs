@@ -14,7 +14,7 @@ use ensemble_language::diagnostic::Diagnostic;
 use ensemble_language::ensemble::Ensemble;
 use ensemble_language::source::SourceText;
 use ensemble_lsp::server::{LspServerEnd, LspServerOptions, serve_client};
-use ensemble_reports::report::graph::{render_ascii, render_dot, render_mermaid, render_svg};
+use ensemble_reports::report::graph::{GraphTooLarge, render_ascii, render_dot, render_mermaid, render_svg};
 use ensemble_runs::{Host, Project, Runs};
 
 /// The checks of `ensemble validate`.
@@ -56,7 +56,7 @@ pub(crate) fn render_graph(ensemble: &Ensemble, format: &str) -> Option<String> 
     match format {
         "mermaid" => Some(render_mermaid(&picture)),
         "dot" => Some(render_dot(&picture)),
-        "svg" => Some(render_svg(&picture)),
+        "svg" => Some(render_svg(&picture).unwrap_or_else(GraphTooLarge::to_svg)),
         "ascii" => Some(render_ascii(&picture)),
         _ => None,
     }

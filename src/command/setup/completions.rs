@@ -2,6 +2,9 @@
 //!
 //! The script of `ensemble completions` calls the program with the words of the line in an environment variable's name, and
 //! the program prints what can follow. It reads folders and at most one ensemble or journal, so that it answers at once.
+//!
+//! Invariant: no candidate changes the meaning of the line or of the terminal that it is inserted into
+//! (`completion_safety.rs`).
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -11,12 +14,12 @@ use clap::Command;
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter};
 use clap_complete::env::{CompleteEnv, Shells};
 
+use super::completion_safety::guard_completers;
 use crate::command::shared::error::CliError;
 use crate::command::shared::runtime::block_on;
 use ensemble_core::conversation::Event;
 use ensemble_core::store::StoredRun;
 use ensemble_language::ensemble::{Agent, AgentKind, Ensemble};
-use ensemble_language::hidden_characters::is_hidden_character;
 use ensemble_language::loader::{codes, load_ensemble};
 use ensemble_language::source::SourceText;
 use ensemble_runs::{Host, Project, Runs};
@@ -27,7 +30,8 @@ const ASKED: &str = "ENSEMBLE_COMPLETE";
 /// Answers a shell that asks what can follow in this command line; `false` if none asks.
 pub(crate) fn complete_command_line(program: fn() -> Command) -> Result<bool, CliError> {
     let current_dir = std::env::current_dir().ok();
-    CompleteEnv::with_factory(program)
+    let shell = std::env::var_os(ASKED).unwrap_or_default();
+    CompleteEnv::with_factory(|| guard_completers(program(), &shell))
         .var(ASKED)
         .try_complete(std::env::args_os(), current_dir.as_deref())
         .map_err(|error| match error.kind() {
@@ -157,25 +161,17 @@ fn path_candidates(
         .filter(is_wanted)
         .current_dir(line_project().folder)
         .complete(typed)
-        .into_iter()
-        .filter(is_safe_to_show)
-        .collect()
 }
 
 fn candidates_with_prefix(typed: &OsStr, texts: impl IntoIterator<Item = String>) -> Vec<CompletionCandidate> {
     let typed = typed.to_string_lossy();
     let fitting = texts.into_iter().filter(|text| text.starts_with(&*typed));
-    fitting.map(CompletionCandidate::new).filter(is_safe_to_show).collect()
+    fitting.map(CompletionCandidate::new).collect()
 }
 
 fn join_candidates(mut some: Vec<CompletionCandidate>, more: Vec<CompletionCandidate>) -> Vec<CompletionCandidate> {
     some.extend(more);
     some
-}
-
-/// Returns the shell shows what it is given, and a name that steers a terminal is not given to it.
-fn is_safe_to_show(candidate: &CompletionCandidate) -> bool {
-    !candidate.get_value().to_string_lossy().contains(is_hidden_character)
 }
 
 /// Returns the words of the line behind the name of the program.

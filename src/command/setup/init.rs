@@ -13,7 +13,11 @@ use clap::Args;
 use ensemble_language::loader::schema::SCHEMA;
 use ensemble_language::names;
 use ensemble_project::atomic_write;
+use ensemble_scripts::regular_files::read_text;
 use ensemble_ui::NewFile;
+
+/// The largest schema that is compared with the present one, in bytes.
+const LARGEST_SCHEMA: u64 = 16 << 20;
 
 /// `ensemble init`.
 #[derive(Debug, Args)]
@@ -69,7 +73,7 @@ pub(crate) fn init_ensemble(args: &InitArgs, surroundings: &CliEnvironment) -> R
     let schema = folder.join(SCHEMA_FILE);
     if !schema.exists() {
         files.push((SCHEMA_FILE.to_owned(), SCHEMA.to_owned()));
-    } else if std::fs::read_to_string(&schema).is_ok_and(|text| text != SCHEMA) {
+    } else if read_text(&schema, LARGEST_SCHEMA).is_ok_and(|text| text != SCHEMA) {
         notes = format!(
             "\ndid not overwrite {SCHEMA_FILE}, which differs; `ensemble schema > {SCHEMA_FILE}` updates the file\n"
         );

@@ -1,5 +1,6 @@
 //! Commands that prepare a project, and the program itself.
 
+mod completion_safety;
 pub(super) mod completions;
 pub(super) mod import;
 pub(super) mod import_folder;

@@ -4,9 +4,9 @@
 //! line with Ctrl-C, and sends the signal itself if there is nothing to clear. A question that is withdrawn leaves the
 //! reading thread in the middle of a line; [`TerminalMode`] gives the terminal back until the next question.
 
-use std::cell::Cell;
 use std::fs::File;
 use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::process::{Signal, kill_current_process_group};
@@ -30,7 +30,13 @@ const PASTE_IS_NOT_MARKED: &str = "\x1b[?2004l\n";
 const PASTE_IS_MARKED: &str = "\x1b[?2004h";
 
 /// Reads lines that can be edited.
-pub(crate) struct LineEditor(Editor<EmptyLineObserver, MemHistory>);
+pub(crate) struct LineEditor {
+    editor: Editor<EmptyLineObserver, MemHistory>,
+    config: Config,
+    /// The lines that can be recalled.
+    remembered_lines: Vec<String>,
+    mode: TerminalMode,
+}
 
 /// The mode of the terminal outside of a line, and in the line that was abandoned.
 #[derive(Clone)]
@@ -38,15 +44,18 @@ pub(crate) struct TerminalMode {
     streams: StandardStreams,
     normal_mode: Termios,
     line_mode: Arc<Mutex<Option<Termios>>>,
+    /// Whether the current line contains nothing.
+    is_line_empty: Arc<AtomicBool>,
+    /// Whether what was read from the terminal and is not in a line yet is to be forgotten.
+    forgets_rest: Arc<AtomicBool>,
 }
 
 /// Gives the terminal back when the question is withdrawn.
 pub(crate) struct LineWaitGuard<'a>(&'a TerminalMode);
 
 /// Knows whether the line contains anything.
-#[derive(Default)]
 struct EmptyLineObserver {
-    is_empty: Cell<bool>,
+    is_empty: Arc<AtomicBool>,
 }
 
 impl LineEditor {
@@ -63,32 +72,49 @@ impl LineEditor {
             false => File::open("/dev/tty").map(|_| Behavior::PreferTerm).ok()?,
         };
         let config = Config::builder().behavior(behavior).bell_style(BellStyle::None).build();
-        let history = MemHistory::with_config(&config);
-        let mut editor = Editor::with_history(config, history).ok()?;
-        editor.set_helper(Some(EmptyLineObserver::default()));
         let mode = TerminalMode {
             streams,
             normal_mode: tcgetattr(std::io::stdin()).ok()?,
             line_mode: Arc::default(),
+            is_line_empty: Arc::new(AtomicBool::new(true)),
+            forgets_rest: Arc::default(),
         };
-        Some((Self(editor), mode))
+        let editor = Self {
+            editor: create_editor(&config, &mode)?,
+            config,
+            remembered_lines: Vec::new(),
+            mode: mode.clone(),
+        };
+        Some((editor, mode))
+    }
+
+    /// Forgets what was typed after the end of the last line. The editor has no other way to forget it.
+    fn forget_rest(&mut self) {
+        if let Some(mut editor) = create_editor(&self.config, &self.mode) {
+            for line in &self.remembered_lines {
+                let _ = editor.add_history_entry(line);
+            }
+            self.editor = editor;
+        }
     }
 
     /// Returns the next line; `None` at the end of the input.
     pub(crate) fn read_line(&mut self, prompt: LinePrompt, streams: StandardStreams) -> Option<String> {
+        if self.mode.forgets_rest.swap(false, Ordering::AcqRel) {
+            self.forget_rest();
+        }
         loop {
-            if let Some(observer) = self.0.helper() {
-                observer.is_empty.set(true);
-            }
-            match self.0.readline(prompt.text) {
+            self.mode.is_line_empty.store(true, Ordering::Release);
+            match self.editor.readline(prompt.text) {
                 Ok(line) => {
                     if prompt.is_remembered {
                         // A line that cannot be recalled is still an answer.
-                        let _ = self.0.add_history_entry(line.trim_end());
+                        let _ = self.editor.add_history_entry(line.trim_end());
+                        self.remembered_lines.push(line.trim_end().to_owned());
                     }
                     return Some(line);
                 }
-                Err(ReadlineError::Interrupted) if !self.is_line_empty() => {}
+                Err(ReadlineError::Interrupted) if !self.mode.is_line_empty() => {}
                 Err(ReadlineError::Interrupted) => {
                     // What Ctrl-C does in other programs: the terminal tells all processes in the foreground.
                     let _ = kill_current_process_group(Signal::INT);
@@ -98,13 +124,28 @@ impl LineEditor {
             }
         }
     }
+}
 
-    fn is_line_empty(&self) -> bool {
-        self.0.helper().is_none_or(|observer| observer.is_empty.get())
-    }
+fn create_editor(config: &Config, mode: &TerminalMode) -> Option<Editor<EmptyLineObserver, MemHistory>> {
+    let history = MemHistory::with_config(config);
+    let mut editor = Editor::with_history(config.clone(), history).ok()?;
+    editor.set_helper(Some(EmptyLineObserver {
+        is_empty: Arc::clone(&mode.is_line_empty),
+    }));
+    Some(editor)
 }
 
 impl TerminalMode {
+    /// Returns whether the current line contains nothing.
+    pub(crate) fn is_line_empty(&self) -> bool {
+        self.is_line_empty.load(Ordering::Acquire)
+    }
+
+    /// Has the reading thread forget what it has read from the terminal, before it reads the next line.
+    pub(crate) fn forget_rest(&self) {
+        self.forgets_rest.store(true, Ordering::Release);
+    }
+
     /// For as long as a line is awaited. `again`: the prompt of the question that takes over an abandoned line.
     pub(crate) fn wait_guard(&self, again: Option<LinePrompt>) -> LineWaitGuard<'_> {
         if let Some(prompt) = again {
@@ -145,7 +186,7 @@ impl Hinter for EmptyLineObserver {
     type Hint = String;
 
     fn hint(&self, line: &str, _: usize, _: &Context<'_>) -> Option<String> {
-        self.is_empty.set(line.is_empty());
+        self.is_empty.store(line.is_empty(), Ordering::Release);
         None
     }
 }

@@ -19,8 +19,8 @@ use self::tokens::TokenCounter;
 use super::BoxFuture;
 use super::build_error::BuildError;
 use super::chat::{MessageSelector, WindowError, WindowInput, WindowOutput};
-use ensemble_core::thread::Message;
 use ensemble_core::thread::window::{RetentionPolicy, ThreadSize, ThreadToTrim, TrimRules, WindowLimits, trim_thread};
+use ensemble_core::thread::{Message, TextTokenizer};
 use ensemble_language::ensemble::{ContextWindow, ModelChoice, ModelProfile, WindowStrategy};
 use ensemble_language::profiles::ProfileError;
 use ensemble_models::{LoadScript, Model, describe_script_failure};
@@ -52,6 +52,8 @@ pub struct WindowResources<'a> {
     pub model_name: &'a str,
     /// The number of tokens of a request if the window does not say it; see [`input_token_limit`].
     pub max_tokens: Option<u64>,
+    /// The tokenizer that counts instead of the program's own, if there is one.
+    pub tokenizer: Option<Arc<dyn TextTokenizer>>,
     /// Reads scripts.
     pub load: &'a LoadScript,
     /// Connects a model that writes summaries.
@@ -122,7 +124,10 @@ impl AgentWindow {
             },
             how: selection_method,
             always,
-            counter: Arc::new(TokenCounter::for_model(outside.model_name)),
+            counter: Arc::new(match &outside.tokenizer {
+                Some(tokenizer) => TokenCounter::with_tokenizer(Arc::clone(tokenizer)),
+                None => TokenCounter::for_model(outside.model_name),
+            }),
         })
     }
 

@@ -60,7 +60,7 @@ macro_rules! flat_within {
         impl serde::Serialize for $event {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 use serde::ser::SerializeStruct;
-                let mut event = serializer.serialize_struct(stringify!($event), 10)?;
+                let mut event = serializer.serialize_struct(stringify!($event), 15)?;
                 self.within.write_keys(&mut event)?;
                 $(event.serialize_field(stringify!($field), &self.$field)?;)*
                 $(if let Some(value) = &self.$optional {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::attempt_scope::{AttemptScope, ExchangeKey, flat_within};
 use super::permission::{PermissionDecided, PermissionDecision};
+use crate::request::RequestDigest;
 use crate::thread::{ThreadIteration, ToolCall};
 use ensemble_language::data::ModelUsage;
 
@@ -67,12 +68,28 @@ pub struct RecordedExchange {
     pub started_calls: BTreeSet<Arc<str>>,
     /// The request that was stopped with the run. It is sent again if the execution goes on.
     pub stopped_request: Option<ThreadIteration>,
-    /// The decisions about calls, by the ids of the calls.
-    pub decisions: BTreeMap<Arc<str>, PermissionDecision>,
+    /// The latest decision about each call, by the id of the call. A program can use an id for several calls.
+    pub decisions: BTreeMap<Arc<str>, CallDecision>,
     /// What the recorded replies, and the calls that ended, have used since the attempt began.
     pub usage: ModelUsage,
     /// What attempts that were cut short have used. The usage of the execution contains it.
     pub lost_usage: ModelUsage,
+}
+
+/// A recorded decision about a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallDecision {
+    /// The decision.
+    pub decision: PermissionDecision,
+    /// The digest of the call. `None`: the record names only the id of the call.
+    digest: Option<RequestDigest>,
+}
+
+impl CallDecision {
+    /// Returns whether the decision is about the call with this digest.
+    pub fn is_about(&self, digest: &RequestDigest) -> bool {
+        self.digest.as_ref().is_none_or(|decided| decided == digest)
+    }
 }
 
 impl RecordedExchange {
@@ -129,7 +146,11 @@ impl RecordedExchanges {
     /// Adds a decision about a call.
     pub fn apply_decision(&mut self, event: &PermissionDecided) {
         let exchange = self.0.entry(event.within.exchange_key()).or_default();
-        exchange.decisions.insert(event.call.clone(), event.decision);
+        let decided = CallDecision {
+            decision: event.decision,
+            digest: event.digest.clone(),
+        };
+        exchange.decisions.insert(event.call.clone(), decided);
     }
 
     /// Adds the start of a call.

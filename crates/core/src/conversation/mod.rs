@@ -36,7 +36,7 @@ pub use event::{
     TurnFinished, TurnStarted,
 };
 pub use exchange::{
-    RecordedExchange, RecordedExchanges, ReplyReceived, RequestStopped, ToolCallEnded, ToolCallStarted,
+    CallDecision, RecordedExchange, RecordedExchanges, ReplyReceived, RequestStopped, ToolCallEnded, ToolCallStarted,
 };
 pub use exhausted::{AgentLimit, ExhaustedAgent, describe_exhausted};
 pub use exit_code::run_exit_code;

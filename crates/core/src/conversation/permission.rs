@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::attempt_scope::{AttemptScope, flat_within};
 pub use crate::request::PermissionDecision;
-use crate::request::{AnswerAuthor, RequestAddress};
+use crate::request::{AnswerAuthor, RequestAddress, RequestDigest};
 
 /// The decision of an operator about a tool call that needs permission.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,12 +25,19 @@ pub struct PermissionDecided {
     pub address: Option<RequestAddress>,
     /// The source of the decision, where known.
     pub answered_by: Option<AnswerAuthor>,
+    /// The digest of the call: its address, its tool and its arguments. For an operator, the digest of what was shown.
+    pub digest: Option<RequestDigest>,
+    /// The rendered question, with the arguments, if an operator has decided.
+    pub prompt: Option<String>,
+    /// The choices, if an operator has decided.
+    pub choices: Option<Vec<String>>,
 }
 
 flat_within! {
     PermissionDecided {
         call: Arc<str>, tool: Arc<str>, decision: PermissionDecision, by: DecidedBy,
-        ? address: RequestAddress, ? answered_by: AnswerAuthor,
+        ? address: RequestAddress, ? answered_by: AnswerAuthor, ? digest: RequestDigest, ? prompt: String,
+        ? choices: Vec<String>,
     }
 }
 

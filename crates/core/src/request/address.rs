@@ -81,6 +81,16 @@ impl RequestAddress {
         Self(segments)
     }
 
+    /// Returns the address of the agent that makes the call of this address; the address itself if it is none of a call.
+    #[must_use]
+    pub fn without_last_call(&self) -> Self {
+        let mut segments = self.0.clone();
+        if let Some(last) = segments.last_mut() {
+            last.calls.pop();
+        }
+        Self(segments)
+    }
+
     /// Returns the segments, the outermost first.
     pub fn segments(&self) -> &[AddressSegment] {
         &self.0

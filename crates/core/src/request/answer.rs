@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{PendingRequest, RequestAddress};
 use ensemble_language::data::OperatorQuestion;
+use ensemble_language::hidden_characters::{escape_hidden, is_hidden_character};
 
 /// The decision whether a tool call may be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,6 +23,9 @@ pub enum PermissionDecision {
 }
 
 impl PermissionDecision {
+    /// All decisions.
+    pub const ALL: [Self; 3] = [Self::Once, Self::Always, Self::Denied];
+
     /// Returns the word in the journal.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -33,8 +37,7 @@ impl PermissionDecision {
 
     /// Finds the decision with this word.
     pub fn from_word(word: &str) -> Option<Self> {
-        let all = [Self::Once, Self::Always, Self::Denied];
-        all.into_iter().find(|decision| decision.as_str() == word)
+        Self::ALL.into_iter().find(|decision| decision.as_str() == word)
     }
 }
 
@@ -96,10 +99,10 @@ pub struct AnswerAuthor {
 const LONGEST_USER: usize = 80;
 
 impl AnswerAuthor {
-    /// Creates the answerer with the name of the user, from which characters that control a terminal are removed. A name
-    /// without characters is not known.
+    /// Creates the answerer with the name of the user, from which hidden characters are removed. A name without characters
+    /// is not known.
     pub fn with_user(source: AnswerSource, user: &str) -> Self {
-        let visible = user.chars().filter(|character| !character.is_control());
+        let visible = user.chars().filter(|character| !is_hidden_character(*character));
         let name: String = visible.take(LONGEST_USER).collect();
         let name = name.trim();
         Self {
@@ -191,7 +194,11 @@ impl RequestAnswer {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AnswerRefusal {
     /// The request is decided.
-    #[error("`{address}` was answered `{answer}` by {by} at {}; your answer was not used", at.format("%Y-%m-%d %H:%M:%S UTC"))]
+    #[error(
+        "`{address}` was answered `{answer}` by {by} at {}{}; your answer was not used",
+        at.format("%Y-%m-%d %H:%M:%S UTC"),
+        render_rest(pending)
+    )]
     Decided {
         /// The address.
         address: RequestAddress,
@@ -201,12 +208,19 @@ pub enum AnswerRefusal {
         by: AnswerAuthor,
         /// When it was recorded.
         at: DateTime<Utc>,
+        /// The addresses of the requests that still wait.
+        pending: Vec<RequestAddress>,
     },
     /// The request is not the one that was shown.
-    #[error("`{address}` now asks a different question; your answer was not used")]
+    #[error(
+        "`{address}` now asks a different question: {}; your answer was not used",
+        render_question(question)
+    )]
     Changed {
         /// The address.
         address: RequestAddress,
+        /// The question that waits now.
+        question: Box<OperatorQuestion>,
     },
     /// Nothing waits at the address.
     #[error("`{given}` asks nothing{}", render_pending(pending))]
@@ -250,6 +264,62 @@ pub enum AnswerRefusal {
         /// Whether the request asks for permission.
         is_permission: bool,
     },
+}
+
+/// The maximum number of characters of a question in an error.
+const LONGEST_QUESTION: usize = 500;
+
+/// Returns the question on one line, with its choices.
+fn render_question(question: &OperatorQuestion) -> String {
+    let prompt = question.prompt.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = match question.choices.as_slice() {
+        [] => prompt,
+        choices => format!("{prompt} ({})", choices.join(", ")),
+    };
+    let mut shown: String = text.chars().take(LONGEST_QUESTION).collect();
+    if shown.len() < text.len() {
+        shown.push('…');
+    }
+    escape_hidden(&shown).to_string()
+}
+
+/// Returns the end of the sentence about a decided request, with the requests that still wait.
+fn render_rest(pending: &[RequestAddress]) -> String {
+    match pending {
+        [] => String::new(),
+        pending => render_pending(pending),
+    }
+}
+
+impl AnswerRefusal {
+    /// Adds the requests that still wait to the refusal of an answer to a decided request.
+    #[must_use]
+    pub fn with_pending(self, still_pending: impl IntoIterator<Item = RequestAddress>) -> Self {
+        match self {
+            Self::Decided {
+                address,
+                answer,
+                by,
+                at,
+                ..
+            } => Self::Decided {
+                pending: still_pending.into_iter().filter(|open| *open != address).collect(),
+                address,
+                answer,
+                by,
+                at,
+            },
+            refusal => refusal,
+        }
+    }
+
+    /// Creates the refusal of an answer to a request that was shown and is not the one that waits at its address.
+    pub fn for_changed(request: &PendingRequest) -> Self {
+        Self::Changed {
+            address: request.address.clone(),
+            question: Box::new(request.question.clone()),
+        }
+    }
 }
 
 fn render_pending(pending: &[RequestAddress]) -> String {

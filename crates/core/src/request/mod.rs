@@ -116,6 +116,20 @@ impl PendingRequest {
         self.question.permission.is_some()
     }
 
+    /// Returns the choices as a front end shows them: with their hidden characters spelt out.
+    pub fn shown_choices(&self) -> Vec<String> {
+        let choices = self.question.choices.iter();
+        choices.map(|choice| escape_hidden(choice)).collect()
+    }
+
+    /// Returns the choice that was shown with this text, or the text itself if no choice was.
+    pub fn find_shown_choice<'a>(&'a self, shown: &'a str) -> &'a str {
+        let mut choices = self.question.choices.iter();
+        choices
+            .find(|choice| escape_hidden(choice) == shown)
+            .map_or(shown, String::as_str)
+    }
+
     /// Compares two requests in the order in which they are listed.
     pub fn compare_positions(&self, other: &Self) -> Ordering {
         self.position.cmp(&other.position)

@@ -37,6 +37,14 @@ impl PendingRequest {
         Self::from_execution(execution, origin, call, permission_question(tool, arguments))
     }
 
+    /// Changes the digest of a request that repeats an earlier request of the same execution. `number`: 2 for the first
+    /// repetition. An answer to the earlier request is not used for the repetition.
+    #[must_use]
+    pub fn with_repetition(mut self, number: u32) -> Self {
+        self.digest = short_digest(&format!("{} {number}", self.digest));
+        self
+    }
+
     fn from_execution(
         execution: &ExecutionInput,
         origin: RequestOrigin,
@@ -56,15 +64,19 @@ impl PendingRequest {
             "tool": permission.map(|wanted| &wanted.tool),
             "arguments": permission.map(|wanted| &wanted.arguments),
         });
-        let mut text = digest_text(&request_json.to_string());
-        text.truncate(DIGEST_LENGTH);
         Self {
             address: origin.address,
             agent: execution.agent_name.clone(),
             execution: execution.execution,
-            digest: RequestDigest::new(text),
+            digest: short_digest(&request_json.to_string()),
             question,
             position: origin.position,
         }
     }
+}
+
+fn short_digest(text: &str) -> RequestDigest {
+    let mut digest = digest_text(text);
+    digest.truncate(DIGEST_LENGTH);
+    RequestDigest::new(digest)
 }

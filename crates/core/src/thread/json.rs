@@ -1,9 +1,10 @@
 //! A thread as JSON text, so that it can be saved, or passed between programs.
 
+use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Role, Thread, ThreadIteration};
+use super::{Thread, ThreadIteration, ThreadStatus};
 
 /// The version that is written. Readers do not accept other versions.
 const VERSION: u64 = 1;
@@ -34,17 +35,33 @@ pub enum ThreadError {
     CallsWithoutReply(usize),
 }
 
+/// The document of a saved thread. A reader uses only the version and the iterations: the other keys follow from them.
 #[derive(Serialize)]
 struct SavedThread<'a> {
     version: u64,
+    status: ThreadStatus,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    instructions: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    options: Option<&'a Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    created_at: Option<DateTime<Utc>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    updated_at: Option<DateTime<Utc>>,
     iterations: &'a [ThreadIteration],
 }
 
 impl Thread {
-    /// Returns the thread as one line of JSON: `{"version": 1, "iterations": [...]}`.
+    /// Returns the thread as one line of JSON: `{"version": 1, "status": "complete", "instructions": "…", "options": {…},
+    /// "created_at": "…", "updated_at": "…", "iterations": [...]}`. Keys without a value are left out.
     pub fn to_json(&self) -> String {
         let saved = SavedThread {
             version: VERSION,
+            status: self.status(),
+            instructions: self.instructions(),
+            options: self.options(),
+            created_at: self.created_at(),
+            updated_at: self.updated_at(),
             iterations: &self.iterations,
         };
         serde_json::to_string(&saved).expect("keys are strings, and writing to a string cannot fail")
@@ -81,8 +98,7 @@ impl Thread {
 
 fn parse_iteration(number: usize, value: Value) -> Result<ThreadIteration, ThreadError> {
     let iteration = ThreadIteration::deserialize(value).map_err(|error| ThreadError::Iteration { number, error })?;
-    let has_reply = iteration.messages.iter().any(|message| message.role == Role::Assistant);
-    match iteration.tool_calls.is_empty() || has_reply {
+    match iteration.tool_calls.is_empty() || iteration.has_reply() {
         true => Ok(iteration),
         false => Err(ThreadError::CallsWithoutReply(number)),
     }

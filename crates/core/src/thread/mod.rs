@@ -9,19 +9,29 @@
 //! thread.
 
 mod attachment;
+mod call_ids;
+mod growth;
 mod json;
 mod live_output;
+mod merge;
 mod reasoning;
+mod status;
 #[cfg(test)]
 mod tests;
+mod text_tokenizer;
 mod thread_memory;
 mod tool_call;
 pub mod window;
 
 pub use attachment::Attachment;
+pub use call_ids::make_call_ids_unique;
+pub use growth::{ThreadGrowthError, ThreadGrowthErrorKind};
 pub use json::ThreadError;
 pub use live_output::{ExecutionRef, LiveOutput, LiveUpdate, NoLiveOutput};
+pub use merge::{MergeError, MergeOrder, MergeSide};
 pub use reasoning::Reasoning;
+pub use status::{OPTIONS, SYSTEM_PROMPT, ThreadStatus};
+pub use text_tokenizer::TextTokenizer;
 pub use thread_memory::{LEFT_OUT, REJECTED, TASK, UNKNOWN_FATE, failed_iterations, remembered_iterations};
 pub use tool_call::{INTERRUPTED, ToolCall, ToolEnd};
 
@@ -161,11 +171,15 @@ impl Thread {
         Self::default().open_iteration(messages, at)
     }
 
-    /// Returns a thread that continues with these iterations.
+    /// Returns a thread that continues with these iterations. Tool calls without a reply get an empty one, because a
+    /// provider accepts a call only as a part of a reply.
     #[must_use]
     pub fn append_iterations(mut self, iterations: Vec<ThreadIteration>) -> Self {
-        for iteration in iterations {
+        for mut iteration in iterations {
             let number = self.next_number();
+            if !iteration.tool_calls.is_empty() && !iteration.has_reply() {
+                iteration.messages.push(Message::new(Role::Assistant, ""));
+            }
             self.iterations.push(ThreadIteration { number, ..iteration });
         }
         self
@@ -184,16 +198,6 @@ impl Thread {
         self
     }
 
-    /// Adds the reply of the model to the current iteration, with its tool calls.
-    #[must_use]
-    pub fn add_assistant_message(mut self, content: impl Into<String>, tool_calls: Vec<ToolCall>) -> Self {
-        if let Some(current) = self.iterations.last_mut() {
-            current.messages.push(Message::new(Role::Assistant, content));
-            current.tool_calls.extend(tool_calls);
-        }
-        self
-    }
-
     /// Adds what the model thought to its latest reply.
     #[must_use]
     pub fn add_reasoning(mut self, reasoning: Option<Reasoning>) -> Self {
@@ -203,20 +207,6 @@ impl Thread {
             reply.reasoning = reasoning;
         }
         self
-    }
-
-    /// Adds the results of tools to their calls, by id, completes the current iteration and starts the next one.
-    #[must_use]
-    pub fn add_tool_results(mut self, results: Vec<ToolCall>, at: DateTime<Utc>) -> Self {
-        if let Some(current) = self.iterations.last_mut() {
-            for result in results {
-                match current.tool_calls.iter_mut().find(|call| call.id == result.id) {
-                    Some(call) => *call = result,
-                    None => current.tool_calls.push(result),
-                }
-            }
-        }
-        self.open_iteration(Vec::new(), at)
     }
 
     /// Adds data to the current iteration.
@@ -342,6 +332,11 @@ impl ThreadIteration {
     pub fn stop_reason(&self) -> Option<StopReason> {
         let stop_reason = self.metadata.get("stop_reason")?;
         serde_json::from_value(stop_reason.clone()).ok()
+    }
+
+    /// Returns whether the model has replied in this iteration.
+    pub fn has_reply(&self) -> bool {
+        self.messages.iter().any(|message| message.role == Role::Assistant)
     }
 
     /// Returns the text of the model beside its tool calls; `None` if it calls no tool, or says nothing.

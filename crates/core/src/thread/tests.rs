@@ -14,6 +14,7 @@ fn call(id: &str) -> ToolCall {
 fn thread() -> Thread {
     Thread::new("What's the weather?", Some("Be brief.".into()), at(1))
         .add_assistant_message("I'll check.", vec![call("1"), call("2")])
+        .expect("fits")
         .add_tool_results(
             vec![
                 call("2").with_end(ToolEnd::Error("no such city".into()), 0.5),
@@ -21,7 +22,9 @@ fn thread() -> Thread {
             ],
             at(2),
         )
+        .expect("fits")
         .add_assistant_message("72°F.", vec![])
+        .expect("fits")
 }
 
 #[test]
@@ -64,7 +67,9 @@ fn results_close_an_iteration_and_open_the_next() {
 
 #[test]
 fn open_calls_are_those_of_the_current_iteration_without_an_end() {
-    let asked = Thread::new("x", None, at(1)).add_assistant_message("", vec![call("1")]);
+    let asked = Thread::new("x", None, at(1))
+        .add_assistant_message("", vec![call("1")])
+        .expect("fits");
     assert_eq!(asked.list_open_calls(), [&call("1")]);
     assert!(thread().list_open_calls().is_empty());
     assert!(Thread::default().list_open_calls().is_empty());
@@ -92,19 +97,25 @@ fn limits_and_ends() {
         ("no reply", Thread::new("x", None, at(1)), false),
         (
             "a reply",
-            Thread::new("x", None, at(1)).add_assistant_message("y", vec![]),
+            Thread::new("x", None, at(1))
+                .add_assistant_message("y", vec![])
+                .expect("fits"),
             true,
         ),
         (
             "a call",
-            Thread::new("x", None, at(1)).add_assistant_message("y", vec![call("1")]),
+            Thread::new("x", None, at(1))
+                .add_assistant_message("y", vec![call("1")])
+                .expect("fits"),
             false,
         ),
         (
             "results",
             Thread::new("x", None, at(1))
                 .add_assistant_message("y", vec![call("1")])
-                .add_tool_results(vec![call("1").with_end(ToolEnd::Result(json!(1)), 0.0)], at(2)),
+                .expect("fits")
+                .add_tool_results(vec![call("1").with_end(ToolEnd::Result(json!(1)), 0.0)], at(2))
+                .expect("fits"),
             false,
         ),
         ("an answer to results", thread, true),

@@ -1,9 +1,12 @@
 //! A tool call and its result, as one record.
 
+use std::fmt;
+
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
 use super::Attachment;
+use crate::request::AnswerRecord;
 
 /// A tool call of a model, with the result or the error once the call has ended.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,6 +23,8 @@ pub struct ToolCall {
     pub duration: f64,
     /// The images and PDFs of the result.
     pub attachments: Vec<Attachment>,
+    /// The questions that the tool asked during the call, with their answers. A model does not get them.
+    pub answers: Vec<AnswerRecord>,
     /// Data of the provider that must be sent back with the call; it is not interpreted.
     pub signatures: Vec<String>,
 }
@@ -46,6 +51,7 @@ impl ToolCall {
             end: None,
             duration: 0.0,
             attachments: Vec::new(),
+            answers: Vec::new(),
             signatures: Vec::new(),
         }
     }
@@ -83,7 +89,21 @@ impl ToolCall {
     }
 }
 
-/// `{id, name, arguments, result | error, duration, attachments}`.
+/// `NAME(ARGUMENTS) -> RESULT`, on one line: the result as JSON if it is not a text, `ERROR: MESSAGE` if the call failed, and
+/// `…` while it is in progress.
+impl fmt::Display for ToolCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}({}) -> ", self.name, self.arguments)?;
+        match &self.end {
+            Some(ToolEnd::Result(Value::String(text))) => write!(f, "{}", text.escape_debug()),
+            Some(ToolEnd::Result(value)) => write!(f, "{value}"),
+            Some(ToolEnd::Error(error)) => write!(f, "ERROR: {}", error.escape_debug()),
+            None => f.write_str("…"),
+        }
+    }
+}
+
+/// `{id, name, arguments, result | error, duration, attachments, answers, signatures}`.
 impl Serialize for ToolCall {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = Map::new();
@@ -100,6 +120,9 @@ impl Serialize for ToolCall {
         }
         if !self.attachments.is_empty() {
             map.insert("attachments".into(), json!(self.attachments));
+        }
+        if !self.answers.is_empty() {
+            map.insert("answers".into(), json!(self.answers));
         }
         if !self.signatures.is_empty() {
             map.insert("signatures".into(), json!(self.signatures));
@@ -120,10 +143,13 @@ impl<'de> Deserialize<'de> for ToolCall {
             result: Option<Value>,
             #[serde(default)]
             error: Option<String>,
+            // JSON has no infinite numbers, so such a duration is written as `null`.
             #[serde(default)]
-            duration: f64,
+            duration: Option<f64>,
             #[serde(default)]
             attachments: Vec<Attachment>,
+            #[serde(default)]
+            answers: Vec<AnswerRecord>,
             #[serde(default)]
             signatures: Vec<String>,
         }
@@ -134,8 +160,9 @@ impl<'de> Deserialize<'de> for ToolCall {
             name: fields.name,
             arguments: fields.arguments,
             end: error.or(fields.result.map(ToolEnd::Result)),
-            duration: fields.duration,
+            duration: fields.duration.unwrap_or_default(),
             attachments: fields.attachments,
+            answers: fields.answers,
             signatures: fields.signatures,
         })
     }

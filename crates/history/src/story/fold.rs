@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
-use super::{FirstRequest, RunStory, StoryAttempt, StoryAttemptEnd, StoryEvent, StoryExecution, StoryTurn};
+use super::{
+    FirstRequest, RunStory, StoryAttempt, StoryAttemptEnd, StoryDecision, StoryEvent, StoryExecution, StoryTurn,
+};
 use crate::AgentTotals;
 use ensemble_core::conversation::{
     AgentStart, AttemptFailed, AttemptScope, Event, ExecutionFinished, PartEnded, PermissionDecided, Record,
@@ -66,7 +68,10 @@ impl RunStory {
             }
             Event::PermissionDecided(decided) => {
                 if let Some(execution) = self.open_execution_mut(&decided.within.agent) {
-                    execution.permissions.push(PermissionDecided::clone(decided));
+                    execution.permissions.push(StoryDecision {
+                        event: PermissionDecided::clone(decided),
+                        at,
+                    });
                 }
             }
             Event::RequestStopped(request) => {

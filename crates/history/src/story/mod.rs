@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use indexmap::IndexMap;
+use serde::Serialize;
 use serde_json::Value;
 
 use ensemble_core::conversation::{
@@ -134,7 +135,7 @@ pub struct StoryExecution {
     /// The texts of its model beside tool calls: the number of calls before the text, and the text.
     pub beside_calls: Vec<(usize, String)>,
     /// The decisions about tool calls that need permission, in order.
-    pub permissions: Vec<PermissionDecided>,
+    pub permissions: Vec<StoryDecision>,
     /// Why the model stopped its last reply.
     pub stop_reason: Option<StopReason>,
     /// The messages that its model did not receive, as the thread notes them.
@@ -145,6 +146,16 @@ pub struct StoryExecution {
     pub totals: AgentTotals,
     /// The attempts of its parts that have ended, in order, without the messages to a model.
     pub parts: Vec<PartEnded>,
+}
+
+/// A decision about a tool call, with its time.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct StoryDecision {
+    /// The decision.
+    #[serde(flatten)]
+    pub event: PermissionDecided,
+    /// When it was recorded.
+    pub at: DateTime<Utc>,
 }
 
 /// An attempt of an execution.
@@ -256,6 +267,12 @@ impl StoryExecution {
     pub fn answered_question(&self) -> Option<String> {
         let answer = self.finish_event.as_ref()?.answer.as_ref()?;
         Some(answered_question_text(answer))
+    }
+
+    /// Returns when the execution ended, if a record says so.
+    pub fn ended_at(&self) -> Option<DateTime<Utc>> {
+        self.finish_event.as_ref()?;
+        self.attempts.last()?.ended_at
     }
 
     /// Returns the usage of all attempts; `None` if the execution has used no model.

@@ -2,7 +2,7 @@
 
 use super::check_subject::CheckSubject;
 use crate::diagnostic::Finding;
-use crate::ensemble::{Agent, AgentKind};
+use crate::ensemble::{Agent, AgentKind, Ensemble};
 use crate::loader::codes;
 
 /// Warns of every input agent that has neither a `default` nor `responses`.
@@ -22,10 +22,23 @@ pub(super) fn check_unanswered_questions(subject: &CheckSubject<'_>) -> Vec<Find
                 agent.name
             );
             let place = Agent::route_at(at).with_key("input").into_value_location();
-            Finding::new_warning(codes::UNANSWERED, place, message).with_help(format!(
-                "add a `default` or `responses`, or run the ensemble with `--answer {}=…` and allow this warning",
+            let run_with = format!(
+                "run the ensemble with `--answer {}=…` and allow this warning",
                 agent.name
-            ))
+            );
+            let help = match is_gate(ensemble, agent) {
+                // A default would approve or reject without a person.
+                true => format!("{run_with}, or let the run wait and answer with `ensemble resume`"),
+                false => format!("add a `default` or `responses`, or {run_with}"),
+            };
+            Finding::new_warning(codes::UNANSWERED, place, message).with_help(help)
         })
         .collect()
+}
+
+/// Returns whether the answer of the input agent decides what runs: it has choices, or a condition depends on it.
+fn is_gate(ensemble: &Ensemble, agent: &Agent) -> bool {
+    let has_choices = matches!(&agent.kind, AgentKind::Input(input) if !input.choices.is_empty());
+    let mut dependencies = ensemble.agents.iter().flat_map(|agent| &agent.dependencies);
+    has_choices || dependencies.any(|dependency| dependency.agent_name == agent.name && dependency.condition.is_some())
 }

@@ -15,12 +15,14 @@ use rmcp::model::{
     InputRequiredResult, InputResponses, ServerRequest,
 };
 use rmcp::service::{PeerRequestOptions, RequestContext};
+use serde_json::json;
 use tokio::time::Instant;
 
-use super::{CLIENT, McpCallError, McpSession, Reply, RunningCall};
+use super::{CLIENT, McpCallError, McpSession, Reply, RunningCall, document_response};
 use crate::catalog::CatalogEntry;
 use crate::progress::ProgressSender;
 use crate::request_form::{AskingMethod, RequestForm, client_answerer, parse_decision};
+use crate::status::run_status;
 use crate::tools::ToolArguments;
 
 /// How long a run may take to ask again what it asked before it was resumed.
@@ -227,8 +229,10 @@ impl McpSession {
     ) -> Reply {
         let id = self.resolve_run(state).await?;
         let from = self.resume_if_stopped(&id, true).await?;
+        let mut unused_count = 0;
         for (key, response) in responses {
             let Some(request_form) = self.wait_for_request(&id, &key).await else {
+                unused_count += 1;
                 continue;
             };
             let elicit_result: ElicitResult = serde_json::from_value(response).map_err(|error| error.to_string())?;
@@ -239,7 +243,20 @@ impl McpSession {
                 return self.run_state_reply(&id).await;
             }
         }
+        if unused_count > 0 {
+            return self.unused_answers_reply(&id, unused_count).await;
+        }
         self.await_own_run(id, from, self.services.wait, context).await
+    }
+
+    /// Returns the state of a run that no longer asks what was shown, with what waits now.
+    async fn unused_answers_reply(&self, id: &RunId, count: usize) -> Reply {
+        let mut status = run_status(self.run_service(), id).await?;
+        let was_used = if count == 1 { "answer was" } else { "answers were" };
+        status.document["refused"] = json!(format!(
+            "{count} {was_used} not used: the run no longer asks what was shown; `requests` lists what waits now"
+        ));
+        Ok(document_response(status.document, true))
     }
 
     /// Waits until the run asks what was shown with this digest, as long as the run continues.

@@ -38,6 +38,7 @@ pub(crate) fn find_decided_in<'r>(
             answer: answer.to_owned(),
             by: by.clone(),
             at: record.at,
+            pending: Vec::new(),
         })
     };
     records.rev().find_map(decided)

@@ -40,6 +40,13 @@ struct DeskState {
     decided_requests: Vec<DecidedRequest>,
 }
 
+impl DeskState {
+    fn open_addresses(&self) -> Vec<RequestAddress> {
+        let open = self.open.iter();
+        open.map(|open| open.request.request().address.clone()).collect()
+    }
+}
+
 struct OpenRequest {
     number: u64,
     request: OperatorRequest,
@@ -185,11 +192,9 @@ impl RequestDesk {
             .iter()
             .find(|decided| is_same(&decided.address, &decided.digest));
         if exact.is_none() {
-            let has_address = |open: &OpenRequest| open.request.request().address == given.address;
-            if state.open.iter().any(has_address) {
-                return Err(AnswerRefusal::Changed {
-                    address: given.address.clone(),
-                });
+            let has_address = |open: &&OpenRequest| open.request.request().address == given.address;
+            if let Some(open) = state.open.iter().find(has_address) {
+                return Err(AnswerRefusal::for_changed(open.request.request()));
             }
             if state
                 .expected_requests
@@ -211,14 +216,11 @@ impl RequestDesk {
                 answer: decided.answer.clone(),
                 by: decided.by.clone(),
                 at: decided.at,
+                pending: state.open_addresses(),
             }),
             None => Err(AnswerRefusal::NotPending {
                 given: given.address.to_string(),
-                pending: state
-                    .open
-                    .iter()
-                    .map(|open| open.request.request().address.clone())
-                    .collect(),
+                pending: state.open_addresses(),
             }),
         }
     }

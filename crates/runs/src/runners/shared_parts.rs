@@ -229,6 +229,7 @@ impl AgentBuildContext<'_> {
             None => return Ok(None),
         };
         let outside = WindowResources {
+            tokenizer: None,
             model: &llm.model,
             model_name: link.map_or("", |link| &link.profile.model),
             max_tokens,

@@ -26,15 +26,17 @@ pub(crate) fn check_recorded_answer(
     let mut pending = recorded.state.pending_requests();
     let Some(request) = pending.find(|request| request.address == answer.address) else {
         let decided = find_decided(events, |address| *address == answer.address);
-        return Err(decided.unwrap_or_else(|| AnswerRefusal::NotPending {
-            given: answer.address.to_string(),
-            pending: pending_addresses(recorded),
-        }));
+        let pending = pending_addresses(recorded);
+        return Err(match decided {
+            Some(decided) => decided.with_pending(pending),
+            None => AnswerRefusal::NotPending {
+                given: answer.address.to_string(),
+                pending,
+            },
+        });
     };
     if request.digest != answer.digest {
-        return Err(AnswerRefusal::Changed {
-            address: answer.address.clone(),
-        });
+        return Err(AnswerRefusal::for_changed(request));
     }
     match &answer.answer {
         // An empty answer means the default, which the record does not have.

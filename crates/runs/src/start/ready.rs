@@ -15,7 +15,7 @@ use ensemble_core::executor::WallClock;
 use ensemble_core::log::{CommitError, FORMAT, RunLog};
 use ensemble_core::operator::Operator;
 use ensemble_core::reporter::Reporter;
-use ensemble_core::request::{RequestAddress, RequestOrigin};
+use ensemble_core::request::{AnswerSource, RequestAddress, RequestOrigin};
 use ensemble_core::resolver::{NextDecision, decide_next_step};
 use ensemble_core::runner::BoxFuture;
 use ensemble_core::runner::Runner;
@@ -183,13 +183,15 @@ impl AgentBuildOptions<'_> {
         tracer_secrets
             .iter()
             .for_each(|secret| network.secrets().add_value(secret));
+        let option_author = options.answers.author(AnswerSource::Option);
         let shared = SharedServices {
             answers: Arc::new(AnswerQueue::new(options.answers)),
             input_questions: Arc::default(),
             permissions: Arc::new(
                 ToolPermissions::new(Arc::clone(&operator), options.allowed_tools)
                     .with_denied(options.denied_tools)
-                    .with_shown_requests(options.shown_requests),
+                    .with_shown_requests(options.shown_requests)
+                    .with_option_author(option_author),
             ),
             servers: Arc::new(McpServers::new(watchdog.clone(), network.secrets().clone())),
             client_servers: servers,

@@ -50,7 +50,8 @@ fn parse_options(given: &Value) -> RunOptions {
         };
     }
     for (agent, answer) in given["answers"].as_object().into_iter().flatten() {
-        options = options.with_answer(agent.as_str(), answer.clone());
+        let by = AnswerSource::Page.into();
+        options.answers.insert_from(agent.as_str(), answer.clone(), by);
     }
     for model in given["models"]
         .as_array()

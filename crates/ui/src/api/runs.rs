@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use ensemble_core::store::NestedRunName;
 use ensemble_history::story::{FileRecords, collect_model_exchanges};
-use ensemble_reports::report::graph::{STYLE, render_svg};
 use ensemble_runs::RunError;
 use serde_json::{Value, json};
 
 use super::RequestQuery;
 use crate::app::UiApp;
 use crate::reply::RequestFailure;
+use crate::view::draw_for_page;
 
 /// Most rows of one answer.
 const ROWS: usize = 500;
@@ -110,5 +110,5 @@ pub(super) async fn run_graph(app: &Arc<UiApp>, query: &RequestQuery) -> Result<
         .ok_or_else(|| RequestFailure::not_found("the ensemble of this run cannot be read"))?;
     let mut picture = (app.picture)(plan.ensemble());
     view.add_to_picture(&mut picture);
-    Ok(render_svg(&picture).replace(&format!("<style>\n{STYLE}</style>\n"), ""))
+    draw_for_page(&picture)
 }

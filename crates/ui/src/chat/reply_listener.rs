@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ensemble_core::conversation::PermissionDecision;
 use ensemble_core::conversation::{Event, RunEnded};
-use ensemble_core::operator::OperatorRequest;
+use ensemble_core::operator::{OperatorRequest, escape_hidden, escape_hidden_lines};
 use ensemble_core::request::{AnswerRefusal, AnswerSource, RequestAnswer};
 use ensemble_core::store::RunId;
 use ensemble_history::answer::speaking_agents;
@@ -234,7 +234,9 @@ impl ReplyListener {
             match next.kind {
                 RunEventKind::QuestionAsked(_) | RunEventKind::PermissionRequested(_) => {
                     let open = runs.open_requests(&run);
-                    let Some(open_request) = open.iter().find(|open| request_text(open) == heard) else {
+                    // Two requests with the same text: which one was shown is not known, so the run asks again.
+                    let mut heard_requests = open.iter().filter(|open| was_heard(&run, open, heard));
+                    let (Some(open_request), None) = (heard_requests.next(), heard_requests.next()) else {
                         return Ok(from);
                     };
                     let shown_request = ShownRequest::new(open_request.request());
@@ -344,7 +346,7 @@ impl ReplyListener {
             run: self.run.clone(),
             shown,
         };
-        self.app.conversations.remember_reply(model, messages, &text, last);
+        let text = self.app.conversations.remember_reply(model, messages, text, last);
         Ok(ChatReply { text, finish, usage })
     }
 }
@@ -353,17 +355,23 @@ fn missing_failure(error: impl std::fmt::Display) -> RequestFailure {
     RequestFailure::not_found(error.to_string())
 }
 
-/// Returns the text of a request for a client that shows no forms.
+/// Returns the text of a request for a client that shows no forms, with its hidden characters spelt out.
 fn request_text(open: &OperatorRequest) -> String {
     let request = open.request();
     match open {
-        OperatorRequest::Question(_) => question_text(&request.question),
+        OperatorRequest::Question(_) => escape_hidden_lines(&question_text(&request.question)),
         OperatorRequest::Permission(wanted) => {
-            let arguments = json!(wanted.arguments);
-            format!(
-                "{} wants to call {} with {arguments}. Allow it? (yes, no)",
-                request.agent, wanted.tool
-            )
+            let caller = escape_hidden(&request.address.without_last_call().to_string());
+            let (tool, arguments) = (escape_hidden(&wanted.tool), json!(wanted.arguments).to_string());
+            let arguments = escape_hidden(&arguments);
+            format!("{caller} wants to call {tool} with {arguments}. Allow it? (yes, no)")
         }
     }
+}
+
+/// Returns whether the client has heard this request of the run: its text, alone or with its identity.
+fn was_heard(run: &RunId, open: &OperatorRequest, heard: &str) -> bool {
+    let text = request_text(open);
+    let identity = ShownRequest::new(open.request()).identity_line(run);
+    heard == text || heard.strip_prefix(&text) == Some(&identity)
 }

@@ -15,6 +15,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use ensemble_core::operator::escape_hidden;
 use ensemble_core::request::{PendingRequest, RequestAddress, RequestDigest};
 use ensemble_core::store::RunId;
 use ensemble_language::data::digest_text;
@@ -57,6 +58,11 @@ impl ShownRequest {
             digest: request.digest.clone(),
             is_permission: request.is_permission(),
         }
+    }
+
+    /// Returns the line after a request whose text another conversation was shown after the same messages.
+    pub(crate) fn identity_line(&self, run: &RunId) -> String {
+        format!("\n\n(`{}` of run {run})", escape_hidden(&self.address.to_string()))
     }
 }
 
@@ -101,15 +107,28 @@ impl ChatConversations {
         recorded.find_run(runs, &file, messages, id, was_given).await
     }
 
-    /// The run has given this reply, and stands there now.
-    pub(crate) fn remember_reply(&self, model: &str, messages: &ChatMessages, reply: &str, last: LastReply) {
-        let digest = messages.digest_with_reply(&digest_text(reply));
+    /// Remembers the reply of a run, and returns it. If another run has shown a request with the same text after the same
+    /// messages, the reply names its run: the next message must say which of the two it answers.
+    pub(crate) fn remember_reply(
+        &self,
+        model: &str,
+        messages: &ChatMessages,
+        reply: String,
+        last: LastReply,
+    ) -> String {
+        let key_for = |reply: &str| (model.to_owned(), messages.digest_with_reply(&digest_text(reply)));
         let mut replied = self.lock_replies();
         replied.retain(|_, known| known.run != last.run);
         if replied.len() >= REMEMBERED {
             replied.clear();
         }
-        replied.insert((model.to_owned(), digest), last);
+        let other = replied.get(&key_for(&reply)).and_then(|other| other.shown.as_ref());
+        let reply = match (other, &last.shown) {
+            (Some(_), Some(shown)) => format!("{reply}{}", shown.identity_line(&last.run)),
+            _ => reply,
+        };
+        replied.insert(key_for(&reply), last);
+        reply
     }
 
     fn lock_replies(&self) -> MutexGuard<'_, HashMap<(String, String), LastReply>> {

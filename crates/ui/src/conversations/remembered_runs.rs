@@ -74,7 +74,7 @@ impl RememberedRuns {
         let Some(id) = id else {
             let mut latest_first: Vec<RunId> = self.0.keys().cloned().collect();
             latest_first.sort_by(|a, b| b.cmp(a));
-            let mut second = None;
+            let mut others = Vec::new();
             for id in latest_first {
                 // A run that was deleted is forgotten.
                 let Ok(run) = runs.runs().resolve_run(&id).await else {
@@ -85,11 +85,11 @@ impl RememberedRuns {
                     Some(matched_run) if matched_run.place == TranscriptPosition::Replied => {
                         return Ok(Some(matched_run));
                     }
-                    Some(matched_run) if second.is_none() => second = Some(matched_run),
-                    _ => {}
+                    Some(matched_run) => others.push(matched_run),
+                    None => {}
                 }
             }
-            return Ok(second);
+            return choose_run(others);
         };
         let run = runs.runs().store().find_run(id).await;
         let run = run.map_err(|error| RequestFailure::not_found(error.to_string()))?;
@@ -189,6 +189,26 @@ impl RememberedRun {
         self.transcript = ChatTranscript::from_records(&records, prepared.ok()?.plan).ok()?;
         Some(())
     }
+}
+
+/// Returns the latest of the runs to which the messages can belong.
+///
+/// # Errors
+/// The last message can be the answer to several runs.
+fn choose_run(mut runs: Vec<MatchingRun>) -> Result<Option<MatchingRun>, RequestFailure> {
+    let is_answer = |found: &&MatchingRun| matches!(found.place, TranscriptPosition::LastHeard(_));
+    let asking: Vec<String> = runs
+        .iter()
+        .filter(is_answer)
+        .map(|found| format!("`{}`", found.run))
+        .collect();
+    if asking.len() > 1 {
+        return Err(RequestFailure::conflict(format!(
+            "several runs wait for an answer to these messages: {}; name one of them as `metadata.run`",
+            asking.join(", ")
+        )));
+    }
+    Ok((!runs.is_empty()).then(|| runs.swap_remove(0)))
 }
 
 fn is_asking(runs: &RunService, run: &RunId) -> bool {

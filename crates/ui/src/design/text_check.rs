@@ -5,13 +5,13 @@ use ensemble_language::diagnostic::Diagnostic;
 use ensemble_language::loader::load_ensemble;
 use ensemble_language::source::SourceText;
 use ensemble_language::yaml::edit::{FixApplicability, TextFix};
-use ensemble_reports::report::graph::{STYLE, render_svg};
 use serde_json::{Value, json};
 
 use super::file::parse_given_text;
 use super::utf16_lines::{Utf16Lines, position_json};
 use crate::app::UiApp;
 use crate::reply::RequestFailure;
+use crate::view::draw_for_page;
 
 /// `{findings, agents}`. The findings are those of `validate`.
 pub(super) fn check_text(app: &UiApp, given: &Value) -> Result<Value, RequestFailure> {
@@ -73,5 +73,5 @@ pub(super) fn draw_text(app: &UiApp, given: &Value) -> Result<String, RequestFai
     let ensemble = loaded
         .ensemble
         .ok_or_else(|| RequestFailure::bad_request("the text has errors, so it has no graph"))?;
-    Ok(render_svg(&(app.picture)(&ensemble)).replace(&format!("<style>\n{STYLE}</style>\n"), ""))
+    draw_for_page(&(app.picture)(&ensemble))
 }

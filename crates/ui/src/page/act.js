@@ -4,15 +4,15 @@ import { block, button, h, post } from '/base.js';
 
 /** An answer to a question; with choices, one of them. */
 function question(run, asked) {
-  const { address, digest, refused } = asked;
+  const { address, digest, refused, shown } = asked;
   const send = answer => post('/api/answer', { id: run.id, address, digest, answer });
-  const heading = h('h2', {}, `${address} asks`);
-  const prompt = h('p', { class: 'text' }, asked.prompt);
+  const heading = h('h2', {}, `${shown.address} asks`);
+  const prompt = h('p', { class: 'text' }, shown.prompt);
   const told = refused && h('p', { class: 'failure' }, `The last answer was refused: ${refused}`);
   if (asked.choices.length > 0) {
-    return h('section', { class: 'ask' }, heading, prompt, told, h('div', { class: 'actions' }, asked.choices.map(choice => button(choice, () => send(choice)))));
+    return h('section', { class: 'ask' }, heading, prompt, told, h('div', { class: 'actions' }, asked.choices.map((choice, at) => button(shown.choices[at], () => send(choice)))));
   }
-  const field = h('textarea', { rows: '2', 'aria-label': `Answer to ${address}` });
+  const field = h('textarea', { rows: '2', 'aria-label': `Answer to ${shown.address}` });
   const answer = button('Answer', () => send(field.value));
   field.addEventListener('keydown', event => {
     if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) answer.click();
@@ -21,9 +21,9 @@ function question(run, asked) {
 }
 
 function permission(run, asked) {
-  const { address, digest, permission: { tool, arguments: given } } = asked;
+  const { address, digest, shown } = asked;
   const decide = decision => () => post('/api/permit', { id: run.id, address, digest, decision });
-  return h('section', { class: 'ask' }, h('h2', {}, `${address} wants to call ${tool}`), h('h3', {}, 'Arguments'), block(given),
+  return h('section', { class: 'ask' }, h('h2', {}, `${shown.address} wants to call ${shown.tool}`), h('h3', {}, 'Arguments'), block(shown.arguments),
     h('div', { class: 'actions' }, button('Allow once', decide('once')), button('Allow in this run', decide('always')), button('Deny', decide('denied'))));
 }
 

@@ -26,6 +26,11 @@ function output(value) {
     Object.keys(others).length > 0 && h('dl', { class: 'values' }, Object.entries(others).map(([key, one]) => [h('dt', {}, key), h('dd', {}, block(one))])));
 }
 
+function answered({ answer, choices = [], source, user, unattended, at }) {
+  const by = `${source}${user ? ` (${user})` : ''}${unattended ? ', because no person could be asked' : ''}`;
+  return h('p', {}, `answered “${answer}” by ${by} · ${time(at)}`, choices.length > 0 && h('span', { class: 'quiet' }, ` · choices: ${choices.join(', ')}`));
+}
+
 function attempt(one) {
   const failure = one.failure ? `: ${one.failure.error}; again after ${seconds(one.pause)}` : '';
   return h('li', {}, `attempt ${one.attempt} `, badge(one.end === 'final' ? 'done' : one.end === 'failed' ? 'failed' : 'ready', one.end), ` ${time(one.started_at)}${failure}`);
@@ -92,6 +97,7 @@ export function showDetail(run, side, turn, agent, view) {
       h('p', {}, badge(state), ` turn ${turn} · ${[kind, one.output !== null || one.failure ? seconds(one.seconds) : '', usage(one.usage), one.stop_reason].filter(word => word).join(' · ')}`),
       one.failure && labelled(`Failed (${one.failure.kind})`, block(one.failure.error, 'failure')),
       one.question && labelled('Asks', block(one.question.prompt)),
+      one.answer && labelled('Asked', block(one.answer.prompt), answered(one.answer)),
       output(one.output),
       one.tool_calls.length > 0 && labelled('Tool calls', one.tool_calls.map(call)),
       messages(run, turn, agent),

@@ -5,6 +5,7 @@ use ensemble_core::store::RunId;
 use ensemble_history::{RunState, RunTotals};
 use serde_json::{Value, json};
 
+use super::shown_request::with_shown_texts;
 use super::{DriverLocation, RunView};
 
 /// Most warnings that are shown, the last ones.
@@ -19,7 +20,7 @@ impl RunView {
         let is_inner = id.nested_names().next().is_some();
         let is_free = driven == DriverLocation::Nowhere && !is_inner;
         let questions = self.story.pending_requests().into_iter().filter(|_| is_free);
-        let questions: Vec<Value> = questions.map(|open| json!(open)).collect();
+        let questions: Vec<Value> = questions.map(|open| with_shown_texts(json!(open), &open)).collect();
         let warnings = &self.story.warnings;
         json!({
             "id": id,

@@ -8,6 +8,7 @@ mod detail;
 mod head;
 mod picture;
 mod rows;
+mod shown_request;
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -18,6 +19,9 @@ use ensemble_core::store::{ReadError, StoredRun};
 use ensemble_history::RunHistory;
 use ensemble_history::story::{RunStory, StoryEvent};
 use ensemble_language::plan::Plan;
+
+pub(crate) use picture::draw_for_page;
+pub(crate) use shown_request::with_shown_texts;
 
 /// The process that drives a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

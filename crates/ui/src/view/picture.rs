@@ -1,8 +1,10 @@
 //! The graph with the data of the run.
 
-use ensemble_reports::report::graph::GraphPicture;
+use ensemble_reports::report::graph::{GraphPicture, GraphTooLarge, STYLE, render_svg};
+use hyper::StatusCode;
 
 use super::RunView;
+use crate::reply::RequestFailure;
 
 impl RunView {
     /// Adds the run to the picture of its own ensemble.
@@ -10,4 +12,16 @@ impl RunView {
         let Some(plan) = &self.plan else { return };
         picture.add_run(self.run_history(), plan.ensemble(), plan.ensemble());
     }
+}
+
+/// Returns a picture without a style of its own: the page has its style, and allows none inside a picture.
+///
+/// # Errors
+/// The graph is too large.
+pub(crate) fn draw_for_page(picture: &GraphPicture) -> Result<String, RequestFailure> {
+    let drawn = render_svg(picture).map_err(|error| {
+        let message = format!("{error}; {}", GraphTooLarge::ADVICE);
+        RequestFailure::new(StatusCode::UNPROCESSABLE_ENTITY, "graph_too_large", message)
+    })?;
+    Ok(drawn.replace(&format!("<style>\n{STYLE}</style>\n"), ""))
 }

@@ -12,7 +12,7 @@ use ensemble_explore::Exploration;
 use ensemble_language::plan::{Plan, PlanEdge};
 use ensemble_reports::report::format_count;
 use ensemble_reports::report::graph::{
-    CountUnit, GraphPicture, NodeRunData, render_ascii, render_dot, render_mermaid, render_svg,
+    CountUnit, GraphPicture, GraphTooLarge, NodeRunData, render_ascii, render_dot, render_mermaid, render_svg,
 };
 use ensemble_reports::report::sanitized_writer::sanitize;
 
@@ -86,7 +86,8 @@ pub(crate) fn write_picture(
     let text = match format {
         GraphFormat::Mermaid => render_mermaid(picture),
         GraphFormat::Dot => render_dot(picture),
-        GraphFormat::Svg => render_svg(picture),
+        GraphFormat::Svg => render_svg(picture)
+            .map_err(|error| CliError::usage_error_with_help(error.to_string(), GraphTooLarge::ADVICE))?,
         GraphFormat::Ascii => render_ascii(picture),
     };
     write_file(file, &sanitize(&text, format.into()), surroundings)

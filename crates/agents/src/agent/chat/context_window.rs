@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Dialogue, MessageSelector};
+use super::{Dialogue, MessageSelector, TextTokenizer};
 use crate::agent::build_error::BuildError;
 use crate::agent::window::{AgentWindow, WindowResources, input_token_limit};
 use ensemble_language::ensemble::{ContextWindow, ModelChoice};
@@ -35,9 +35,45 @@ impl Dialogue {
     /// # Errors
     /// The strategy needs a script or a model that cannot be used.
     pub fn with_context_window(self, window: ContextWindow) -> Result<Self, BuildError> {
+        self.with_window_and_tokenizer(window, None)
+    }
+
+    /// Sets a context window whose tokens are counted by a tokenizer of the caller.
+    ///
+    /// ```
+    /// use ensemble_agents::agent::chat::{ContextWindow, Dialogue, Thread};
+    /// use std::sync::Arc;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let words = Arc::new(|text: &str| text.split_whitespace().count() as u64);
+    /// let window = ContextWindow { max_tokens: Some(5), min_recent_turns: 1.try_into()?, ..ContextWindow::default() };
+    /// let dialogue = Dialogue::with_simulated_replies(["One two three.", "Four."]).with_tokenized_window(window, words)?;
+    /// let all = dialogue.say_all(Thread::default(), ["And now?", "And then?"]).await?;
+    /// assert_eq!(all[1].thread.iterations()[1].metadata["dropped"]["messages"], 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// The strategy needs a script or a model that cannot be used.
+    pub fn with_tokenized_window(
+        self,
+        window: ContextWindow,
+        tokenizer: Arc<dyn TextTokenizer>,
+    ) -> Result<Self, BuildError> {
+        self.with_window_and_tokenizer(window, Some(tokenizer))
+    }
+
+    fn with_window_and_tokenizer(
+        self,
+        window: ContextWindow,
+        tokenizer: Option<Arc<dyn TextTokenizer>>,
+    ) -> Result<Self, BuildError> {
         let own_model = ModelChoice::Profile("".into());
         let model = self.model.profiles().next().map(|link| Arc::clone(&link.profile.model));
         let outside = WindowResources {
+            tokenizer,
             model: &own_model,
             model_name: model.as_deref().unwrap_or_default(),
             max_tokens: self

@@ -43,6 +43,7 @@ pub struct DialogueError {
 
 /// The cause of a [`DialogueError`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum DialogueErrorKind {
     /// The exchange was stopped before its end.
     #[error("the exchange has not ended")]
@@ -50,6 +51,12 @@ pub enum DialogueErrorKind {
     /// The thread is empty.
     #[error("no message has been sent to the model yet")]
     NothingSaid,
+    /// The thread ends with a message of the user that has no reply, so a further message cannot follow.
+    #[error("the last message of the thread is the user's and has no reply; continue the thread without a new message")]
+    Unanswered,
+    /// The thread is to be continued without a new message, but it ends with the final reply of the model.
+    #[error("the thread ends with a reply of the model; send a new message")]
+    Complete,
     /// The model or its provider failed.
     #[error("{0}")]
     Model(String),
@@ -92,6 +99,8 @@ impl DialogueErrorKind {
             | Self::ContextTooLong(_)
             | Self::Tools(_)
             | Self::NothingSaid
+            | Self::Unanswered
+            | Self::Complete
             | Self::Waits(_)
             | Self::Mismatch(_) => None,
         }
@@ -108,7 +117,9 @@ impl DialogueErrorKind {
             Self::NotEnded => FailureKind::Cancelled,
             Self::Waits(_) => FailureKind::Unavailable,
             Self::Mismatch(_) => FailureKind::Schema,
-            Self::Model(_) | Self::ContextTooLong(_) | Self::NothingSaid => FailureKind::Model,
+            Self::Model(_) | Self::ContextTooLong(_) | Self::NothingSaid | Self::Unanswered | Self::Complete => {
+                FailureKind::Model
+            }
         }
     }
 

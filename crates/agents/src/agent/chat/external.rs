@@ -7,7 +7,8 @@ use super::DialogueErrorKind;
 use super::round::{RoundEnd, RoundRequest, complete_iteration};
 use ensemble_core::runner::{AttemptLedger, ExecutionRecords};
 use ensemble_core::thread::{
-    Message, Reasoning, Role, StopReason, TASK, Thread, ThreadIteration, ToolCall, ToolEnd, UNKNOWN_FATE,
+    Message, Reasoning, Role, StopReason, TASK, Thread, ThreadGrowthError, ThreadIteration, ToolCall, ToolEnd,
+    UNKNOWN_FATE,
 };
 use ensemble_language::data::ModelUsage;
 
@@ -96,6 +97,7 @@ pub(in crate::agent) fn add_message(ledger: &AttemptLedger, message: ProgramMess
         };
         exchange
             .add_assistant_message(text, calls)
+            .unwrap_or_else(ThreadGrowthError::into_thread)
             .add_reasoning(reasoning)
             .add_metadata("model", from)
     });

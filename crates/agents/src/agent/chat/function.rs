@@ -1,8 +1,11 @@
 //! Functions of the program as tools of a dialogue.
 
+use std::any::Any;
 use std::fmt;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
+use futures_util::FutureExt;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -101,9 +104,13 @@ impl ModelTools for DialogueTools {
             return self.other_tools.call_tool(call);
         };
         Box::pin(async move {
-            let end = match (function.perform)(call.arguments.clone()).await {
-                Ok(result) => ToolEnd::Result(result),
-                Err(error) => ToolEnd::Error(error_with_causes(&*error)),
+            let arguments = call.arguments.clone();
+            // A panic is an error of this call: the thread and the other calls go on.
+            let performing = AssertUnwindSafe(async { (function.perform)(arguments).await });
+            let end = match performing.catch_unwind().await {
+                Ok(Ok(result)) => ToolEnd::Result(result),
+                Ok(Err(error)) => ToolEnd::Error(error_with_causes(&*error)),
+                Err(panic) => ToolEnd::Error(format!("the tool panicked: {}", panic_message(&*panic))),
             };
             call.with_end(end, 0.0)
         })
@@ -161,6 +168,13 @@ fn contains_tool(specs: &[ToolSpec], name: &str) -> bool {
 
 fn duplicate_tool_error(name: &str) -> String {
     format!("two tools have the name `{name}`")
+}
+
+/// Returns the message of a panic.
+fn panic_message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("no message")
 }
 
 /// Returns the error with its causes.

@@ -27,10 +27,12 @@
 //! let mut stream = dialogue.say(Thread::default(), "Paris today?");
 //! while let Some(piece) = stream.next().await {
 //!     match piece {
+//!         StreamItem::User(message) => println!("> {}", message.content),
 //!         StreamItem::Text(text) => print!("{text}"),
-//!         StreamItem::Tool(call) => println!("{} gave {}", call.name, call.result_text()),
+//!         StreamItem::Tool(call) => println!("{call}"),
 //!         StreamItem::Restarted => println!("(once more)"),
 //!         StreamItem::Final(message) => println!("\n= {}", message.content),
+//!         StreamItem::Failed(error) => println!("\n! {error}"),
 //!     }
 //! }
 //! let today = stream.finish().await?;
@@ -53,16 +55,15 @@
 //!
 //! LLM agents of an ensemble use the same loop.
 
-mod call_ids;
 mod context_window;
 mod error;
-#[cfg(feature = "acp")]
 #[cfg(feature = "acp")]
 pub(in crate::agent) mod external;
 mod function;
 #[cfg(feature = "process")]
 mod process;
 mod round;
+mod saved_dialogue;
 mod shortened_request;
 mod step;
 mod stream;
@@ -79,13 +80,16 @@ pub(in crate::agent) use round::add_reply_usage;
 pub(in crate::agent) use round::record_iteration;
 pub use round::{RoundEnd, RoundRequest, RoundResult};
 pub use step::{PendingToolCalls, StepResult};
-pub use stream::{DialogueStream, StreamItem};
+pub use stream::{DialogueStream, StreamItem, ToolCallMessage};
 pub use tools::{CallAdmission, ModelTools, NoTools};
 #[cfg(feature = "typed")]
 pub use typed_reply::{MAX_CORRECTIONS, TypedReply};
 pub use window::{MessageSelector, WindowError, WindowInput, WindowOutput};
 
-pub use ensemble_core::thread::{Message, Role, StopReason, Thread, ThreadError, ToolCall, ToolEnd};
+pub use ensemble_core::thread::{
+    MergeError, MergeOrder, MergeSide, Message, Role, StopReason, TextTokenizer, Thread, ThreadError,
+    ThreadGrowthError, ThreadGrowthErrorKind, ThreadIteration, ThreadStatus, ToolCall, ToolEnd,
+};
 pub use ensemble_language::data::ModelUsage;
 pub use ensemble_language::ensemble::{ContextWindow, ModelProfile, PreparedReply, WindowStrategy};
 pub use ensemble_models::ToolSpec;
@@ -99,6 +103,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use self::function::DialogueTools;
+use self::stream::StreamStart;
 use super::BoxFuture;
 use ensemble_core::runner::ExecutionRecords;
 use ensemble_core::thread::ExecutionRef;
@@ -262,10 +267,30 @@ impl Dialogue {
 
     /// Sends the user message `text` and returns a stream, which can be read piece by piece or awaited for its end.
     ///
-    /// Every thread can be continued. The stream owns the thread until its end, even if it fails or is cancelled; keep
-    /// a clone if the stream may be dropped. Calls of the thread without a result get an error that says so.
+    /// The stream owns the thread until its end, even if it fails or is cancelled; keep a clone if the stream may be
+    /// dropped. Calls of the thread without a result get an error that says so. If the thread ends with a message of the
+    /// user that has no reply, the stream fails with [`DialogueErrorKind::Unanswered`] and sends nothing.
     pub fn say(&self, thread: Thread, text: impl Into<String>) -> DialogueStream<'_> {
-        DialogueStream::new(self, thread, text.into(), self.max_iterations)
+        DialogueStream::new(self, thread, StreamStart::Text(text.into()), self.max_iterations)
+    }
+
+    /// Continues a thread without a new message, up to the final reply: makes the tool calls that have not ended, or
+    /// repeats the request that has no reply. If the thread is empty or complete, the stream fails and sends nothing.
+    ///
+    /// ```
+    /// use ensemble_agents::agent::chat::{Dialogue, PreparedReply, Thread};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let dialogue = Dialogue::with_simulated_replies([PreparedReply::with_error("overloaded"), "Sunny.".into()]);
+    /// let error = dialogue.say(Thread::default(), "Paris today?").await.expect_err("the provider is overloaded");
+    /// let ended = dialogue.continue_thread(error.thread).await?;
+    /// assert_eq!((ended.text.as_str(), ended.thread.message_count()), ("Sunny.", 2));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn continue_thread(&self, thread: Thread) -> DialogueStream<'_> {
+        DialogueStream::new(self, thread, StreamStart::Continuation, self.max_iterations)
     }
 
     /// Sends the user message `text` and waits for the end, with at most `max_requests` requests.
@@ -278,7 +303,7 @@ impl Dialogue {
         text: impl Into<String>,
         max_requests: u32,
     ) -> Result<RoundResult, DialogueError> {
-        DialogueStream::new(self, thread, text.into(), max_requests).await
+        DialogueStream::new(self, thread, StreamStart::Text(text.into()), max_requests).await
     }
 
     /// Sends several user messages one after the other, each after the end of the round before.
@@ -308,7 +333,7 @@ impl Dialogue {
             attachments: Vec::new(),
             thread: Arc::new(thread),
             text,
-            systems: Vec::new(),
+            systems: self.system_messages(),
             source: ExecutionRef {
                 run: "".into(),
                 agent: "assistant".into(),
@@ -320,6 +345,7 @@ impl Dialogue {
             output_schema: None,
             remembered_text: None,
             records: ExecutionRecords::default(),
+            options: Some(self.state_options()),
             goes_on: None,
         }
     }

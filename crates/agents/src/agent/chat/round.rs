@@ -5,7 +5,6 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 
-use super::call_ids::make_call_ids_unique;
 use super::shortened_request::{
     drop_older_half, estimate_messages as tokens_of, fit_into_limit, merge_retried_answer, overhead_tokens,
 };
@@ -13,7 +12,8 @@ use super::tools::ReplyCalls;
 use super::{Dialogue, DialogueErrorKind, ModelTools, WindowInput, WindowOutput};
 use ensemble_core::runner::{AttemptLedger, ExecutionRecords};
 use ensemble_core::thread::{
-    Attachment, ExecutionRef, LEFT_OUT, LiveOutput, Message, Role, StopReason, TASK, Thread, ThreadIteration, ToolCall,
+    Attachment, ExecutionRef, LEFT_OUT, LiveOutput, Message, OPTIONS, Role, SYSTEM_PROMPT, StopReason, TASK, Thread,
+    ThreadGrowthError, ThreadIteration, ToolCall, make_call_ids_unique,
 };
 use ensemble_language::data::{ModelUsage, RemainingBudget};
 use ensemble_language::ensemble::TokenPrice;
@@ -48,8 +48,10 @@ pub struct RoundRequest {
     pub remembered_text: Option<String>,
     /// Records the replies that call tools, and the calls.
     pub records: ExecutionRecords,
-    /// The iteration with which the round goes on, in place of a request with `text`: its calls that have not ended are
-    /// made.
+    /// The options that the thread states from the new user message on.
+    pub options: Option<Value>,
+    /// The iteration that the round continues, instead of a request with `text`. If it has calls, those that have not
+    /// ended are made; otherwise its messages are sent.
     pub goes_on: Option<ThreadIteration>,
 }
 
@@ -123,7 +125,10 @@ impl Dialogue {
                 return Err(DialogueErrorKind::Waits(requests));
             }
             let is_last = ledger.with_exchange(|exchange| exchange.exceeded_max_iterations(opening.max_requests));
-            ledger.change_exchange(|exchange| exchange.add_tool_results(results, (self.now)()));
+            ledger.change_exchange(|exchange| {
+                let extended = exchange.add_tool_results(results, (self.now)());
+                extended.unwrap_or_else(ThreadGrowthError::into_thread)
+            });
             if is_last {
                 return Err(DialogueErrorKind::MaxTurnRequests(opening.max_requests));
             }
@@ -151,6 +156,9 @@ impl Dialogue {
                 if let Some(Some(system)) = opening.systems.first() {
                     exchange = exchange.add_metadata(SYSTEM_PROMPT, system.as_str());
                 }
+                if let Some(options) = &opening.options {
+                    exchange = exchange.add_metadata(OPTIONS, options.clone());
+                }
                 match &opening.remembered_text {
                     Some(text) => exchange.add_metadata(TASK, text.as_str()),
                     None => exchange,
@@ -158,6 +166,10 @@ impl Dialogue {
             });
             return Ok(None);
         };
+        if iteration.tool_calls.is_empty() {
+            ledger.begin_round(Thread::from_iterations(vec![iteration.clone()]), 0);
+            return Ok(None);
+        }
         ledger.begin_round(Thread::from_iterations(vec![iteration.clone()]), 1);
         let open_calls: Vec<ToolCall> = iteration
             .tool_calls
@@ -183,7 +195,8 @@ impl Dialogue {
         let mut reply = self.send_request(opening, &specs, live_output, ledger).await?;
         ledger.with_exchange(|exchange| make_call_ids_unique(&mut reply.tool_calls, [&opening.thread, exchange]));
         ledger.change_exchange(|exchange| {
-            let exchange = exchange.add_assistant_message(reply.text.clone(), reply.tool_calls.clone());
+            let extended = exchange.add_assistant_message(reply.text.clone(), reply.tool_calls.clone());
+            let exchange = extended.unwrap_or_else(ThreadGrowthError::into_thread);
             exchange.add_reasoning(reply.reasoning.clone())
         });
         match reply.stop_reason {
@@ -368,9 +381,6 @@ fn further_requests(iteration: &ThreadIteration) -> u64 {
 /// The metadata key for the number of requests without an iteration: failed requests, retries and summaries.
 const FURTHER_REQUESTS: &str = "further_requests";
 
-/// The metadata key for the instructions of the requests from this iteration on, which the thread does not contain.
-const SYSTEM_PROMPT: &str = "system_prompt";
-
 /// Corrects the system prompt of an iteration that states one: a context window may have left it out, and a fallback
 /// profile may have another one.
 fn correct_system_prompt(exchange: Thread, sent: Option<String>) -> Thread {
@@ -417,7 +427,9 @@ fn find_last_dropped(thread: &Thread) -> Option<Value> {
 pub(in crate::agent) fn add_partial_results(ledger: &AttemptLedger, text: String, ended: Vec<ToolCall>) {
     ledger.change_exchange(|exchange| match text.is_empty() {
         true => exchange,
-        false => exchange.add_assistant_message(text, Vec::new()),
+        false => exchange
+            .add_assistant_message(text, Vec::new())
+            .unwrap_or_else(ThreadGrowthError::into_thread),
     });
     ledger.change_exchange(|exchange| add_call_ends(exchange, ended));
 }

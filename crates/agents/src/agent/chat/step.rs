@@ -8,7 +8,8 @@ use super::tools::ReplyCalls;
 use super::{Dialogue, DialogueError, DialogueErrorKind, ModelTools, RoundResult};
 use ensemble_core::runner::AttemptLedger;
 use ensemble_core::thread::{
-    Message, NoLiveOutput, Role, StopReason, Thread, ThreadIteration, ToolCall, ToolEnd, UNKNOWN_FATE,
+    Message, NoLiveOutput, OPTIONS, Role, SYSTEM_PROMPT, StopReason, Thread, ThreadIteration, ToolCall, ToolEnd,
+    UNKNOWN_FATE,
 };
 use ensemble_language::data::ModelUsage;
 
@@ -88,9 +89,14 @@ impl Dialogue {
     /// Adds the user message `text` to the thread, for [`Dialogue::step`].
     pub fn with_user_message(&self, thread: Thread, text: impl Into<String>) -> Thread {
         let messages = vec![Message::new(Role::User, text)];
-        thread
+        let thread = thread
             .close_open_calls(UNKNOWN_FATE)
-            .open_iteration(messages, (self.now)())
+            .open_iteration(messages, (self.now)());
+        let thread = match self.system_messages().into_iter().next().flatten() {
+            Some(system) => thread.add_metadata(SYSTEM_PROMPT, system),
+            None => thread,
+        };
+        thread.add_metadata(OPTIONS, self.state_options())
     }
 
     /// Performs one step: one request, or concurrently all open calls of the last reply. The result says what the next

@@ -1,6 +1,8 @@
 //! A round as a stream of events, with the continued thread at its end.
 
 use std::collections::VecDeque;
+use std::fmt;
+use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
@@ -8,23 +10,61 @@ use std::task::{Context, Poll};
 use futures_util::{Stream, StreamExt};
 
 use super::round::{RoundEnd, add_partial_results, append_exchange, complete_iteration};
-use super::{BoxFuture, Dialogue, DialogueError, DialogueErrorKind, RoundResult};
+use super::{BoxFuture, Dialogue, DialogueError, DialogueErrorKind, RoundRequest, RoundResult};
 use ensemble_core::runner::AttemptLedger;
 use ensemble_core::thread::{
-    ExecutionRef, LiveOutput, LiveUpdate, Message, Role, StopReason, Thread, ToolCall, UNKNOWN_FATE,
+    ExecutionRef, LiveOutput, LiveUpdate, Message, Role, StopReason, Thread, ThreadIteration, ThreadStatus, ToolCall,
+    UNKNOWN_FATE,
 };
+
+/// The start of a [`DialogueStream`].
+#[derive(Debug)]
+pub(crate) enum StreamStart {
+    /// A new message of the user.
+    Text(String),
+    /// The thread continues without a new message.
+    Continuation,
+}
 
 /// An item of a [`DialogueStream`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum StreamItem {
+    /// The message of the user that begins the round. It is the first item, unless the stream continues a thread.
+    User(Message),
     /// The next piece of the text of the model.
     Text(String),
-    /// A tool call that has ended, with its result or error.
-    Tool(ToolCall),
+    /// A tool call that has ended, with its result or error and the text of the reply that makes the call.
+    Tool(ToolCallMessage),
     /// The text since the last tool call is void: the model is asked again.
     Restarted,
-    /// The final reply. It is the last item.
+    /// The final reply. It is the last item; [`DialogueStream::finish`] returns the continued thread.
     Final(Message),
+    /// The error of the round. It is the last item; [`DialogueStream::finish`] returns it with the thread.
+    Failed(DialogueErrorKind),
+}
+
+/// A tool call that has ended, with the text of the reply that makes the call. It is displayed as
+/// `NAME(ARGUMENTS) -> RESULT`, and reads like a [`ToolCall`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolCallMessage {
+    /// The text of the model beside its calls; empty if there is none.
+    pub text: String,
+    /// The call, with its arguments and its result or error.
+    pub call: ToolCall,
+}
+
+impl Deref for ToolCallMessage {
+    type Target = ToolCall;
+
+    fn deref(&self) -> &Self::Target {
+        &self.call
+    }
+}
+
+impl fmt::Display for ToolCallMessage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.call.fmt(f)
+    }
 }
 
 /// The stream of one round. Dropping it stops the round, including running tools.
@@ -56,6 +96,7 @@ pub enum StreamItem {
 pub struct DialogueStream<'a> {
     dialogue: &'a Dialogue,
     round: Option<BoxFuture<'a, RoundEnd>>,
+    has_begun: bool,
     ledger: AttemptLedger,
     earlier: Thread,
     stream_output: Arc<StreamOutput>,
@@ -64,7 +105,11 @@ pub struct DialogueStream<'a> {
 
 /// Collects the live output of the round.
 #[derive(Default)]
-struct StreamOutput(Mutex<StreamState>);
+struct StreamOutput {
+    state: Mutex<StreamState>,
+    /// The ledger of the round, which contains the reply that makes the present calls.
+    ledger: AttemptLedger,
+}
 
 #[derive(Default)]
 struct StreamState {
@@ -78,7 +123,7 @@ struct StreamState {
 
 impl StreamOutput {
     fn lock(&self) -> MutexGuard<'_, StreamState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -91,8 +136,15 @@ impl LiveOutput for StreamOutput {
                 output.pieces.push_back(StreamItem::Text(text.to_owned()));
             }
             LiveUpdate::ToolEnded(call) => {
+                let text = self.ledger.with_exchange(|exchange| {
+                    let iterations = exchange.iterations().last();
+                    iterations.and_then(|last| last.text_with_calls().map(str::to_owned))
+                });
                 output.ended_calls.push(call.clone());
-                output.pieces.push_back(StreamItem::Tool(call.clone()));
+                output.pieces.push_back(StreamItem::Tool(ToolCallMessage {
+                    text: text.unwrap_or_default(),
+                    call: call.clone(),
+                }));
             }
             LiveUpdate::Restarted => {
                 output.reply.clear();
@@ -109,21 +161,36 @@ impl LiveOutput for StreamOutput {
 }
 
 impl<'a> DialogueStream<'a> {
-    pub(crate) fn new(dialogue: &'a Dialogue, thread: Thread, text: String, max_requests: u32) -> Self {
-        let earlier = thread.close_open_calls(UNKNOWN_FATE);
-        let stream_output = Arc::new(StreamOutput::default());
-        let opening = dialogue.round_request(earlier.clone(), text, max_requests);
-        let live_output = Arc::clone(&stream_output);
+    pub(crate) fn new(dialogue: &'a Dialogue, thread: Thread, start: StreamStart, max_requests: u32) -> Self {
         let ledger = AttemptLedger::default();
-        let ledger_of_round = ledger.clone();
-        let round = Box::pin(async move {
-            dialogue
-                .run_round(opening, &dialogue.tools, &*live_output, &ledger_of_round)
-                .await
+        let stream_output = Arc::new(StreamOutput {
+            state: Mutex::default(),
+            ledger: ledger.clone(),
         });
+        let (earlier, round): (Thread, BoxFuture<'a, RoundEnd>) = match dialogue.start_round(thread, start) {
+            Err((thread, cause)) => (thread, Box::pin(async { Err(cause) })),
+            Ok((earlier, opening)) => {
+                let opening = RoundRequest {
+                    max_requests,
+                    ..opening
+                };
+                if opening.goes_on.is_none() {
+                    let message = Message::new(Role::User, opening.text.clone());
+                    stream_output.lock().pieces.push_back(StreamItem::User(message));
+                }
+                let (live_output, ledger) = (Arc::clone(&stream_output), ledger.clone());
+                let round = async move {
+                    dialogue
+                        .run_round(opening, &dialogue.tools, &*live_output, &ledger)
+                        .await
+                };
+                (earlier, Box::pin(round))
+            }
+        };
         Self {
             dialogue,
             round: Some(round),
+            has_begun: false,
             ledger,
             earlier,
             stream_output,
@@ -199,6 +266,62 @@ impl<'a> DialogueStream<'a> {
     }
 }
 
+impl Dialogue {
+    /// Returns the thread before the round, and the parameters of the round.
+    ///
+    /// # Errors
+    /// The thread, and the reason why it cannot be continued in this way.
+    fn start_round(
+        &self,
+        thread: Thread,
+        start: StreamStart,
+    ) -> Result<(Thread, RoundRequest), (Thread, DialogueErrorKind)> {
+        let status = thread.status();
+        let text = match (start, status) {
+            (StreamStart::Text(_), ThreadStatus::InProgress) if ends_with_user_message(&thread) => {
+                return Err((thread, DialogueErrorKind::Unanswered));
+            }
+            (StreamStart::Text(text), _) => {
+                let earlier = thread.close_open_calls(UNKNOWN_FATE);
+                let opening = self.round_request(earlier.clone(), text, self.max_iterations);
+                return Ok((earlier, opening));
+            }
+            (StreamStart::Continuation, ThreadStatus::Empty) => {
+                return Err((thread, DialogueErrorKind::NothingSaid));
+            }
+            (StreamStart::Continuation, ThreadStatus::Complete) => {
+                return Err((thread, DialogueErrorKind::Complete));
+            }
+            (StreamStart::Continuation, _) => String::new(),
+        };
+        let mut iterations = thread.into_iterations();
+        // A request that failed has an iteration of its own, and so have the results of calls.
+        let is_finished = |last: &ThreadIteration| match last.tool_calls.as_slice() {
+            [] => last.completed_at.is_some(),
+            calls => calls.iter().all(|call| call.end.is_some()),
+        };
+        let continued = match iterations.last() {
+            Some(last) if is_finished(last) => Thread::default().open_iteration(Vec::new(), (self.now)()),
+            _ => Thread::from_iterations(iterations.pop().into_iter().collect()),
+        };
+        let continued = continued.into_iterations().pop().map(|last| ThreadIteration {
+            completed_at: None,
+            ..last
+        });
+        let earlier = Thread::from_iterations(iterations).complete_iteration((self.now)());
+        let opening = RoundRequest {
+            goes_on: continued,
+            ..self.round_request(earlier.clone(), text, self.max_iterations)
+        };
+        Ok((earlier, opening))
+    }
+}
+
+fn ends_with_user_message(thread: &Thread) -> bool {
+    let last = thread.iterations().last().and_then(|last| last.messages.last());
+    last.is_some_and(|message| message.role == Role::User)
+}
+
 /// Waits for the end, like [`DialogueStream::finish`].
 impl<'a> IntoFuture for DialogueStream<'a> {
     type Output = Result<RoundResult, DialogueError>;
@@ -214,13 +337,20 @@ impl Stream for DialogueStream<'_> {
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<StreamItem>> {
         let this = self.get_mut();
+        // The first item begins the round; afterwards, the round continues only when all items so far are read.
+        if std::mem::replace(&mut this.has_begun, true)
+            && let Some(piece) = this.stream_output.lock().pieces.pop_front()
+        {
+            return Poll::Ready(Some(piece));
+        }
         if let Some(round) = &mut this.round
             && let Poll::Ready(end) = round.as_mut().poll(context)
         {
-            if let Ok((text, _)) = &end {
-                let last = Message::new(Role::Assistant, text.clone());
-                this.stream_output.lock().pieces.push_back(StreamItem::Final(last));
-            }
+            let last = match &end {
+                Ok((text, _)) => StreamItem::Final(Message::new(Role::Assistant, text.clone())),
+                Err(cause) => StreamItem::Failed(cause.clone()),
+            };
+            this.stream_output.lock().pieces.push_back(last);
             this.end = Some(end);
             this.round = None;
         }

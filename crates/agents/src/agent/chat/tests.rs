@@ -101,9 +101,14 @@ async fn text_tools_and_the_last_word_come_as_they_are_said() {
     }
     assert_eq!(stream.stop_reason(), Some(StopReason::EndTurn));
     let text = |text: &str| StreamItem::Text(text.into());
-    let [first, second, StreamItem::Tool(tool), third, fourth, last] = &pieces[..] else {
+    let [user, first, second, StreamItem::Tool(tool), third, fourth, last] = &pieces[..] else {
         panic!("{pieces:?}");
     };
+    assert_eq!(user, &StreamItem::User(Message::new(Role::User, "Twice 21?")));
+    assert_eq!(
+        (tool.text.as_str(), tool.to_string().as_str()),
+        ("Let me see.", r#"double({"n":21}) -> 42"#)
+    );
     assert_eq!([first, second], [&text("Let m"), &text("e see.")]);
     assert_eq!((tool.result_text().as_str(), tool.name.as_str()), ("42", "double"));
     assert_eq!([third, fourth], [&text("It i"), &text("s 42.")]);
@@ -167,7 +172,7 @@ async fn several_tools_run_side_by_side_and_errors_go_back_to_the_model() {
 async fn a_model_that_never_stops_calling_is_stopped() {
     let call = || calls("", &[("1", "double", json!({"n": 1}))]);
     let (dialogue, fake, _) = dialogue(vec![call(), call(), call()]);
-    let mut stream = DialogueStream::new(&dialogue, Thread::default(), "go".into(), 2);
+    let mut stream = DialogueStream::new(&dialogue, Thread::default(), StreamStart::Text("go".into()), 2);
     while stream.next().await.is_some() {}
     assert_eq!(stream.stop_reason(), Some(StopReason::MaxTurnRequests));
     let error = stream.finish().await.expect_err("it has no end");
@@ -194,6 +199,7 @@ fn opening(remaining: RemainingBudget) -> RoundRequest {
         output_schema: None,
         remembered_text: None,
         records: ExecutionRecords::default(),
+        options: None,
         goes_on: None,
     }
 }

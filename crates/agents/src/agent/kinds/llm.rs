@@ -442,6 +442,7 @@ impl LlmRunner {
             text,
             remembered_text,
             goes_on,
+            options: None,
             records: execution.records.clone(),
             systems: task.systems.clone(),
             source: ExecutionRef {

@@ -5,8 +5,8 @@
 
 use std::borrow::Cow;
 use std::num::NonZeroU32;
-use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 use tokio::time::Instant;
@@ -105,7 +105,7 @@ impl CalledToolRunner {
             // The run ended between the end of the call and that of the execution.
             Some(call) if let Some(end) = &call.end => {
                 let decided = before.and_then(|before| before.decisions.get(call.id.as_str()));
-                let is_refused = decided == Some(&PermissionDecision::Denied);
+                let is_refused = decided.is_some_and(|decided| decided.decision == PermissionDecision::Denied);
                 return Ok(self.output_from_end(end.clone(), is_refused, execution)?);
             }
             Some(call) => call.clone(),
@@ -135,9 +135,14 @@ impl CalledToolRunner {
             let performed = self.perform_call(&tool, &call, arguments, execution).await;
             performed.map_err(NoOutputReason::Waits)?
         };
-        let ToolCallResult { end, attachments } = ended;
+        let ToolCallResult {
+            end,
+            attachments,
+            answers,
+        } = ended;
         let finished_call = ToolCall {
             attachments,
+            answers,
             ..call.with_end(end, started_at.elapsed().as_secs_f64())
         };
         execution
@@ -242,6 +247,7 @@ impl CalledToolRunner {
             execution,
             origin: call_origin(&self.name, call, execution),
             question_count: AtomicUsize::new(0),
+            answers: Mutex::default(),
             tool: &self.name,
         };
         let limit = self.settings.timeout;
@@ -250,7 +256,8 @@ impl CalledToolRunner {
             Some(error) => ToolEnd::Error(error).into(),
             None => result,
         };
-        Ok((result, false))
+        let answers = asking.take_answers();
+        Ok((ToolCallResult { answers, ..result }, false))
     }
 
     /// Returns a result that is cut is none, so one that is too large is an error.

@@ -60,6 +60,7 @@ impl McpAnswer {
         ToolCallResult {
             attachments: std::mem::take(&mut self.files.0),
             end: self.into_tool_end(tool, ledger),
+            answers: Vec::new(),
         }
     }
 

@@ -14,7 +14,7 @@ use super::form::{FieldAnswer, FormField};
 use crate::agent::ExecutionInput;
 use crate::agent::tools::ToolPermissions;
 use ensemble_core::operator::{Operator, OperatorAnswer, QuestionRequest, escape_hidden};
-use ensemble_core::request::{PendingRequest, RequestOrigin};
+use ensemble_core::request::{AnswerRecord, PendingRequest, RequestOrigin};
 use ensemble_core::stopwatch::{PauseGuard, Stopwatch};
 use ensemble_core::store::RunId;
 use ensemble_language::data::OperatorQuestion;
@@ -55,6 +55,8 @@ pub(in crate::agent) struct ElicitationContext<'a> {
     pub origin: RequestOrigin,
     /// The number of questions that were asked during the call.
     pub question_count: AtomicUsize,
+    /// The questions that were answered, with their answers.
+    pub answers: Mutex<Vec<AnswerRecord>>,
     /// The tool, with its server.
     pub tool: &'a str,
 }
@@ -141,6 +143,15 @@ enum UnfilledReason {
 }
 
 impl ElicitationContext<'_> {
+    /// Takes the questions that were answered, with their answers.
+    pub(in crate::agent) fn take_answers(&self) -> Vec<AnswerRecord> {
+        std::mem::take(&mut *self.lock_answers())
+    }
+
+    fn lock_answers(&self) -> MutexGuard<'_, Vec<AnswerRecord>> {
+        self.answers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     async fn answer_elicitation(&self, request: ElicitRequestParams) -> ElicitResult {
         let ElicitRequestParams::FormElicitationParams {
             message,
@@ -193,7 +204,7 @@ impl ElicitationContext<'_> {
         };
         let prompt = format!(
             "the tool `{}` asks a question:\n{}{asks_for}",
-            self.tool,
+            escape_hidden(self.tool),
             quoted.join("\n")
         );
         let choices: Vec<String> = [accept, "decline", "cancel"].map(str::to_owned).into();
@@ -217,7 +228,11 @@ impl ElicitationContext<'_> {
                 FieldAnswer::Nothing => Ok(None),
                 FieldAnswer::Refused(reason) => Err(reason),
             };
-            let prompt = format!("the tool `{}` asks for {}", self.tool, field.question_text());
+            let prompt = format!(
+                "the tool `{}` asks for {}",
+                escape_hidden(self.tool),
+                field.question_text()
+            );
             let value = self
                 .ask_until_valid(operator, &prompt, &field.list_choices(), field.default_text(), read)
                 .await?;
@@ -250,8 +265,12 @@ impl ElicitationContext<'_> {
         };
         for _ in 0..ASKED_AT_MOST {
             match operator.ask_question(question_request.clone()).await {
-                OperatorAnswer::Text { text, .. } => match read(&text) {
-                    Ok(value) => return Ok(value),
+                OperatorAnswer::Text { text, by } => match read(&text) {
+                    Ok(value) => {
+                        let record = AnswerRecord::for_request(&question_request.request, text, by);
+                        self.lock_answers().push(record);
+                        return Ok(value);
+                    }
                     Err(reason) => question_request.refused = Some(reason),
                 },
                 OperatorAnswer::TimedOut => return Err(UnfilledReason::Cancelled),

@@ -164,10 +164,14 @@ fn list_options(schema: &Value) -> Vec<(String, String)> {
     titled.into_iter().flatten().filter_map(option).collect()
 }
 
-/// Returns the value with this title, with this text, or with this number.
+/// Returns the value with this title, with this text, or with this number. A title is what was shown, so it wins over a
+/// value.
 fn find_chosen<'o>(answer: &str, options: &'o [(String, String)]) -> Option<&'o str> {
+    let exact = |text: &str| escape_hidden(text).trim() == answer;
     let same = |text: &str| escape_hidden(text).trim().to_lowercase() == answer.to_lowercase();
-    let matching_option = options.iter().find(|(value, title)| same(title) || same(value));
+    let by_title = |is_chosen: &dyn Fn(&str) -> bool| options.iter().find(|(_, title)| is_chosen(title));
+    let by_value = || options.iter().find(|(value, _)| same(value));
+    let matching_option = by_title(&exact).or_else(|| by_title(&same)).or_else(by_value);
     let numbered = || {
         answer
             .parse::<usize>()
@@ -189,6 +193,8 @@ mod tests {
         let sizes =
             json!({"type": "string", "oneOf": [{"const": "s", "title": "Small"}, {"const": "l", "title": "Large"}]});
         let several = json!({"type": "array", "maxItems": 2, "items": {"anyOf": [{"const": "a", "title": "A"}, {"const": "b", "title": "B"}, {"const": "c", "title": "C"}]}});
+        // A title that is the value of another choice means its own choice.
+        let crossed = json!({"enum": ["keep", "b", "c"], "enumNames": ["delete", "keep", "KEEP"]});
         // `None`: it is refused.
         let table = [
             (json!({"type": "string"}), true, " Ada ", value(json!("Ada"))),
@@ -227,6 +233,9 @@ mod tests {
             (colours.clone(), true, "r", value(json!("r"))),
             (colours.clone(), true, "2", value(json!("g"))),
             (colours, true, "blue", None),
+            (crossed.clone(), true, "keep", value(json!("b"))),
+            (crossed.clone(), true, "KEEP", value(json!("c"))),
+            (crossed, true, "1", value(json!("keep"))),
             (sizes, true, "large", value(json!("l"))),
             (several.clone(), true, "a, C", value(json!(["a", "c"]))),
             (several.clone(), true, "a, d", None),

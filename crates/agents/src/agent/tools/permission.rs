@@ -2,7 +2,7 @@
 //! about all others.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::watch;
 
@@ -12,8 +12,9 @@ use ensemble_core::operator::{Operator, PermissionAnswer, PermissionRequest};
 use ensemble_core::request::{AnswerAuthor, AnswerSource, PendingRequest, RequestDigest, RequestOrigin};
 use ensemble_core::store::RunId;
 use ensemble_core::thread::ToolCall;
-use ensemble_language::data::JsonMap;
+use ensemble_language::data::{JsonMap, digest_text};
 use ensemble_language::ensemble::PermissionMode;
+use serde_json::Value;
 
 /// The name that stands for every tool.
 const EVERY: &str = "*";
@@ -42,6 +43,12 @@ pub struct ToolPermissions {
     always: watch::Sender<HashSet<String>>,
     /// Allows one form of a tool at a time.
     asking: tokio::sync::Mutex<()>,
+    /// The number of times that the operator was asked, by the digest of the request.
+    asked_requests: Mutex<HashMap<RequestDigest, u32>>,
+    /// The digest of the arguments of each call that an address in `allowed_tools` has allowed.
+    allowed_calls: Mutex<HashMap<String, String>>,
+    /// The author of the options.
+    option_author: AnswerAuthor,
 }
 
 impl ToolPermissions {
@@ -54,6 +61,18 @@ impl ToolPermissions {
             denied_tools: HashSet::new(),
             shown_requests: HashMap::new(),
             asking: tokio::sync::Mutex::default(),
+            asked_requests: Mutex::default(),
+            allowed_calls: Mutex::default(),
+            option_author: AnswerSource::Option.into(),
+        }
+    }
+
+    /// Sets the author of the options.
+    #[must_use]
+    pub fn with_option_author(self, author: AnswerAuthor) -> Self {
+        Self {
+            option_author: author,
+            ..self
         }
     }
 
@@ -86,24 +105,28 @@ impl ToolPermissions {
             PermissionMode::Deny => return denied_result(tool, "the ensemble does not permit it"),
             PermissionMode::Ask => {}
         }
-        if let Some(permitted) = self.find_earlier_decision(tool, call, execution) {
+        let origin = call_origin(tool, call, execution);
+        let request = PendingRequest::for_permission(execution, origin, &call.id, tool, arguments);
+        if let Some(permitted) = self.find_earlier_decision(tool, call, &request.digest, execution) {
             return permitted;
         }
-        let origin = call_origin(tool, call, execution);
-        let event = |decision, by, answerer| PermissionDecided {
+        let event = |decision, by, answerer, request: &PendingRequest| PermissionDecided {
             within: AttemptScope::default(),
             call: call.id.as_str().into(),
             tool: tool.into(),
             decision,
             by,
-            address: Some(origin.address.clone()),
+            address: Some(request.address.clone()),
             answered_by: Some(answerer),
+            digest: Some(request.digest.clone()),
+            prompt: None,
+            choices: None,
         };
-        let request = PendingRequest::for_permission(execution, origin.clone(), &call.id, tool, arguments);
-        if let Some(decision) = self.find_option_decision(tool, &request) {
-            let decided = event(decision, DecidedBy::Option, AnswerSource::Option.into());
+        if let Some(decision) = self.find_option_decision(tool, &request, arguments) {
+            let decided = event(decision, DecidedBy::Option, self.option_author.clone(), &request);
             return self.record_decision(decided, execution).await;
         }
+        let request = self.number_repetition(request);
         let requested = PermissionRequest {
             run: RunId::new(execution.run_id.clone()),
             request: request.clone(),
@@ -124,8 +147,12 @@ impl ToolPermissions {
             PermissionAnswer::Cancelled => return denied_result(tool, "the question was withdrawn"),
             PermissionAnswer::Nobody => return PermissionResult::Waits(Box::new(request)),
         };
-        self.record_decision(event(decision, DecidedBy::Operator, by), execution)
-            .await
+        let decided = PermissionDecided {
+            prompt: Some(request.question.prompt.clone()),
+            choices: Some(PermissionDecision::ALL.map(|one| one.as_str().to_owned()).to_vec()),
+            ..event(decision, DecidedBy::Operator, by, &request)
+        };
+        self.record_decision(decided, execution).await
     }
 
     /// Returns whether an option of the run denies all calls of the tool.
@@ -133,8 +160,26 @@ impl ToolPermissions {
         any_matches_tool(&self.denied_tools, tool)
     }
 
-    /// What the options of the run say of the call. The address of a call means this call only.
-    fn find_option_decision(&self, tool: &str, request: &PendingRequest) -> Option<PermissionDecision> {
+    /// Changes the digest of a request that the operator was asked before: a program can repeat a call with its id. An
+    /// answer to the first request is not used for the second.
+    fn number_repetition(&self, request: PendingRequest) -> PendingRequest {
+        let mut asked = self.asked_requests.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = asked.entry(request.digest.clone()).or_default();
+        *count += 1;
+        match *count {
+            1 => request,
+            number => request.with_repetition(number),
+        }
+    }
+
+    /// Returns the decision of the options about the call. The address of a call means this call only: a program can use the
+    /// id of a call again with other arguments.
+    fn find_option_decision(
+        &self,
+        tool: &str,
+        request: &PendingRequest,
+        arguments: &JsonMap,
+    ) -> Option<PermissionDecision> {
         let address = request.address.to_string();
         let shown = self.shown_requests.get(&address);
         let is_shown = shown.is_none_or(|digest| *digest == request.digest);
@@ -144,7 +189,13 @@ impl ToolPermissions {
         if any_matches_tool(&self.allowed_tools, tool) {
             return Some(PermissionDecision::Always);
         }
-        (is_shown && self.allowed_tools.contains(&address)).then_some(PermissionDecision::Once)
+        if !is_shown || !self.allowed_tools.contains(&address) {
+            return None;
+        }
+        let digest = digest_text(&Value::Object(arguments.clone()).to_string());
+        let mut allowed_calls = self.allowed_calls.lock().unwrap_or_else(PoisonError::into_inner);
+        let first = allowed_calls.entry(address).or_insert_with(|| digest.clone());
+        (*first == digest).then_some(PermissionDecision::Once)
     }
 
     /// Returns the decision about the call, or about all calls of the tool, in this run.
@@ -152,13 +203,16 @@ impl ToolPermissions {
         &self,
         tool: &str,
         call: &ToolCall,
+        digest: &RequestDigest,
         execution: &ExecutionInput,
     ) -> Option<PermissionResult> {
         if self.always.borrow().contains(tool) {
             return Some(PermissionResult::Granted);
         }
         let before = execution.records.earlier_exchange();
-        match before.and_then(|before| before.decisions.get(call.id.as_str())) {
+        let decided = before.and_then(|before| before.decisions.get(call.id.as_str()));
+        let decided = decided.filter(|decided| decided.is_about(digest));
+        match decided.map(|decided| decided.decision) {
             Some(PermissionDecision::Denied) => return Some(denied_result(tool, "the operator refused the call")),
             Some(PermissionDecision::Once | PermissionDecision::Always) => return Some(PermissionResult::Granted),
             None => {}
@@ -213,8 +267,6 @@ pub(crate) fn call_origin(tool: &str, call: &ToolCall, execution: &ExecutionInpu
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
-
     use ensemble_core::operator::{OperatorAnswer, QuestionRequest};
     use serde_json::json;
 
@@ -441,5 +493,33 @@ mod tests {
         let question = request.question;
         assert_eq!(question.prompt, "may the tool `look` be called with {}?");
         assert_eq!(question.permission.map(|wanted| wanted.tool), Some("look".into()));
+    }
+
+    #[tokio::test]
+    async fn a_call_that_is_repeated_with_its_id_is_another_request() {
+        let (permissions, operator) = permissions(
+            &[],
+            vec![decided(PermissionDecision::Once), decided(PermissionDecision::Denied)],
+        );
+        ask(&permissions, PermissionMode::Ask, "look").await;
+        ask(&permissions, PermissionMode::Ask, "look").await;
+        let asked = operator.asked.lock().unwrap();
+        let digests: Vec<&RequestDigest> = asked.iter().map(|one| &one.request.digest).collect();
+        assert!(digests.len() == 2 && digests[0] != digests[1], "{digests:?}");
+        assert_eq!(asked[0].request.address, asked[1].request.address);
+    }
+
+    #[tokio::test]
+    async fn the_address_of_a_call_allows_no_other_arguments() {
+        let (permissions, operator) = permissions(&["scout/look#1"], vec![decided(PermissionDecision::Denied)]);
+        let execution = fixtures::execution("scout", 1);
+        for (n, is_granted) in [(1, true), (1, true), (2, false)] {
+            let arguments: JsonMap = [("n".to_owned(), json!(n))].into_iter().collect();
+            let result = permissions
+                .check_permission(PermissionMode::Ask, "look", &call(), &arguments, &execution)
+                .await;
+            assert_eq!(result == PermissionResult::Granted, is_granted, "{n}");
+        }
+        assert_eq!(operator.asked.lock().unwrap().len(), 1);
     }
 }

@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::agent::output::schema::CompiledSchema;
 use crate::agent::{AttemptOutcome, AttemptResult};
 use ensemble_core::reply::output_for_schema;
+use ensemble_core::request::AnswerRecord;
 use ensemble_core::thread::{Attachment, ToolEnd};
 use ensemble_language::data::{JsonMap, RESPONSE};
 
@@ -15,6 +16,8 @@ use ensemble_language::data::{JsonMap, RESPONSE};
 pub(crate) struct ToolCallResult {
     pub(crate) end: ToolEnd,
     pub(crate) attachments: Vec<Attachment>,
+    /// The questions that the tool asked, with their answers.
+    pub(crate) answers: Vec<AnswerRecord>,
 }
 
 impl From<ToolEnd> for ToolCallResult {
@@ -22,6 +25,7 @@ impl From<ToolEnd> for ToolCallResult {
         Self {
             end,
             attachments: Vec::new(),
+            answers: Vec::new(),
         }
     }
 }

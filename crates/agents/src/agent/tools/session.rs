@@ -190,9 +190,12 @@ impl<'a> ToolSession<'a> {
                     execution: self.execution,
                     origin: call_origin(&display_name, call, self.execution),
                     question_count: AtomicUsize::new(0),
+                    answers: Mutex::default(),
                     tool: &display_name,
                 };
-                server.call_tool(&member, arguments.clone(), limit, &asking).await
+                let result = server.call_tool(&member, arguments.clone(), limit, &asking).await;
+                let answers = asking.take_answers();
+                ToolCallResult { answers, ..result }
             }
         };
         Ok(ToolCallResult {
@@ -273,8 +276,13 @@ impl ModelTools for ToolSession<'_> {
     fn call_tool(&self, call: ToolCall) -> BoxFuture<'_, ToolCall> {
         Box::pin(async move {
             match self.perform_call(&call).await {
-                Ok(ToolCallResult { end, attachments }) => ToolCall {
+                Ok(ToolCallResult {
+                    end,
                     attachments,
+                    answers,
+                }) => ToolCall {
+                    attachments,
+                    answers,
                     ..call.with_end(end, 0.0)
                 },
                 Err(requests) => {

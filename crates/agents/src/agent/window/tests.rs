@@ -59,6 +59,7 @@ fn window_of(
     let script = script.to_owned();
     let load = move |_: &str| Ok(script.clone());
     let outside = WindowResources {
+        tokenizer: None,
         model: &ModelChoice::Profile("own".into()),
         model_name,
         max_tokens,

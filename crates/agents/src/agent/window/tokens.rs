@@ -1,12 +1,13 @@
 //! The number of tokens of a message: counted by the tokenizer of the model if it is known, otherwise estimated.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tiktoken_rs::tokenizer::{Tokenizer, get_tokenizer};
 
-use ensemble_core::thread::{Message, ToolCall};
+use ensemble_core::thread::{Message, TextTokenizer, ToolCall};
 use ensemble_models::{estimate_attachment_tokens, estimate_file_tokens, estimate_tokens};
 
 /// Tokens that the format of a chat adds to each message of a model whose tokenizer is known.
@@ -16,10 +17,12 @@ const PER_MESSAGE: u64 = 4;
 const PIECE: usize = 16 << 10;
 
 /// Counts messages for one model, each message once.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct TokenCounter {
     /// The model has the vocabulary `o200k`, the only one in the program.
     has_o200k: bool,
+    /// A tokenizer of the caller, which is used instead.
+    tokenizer: Option<Arc<dyn TextTokenizer>>,
     /// The counts by the hash of the text.
     counts: Mutex<HashMap<u64, u64>>,
 }
@@ -34,13 +37,21 @@ impl TokenCounter {
                 get_tokenizer(&name),
                 Some(Tokenizer::O200kBase | Tokenizer::O200kHarmony)
             ),
-            counts: Mutex::default(),
+            ..Self::default()
+        }
+    }
+
+    /// Returns a counter that counts with this tokenizer.
+    pub fn with_tokenizer(tokenizer: Arc<dyn TextTokenizer>) -> Self {
+        Self {
+            tokenizer: Some(tokenizer),
+            ..Self::default()
         }
     }
 
     /// Are the counts estimates?
     pub fn is_estimate(&self) -> bool {
-        !self.has_o200k
+        !self.has_o200k && self.tokenizer.is_none()
     }
 
     /// Returns the number of tokens of each message. The first call is slow because it loads the tokenizer.
@@ -68,9 +79,10 @@ impl TokenCounter {
 
     /// Returns the tokens of a text that is not likely to be counted again.
     pub(super) fn count_uncached(&self, text: &str) -> u64 {
-        match self.has_o200k {
-            true => count_tokens(text) + PER_MESSAGE,
-            false => estimate_tokens(text),
+        match (&self.tokenizer, self.has_o200k) {
+            (Some(tokenizer), _) => tokenizer.count_text_tokens(text),
+            (None, true) => count_tokens(text) + PER_MESSAGE,
+            (None, false) => estimate_tokens(text),
         }
     }
 
@@ -94,6 +106,15 @@ impl TokenCounter {
 
     fn lock_cache(&self) -> std::sync::MutexGuard<'_, HashMap<u64, u64>> {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for TokenCounter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TokenCounter")
+            .field("has_o200k", &self.has_o200k)
+            .field("has_tokenizer", &self.tokenizer.is_some())
+            .finish_non_exhaustive()
     }
 }
 

@@ -2,7 +2,10 @@ use chrono::{DateTime, Utc};
 use serde_json::{Map, json};
 
 use super::*;
-use crate::thread::{Message, ToolCall, ToolEnd};
+use crate::request::{AnswerRecord, AnswerSource, PendingRequest};
+use crate::runner::ExecutionInput;
+use crate::thread::{Message, Role, ToolCall, ToolEnd};
+use ensemble_language::data::OperatorQuestion;
 
 fn at(second: i64) -> DateTime<Utc> {
     DateTime::from_timestamp(second, 120_000_000).expect("is a time")
@@ -29,6 +32,15 @@ fn thread() -> Thread {
         ended("object", ToolEnd::Result(json!({"b": 1, "a": [0.1]}))),
         ended("error", ToolEnd::Error("no such place".into())),
     ];
+    let asked = PendingRequest::for_question(
+        &ExecutionInput::first_attempt("bot", 1),
+        OperatorQuestion::new("Sure?", vec!["yes".into()]),
+    );
+    calls[1].answers = vec![AnswerRecord::for_request(
+        &asked,
+        "yes".into(),
+        AnswerSource::Page.into(),
+    )];
     calls[0].signatures = vec!["opaque".into(), "twice".into()];
     // A call that has not ended took no time.
     let open = ToolCall {
@@ -37,9 +49,12 @@ fn thread() -> Thread {
     };
     Thread::new("Where?", Some("Be \"brief\".".into()), at(1))
         .add_assistant_message("I look.", calls.clone())
+        .expect("fits")
         .add_metadata("stop_reason", json!("end_turn"))
         .add_tool_results(calls, at(2))
+        .expect("fits")
         .add_assistant_message("", vec![open])
+        .expect("fits")
         .open_iteration(vec![Message::new(Role::User, "and?\u{2028}")], at(3))
         .open_iteration(Vec::new(), at(4))
 }
@@ -55,14 +70,33 @@ fn every_kind_of_message_is_read_as_it_was_written() {
     assert_eq!(ends, [true; 4], "a result of `null` is a result");
     let empty = Thread::default();
     assert_eq!(Thread::from_json(&empty.to_json()).expect("is one"), empty);
+    // What a caller can build and a provider would refuse: calls without a reply, a duration without an end.
+    let endless = ToolCall {
+        duration: f64::INFINITY,
+        ..call("1", Some(ToolEnd::Result(json!(1))))
+    };
+    let calls_only = Thread::from_iterations(vec![ThreadIteration {
+        tool_calls: vec![endless],
+        ..ThreadIteration::default()
+    }]);
+    let read = Thread::from_json(&calls_only.to_json()).expect("was just written");
+    assert_eq!(read.iterations()[0].tool_calls[0].duration, 0.0);
+    assert_eq!(
+        read.to_messages(),
+        [Message {
+            tool_calls: read.iterations()[0].tool_calls.clone(),
+            ..Message::new(Role::Assistant, "")
+        }]
+    );
 }
 
 #[test]
 fn the_written_form_stays() {
     let thread = Thread::default()
         .open_iteration(vec![Message::new(Role::User, "hi")], at(1))
-        .add_assistant_message("ho", Vec::new());
-    let text = r#"{"version":1,"iterations":[{"number":1,"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"ho"}],"tool_calls":[],"started_at":"1970-01-01T00:00:01.120Z"}]}"#;
+        .add_assistant_message("ho", Vec::new())
+        .expect("fits");
+    let text = r#"{"version":1,"status":"complete","created_at":"1970-01-01T00:00:01.120Z","updated_at":"1970-01-01T00:00:01.120Z","iterations":[{"number":1,"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"ho"}],"tool_calls":[],"started_at":"1970-01-01T00:00:01.120Z"}]}"#;
     assert_eq!(thread.to_json(), text);
 }
 

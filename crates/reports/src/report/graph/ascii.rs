@@ -8,10 +8,14 @@ pub fn render_ascii(picture: &GraphPicture) -> String {
     if let Some(subtitle) = &picture.subtitle {
         text.push_str(&format!("{subtitle}\n"));
     }
-    for (at, node) in picture.nodes.iter().enumerate() {
+    let mut arrows_to = vec![Vec::new(); picture.nodes.len()];
+    for arrow in &picture.arrows {
+        arrows_to[arrow.to].push(arrow);
+    }
+    for (node, arrows) in picture.nodes.iter().zip(arrows_to) {
         let about: Vec<String> = node.text_lines().skip(1).collect();
         text.push_str(&format!("\n{} ({})\n", node.name, about.join(", ")));
-        for arrow in picture.arrows.iter().filter(|arrow| arrow.to == at) {
+        for arrow in arrows {
             let from = &picture.nodes[arrow.from].name;
             let labels: Vec<String> = arrow.label_lines().iter().map(|label| join_lines(label)).collect();
             let about = if labels.is_empty() {

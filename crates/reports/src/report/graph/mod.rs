@@ -13,7 +13,7 @@ mod svg;
 pub use ascii::render_ascii;
 pub use dot::render_dot;
 pub use mermaid::render_mermaid;
-pub use svg::{STYLE, render_svg};
+pub use svg::{GraphTooLarge, STYLE, render_svg};
 
 use super::format::format_count;
 

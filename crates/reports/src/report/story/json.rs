@@ -114,6 +114,7 @@ pub fn execution_to_json(execution: &StoryExecution) -> Value {
         "attempts": execution.attempts.iter().map(attempt_to_json).collect::<Vec<_>>(),
         "tool_calls": execution.tool_calls.iter().map(ToolCall::to_json_without_bytes).collect::<Vec<_>>(),
         "permissions": execution.permissions,
+        "answer": answer_to_json(execution),
         "dropped": execution.dropped_messages,
         "asked": execution.first_request,
         "output": execution.output(),
@@ -127,6 +128,19 @@ pub fn execution_to_json(execution: &StoryExecution) -> Value {
         "warnings": finished.map(|finished| &finished.warnings),
         "sandboxes": finished.map(|finished| &finished.sandboxes),
     })
+}
+
+/// Returns the answered question of an input agent: its text, its choices, the answer, who gave it, and when.
+fn answer_to_json(execution: &StoryExecution) -> Value {
+    let answer = execution
+        .finish_event
+        .as_ref()
+        .and_then(|finished| finished.answer.as_ref());
+    let mut document = json!(answer);
+    if let (Value::Object(document), Some(at)) = (&mut document, execution.ended_at()) {
+        document.insert("at".into(), json!(at));
+    }
+    document
 }
 
 fn attempt_to_json(attempt: &StoryAttempt) -> Value {

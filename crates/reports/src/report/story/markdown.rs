@@ -6,7 +6,10 @@ use serde_json::{Map, Value};
 
 use super::html::{ExportedRun, head_facts};
 use super::next_commands::next_commands;
-use super::shared_lines::{describe_interruption, format_values, render_decision};
+use super::shared_lines::{
+    describe_interruption, format_values, render_answered_question, render_call_answers, render_decision,
+    render_permission_question,
+};
 use crate::report::format::{failure_kind_word, format_count, format_duration, render_token_sum};
 use crate::report::parts::PartsSummary;
 use crate::report::reasons::group_by_reason;
@@ -159,11 +162,17 @@ fn render_execution(run: &ExportedRun, turn: u32, execution: &StoryExecution) ->
     about.extend(execution.total_usage().as_ref().and_then(render_token_sum));
     about.extend(execution.answer_author().map(|author| escape_inline(&author)));
     let mut text = format!("**{}**{again} · {}\n\n", execution.agent, about.join(" · "));
-    if let Some(question) = execution.answered_question() {
-        text.push_str(&format!("- asked: {}\n\n", escape_inline(&question)));
+    if let Some(question) = render_answered_question(execution) {
+        text.push_str(&format!("- {}\n\n", escape_inline(&question)));
     }
     for decided in &execution.permissions {
         text.push_str(&format!("- {}\n\n", escape_inline(&render_decision(decided))));
+        if let Some(question) = render_permission_question(decided) {
+            text.push_str(&format!("- {}\n\n", escape_inline(&question)));
+        }
+    }
+    for line in execution.tool_calls.iter().flat_map(render_call_answers) {
+        text.push_str(&format!("- {}\n\n", escape_inline(&line)));
     }
     for attempt in &execution.attempts {
         let number = attempt.attempt;

@@ -1,6 +1,6 @@
 //! Single lines of the text report of a run.
 
-use chrono::Local;
+use chrono::{DateTime, Local, Utc};
 
 use crate::report::format::{
     BAD, CAUTION, DIM, GOOD, NAME, explain_many_requests, format_count, format_duration, format_executions,
@@ -10,12 +10,12 @@ use crate::report::parts::PartsSummary;
 use crate::report::sanitized_writer::TrustedStyle;
 use crate::report::values::render_value;
 use crate::report::wrap::LineWidth;
-use ensemble_core::conversation::{
-    CompletionReason, DecidedBy, PermissionDecided, PermissionDecision, Record, RunEnded, RunInterruption,
-};
+use ensemble_core::conversation::{CompletionReason, DecidedBy, PermissionDecision, Record, RunEnded, RunInterruption};
 use ensemble_core::operator::escape_hidden;
+use ensemble_core::request::AnswerRecord;
+use ensemble_core::thread::ToolCall;
 use ensemble_history::RunDriver;
-use ensemble_history::story::{RunStory, StoryAttemptEnd, StoryExecution, StoryTurn};
+use ensemble_history::story::{RunStory, StoryAttemptEnd, StoryDecision, StoryExecution, StoryTurn};
 use ensemble_language::data::RunContext;
 
 /// The indent of every row of an output.
@@ -137,8 +137,47 @@ pub(super) fn format_values(context: &RunContext, whole: bool) -> String {
     pairs.join(", ")
 }
 
-/// Renders the decision about a tool call, and its source.
-pub(super) fn render_decision(decided: &PermissionDecided) -> String {
+/// Renders a time for reports of recorded runs.
+fn format_utc(at: &DateTime<Utc>) -> String {
+    at.format("%Y-%m-%d %H:%M:%S UTC").to_string()
+}
+
+/// Renders the answered question of an input agent, with its choices and the time of its answer.
+pub(super) fn render_answered_question(execution: &StoryExecution) -> Option<String> {
+    let question = execution.answered_question()?;
+    let answered = execution
+        .ended_at()
+        .map(|at| format!(" · answered at {}", format_utc(&at)));
+    Some(format!("asked: {question}{}", answered.unwrap_or_default()))
+}
+
+/// Renders the questions that a tool asked during its call, with their answers.
+pub(super) fn render_call_answers(call: &ToolCall) -> Vec<String> {
+    let answers = call.answers.iter();
+    let line = |answer: &AnswerRecord| {
+        let question = match answer.choices.as_slice() {
+            [] => answer.prompt.clone(),
+            choices => format!("{} ({})", answer.prompt, choices.join(", ")),
+        };
+        let (question, given) = (escape_hidden(&question), escape_hidden(&answer.answer));
+        format!(
+            "asked: {question} · {given} · {}",
+            escape_hidden(&answer.describe_author())
+        )
+    };
+    answers.map(line).collect()
+}
+
+/// Renders the question that an operator was asked about a tool call. Returns `None` if an option has decided.
+pub(super) fn render_permission_question(decided: &StoryDecision) -> Option<String> {
+    let prompt = decided.event.prompt.as_ref()?;
+    let choices = decided.event.choices.as_deref().unwrap_or_default();
+    Some(format!("asked: {} ({})", escape_hidden(prompt), choices.join(", ")))
+}
+
+/// Renders the decision about a tool call, its source, and its time.
+pub(super) fn render_decision(decision: &StoryDecision) -> String {
+    let decided = &decision.event;
     let decision_text = match decided.decision {
         PermissionDecision::Once => "permitted once",
         PermissionDecision::Always => "permitted for the rest of the run",
@@ -150,7 +189,8 @@ pub(super) fn render_decision(decided: &PermissionDecided) -> String {
         (None, DecidedBy::Option) => "an option".to_owned(),
     };
     format!(
-        "the tool `{}` was {decision_text} by {by}",
-        escape_hidden(&decided.tool)
+        "the tool `{}` was {decision_text} by {by} at {}",
+        escape_hidden(&decided.tool),
+        format_utc(&decision.at)
     )
 }

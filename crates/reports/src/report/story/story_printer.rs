@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use super::next_commands::{next_commands, quote_for_shell};
 use super::shared_lines::{
-    INDENT, describe_interruption, format_time, format_values, outcome_mark, render_decision, render_running_agents,
-    render_stderr, render_stopped_agents, totals_lines,
+    INDENT, describe_interruption, format_time, format_values, outcome_mark, render_answered_question,
+    render_call_answers, render_decision, render_permission_question, render_running_agents, render_stderr,
+    render_stopped_agents, totals_lines,
 };
 use crate::report::console::{call_line, is_call_long, result_line};
 use crate::report::context_window;
@@ -271,8 +272,8 @@ impl StoryPrinter {
                 text.push_str(&self.wrap_block(&format!("{DIM}{label}:{DIM:#} {}", said.trim_end())));
             }
         }
-        if let Some(question) = execution.answered_question() {
-            let line = format!("    {DIM}asked: {}{DIM:#}\n", escape_hidden(&question));
+        if let Some(question) = render_answered_question(execution) {
+            let line = format!("    {DIM}{}{DIM:#}\n", escape_hidden(&question));
             text.push_str(&self.width.wrap_sentences(&line));
         }
         for (number, call) in execution.tool_calls.iter().enumerate() {
@@ -282,12 +283,19 @@ impl StoryPrinter {
             }
             self.has_cut |= !self.whole && is_call_long(call);
             let (called, ended) = (call_line(call, self.whole), result_line(call, self.whole));
-            let lines = format!("    {DIM}→ {called}{DIM:#}\n    {DIM}← {ended}{DIM:#}\n");
+            let asked: String = render_call_answers(call)
+                .iter()
+                .map(|line| format!("    {DIM}{line}{DIM:#}\n"))
+                .collect();
+            let lines = format!("    {DIM}→ {called}{DIM:#}\n{asked}    {DIM}← {ended}{DIM:#}\n");
             text.push_str(&self.width.wrap_sentences(&lines));
         }
         for decided in &execution.permissions {
             let line = format!("    {DIM}· {}{DIM:#}\n", render_decision(decided));
             text.push_str(&self.width.wrap_sentences(&line));
+            if let Some(question) = render_permission_question(decided).filter(|_| self.whole) {
+                text.push_str(&self.wrap_block(&format!("{DIM}{question}{DIM:#}")));
+            }
         }
         for attempt in &execution.attempts {
             let number = attempt.attempt;

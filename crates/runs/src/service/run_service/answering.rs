@@ -75,10 +75,19 @@ impl RunService {
             Err(error @ (RunError::NotAsked(_) | RunError::Answer(AnswerRefusal::NotPending { .. }))) => {
                 // The request was decided before this process drove the run, or in a way that no client has seen.
                 let decided = find_decided(&self.recorded_events(id).await?, |address| *address == answer.address);
-                Err(decided.map_or(error, RunError::Answer))
+                Err(match decided {
+                    Some(decided) => RunError::Answer(decided.with_pending(self.pending_addresses(id).await)),
+                    None => error,
+                })
             }
             result => result,
         }
+    }
+
+    /// Returns the addresses of the requests that wait for an answer; none if the run cannot be read.
+    async fn pending_addresses(&self, id: &RunId) -> Vec<RequestAddress> {
+        let pending = self.pending_requests(id).await.unwrap_or_default();
+        pending.into_iter().map(|request| request.address).collect()
     }
 
     /// Waits until the request is decided or withdrawn. Returns at once if this process does not drive the run.

@@ -118,6 +118,7 @@ async fn a_cancelled_stream_stops_its_tools_and_keeps_what_was_said() {
     let both = [("2", "double", json!({"n": 2})), ("1", "slow", json!({"n": 1}))];
     let (dialogue, fake, _) = dialogue(vec![calls("Wait.", &both), says("Well.")]);
     let mut stream = dialogue.say(Thread::default(), "go");
+    assert!(matches!(stream.next().await, Some(StreamItem::User(_))));
     assert_eq!(stream.next().await, Some(StreamItem::Text("Wa".into())));
     assert_eq!(stream.next().await, Some(StreamItem::Text("it.".into())));
     assert!(matches!(stream.next().await, Some(StreamItem::Tool(call)) if call.id == "2"));
@@ -141,6 +142,7 @@ async fn a_cancelled_stream_stops_its_tools_and_keeps_what_was_said() {
 async fn the_part_of_a_reply_that_was_heard_stays() {
     let (dialogue, fake, _) = dialogue(vec![says("Once upon a time"), says("Well.")]);
     let mut stream = dialogue.say(Thread::default(), "go");
+    assert!(matches!(stream.next().await, Some(StreamItem::User(_))));
     assert_eq!(stream.next().await, Some(StreamItem::Text("Once upo".into())));
     let thread = stream.cancel();
     assert_eq!(thread.iterations()[0].metadata["stop_reason"], "cancelled");
@@ -174,7 +176,8 @@ async fn a_thread_that_was_saved_in_the_middle_of_a_tool_goes_on() {
     let (dialogue, fake, _) = dialogue(vec![says("Well.")]);
     let open = dialogue
         .with_user_message(Thread::default(), "x")
-        .add_assistant_message("", vec![ToolCall::new("1", "double", json!({"n": 1}))]);
+        .add_assistant_message("", vec![ToolCall::new("1", "double", json!({"n": 1}))])
+        .expect("fits");
     let loaded = Thread::from_json(&open.to_json()).expect("was just written");
     let ended = dialogue.say(loaded, "y").await.expect("an end");
     assert!(ended.thread.list_open_calls().is_empty());
@@ -193,7 +196,7 @@ async fn a_result_is_not_taken_for_that_of_a_later_call_with_the_same_id() {
     let mut stream = dialogue.say(Thread::default(), "go");
     while !matches!(stream.next().await, Some(StreamItem::Tool(_))) {}
     // The second reply is two pieces of nothing.
-    while let Some(Some(StreamItem::Text(_))) = stream.next().now_or_never() {}
+    while let Some(Some(StreamItem::Text(_) | StreamItem::User(_))) = stream.next().now_or_never() {}
     assert_eq!(stream.next().now_or_never(), None, "the slow tool runs");
     let ended = |at: usize, thread: &Thread| thread.iterations()[at].tool_calls[0].end.clone();
     let thread = stream.cancel();
@@ -210,4 +213,94 @@ fn what_is_said_can_be_sent_to_another_thread_of_the_program() {
     sendable(dialogue.say_all(Thread::default(), ["x"]));
     #[cfg(feature = "typed")]
     sendable(dialogue.say_as::<u8>(Thread::default(), "x"));
+}
+
+/// Reads all items, and returns the last one with the thread.
+async fn read_to_end(mut stream: DialogueStream<'_>) -> (Vec<StreamItem>, Result<RoundResult, DialogueError>) {
+    let mut items = Vec::new();
+    while let Some(item) = stream.next().await {
+        items.push(item);
+    }
+    (items, stream.finish().await)
+}
+
+#[tokio::test]
+async fn a_thread_continues_without_a_new_message() {
+    // A request that failed.
+    let failed = || Err(ModelError::new_fatal("busy"));
+    let (dialogue, fake, _) = dialogue(vec![failed(), says("Here."), says("Six.")]);
+    let (items, end) = read_to_end(dialogue.say(Thread::default(), "Hello?")).await;
+    let error = end.expect_err("the model is busy");
+    assert_eq!(error.thread.status(), ThreadStatus::Failed);
+    assert_eq!(items.last(), Some(&StreamItem::Failed(error.cause.clone())));
+    let (items, end) = read_to_end(dialogue.continue_thread(error.thread)).await;
+    let ended = end.expect("has ended");
+    assert!(
+        matches!(items.first(), Some(StreamItem::Text(_))),
+        "no message is new: {items:?}"
+    );
+    assert_eq!((ended.thread.iterations().len(), ended.thread.message_count()), (2, 2));
+
+    // Calls that have not been made.
+    let call = ToolCall::new("7", "double", json!({"n": 3}));
+    let thread = ended
+        .thread
+        .open_iteration(vec![Message::new(Role::User, "Twice 3?")], (dialogue.now)());
+    let calling = thread.add_assistant_message("I count.", vec![call]).expect("fits");
+    let (items, end) = read_to_end(dialogue.continue_thread(calling)).await;
+    let ended = end.expect("has ended");
+    assert!(
+        matches!(&items[0], StreamItem::Tool(call) if call.text == "I count."),
+        "{items:?}"
+    );
+    assert_eq!(ended.thread.iterations()[2].tool_calls[0].result_text(), "6");
+    assert_eq!((ended.text.as_str(), ended.thread.iterations().len()), ("Six.", 4));
+    assert_eq!(fake.asked.lock().unwrap().len(), 3);
+}
+
+#[tokio::test]
+async fn a_thread_that_cannot_be_continued_in_this_way_sends_nothing() {
+    let (dialogue, fake, _) = dialogue(vec![says("Here.")]);
+    let asked = dialogue.with_user_message(Thread::default(), "Hello?");
+    let (items, end) = read_to_end(dialogue.say(asked.clone(), "And?")).await;
+    let error = end.expect_err("has no reply");
+    assert_eq!(
+        (error.cause.clone(), error.thread),
+        (DialogueErrorKind::Unanswered, asked.clone())
+    );
+    assert_eq!(items, [StreamItem::Failed(error.cause)]);
+    let empty = dialogue.continue_thread(Thread::default()).await.expect_err("is empty");
+    assert_eq!(empty.cause, DialogueErrorKind::NothingSaid);
+    assert!(fake.asked.lock().unwrap().is_empty());
+
+    let ended = dialogue.continue_thread(asked).await.expect("a reply");
+    let complete = dialogue
+        .continue_thread(ended.thread.clone())
+        .await
+        .expect_err("is complete");
+    assert_eq!(
+        (complete.cause, complete.thread),
+        (DialogueErrorKind::Complete, ended.thread)
+    );
+}
+
+#[tokio::test]
+async fn a_saved_thread_states_its_instructions_and_options() {
+    let (dialogue, ..) = dialogue(vec![says("Here.")]);
+    let dialogue = dialogue.with_system("Be brief.").with_max_iterations(3);
+    let thread = dialogue.say(Thread::default(), "Hello?").await.expect("a reply").thread;
+    let saved: Value = serde_json::from_str(&thread.to_json()).expect("JSON");
+    assert_eq!(saved["instructions"], "Be brief.");
+    assert_eq!(saved["status"], "complete");
+    assert_eq!(saved["options"]["max_iterations"], 3);
+    assert!(saved["options"]["model"].is_string(), "{saved:#}");
+    assert!(
+        saved["created_at"].is_string() && saved["updated_at"].is_string(),
+        "{saved:#}"
+    );
+    let stepped = dialogue.with_user_message(Thread::default(), "Hello?");
+    assert_eq!(
+        (stepped.instructions(), stepped.options()),
+        (thread.instructions(), thread.options())
+    );
 }

@@ -51,6 +51,44 @@ async fn functions_are_called_side_by_side_and_their_errors_go_back() {
 }
 
 #[tokio::test]
+#[expect(clippy::panic, reason = "the tools panic on purpose")]
+async fn a_panic_of_a_function_is_the_error_of_its_call() {
+    let called = calls(
+        "",
+        &[
+            ("1", "early", json!({"n": 4})),
+            ("2", "late", json!({"n": 6})),
+            ("3", "double", json!({"n": 5})),
+        ],
+    );
+    let (dialogue, ..) = dialogue(vec![called, says("Done.")]);
+    let dialogue = dialogue
+        .with_tool_and_schema("early", "", number(), |arguments| {
+            assert!(arguments.is_null(), "no arguments please");
+            std::future::ready(Ok(()))
+        })
+        .with_tool_and_schema("late", "", number(), |arguments: Value| async move {
+            tokio::task::yield_now().await;
+            match arguments["n"].as_i64() {
+                Some(number) => panic!("not {number}"),
+                None => Ok(()),
+            }
+        });
+    let ended = dialogue.say(Thread::default(), "x").await.expect("an end");
+    let made = &ended.thread.iterations()[0].tool_calls;
+    let told: Vec<String> = made.iter().map(ToolCall::result_text).collect();
+    assert_eq!(
+        told,
+        [
+            r#"{"error":"the tool panicked: no arguments please"}"#,
+            r#"{"error":"the tool panicked: not 6"}"#,
+            "10"
+        ]
+    );
+    assert_eq!(ended.text, "Done.");
+}
+
+#[tokio::test]
 async fn what_no_model_can_be_offered_is_told_by_the_first_request() {
     let long = "x".repeat(65);
     let rows = [

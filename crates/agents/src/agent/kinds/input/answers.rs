@@ -1,7 +1,7 @@
 //! Answers that are given before the question.
 
 use std::collections::HashSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ensemble_core::request::{AnswerAuthor, AnswerRecord, AnswerSource, RequestAddress};
 use indexmap::IndexMap;
@@ -23,6 +23,9 @@ pub struct RunAnswers {
     /// Who gave entries of `file`, if not a file.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     given_by: IndexMap<String, AnswerAuthor>,
+    /// The user who gave the answers and the other options of the run, if known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    user: Option<Arc<str>>,
 }
 
 /// The answers of a run, of which some were used.
@@ -64,6 +67,21 @@ impl RunAnswers {
         let address = address.into();
         self.given_by.insert(address.clone(), by);
         self.file.insert(address, answer);
+    }
+
+    /// Sets the user who gives the answers and the other options of the run.
+    pub fn set_user(&mut self, user: Option<&str>) {
+        self.user = user.map(Arc::from);
+    }
+
+    /// Returns the user who gave the answers and the other options of the run, if known.
+    pub fn user(&self) -> Option<&Arc<str>> {
+        self.user.as_ref()
+    }
+
+    /// Returns the author of answers from this source.
+    pub fn author(&self, source: AnswerSource) -> AnswerAuthor {
+        AnswerAuthor::with_user(source, self.user.as_deref().unwrap_or_default())
     }
 
     /// Adds an answer to the next question.
@@ -143,7 +161,7 @@ impl RunAnswers {
     fn find_answerer(&self, address: &RequestAddress) -> AnswerAuthor {
         let mut given_by = self.given_by.iter();
         let matching_answer = given_by.find(|(given, _)| is_answer_for(given, address));
-        matching_answer.map_or_else(|| AnswerSource::File.into(), |(_, by)| by.clone())
+        matching_answer.map_or_else(|| self.author(AnswerSource::File), |(_, by)| by.clone())
     }
 
     /// Returns all addresses.
@@ -230,6 +248,11 @@ impl AnswerQueue {
         answers.insert_from(address, answer, AnswerSource::Stub.into());
     }
 
+    /// Returns the author of options of the run.
+    pub fn option_author(&self) -> AnswerAuthor {
+        self.lock().answers.author(AnswerSource::Option)
+    }
+
     /// Runs a function on the answers that are left.
     pub fn with_answers<T>(&self, read: impl FnOnce(&RunAnswers) -> T) -> T {
         read(&self.lock().answers)
@@ -251,11 +274,11 @@ impl AnswerQueue {
             used_file,
         } = &mut *self.lock();
         if let Some(text) = answers.take_next(address) {
-            return QueuedAnswer::Answer(Value::String(text), AnswerSource::Option.into());
+            return QueuedAnswer::Answer(Value::String(text), answers.author(AnswerSource::Option));
         }
         if let Some((given, text)) = answers.always.iter().find(|(given, _)| is_answer_for(given, address)) {
             used_always.insert(given.clone());
-            return QueuedAnswer::Answer(Value::String(text.clone()), AnswerSource::Option.into());
+            return QueuedAnswer::Answer(Value::String(text.clone()), answers.author(AnswerSource::Option));
         }
         match answers.find_in_file(address, execution) {
             None => QueuedAnswer::NotGiven,

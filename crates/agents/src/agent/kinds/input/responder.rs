@@ -243,6 +243,7 @@ async fn ask_model(
         output_schema: None,
         remembered_text: None,
         records: ExecutionRecords::default(),
+        options: None,
         goes_on: None,
     };
     let end = dialogue

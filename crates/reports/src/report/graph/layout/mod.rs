@@ -100,10 +100,34 @@ pub(super) enum RouteLeg {
     TurnBack(LayoutPoint),
 }
 
-/// Computes the layout of a sketch.
-pub(super) fn arrange_sketch(sketch: &GraphSketch) -> GraphLayout {
+/// The maximum number of cells of a layout, whose time grows with it: boxes, labels, and a bend of each link in each row
+/// that it crosses.
+pub(super) const MOST_CELLS: usize = 30_000;
+
+/// Computes the layout of a sketch. Returns `None` if it has more than [`MOST_CELLS`].
+pub(super) fn arrange_sketch(sketch: &GraphSketch) -> Option<GraphLayout> {
     let rows = rows::assign_rows(sketch);
-    let mut grid = grid::LayoutGrid::new(sketch, &rows);
+    if count_cells(sketch, &rows) > MOST_CELLS {
+        return None;
+    }
+    Some(arrange_rows(sketch, &rows))
+}
+
+/// Returns the number of cells of the layout with these rows of boxes.
+fn count_cells(sketch: &GraphSketch, rows: &[usize]) -> usize {
+    let bends = sketch
+        .links
+        .iter()
+        .map(|link| match rows[link.from].abs_diff(rows[link.to]) {
+            0 => 2,
+            // There is a row for labels between two rows of boxes.
+            distance => 2 * distance - 1,
+        });
+    sketch.boxes.len() + bends.sum::<usize>()
+}
+
+fn arrange_rows(sketch: &GraphSketch, rows: &[usize]) -> GraphLayout {
+    let mut grid = grid::LayoutGrid::new(sketch, rows);
     order::reduce_crossings(&mut grid);
     positions::position_cells(sketch, &grid)
 }

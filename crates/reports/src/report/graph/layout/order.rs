@@ -16,8 +16,9 @@ pub(super) fn reduce_crossings(grid: &mut LayoutGrid) {
         }
         let down = sweep % 2 == 0;
         let count = grid.rows.len();
+        let mut positions = grid.cell_positions();
         for at in 0..count {
-            sort_row(grid, if down { at } else { count - 1 - at }, down);
+            sort_row(grid, &mut positions, if down { at } else { count - 1 - at }, down);
         }
         swap_neighbours(grid);
         let crossings = count_crossings(grid);
@@ -49,8 +50,7 @@ pub(super) fn order_by_links(grid: &mut LayoutGrid) {
 
 /// Sorts a row by the average position of linked cells in the row before (going down) or after. A cell without links
 /// keeps its position.
-fn sort_row(grid: &mut LayoutGrid, row: usize, down: bool) {
-    let positions = grid.cell_positions();
+fn sort_row(grid: &mut LayoutGrid, positions: &mut [usize], row: usize, down: bool) {
     let middle = |cell: usize| -> Option<f64> {
         let pieces = if down { &grid.above[cell] } else { &grid.below[cell] };
         let linked_position = |piece: &usize| {
@@ -70,6 +70,9 @@ fn sort_row(grid: &mut LayoutGrid, row: usize, down: bool) {
         if moves && let Some(cell) = sorted.next() {
             *slot = cell;
         }
+    }
+    for (position, cell) in grid.rows[row].iter().enumerate() {
+        positions[*cell] = position;
     }
 }
 
@@ -97,19 +100,29 @@ fn swap_neighbours(grid: &mut LayoutGrid) {
 
 /// Returns the number of crossings between the links of two neighbours, for one order of the two.
 fn count_crossings_between(grid: &LayoutGrid, positions: &[usize], left: usize, right: usize) -> usize {
-    let above = |cell: usize| {
-        grid.above[cell]
-            .iter()
-            .map(|piece| positions[grid.pieces[*piece].upper])
+    let above = |cell: usize| -> Vec<usize> {
+        let pieces = grid.above[cell].iter();
+        pieces.map(|piece| positions[grid.pieces[*piece].upper]).collect()
     };
-    let below = |cell: usize| {
-        grid.below[cell]
-            .iter()
-            .map(|piece| positions[grid.pieces[*piece].lower])
+    let below = |cell: usize| -> Vec<usize> {
+        let pieces = grid.below[cell].iter();
+        pieces.map(|piece| positions[grid.pieces[*piece].lower]).collect()
     };
-    let up = above(left).map(|one| above(right).filter(|other| *other < one).count());
-    let down = below(left).map(|one| below(right).filter(|other| *other < one).count());
-    up.sum::<usize>() + down.sum::<usize>()
+    count_inversions(above(left), above(right)) + count_inversions(below(left), below(right))
+}
+
+/// Returns the number of pairs whose first position is larger than the second one.
+fn count_inversions(mut ones: Vec<usize>, mut others: Vec<usize>) -> usize {
+    ones.sort_unstable();
+    others.sort_unstable();
+    let (mut smaller, mut count) = (0, 0);
+    for one in ones {
+        while others.get(smaller).is_some_and(|other| *other < one) {
+            smaller += 1;
+        }
+        count += smaller;
+    }
+    count
 }
 
 /// Returns the number of crossings in the whole grid.

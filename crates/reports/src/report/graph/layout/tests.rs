@@ -6,6 +6,10 @@ use super::grid::{CellKind, LayoutGrid};
 use super::order::{count_crossings, order_by_links, reduce_crossings};
 use super::*;
 
+fn arrange(sketch: &GraphSketch) -> GraphLayout {
+    arrange_sketch(sketch).expect("it is small")
+}
+
 fn link(from: usize, to: usize, back: bool) -> SketchLink {
     SketchLink {
         from,
@@ -86,7 +90,7 @@ fn what_can_be_drawn_without_crossings_is() {
 fn the_links_of_a_box_meet_it_side_by_side_in_their_order() {
     let mut sketch = plain(4, &[(0, 3), (0, 2), (0, 1)]);
     sketch.boxes[0].breadth = 20.0;
-    let layout = arrange_sketch(&sketch);
+    let layout = arrange(&sketch);
     let mut met: Vec<(f64, f64)> = layout
         .routes
         .iter()
@@ -98,7 +102,7 @@ fn the_links_of_a_box_meet_it_side_by_side_in_their_order() {
         assert!(pair[1].0 - pair[0].0 > 11.9, "{met:?}");
     }
     // Where the row below was put in another order than that of the links.
-    let turned = arrange_sketch(&plain(5, &[(0, 1), (0, 2), (3, 1), (4, 1)]));
+    let turned = arrange(&plain(5, &[(0, 1), (0, 2), (3, 1), (4, 1)]));
     let [one, other] = [0, 1].map(|link| ends(&turned.routes[link]));
     assert!(
         (one[0].across < other[0].across) == (one[1].across < other[1].across),
@@ -106,7 +110,7 @@ fn the_links_of_a_box_meet_it_side_by_side_in_their_order() {
     );
     // And where they end.
     let sketch = plain(4, &[(3, 0), (2, 0), (1, 0)]);
-    let mut met: Vec<(f64, f64)> = arrange_sketch(&sketch)
+    let mut met: Vec<(f64, f64)> = arrange(&sketch)
         .routes
         .iter()
         .map(ends)
@@ -122,7 +126,7 @@ fn the_links_of_a_box_meet_it_side_by_side_in_their_order() {
 fn links_beside_each_other_below_a_row_have_tracks_of_their_own() {
     let mut sketch = plain(3, &[]);
     sketch.links = vec![link(0, 2, true), link(0, 1, true), link(2, 1, true)];
-    let layout = arrange_sketch(&sketch);
+    let layout = arrange(&sketch);
     let lowest = |route: &LinkRoute| {
         let spots = route.way.iter().map(|leg| match *leg {
             RouteLeg::From(spot)
@@ -141,7 +145,7 @@ fn links_beside_each_other_below_a_row_have_tracks_of_their_own() {
 #[test]
 fn links_that_pass_keep_apart() {
     let sketch = plain(3, &[(0, 1), (1, 2), (0, 2), (0, 2)]);
-    let layout = arrange_sketch(&sketch);
+    let layout = arrange(&sketch);
     let beside = layout.boxes[1].middle.along;
     let passing = |route: &LinkRoute| {
         let spots = route.way.iter().map(|leg| match *leg {
@@ -160,7 +164,7 @@ fn links_that_pass_keep_apart() {
 
 #[test]
 fn a_chain_runs_straight() {
-    let layout = arrange_sketch(&plain(3, &[(0, 1), (1, 2)]));
+    let layout = arrange(&plain(3, &[(0, 1), (1, 2)]));
     let across: Vec<f64> = layout.boxes.iter().map(|area| area.middle.across).collect();
     assert_eq!(across, [50.0, 50.0, 50.0]);
 }
@@ -223,7 +227,7 @@ proptest! {
 
     #[test]
     fn nothing_covers_anything_else(sketch in sketch()) {
-        let layout = arrange_sketch(&sketch);
+        let layout = arrange(&sketch);
         let labels = layout.routes.iter().zip(&sketch.links).filter_map(|(route, link)| {
             Some(PlacedBox { middle: route.label?, extent: link.label? })
         });
@@ -265,7 +269,7 @@ proptest! {
 
     #[test]
     fn every_link_leads_from_its_box_to_its_box(sketch in sketch()) {
-        let layout = arrange_sketch(&sketch);
+        let layout = arrange(&sketch);
         for (link, route) in sketch.links.iter().zip(&layout.routes) {
             let [start, end] = ends(route);
             prop_assert!(is_on_edge(start, &layout.boxes[link.from]), "{link:?} {route:?}");
@@ -276,7 +280,7 @@ proptest! {
 
     #[test]
     fn no_link_runs_through_a_box(sketch in sketch()) {
-        let layout = arrange_sketch(&sketch);
+        let layout = arrange(&sketch);
         for route in &layout.routes {
             let mut before = None;
             for leg in &route.way {
@@ -308,4 +312,13 @@ fn crosses(from: LayoutPoint, to: LayoutPoint, area: &PlacedBox) -> bool {
         area.middle.along,
         area.extent.depth,
     )
+}
+
+#[test]
+fn a_graph_with_too_many_cells_is_not_laid_out() {
+    let chain: Vec<(usize, usize)> = (1..3000).map(|to| (to - 1, to)).collect();
+    assert!(arrange_sketch(&plain(3000, &chain)).is_some());
+    let skips = (2..3000).map(|to| (to / 2, to));
+    let both: Vec<(usize, usize)> = chain.into_iter().chain(skips).collect();
+    assert!(arrange_sketch(&plain(3000, &both)).is_none());
 }

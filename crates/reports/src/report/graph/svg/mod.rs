@@ -11,6 +11,8 @@ mod words;
 #[cfg(test)]
 mod tests;
 
+use std::fmt;
+
 use super::super::xml::escape_xml;
 use super::layout::{GraphLayout, GraphSketch, SketchLink, arrange_sketch};
 use super::{CountUnit, DependencyArrow, DependencyTrigger, GraphPicture, render_ascii};
@@ -26,12 +28,54 @@ const MARGIN: f64 = 20.0;
 const HEADING: f64 = 26.0;
 const LEGEND_LINE: f64 = 20.0;
 
+/// The error of a graph that is too large for a picture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GraphTooLarge {
+    /// The number of agents.
+    pub agents: usize,
+    /// The number of dependencies.
+    pub dependencies: usize,
+}
+
+impl std::error::Error for GraphTooLarge {}
+
+impl fmt::Display for GraphTooLarge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { agents, dependencies } = self;
+        write!(
+            f,
+            "the graph is too large to be drawn: {agents} agents, {dependencies} dependencies"
+        )
+    }
+}
+
+impl GraphTooLarge {
+    /// The advice for the error.
+    pub const ADVICE: &str = "use the format `dot` with a program such as Graphviz, or the format `ascii`";
+
+    /// Returns a picture of the error, for documents that have a picture in any case.
+    pub fn to_svg(self) -> String {
+        format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"760\" height=\"60\" role=\"img\">\n\
+             <text x=\"10\" y=\"24\">{self}</text>\n<text x=\"10\" y=\"46\">{}</text>\n</svg>\n",
+            Self::ADVICE
+        )
+    }
+}
+
 /// Returns the picture as one `<svg>` element, without an XML declaration: a file of its own, or a part of an HTML
 /// page.
-pub fn render_svg(picture: &GraphPicture) -> String {
+///
+/// # Errors
+/// The graph is too large.
+pub fn render_svg(picture: &GraphPicture) -> Result<String, GraphTooLarge> {
     let figures: Vec<NodeFigure> = picture.nodes.iter().map(NodeFigure::new).collect();
     let labels: Vec<ArrowLabel> = picture.arrows.iter().map(ArrowLabel::new).collect();
-    let (direction, layout) = choose_layout(&figures, &labels, &picture.arrows);
+    let too_large = GraphTooLarge {
+        agents: picture.nodes.len(),
+        dependencies: picture.arrows.len(),
+    };
+    let (direction, layout) = choose_layout(&figures, &labels, &picture.arrows).ok_or(too_large)?;
     let legend = legend_entries(picture);
     let (breadth, depth) = direction.to_size(layout.extent);
     let titles = [
@@ -67,15 +111,15 @@ pub fn render_svg(picture: &GraphPicture) -> String {
         let y = below + (at as f64 + 0.5) * LEGEND_LINE;
         text.push_str(&lines::draw_legend_sample(class, meaning, MARGIN, y));
     }
-    text + "</svg>\n"
+    Ok(text + "</svg>\n")
 }
 
-/// Chooses top to bottom, unless that is wide and left to right is narrower.
+/// Chooses top to bottom, unless that is wide and left to right is narrower. Returns `None` if the graph is too large.
 fn choose_layout(
     figures: &[NodeFigure],
     labels: &[ArrowLabel],
     arrows: &[DependencyArrow],
-) -> (LayoutDirection, GraphLayout) {
+) -> Option<(LayoutDirection, GraphLayout)> {
     let laid_out = |direction: LayoutDirection| {
         arrange_sketch(&GraphSketch {
             boxes: figures
@@ -94,15 +138,14 @@ fn choose_layout(
                 .collect(),
         })
     };
-    let down = laid_out(LayoutDirection::Down);
+    let down = laid_out(LayoutDirection::Down)?;
     if down.extent.breadth <= BROAD {
-        return (LayoutDirection::Down, down);
+        return Some((LayoutDirection::Down, down));
     }
-    let right = laid_out(LayoutDirection::Right);
-    if right.extent.depth < down.extent.breadth {
-        (LayoutDirection::Right, right)
-    } else {
-        (LayoutDirection::Down, down)
+    let right = laid_out(LayoutDirection::Right)?;
+    match right.extent.depth < down.extent.breadth {
+        true => Some((LayoutDirection::Right, right)),
+        false => Some((LayoutDirection::Down, down)),
     }
 }
 

@@ -3,6 +3,10 @@
 use super::super::{NodeRunData, NodeShape, PictureNode};
 use super::*;
 
+fn draw(picture: &GraphPicture) -> String {
+    render_svg(picture).expect("it is small")
+}
+
 fn node(name: &str, shape: NodeShape) -> PictureNode {
     PictureNode {
         name: name.to_owned(),
@@ -66,7 +70,7 @@ fn what_a_file_says_is_text() {
     nodes[1].run_data = Some(NodeRunData::Idle {
         why: Some("<b>".to_owned()),
     });
-    let drawn = render_svg(&picture(nodes, vec![hostile]));
+    let drawn = draw(&picture(nodes, vec![hostile]));
     assert_well_formed(&drawn);
     assert!(!drawn.contains("<script") && !drawn.contains("<b>"), "{drawn}");
     assert!(!drawn.contains('\u{1}'));
@@ -75,7 +79,7 @@ fn what_a_file_says_is_text() {
 
 #[test]
 fn it_needs_nothing_outside_and_can_stand_beside_another() {
-    let drawn = render_svg(&picture(vec![node("a", NodeShape::Llm)], Vec::new()));
+    let drawn = draw(&picture(vec![node("a", NodeShape::Llm)], Vec::new()));
     let outside = drawn.replace("xmlns=\"http://www.w3.org/2000/svg\"", "");
     for word in ["http", "href", "url(", "@import", " id=", "<script"] {
         assert!(!outside.contains(word), "{word}");
@@ -97,7 +101,7 @@ fn it_needs_nothing_outside_and_can_stand_beside_another() {
 
 #[test]
 fn it_is_told_to_those_who_do_not_see_it() {
-    let drawn = render_svg(&picture(
+    let drawn = draw(&picture(
         vec![node("a", NodeShape::Script), node("b", NodeShape::Input)],
         vec![arrow(0, 1)],
     ));
@@ -123,7 +127,7 @@ fn kinds_and_arrows_are_told_apart() {
     arrows[1].any_of = true;
     arrows[2].ending = DependencyTrigger::Failure;
     arrows[2].most = Some(2);
-    let drawn = render_svg(&picture(nodes, arrows));
+    let drawn = draw(&picture(nodes, arrows));
     assert_well_formed(&drawn);
     for kind in ["script", "llm", "input", "ensemble"] {
         assert!(drawn.contains(&format!("class=\"shape {kind}\"")), "{kind}");
@@ -168,7 +172,7 @@ fn a_run_is_laid_over_it() {
     arrows[1].start_count = Some(0);
     let mut picture = picture(nodes, arrows);
     picture.subtitle = Some("run x: completed".to_owned());
-    let drawn = render_svg(&picture);
+    let drawn = draw(&picture);
     for piece in [
         "<g class=\"agent failed\"><title>a, script, ran 3 times, 1 failed</title>",
         "<g class=\"agent\"><title>b, llm, ran once</title>",
@@ -196,7 +200,7 @@ fn there_is_room_for_all_words() {
     arrows[1].feedback = true;
     let nodes = vec![node("a", NodeShape::Script), node("b", NodeShape::Script)];
     let mut picture = picture(nodes, arrows);
-    let narrow = render_svg(&picture);
+    let narrow = draw(&picture);
     let (width, height) = (number(&narrow, "<svg", "width"), number(&narrow, "<svg", "height"));
     let box_top = number(&narrow, "<rect class=\"shape script\"", "y");
     let heading = number(&narrow, "<text class=\"heading\"", "y");
@@ -209,7 +213,7 @@ fn there_is_room_for_all_words() {
     picture.title = "a title that is longer than what it is about, by far and for no reason".to_owned();
     let subtitle = "and a subtitle that is longer still than the title, so that it decides how broad the whole thing is, doubtless";
     picture.subtitle = Some(subtitle.to_owned());
-    let broad = render_svg(&picture);
+    let broad = draw(&picture);
     let width = number(&broad, "<svg", "width");
     assert!(MARGIN + words::text_width(&picture.title, 10.0) < width, "{broad}");
     assert!(MARGIN + words::text_width(subtitle, 6.8) < width, "{broad}");
@@ -235,7 +239,7 @@ fn head(drawn: &str, title: &str) -> Vec<(f64, f64)> {
 fn heads_point_at_whoever_listens() {
     let mut arrows = vec![arrow(0, 1), arrow(1, 0)];
     arrows[1].feedback = true;
-    let drawn = render_svg(&picture(
+    let drawn = draw(&picture(
         vec![node("a", NodeShape::Script), node("b", NodeShape::Script)],
         arrows,
     ));
@@ -254,7 +258,7 @@ fn a_broad_picture_goes_from_left_to_right() {
             .map(|at| node(&format!("agent_{at}"), NodeShape::Script))
             .collect()
     };
-    let fan = |count: usize| render_svg(&picture(nodes(count), (1..count).map(|to| arrow(0, to)).collect()));
+    let fan = |count: usize| draw(&picture(nodes(count), (1..count).map(|to| arrow(0, to)).collect()));
     let few = fan(4);
     assert!(size(&few, "width") > size(&few, "height"), "{few}");
     let many = fan(30);
@@ -274,7 +278,7 @@ fn a_broad_picture_goes_from_left_to_right() {
     let long = (1..16)
         .map(|to| arrow(0, to))
         .chain((16..40).map(|to| arrow(to - 1, to)));
-    let both = render_svg(&picture(nodes(40), long.collect()));
+    let both = draw(&picture(nodes(40), long.collect()));
     assert!(size(&both, "width") > BROAD && size(&both, "width") < size(&both, "height"));
 }
 
@@ -295,7 +299,7 @@ fn long_words_are_broken_and_the_whole_is_kept_for_the_pointer() {
     assert_eq!(words::wrap_text("字字字字字", 4, 2), ["字字", "字…"]);
     let mut long = arrow(0, 1);
     long.condition = Some(condition.to_owned());
-    let drawn = render_svg(&picture(
+    let drawn = draw(&picture(
         vec![node("a", NodeShape::Script), node("b", NodeShape::Script)],
         vec![long],
     ));

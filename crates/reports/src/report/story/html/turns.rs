@@ -7,7 +7,10 @@ use super::{ExportedRun, exchanges, execution_anchor};
 use crate::report::format::{failure_kind_word, format_count, format_duration, render_tokens};
 use crate::report::parts::PartsSummary;
 use crate::report::reasons::group_by_reason;
-use crate::report::story::shared_lines::{describe_interruption, format_values};
+use crate::report::story::shared_lines::{
+    describe_interruption, format_values, render_answered_question, render_call_answers, render_decision,
+    render_permission_question,
+};
 use ensemble_core::conversation::PartEnded;
 use ensemble_history::OutputView;
 use ensemble_history::story::{StoryAttemptEnd, StoryEvent, StoryExecution, StoryTurn};
@@ -197,8 +200,14 @@ fn render_circumstances(execution: &StoryExecution) -> String {
             escape_html(&parameters)
         ));
     }
-    if let Some(question) = execution.answered_question() {
-        text.push_str(&format!("<p class=\"label\">asked: {}</p>\n", escape_html(&question)));
+    let mut evidence: Vec<String> = render_answered_question(execution).into_iter().collect();
+    for decided in &execution.permissions {
+        evidence.push(render_decision(decided));
+        evidence.extend(render_permission_question(decided));
+    }
+    evidence.extend(execution.tool_calls.iter().flat_map(render_call_answers));
+    for line in evidence {
+        text.push_str(&format!("<p class=\"label\">{}</p>\n", escape_html(&line)));
     }
     for attempt in &execution.attempts {
         let number = attempt.attempt;

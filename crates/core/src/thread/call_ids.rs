@@ -2,13 +2,13 @@
 
 use std::collections::HashSet;
 
-use ensemble_core::thread::{Thread, ToolCall};
+use super::{Thread, ToolCall};
 
 /// The maximum length of an id before the number that makes it unique; OpenAI accepts 40 characters.
 const LONGEST: usize = 34;
 
 /// Changes the ids that earlier calls of the threads or of the same reply already have.
-pub(crate) fn make_call_ids_unique(calls: &mut [ToolCall], threads: [&Thread; 2]) {
+pub fn make_call_ids_unique(calls: &mut [ToolCall], threads: [&Thread; 2]) {
     if calls.is_empty() {
         return;
     }
@@ -29,7 +29,6 @@ pub(crate) fn make_call_ids_unique(calls: &mut [ToolCall], threads: [&Thread; 2]
         used_ids.insert(call.id.clone());
     }
 }
-
 #[cfg(test)]
 mod tests {
     use chrono::DateTime;
@@ -41,7 +40,11 @@ mod tests {
     fn an_id_occurs_once_in_a_thread() {
         let calls =
             |ids: &[&str]| -> Vec<ToolCall> { ids.iter().map(|id| ToolCall::new(*id, "t", json!({}))).collect() };
-        let thread = |ids: &[&str]| Thread::new("Hi", None, DateTime::UNIX_EPOCH).add_assistant_message("", calls(ids));
+        let thread = |ids: &[&str]| {
+            Thread::new("Hi", None, DateTime::UNIX_EPOCH)
+                .add_assistant_message("", calls(ids))
+                .expect("fits")
+        };
         let mut new = calls(&["a", "a", "b", "c", "c", &"x".repeat(40)]);
         make_call_ids_unique(&mut new, [&thread(&["a", "a_2"]), &thread(&["c_2", &"x".repeat(40)])]);
         let ids: Vec<&str> = new.iter().map(|call| &*call.id).collect();

@@ -1,0 +1,92 @@
+//! The options of a dialogue in its threads, from which another program continues a saved thread.
+
+use serde_json::{Map, Value, json};
+
+use super::Dialogue;
+use ensemble_core::thread::Thread;
+use ensemble_language::ensemble::ModelProfile;
+use ensemble_language::profiles::ProfileError;
+use ensemble_models::{Model, ModelNetwork};
+
+impl Dialogue {
+    /// Returns the options that the thread states: the model, the parameters of its requests, and the maximum number of
+    /// requests in a round. Addresses, names of keys, headers, tools and context windows are not part of them.
+    pub(super) fn state_options(&self) -> Value {
+        let mut options = Map::new();
+        if let Some(link) = self.model.profiles().next() {
+            let profile = &link.profile;
+            let model = match profile.model.is_empty() {
+                true => profile.provider.to_string(),
+                false => format!("{}/{}", profile.provider, profile.model),
+            };
+            let stated = [
+                ("model", Some(json!(model))),
+                ("temperature", profile.temperature.map(|number| json!(number))),
+                ("top_p", profile.top_p.map(|number| json!(number))),
+                ("max_tokens", profile.max_tokens.map(|number| json!(number))),
+                ("seed", profile.seed.map(|number| json!(number))),
+            ];
+            options.extend(
+                stated
+                    .into_iter()
+                    .filter_map(|(key, value)| Some((key.to_owned(), value?))),
+            );
+        }
+        options.insert("max_iterations".to_owned(), json!(self.max_iterations));
+        Value::Object(options)
+    }
+
+    /// Creates the dialogue with which a saved thread continues: with the model, the parameters and the instructions that
+    /// the thread states. A thread contains no tools, context window, address or key: the caller adds the tools and the
+    /// window, and the model is asked at the usual address of its provider, with the provider's usual key in `network`.
+    ///
+    /// ```
+    /// use ensemble_agents::agent::chat::{Dialogue, Thread};
+    /// use ensemble_models::ModelNetwork;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let dialogue = Dialogue::with_simulated_replies(["Sunny."]).with_system("You know the weather.");
+    /// let saved = dialogue.say(Thread::default(), "Paris today?").await?.thread.to_json();
+    ///
+    /// // Another program, next week:
+    /// let thread = Thread::from_json(&saved)?;
+    /// let dialogue = Dialogue::from_thread(&thread, &ModelNetwork::from_process())?;
+    /// let tomorrow = dialogue.say(thread, "And tomorrow?").await?;
+    /// assert_eq!(tomorrow.thread.instructions(), Some("You know the weather."));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// The thread states no model, or a model that does not exist, or the key of its provider is missing.
+    pub fn from_thread(thread: &Thread, network: &ModelNetwork) -> Result<Self, ProfileError> {
+        let options = thread.options().unwrap_or(&Value::Null);
+        let name = options["model"].as_str().unwrap_or_default();
+        let (provider, model) = name.split_once('/').unwrap_or((name, ""));
+        // The error for a name that is not a model has one home.
+        Model::from_name(name, network)?;
+        let model = Model::from_profile_with_network(
+            ModelProfile {
+                provider: provider.into(),
+                model: model.into(),
+                temperature: options["temperature"].as_f64(),
+                top_p: options["top_p"].as_f64(),
+                max_tokens: options["max_tokens"].as_u64(),
+                seed: options["seed"].as_i64(),
+                ..ModelProfile::default()
+            },
+            network,
+        )?;
+        model.check_keys()?;
+        let dialogue = Self {
+            system: thread.instructions().map(str::to_owned),
+            ..Self::new(model)
+        };
+        let max_iterations = options["max_iterations"].as_u64();
+        Ok(match max_iterations.and_then(|number| u32::try_from(number).ok()) {
+            Some(max_iterations) => dialogue.with_max_iterations(max_iterations),
+            None => dialogue,
+        })
+    }
+}

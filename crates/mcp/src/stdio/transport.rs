@@ -1,0 +1,217 @@
+//! Messages of a client, one on a line, for the SDK.
+//!
+//! The SDK's own transport passes over lines that it cannot read, and the client would wait for an answer for ever.
+
+use std::io;
+use std::sync::Arc;
+
+use ensemble_wire::json_rpc::find_message_id;
+use ensemble_wire::lines::{LineBuffer, LineTooLong};
+use rmcp::RoleServer;
+use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::transport::Transport;
+use serde_json::{Value, json};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::sync::Mutex;
+use tokio::task::JoinHandle;
+
+/// The maximum size of a message of the client, in bytes: 64 MiB.
+const LONGEST_MESSAGE: usize = 64 << 20;
+/// The code of a line that is not JSON.
+const PARSE_ERROR: i64 = -32700;
+/// The code of a line that is not a message of the protocol.
+const INVALID_REQUEST: i64 = -32600;
+
+type Input = BufReader<Box<dyn AsyncRead + Send + Unpin>>;
+type Output = Arc<Mutex<Option<Box<dyn AsyncWrite + Send + Unpin>>>>;
+
+/// The two streams of a client.
+pub(super) struct LineTransport {
+    input: Input,
+    lines: LineBuffer,
+    output: Output,
+    /// The error that is being written. Reading waits for it, so that a client that does not read is not answered without
+    /// end.
+    refusal: Option<JoinHandle<()>>,
+}
+
+/// The meaning of a line.
+enum ClientLine {
+    Message(Box<RxJsonRpcMessage<RoleServer>>),
+    /// An empty line, or one to which no answer is expected.
+    Ignored,
+    /// The answer is this error.
+    Refused(Value),
+}
+
+impl LineTransport {
+    pub(super) fn new(input: Box<dyn AsyncRead + Send + Unpin>, output: Box<dyn AsyncWrite + Send + Unpin>) -> Self {
+        Self {
+            input: BufReader::new(input),
+            lines: LineBuffer::new(LONGEST_MESSAGE),
+            output: Arc::new(Mutex::new(Some(output))),
+            refusal: None,
+        }
+    }
+}
+
+impl Transport<RoleServer> for LineTransport {
+    type Error = io::Error;
+
+    fn send(
+        &mut self,
+        message: TxJsonRpcMessage<RoleServer>,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        let output = self.output.clone();
+        async move { write_line(&output, serde_json::to_vec(&message)?).await }
+    }
+
+    /// Returns the next message. Dropping the future loses no bytes.
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
+        loop {
+            if let Some(refusal) = &mut self.refusal {
+                // A client that reads no more sends no more either, or ends the program.
+                let _ = refusal.await;
+                self.refusal = None;
+            }
+            let line = self.lines.next_line(&mut self.input).await.ok()??;
+            let parsed = match &line {
+                Ok(line) => parse_line(line),
+                Err(error) => ClientLine::Refused(too_long_json(error)),
+            };
+            match parsed {
+                ClientLine::Message(message) => return Some(*message),
+                ClientLine::Ignored => {}
+                ClientLine::Refused(error) => {
+                    let output = self.output.clone();
+                    self.refusal = Some(tokio::spawn(async move {
+                        // The client may be gone.
+                        let _ = write_line(&output, error.to_string().into_bytes()).await;
+                    }));
+                }
+            }
+        }
+    }
+
+    async fn close(&mut self) -> Result<(), Self::Error> {
+        self.output.lock().await.take();
+        Ok(())
+    }
+}
+
+async fn write_line(output: &Output, mut line: Vec<u8>) -> io::Result<()> {
+    line.push(b'\n');
+    let mut output = output.lock().await;
+    let output = output.as_mut().ok_or(io::ErrorKind::NotConnected)?;
+    output.write_all(&line).await?;
+    output.flush().await
+}
+
+fn parse_line(line: &[u8]) -> ClientLine {
+    let line = line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line).trim_ascii();
+    if line.is_empty() {
+        return ClientLine::Ignored;
+    }
+    let error = match serde_json::from_slice(line) {
+        Ok(message) => return ClientLine::Message(Box::new(message)),
+        Err(error) => error,
+    };
+    let Ok(value) = serde_json::from_slice::<Value>(line) else {
+        return ClientLine::Refused(error_json(
+            Value::Null,
+            PARSE_ERROR,
+            &format!("this is not JSON: {error}"),
+        ));
+    };
+    let id = value.get("id").filter(|id| id.is_string() || id.is_number()).cloned();
+    let is_response = value.get("method").is_none() && (value.get("result").is_some() || value.get("error").is_some());
+    let is_notification = value.get("method").is_some() && value.get("id").is_none();
+    match is_response || is_notification {
+        // An answer to an error could be answered without end.
+        true => ClientLine::Ignored,
+        false => {
+            let message = format!("this is not a message of the protocol: {error}");
+            ClientLine::Refused(error_json(id.unwrap_or_default(), INVALID_REQUEST, &message))
+        }
+    }
+}
+
+fn too_long_json(error: &LineTooLong) -> Value {
+    let id = find_message_id(&error.beginning).unwrap_or_default();
+    error_json(id, INVALID_REQUEST, &error.to_string())
+}
+
+fn error_json(id: Value, code: i64, message: &str) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The answers to these lines, and the number of messages among them.
+    async fn answers(lines: Vec<u8>) -> (Vec<Value>, usize) {
+        let (client, server) = tokio::io::duplex(64 << 10);
+        let mut transport = LineTransport::new(Box::new(io::Cursor::new(lines)), Box::new(server));
+        let received = tokio::spawn(async move {
+            let mut count = 0;
+            while transport.receive().await.is_some() {
+                count += 1;
+            }
+            count
+        });
+        let mut output = BufReader::new(client);
+        let (mut buffer, mut answers) = (LineBuffer::new(1 << 20), Vec::new());
+        while let Some(line) = buffer.next_line(&mut output).await.expect("it is read") {
+            let line = line.expect("it is short");
+            answers.push(serde_json::from_slice(&line).expect("JSON"));
+        }
+        (answers, received.await.expect("it ends"))
+    }
+
+    #[tokio::test]
+    async fn each_line_that_is_no_message_is_answered_and_the_next_is_read() {
+        let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+        for (line, id, code) in [
+            ("no JSON", json!(null), PARSE_ERROR),
+            (r#"{"jsonrpc":"2.0","id":2,"method":3}"#, json!(2), INVALID_REQUEST),
+            (
+                r#"{"jsonrpc":"2.0","id":"a","method":"tools/call"}"#,
+                json!("a"),
+                INVALID_REQUEST,
+            ),
+            ("[]", json!(null), INVALID_REQUEST),
+            ("7", json!(null), INVALID_REQUEST),
+        ] {
+            let (answers, messages) = answers(format!("{line}\n\n{ping}\n").into_bytes()).await;
+            assert_eq!(answers.len(), 1, "{line}: {answers:?}");
+            assert_eq!(
+                (&answers[0]["id"], &answers[0]["error"]["code"]),
+                (&id, &json!(code)),
+                "{line}"
+            );
+            assert_eq!(messages, 1, "{line}");
+        }
+        for line in [
+            r#"{"jsonrpc":"2.0","method":"notifications/strange"}"#,
+            r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"m"}}"#,
+        ] {
+            assert_eq!(
+                answers(format!("{line}\n").into_bytes()).await.0,
+                Vec::<Value>::new(),
+                "{line}"
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn a_message_that_is_too_long_is_answered_with_its_id() {
+        let mut lines = br#"{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"text":""#.to_vec();
+        lines.resize(LONGEST_MESSAGE + 1, b'x');
+        lines.extend_from_slice(b"\"}}\n{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n");
+        let (answers, messages) = answers(lines).await;
+        assert_eq!((answers.len(), messages), (1, 1), "{answers:?}");
+        assert_eq!(answers[0]["id"], 9);
+        assert_eq!(answers[0]["error"]["message"], "a message of more than 64 MiB");
+    }
+}

@@ -1,0 +1,66 @@
+//! Ids of messages of JSON-RPC that cannot be read whole.
+
+use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde_json::Value;
+
+/// Returns the id of a message of which only the beginning is known. Returns `None` if the beginning has no id that is a
+/// text or a number.
+pub fn find_message_id(beginning: &[u8]) -> Option<Value> {
+    let mut finder = IdFinder(None);
+    // The beginning of a message is never a whole document, so this always ends with an error.
+    let _ = serde_json::Deserializer::from_slice(beginning).deserialize_map(&mut finder);
+    finder.0.filter(|id| id.is_string() || id.is_number())
+}
+
+/// The id of the outermost object.
+struct IdFinder(Option<Value>);
+
+impl<'de> Visitor<'de> for &mut IdFinder {
+    type Value = ();
+
+    fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("a message")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some(key) = map.next_key::<String>()? {
+            match key.as_str() {
+                "id" => self.0 = Some(map.next_value()?),
+                _ => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_id_is_found_before_the_place_where_a_message_is_cut() {
+        for (beginning, id) in [
+            (
+                r#"{"jsonrpc":"2.0","id":7,"method":"x","params":{"text":"aaa"#,
+                Some(json!(7)),
+            ),
+            (
+                r#"{"method": "x", "params": {"id": 3}, "id": "a", "more": ["#,
+                Some(json!("a")),
+            ),
+            (r#"{"method":"x","params":{"id":3,"text":"aaa"#, None),
+            (r#"{"id":null,"method":"x""#, None),
+            (r#"{"id":{"a":1},"method":"x""#, None),
+            (r#"{"id":1"#, None),
+            (r#"[{"id":1},"#, None),
+            ("", None),
+            ("aaa", None),
+        ] {
+            assert_eq!(find_message_id(beginning.as_bytes()), id, "{beginning}");
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! The names that a shell may insert into a command line.
+//!
+//! Names of files, runs and agents come from others. bash and PowerShell insert a candidate as it is, so a candidate for
+//! them is one plain word; zsh, fish and elvish quote it. Whatever could be taken for an option is no candidate anywhere.
+//!
+//! Invariant: every candidate for a value of a command line passes `is_safe_candidate`.
+
+use std::ffi::OsStr;
+use std::path::Path;
+
+use clap::builder::ArgAction;
+use clap::{Arg, Command, ValueHint};
+use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathCompleter};
+use ensemble_language::hidden_characters::is_hidden_character;
+
+/// What a shell does to a candidate before it inserts the candidate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum CandidateQuoting {
+    /// Quotes it.
+    Quoted,
+    /// Nothing.
+    Raw,
+}
+
+impl CandidateQuoting {
+    /// Returns the quoting of a shell, which is a name or a path.
+    fn for_shell(shell: &OsStr) -> Self {
+        let name = Path::new(shell).file_stem().unwrap_or_default();
+        match name.to_str() {
+            Some("zsh" | "fish" | "elvish") => Self::Quoted,
+            _ => Self::Raw,
+        }
+    }
+}
+
+/// Returns the program whose completions of values contain no unsafe name.
+pub(super) fn guard_completers(program: Command, shell: &OsStr) -> Command {
+    guard_command(program, CandidateQuoting::for_shell(shell))
+}
+
+fn guard_command(command: Command, quoting: CandidateQuoting) -> Command {
+    command
+        .mut_args(|argument| guard_argument(argument, quoting))
+        .mut_subcommands(|subcommand| guard_command(subcommand, quoting))
+}
+
+fn guard_argument(argument: Arg, quoting: CandidateQuoting) -> Arg {
+    let own_completer = argument.get::<ArgValueCompleter>().cloned();
+    let Some(completer) = own_completer.or_else(|| path_completer(&argument)) else {
+        return argument;
+    };
+    argument.add(ArgValueCompleter::new(move |typed: &OsStr| {
+        let mut candidates = completer.complete(typed);
+        candidates.retain(|candidate| is_safe_candidate(candidate, typed, quoting));
+        candidates
+    }))
+}
+
+/// Returns the completer that the hint of an argument asks for: paths, or none.
+fn path_completer(argument: &Arg) -> Option<ArgValueCompleter> {
+    let takes_values = matches!(argument.get_action(), ArgAction::Set | ArgAction::Append);
+    if !takes_values || !argument.get_possible_values().is_empty() {
+        return None;
+    }
+    match argument.get_value_hint() {
+        ValueHint::AnyPath | ValueHint::ExecutablePath => Some(ArgValueCompleter::new(PathCompleter::any())),
+        ValueHint::FilePath => Some(ArgValueCompleter::new(PathCompleter::file())),
+        ValueHint::DirPath => Some(ArgValueCompleter::new(PathCompleter::dir())),
+        _ => None,
+    }
+}
+
+/// Returns whether the shell inserts the candidate as one word that is no option, and shows the candidate as it is.
+fn is_safe_candidate(candidate: &CompletionCandidate, typed: &OsStr, quoting: CandidateQuoting) -> bool {
+    // A shell would get another name than that of the file.
+    let Some(text) = candidate.get_value().to_str() else {
+        return false;
+    };
+    if text.starts_with('-') || text.contains(is_hidden_character) {
+        return false;
+    }
+    match quoting {
+        CandidateQuoting::Quoted => true,
+        CandidateQuoting::Raw => {
+            let is_in_home = typed.as_encoded_bytes().starts_with(b"~/");
+            let rest = text.strip_prefix("~/").filter(|_| is_in_home).unwrap_or(text);
+            is_plain_word(rest)
+        }
+    }
+}
+
+/// Returns whether every shell takes the text for itself: no quote, expansion, redirection, comment or history.
+fn is_plain_word(text: &str) -> bool {
+    let is_plain =
+        |character: char| character.is_alphanumeric() || matches!(character, '_' | '-' | '.' | '/' | ':' | '+');
+    // `AGENT=` and `AGENT@TURN`; at the beginning, `=` and `@` have a meaning in some shells.
+    let is_plain_inside =
+        |(at, character): (usize, char)| is_plain(character) || at > 0 && matches!(character, '=' | '@');
+    text.char_indices().all(is_plain_inside)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_safe(text: &str, typed: &str, quoting: CandidateQuoting) -> bool {
+        is_safe_candidate(&CompletionCandidate::new(text), OsStr::new(typed), quoting)
+    }
+
+    #[test]
+    fn a_shell_that_does_not_quote_gets_only_plain_words() {
+        for name in [
+            "review.yaml",
+            "dir/größe_2.yaml",
+            "writer@2",
+            "editor=",
+            "a:b",
+            "C:/x.yaml",
+            ".",
+        ] {
+            assert!(is_safe(name, "", CandidateQuoting::Raw), "{name}");
+        }
+        for character in " \t\n$`\"'\\;&|<>(){}[]*?~!#%^,\u{2018}\u{201d}\u{2013}\u{a0}".chars() {
+            for name in [
+                format!("{character}x"),
+                format!("x{character}y"),
+                format!("x{character}"),
+            ] {
+                assert!(!is_safe(&name, "x", CandidateQuoting::Raw), "{name:?}");
+            }
+        }
+        assert!(!is_safe("=x", "", CandidateQuoting::Raw), "zsh's path of a command");
+        assert!(!is_safe("@x", "", CandidateQuoting::Raw), "PowerShell's splatting");
+        assert!(is_safe("~/x.yaml", "~/", CandidateQuoting::Raw));
+        assert!(
+            !is_safe("~/x.yaml", "", CandidateQuoting::Raw),
+            "a folder that is called `~`"
+        );
+    }
+
+    #[test]
+    fn no_shell_gets_an_option_or_a_hidden_character() {
+        for quoting in [CandidateQuoting::Raw, CandidateQuoting::Quoted] {
+            for name in [
+                "-",
+                "--trust.yaml",
+                "--trust/",
+                "-y",
+                "a\nb",
+                "a\tb",
+                "\u{1b}[2J",
+                "\u{202e}x",
+            ] {
+                assert!(!is_safe(name, "", quoting), "{name:?}");
+            }
+        }
+        assert!(is_safe("two words; $x.yaml", "", CandidateQuoting::Quoted));
+    }
+
+    #[test]
+    fn only_shells_that_quote_are_known_as_such() {
+        for (shell, quoting) in [
+            ("/bin/bash", CandidateQuoting::Raw),
+            ("/usr/bin/zsh", CandidateQuoting::Quoted),
+            ("fish", CandidateQuoting::Quoted),
+            ("powershell", CandidateQuoting::Raw),
+            ("", CandidateQuoting::Raw),
+        ] {
+            assert_eq!(CandidateQuoting::for_shell(OsStr::new(shell)), quoting, "{shell}");
+        }
+    }
+}
