@@ -295,7 +295,7 @@ fn stubs_replace_tools_of_servers_and_permissions_answer_for_their_calls() {
         (&each, ", permissions: {\"*\": deny}", "outcome: completed"),
         (
             with_result,
-            ", permissions: {'clerk/\"shop.pay\"': allow}",
+            ", permissions: {clerk/shop.pay#1: allow}",
             "outcome: completed",
         ),
         // Without a decision, the run waits as for a person.
@@ -307,13 +307,13 @@ fn stubs_replace_tools_of_servers_and_permissions_answer_for_their_calls() {
         ),
         (
             &each,
-            ", permissions: {'clerk/\"shop.pay\"#2': allow, shop.pay: [deny]}",
+            ", permissions: {clerk/shop.pay#2: allow, shop.pay: [deny]}",
             "outcome: completed",
         ),
         // The first call has a decision, and the second call does not.
         (
             &each,
-            ", permissions: {'clerk/\"shop.pay\"': allow}",
+            ", permissions: {clerk/shop.pay#1: allow}",
             "outcome: waiting_for_input",
         ),
         (&paid, ", permissions: {shop.pay: allow}", "outcome: completed"),
@@ -372,10 +372,7 @@ fn names_of_tools_in_a_case_are_checked() {
             "permissions: {stock: yes}",
             "expected `allow`, `always` or `deny`, found the string 'yes'; ",
         ),
-        (
-            "permissions: {stock: allow, clerk/stock#2: deny, shop.pay: always}",
-            "",
-        ),
+        ("permissions: {stock: allow, clerk/stock#2: deny, shop.pay: always}", ""),
     ] {
         let cases = format!("cases: [{{name: x, {case}, expect: {{outcome: completed}}}}]");
         let suite = TestSuite::load(
