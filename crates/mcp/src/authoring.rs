@@ -62,9 +62,10 @@ fn parse_ensemble(arguments: &mut ToolArguments, project: &Project) -> Result<Op
                 false => Err(describe_unquoted(&file, &loaded)),
             }
         }
-        (None, Some(text)) if text.len() > MAX_BYTES => {
-            Err(format!("`text` has {} bytes; an ensemble has at most 16 MiB", text.len()))
-        }
+        (None, Some(text)) if text.len() > MAX_BYTES => Err(format!(
+            "`text` has {} bytes; an ensemble has at most 16 MiB",
+            text.len()
+        )),
         (None, Some(text)) => Ok(Some(GivenEnsemble::Text(SourceText::new(TEXT, text)))),
         (None, None) => Ok(None),
     }

@@ -100,9 +100,7 @@ impl From<RunError> for RequestFailure {
         let message = advice.map_or_else(|| error.to_string(), |advice| format!("{error}; {advice}"));
         match error {
             RunError::Store(StoreError::Unknown { .. } | StoreError::InvalidId(_))
-            | RunError::Project(ProjectError::NotFound { .. }) => {
-                Self::not_found(message)
-            }
+            | RunError::Project(ProjectError::NotFound { .. }) => Self::not_found(message),
             RunError::Inputs(errors) => {
                 let fields = errors
                     .iter()
