@@ -15,13 +15,13 @@ pub(super) enum EscapeKind {
 
 /// A text without escapes.
 #[derive(Debug, Clone)]
-pub(super) struct Decoded {
+pub(super) struct UnescapedText {
     pub(super) bytes: Vec<u8>,
     /// The place of each byte in the original text, and the length of that text at the end.
     places: Vec<usize>,
 }
 
-impl Decoded {
+impl UnescapedText {
     pub(super) fn from_text(text: &str) -> Self {
         Self {
             bytes: text.as_bytes().to_vec(),
@@ -40,7 +40,7 @@ impl Decoded {
     }
 
     /// Returns the text without escapes of this kind; `None`: it has none.
-    pub(super) fn undo(&self, kind: EscapeKind) -> Option<Self> {
+    pub(super) fn undo_escapes(&self, kind: EscapeKind) -> Option<Self> {
         let marks: &[u8] = match kind {
             EscapeKind::Backslash => b"\\",
             EscapeKind::Percent => b"%",
@@ -85,12 +85,12 @@ impl Decoded {
 }
 
 /// One escape: the bytes that it means, and its length.
-struct Escape {
+struct EscapeSequence {
     bytes: Vec<u8>,
     length: usize,
 }
 
-impl From<(char, usize)> for Escape {
+impl From<(char, usize)> for EscapeSequence {
     fn from((character, length): (char, usize)) -> Self {
         Self {
             bytes: character.to_string().into_bytes(),
@@ -99,7 +99,7 @@ impl From<(char, usize)> for Escape {
     }
 }
 
-fn read_backslash(text: &[u8]) -> Option<Escape> {
+fn read_backslash(text: &[u8]) -> Option<EscapeSequence> {
     let plain = match text.get(1)? {
         b'n' => '\n',
         b't' => '\t',
@@ -115,7 +115,7 @@ fn read_backslash(text: &[u8]) -> Option<Escape> {
 }
 
 /// Reads `\u00e9`, two of them for one character, and `\u{e9}`.
-fn read_unicode(text: &[u8]) -> Option<Escape> {
+fn read_unicode(text: &[u8]) -> Option<EscapeSequence> {
     if text.get(2) == Some(&b'{') {
         let end = text.iter().take(12).position(|byte| *byte == b'}')?;
         return Some((read_hex(&text[3..end])?, end + 1).into());
@@ -136,18 +136,18 @@ fn read_hex(digits: &[u8]) -> Option<char> {
 }
 
 /// Reads one byte, which can be a part of a character.
-fn read_percent(text: &[u8]) -> Option<Escape> {
+fn read_percent(text: &[u8]) -> Option<EscapeSequence> {
     let digits = text
         .get(1..3)
         .filter(|digits| digits.iter().all(u8::is_ascii_hexdigit))?;
     let byte = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
-    Some(Escape {
+    Some(EscapeSequence {
         bytes: vec![byte],
         length: 3,
     })
 }
 
-fn read_entity(text: &[u8]) -> Option<Escape> {
+fn read_entity(text: &[u8]) -> Option<EscapeSequence> {
     let end = text.iter().take(10).position(|byte| *byte == b';')?;
     let name = std::str::from_utf8(&text[1..end]).ok()?;
     let character = match name {
@@ -185,15 +185,25 @@ mod tests {
             (EscapeKind::Entity, "a&amp;&#65;&#x42;&lt;&no;&", "a&AB<&no;&"),
         ];
         for (kind, text, expected) in rows {
-            let decoded = Decoded::from_text(text).undo(kind).expect("it has escapes");
+            let decoded = UnescapedText::from_text(text)
+                .undo_escapes(kind)
+                .expect("it has escapes");
             assert_eq!(decoded.as_text(), Some(expected));
             assert_eq!(decoded.original_range(0, decoded.bytes.len()), 0..text.len());
         }
-        let decoded = Decoded::from_text(r"ab\u0041c")
-            .undo(EscapeKind::Backslash)
+        let decoded = UnescapedText::from_text(r"ab\u0041c")
+            .undo_escapes(EscapeKind::Backslash)
             .expect("it has escapes");
         assert_eq!(decoded.original_range(2, 3), 2..8);
-        assert!(Decoded::from_text("plain").undo(EscapeKind::Backslash).is_none());
-        assert!(Decoded::from_text("100% & more").undo(EscapeKind::Percent).is_none());
+        assert!(
+            UnescapedText::from_text("plain")
+                .undo_escapes(EscapeKind::Backslash)
+                .is_none()
+        );
+        assert!(
+            UnescapedText::from_text("100% & more")
+                .undo_escapes(EscapeKind::Percent)
+                .is_none()
+        );
     }
 }

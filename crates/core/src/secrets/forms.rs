@@ -9,7 +9,7 @@ use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_S
 use serde_json::Value;
 
 use super::SHORTEST;
-use super::escapes::{Decoded, EscapeKind};
+use super::escapes::{EscapeKind, UnescapedText};
 
 /// The maximum number of structures inside each other that are opened: JSON in base64 in JSON.
 const DEPTH: usize = 5;
@@ -55,8 +55,8 @@ impl SecretParts {
         if let Some(password) = find_password(value) {
             self.add_part(password, depth + 1);
         }
-        let decoded = Decoded::from_text(value).undo(EscapeKind::Percent);
-        if let Some(text) = decoded.as_ref().and_then(Decoded::as_text) {
+        let decoded = UnescapedText::from_text(value).undo_escapes(EscapeKind::Percent);
+        if let Some(text) = decoded.as_ref().and_then(UnescapedText::as_text) {
             self.add_part(text, depth + 1);
         }
         if let Some(text) = decode_base64(value) {

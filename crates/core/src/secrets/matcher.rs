@@ -8,7 +8,7 @@ use aho_corasick::{AhoCorasick, MatchKind};
 use serde_json::{Map, Value};
 
 use super::STRUCK_OUT;
-use super::escapes::{Decoded, EscapeKind};
+use super::escapes::{EscapeKind, UnescapedText};
 use super::forms::{SecretParts, list_encoded_forms, list_escaped_forms};
 
 /// The maximum number of escapes inside each other: JSON in JSON in JSON.
@@ -117,12 +117,18 @@ impl SecretMatcher {
     fn find_behind_escapes(&self, text: &str, ranges: &mut Vec<Range<usize>>) {
         if !self.escapes.is_empty() && text.bytes().any(|byte| b"\\%+&".contains(&byte)) {
             let mut passes = PASSES;
-            self.find_without_escapes(&Decoded::from_text(text), DEPTH, &mut passes, ranges);
+            self.find_without_escapes(&UnescapedText::from_text(text), DEPTH, &mut passes, ranges);
         }
     }
 
     /// Adds what is found in the text without its escapes, which can be inside each other.
-    fn find_without_escapes(&self, text: &Decoded, depth: usize, passes: &mut usize, ranges: &mut Vec<Range<usize>>) {
+    fn find_without_escapes(
+        &self,
+        text: &UnescapedText,
+        depth: usize,
+        passes: &mut usize,
+        ranges: &mut Vec<Range<usize>>,
+    ) {
         if depth == 0 {
             return;
         }
@@ -130,7 +136,9 @@ impl SecretMatcher {
             if *passes == 0 {
                 return;
             }
-            let Some(decoded) = text.undo(*kind) else { continue };
+            let Some(decoded) = text.undo_escapes(*kind) else {
+                continue;
+            };
             *passes -= 1;
             let found = self.automaton.find_overlapping_iter(&decoded.bytes);
             ranges.extend(found.map(|found| decoded.original_range(found.start(), found.end())));
