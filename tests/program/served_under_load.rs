@@ -97,7 +97,7 @@ fn a_graph_of_thousands_of_agents_is_drawn_in_time_or_refused() {
         let lines = (0..3000).map(|at| format!("  - {{name: a{at}, script: echo, depends_on: [{}]}}\n", depends(at)));
         lines.collect()
     };
-    let before = |at: usize, distance: usize| (at >= distance && at > 0).then(|| format!("a{}", at - distance));
+    let before = |at: usize, distance: usize| (at >= distance && distance > 0).then(|| format!("a{}", at - distance));
     let chain = agents(&|at| before(at, 1).unwrap_or_default());
     let fan = agents(&|at| if at == 0 { String::new() } else { "a0".to_owned() });
     let web = agents(&|at| {
