@@ -35,7 +35,8 @@ fn edited(page: &Page, text: &str, edit: &Value) -> Result<String, String> {
 }
 
 fn set(agent: Option<&str>, path: &[&str], value: impl Into<Value>) -> Value {
-    json!({"do": "set_value", "agent": agent, "path": path, "value": value.into()})
+    let value: Value = value.into();
+    json!({"do": "set_value", "agent": agent, "path": path, "value": value})
 }
 
 #[test]
