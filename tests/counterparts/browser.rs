@@ -135,9 +135,7 @@ fn a_person_sees_what_happened_and_what_to_do_next() {
     );
     workspace.run(["run", "bad", "-q"]).expect_code(1);
     workspace.run(["run", "shaped", "-q"]).expect_code(0);
-    workspace
-        .run(["batch", "asked", "--data", "rows.jsonl", "-q"])
-        .expect_code(0);
+    workspace.run(["batch", "asked", "--data", "rows.jsonl"]).expect_code(0);
     let mut visit = Command::new("node");
     visit.arg(root.join("tests/browser/facts.mjs"));
     visit.args([&modules, Path::new(binary()), &workspace.path()]);

@@ -77,8 +77,8 @@ fn a_person_edits_an_ensemble() {
         )
     };
     is("conditioned", json!(text(&with_condition("first"))));
-    const TURNS: &str = "    conversation:\n      max_turns: 2\n";
-    let with_keys = |keys: &str| json!(text(&format!("{}{keys}{TURNS}", with_condition("first"))));
+    let turns = "    conversation:\n      max_turns: 2\n";
+    let with_keys = |keys: &str| json!(text(&format!("{}{keys}{turns}", with_condition("first"))));
     let vain = seen["vain"][0].as_str().unwrap_or_default();
     assert!(
         vain.contains("`third` runs only once") && vain.contains("`conversation.max_turns` above 1"),
@@ -103,13 +103,13 @@ fn a_person_edits_an_ensemble() {
     };
     is(
         "renamed",
-        json!(renamed(&format!("{}{TURNS}", with_condition("begin")))),
+        json!(renamed(&format!("{}{turns}", with_condition("begin")))),
     );
     is(
         "script",
         json!("#{ n: dependencies.begin.n, w: dependencies[\"begin\"].word }"),
     );
-    let rest = format!("{}{TURNS}", with_condition("begin")).replace("    depends_on: [second]\n", "");
+    let rest = format!("{}{turns}", with_condition("begin")).replace("    depends_on: [second]\n", "");
     let first = "#{ n: dependencies.first.n, w: dependencies[\"first\"].word }";
     is("name_back", json!(first));
     is("disconnected", json!(renamed(&rest)));

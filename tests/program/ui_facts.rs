@@ -27,7 +27,7 @@ agents:
 const SLOW: &str = "\
 name: slow
 agents:
-  - {name: work, script: 'cat pipe'}
+  - {name: work, script: 'tail -f /dev/null'}
   - {name: later, script: fetch.rhai, depends_on: [work]}
 ";
 const GATE: &str = "\
@@ -131,10 +131,6 @@ fn the_declared_result_is_shown() {
 #[test]
 fn an_agent_at_work_is_shown_at_work() {
     let workspace = workspace();
-    let made = std::process::Command::new("mkfifo")
-        .arg(workspace.path().join("ensembles/pipe"))
-        .status();
-    assert!(made.expect("mkfifo starts").success());
     let page = Page::start(&workspace);
     let id = start(&page, "slow");
     page.follow(&id)
@@ -219,9 +215,7 @@ fn the_run_of_a_row_is_shown_as_any_run() {
         "rows.jsonl",
         "{\"topic\": \"a\", \"rounds\": 1}\n{\"topic\": \"b\", \"rounds\": 2}\n",
     );
-    workspace
-        .run(["batch", "asked", "--data", "rows.jsonl", "-q"])
-        .expect_code(0);
+    workspace.run(["batch", "asked", "--data", "rows.jsonl"]).expect_code(0);
     let page = Page::start(&workspace);
     assert_eq!(page.get("/api/runs")["runs"], json!([]));
     let rows = page.get("/api/batch?name=asked-rows");

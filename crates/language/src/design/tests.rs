@@ -197,15 +197,15 @@ fn command() -> impl Strategy<Value = DesignCommand> {
         ("max_executions", 3.into()),
         ("max_executions", Value::Null),
     ];
-    let settings: Vec<(&[&str], Value)> = vec![
-        (&["conversation", "max_turns"], 3.into()),
-        (&["conversation", "max_turns"], Value::Null),
-        (&["prompt"], "Say # this\nnow".into()),
-        (&["script"], "new".into()),
-        (&["tools"], serde_json::json!(["one", "two: 2"])),
-        (&["conversation_limits", "max_total_turns"], 4.into()),
-        (&["conversation_limits", "max_total_turns"], Value::Null),
-        (&["result"], serde_json::json!({"a": "outputs.a"})),
+    let settings: Vec<(&'static [&'static str], Value)> = vec![
+        (&["conversation", "max_turns"][..], 3.into()),
+        (&["conversation", "max_turns"][..], Value::Null),
+        (&["prompt"][..], "Say # this\nnow".into()),
+        (&["script"][..], "new".into()),
+        (&["tools"][..], serde_json::json!(["one", "two: 2"])),
+        (&["conversation_limits", "max_total_turns"][..], 4.into()),
+        (&["conversation_limits", "max_total_turns"][..], Value::Null),
+        (&["result"][..], serde_json::json!({"a": "outputs.a"})),
     ];
     prop_oneof![
         (
