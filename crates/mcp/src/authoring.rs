@@ -52,9 +52,10 @@ fn parse_ensemble(arguments: &mut ToolArguments, project: &Project) -> Result<Op
     match (arguments.take_text("ensemble")?, arguments.take_text("text")?) {
         (Some(_), Some(_)) => Err("give `ensemble` or `text`, not both".to_owned()),
         (Some(name), None) => Ok(Some(GivenEnsemble::File(resolve_ensemble_file(project, &name)?))),
-        (None, Some(text)) if text.len() > MAX_BYTES => {
-            Err(format!("`text` has {} bytes; an ensemble has at most 16 MiB", text.len()))
-        }
+        (None, Some(text)) if text.len() > MAX_BYTES => Err(format!(
+            "`text` has {} bytes; an ensemble has at most 16 MiB",
+            text.len()
+        )),
         (None, Some(text)) => Ok(Some(GivenEnsemble::Text(SourceText::new(TEXT, text)))),
         (None, None) => Ok(None),
     }
