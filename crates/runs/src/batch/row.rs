@@ -130,7 +130,7 @@ pub fn row_from_file(name: &str, file: &str, text: String) -> TableRow {
     }
 }
 
-/// What the runs are given, with the values that all of them are given. All rows are checked.
+/// Resolves the values of each run, with the values that all runs share. All rows are checked.
 ///
 /// # Errors
 /// All rows whose values do not fit the ensemble.
