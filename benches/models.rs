@@ -116,6 +116,7 @@ fn request(server: SocketAddr) -> ModelRequest {
         output_schema: None,
         tools: Arc::default(),
         profile: Arc::new(profile),
+        clock: ensemble_core::stopwatch::Stopwatch::default(),
     }
 }
 

@@ -10,6 +10,7 @@ mod durability {
     mod fixing;
     mod interruptions;
     mod links;
+    mod nightly;
     mod odd_machines;
     mod power;
     mod replaced;

@@ -61,6 +61,7 @@ mod program {
     mod man;
     mod mcp;
     mod mcp_http;
+    mod mcp_outside;
     mod mcp_people;
     mod mcp_server;
     mod messages;
@@ -75,10 +76,13 @@ mod program {
     mod private_files;
     mod providers;
     mod proxies;
+    mod refusing_models;
     mod runs;
     mod sandbox;
+    mod sandbox_calls;
     mod scripts;
     mod searching;
+    mod secret_forms;
     mod served_under_load;
     mod settings;
     mod showing;
@@ -113,7 +117,9 @@ mod program {
     mod ui_chat;
     mod ui_chat_restarts;
     mod ui_design;
+    mod ui_facts;
     mod ui_server;
+    mod ui_settings;
     mod unwritten;
     mod validating;
 }

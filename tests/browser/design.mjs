@@ -101,8 +101,18 @@ try {
   await page.waitForFunction(() => document.querySelector('.graph').textContent.includes('if output.n'));
   seen.conditioned = await saved();
 
-  // The other keys of a dependency; the keyboard stays where it is.
+  // The other keys of a dependency; the keyboard stays where it is. Feedback to an agent that runs only once is refused, and says what to do.
   const focused = () => page.evaluate(() => document.activeElement.dataset.stays);
+  await page.getByLabel('Closes a loop (feedback): first').focus();
+  await page.keyboard.press('Space');
+  await page.waitForSelector('.complaint');
+  seen.vain = [await page.innerText('.complaint'), await page.getByLabel('Closes a loop (feedback): first').isChecked()];
+  await page.getByLabel('conversation.max_turns').fill('2');
+  await page.keyboard.press('Enter');
+  await state('unsaved');
+  await page.waitForFunction(() => document.activeElement.dataset.stays);
+  seen.turns_focused = await focused();
+  seen.turned = await saved();
   await page.getByLabel('Closes a loop (feedback): first').focus();
   await page.keyboard.press('Space');
   await state('unsaved');
@@ -117,11 +127,11 @@ try {
   seen.any = await saved();
   await page.getByLabel('Starts at most (first)').fill('0');
   await page.keyboard.press('Tab');
-  await page.waitForSelector('#trouble:not([hidden])');
-  seen.limit = [await page.innerText('#trouble'), await page.inputValue('[data-key="max_executions"] >> nth=1')];
+  await page.waitForSelector('.complaint');
+  seen.limit = [await page.innerText('.complaint'), await page.inputValue('[data-key="max_executions"] >> nth=1')];
   await page.click('button:has-text("Undo")');
   await page.click('button:has-text("Undo")');
-  seen.unkeyed = (await saved()) === seen.conditioned;
+  seen.unkeyed = (await saved()) === seen.turned;
   await page.waitForFunction(() => !document.querySelector('.chosen [data-stays="1 first feedback"]').checked);
 
   await page.click('.graph g.agent[data-agent="first"]');
@@ -148,8 +158,8 @@ try {
   await page.click('.graph g.agent[data-agent="second"]');
   await page.locator('.chosen').getByLabel('Name', { exact: true }).fill('begin');
   await page.keyboard.press('Enter');
-  await page.waitForSelector('#trouble:not([hidden])');
-  seen.refused = await page.innerText('#trouble');
+  await page.waitForSelector('.complaint');
+  seen.refused = await page.innerText('.complaint');
   // All of it is undone, step by step, and done again.
   const after = await text();
   while (!(await page.isDisabled('button:has-text("Undo")'))) await page.click('button:has-text("Undo")');
@@ -205,7 +215,7 @@ try {
   await page.waitForSelector('.notice textarea');
   await judged(page, 'design-conflict');
   seen.conflict = { disk: onDisk() === theirs, shown: (await text()) === theirs, kept: (await page.inputValue('.notice textarea')) === mine };
-  await page.click('nav a:has-text("Runs")');
+  await page.click('nav a:has-text("Overview")');
   await page.waitForSelector('table.runs');
   await page.goBack();
   await page.click('.notice button:has-text("Copy")');
@@ -218,7 +228,7 @@ try {
   await page.focus('.source');
   await page.keyboard.press('Control+End');
   await page.keyboard.type(' and more');
-  await page.click('nav a:has-text("Runs")');
+  await page.click('nav a:has-text("Overview")');
   await page.waitForSelector('table.runs');
   await page.goBack();
   await state('unsaved');
@@ -262,8 +272,8 @@ try {
   await page.keyboard.press('Enter');
   await page.getByLabel('Name of a new ensemble').fill('design');
   await page.keyboard.press('Enter');
-  await page.waitForSelector('#trouble:not([hidden])');
-  seen.taken = await page.innerText('#trouble');
+  await page.waitForSelector('.complaint');
+  seen.taken = await page.innerText('.complaint');
   await page.getByLabel('Name of a new ensemble').fill('tea');
   await judged(page, 'new-ensemble');
   await page.keyboard.press('Enter');
@@ -272,6 +282,49 @@ try {
   await sum('Nothing found');
   await judged(page, 'new-opened');
   seen.created = fs.existsSync(path.join(project, 'ensembles/tea.yaml'));
+
+  // A loop with a limit, from the new ensemble and without touching its text.
+  const redrawn = async work => {
+    const old = await page.locator('.design-panel').evaluateHandle(panel => panel.firstElementChild);
+    await work();
+    await page.waitForFunction(element => !element.isConnected, old);
+  };
+  const form = page.locator('.adding');
+  await form.locator('summary').click();
+  await form.getByLabel('Name', { exact: true }).fill('critic');
+  await form.getByLabel('Kind').selectOption('model');
+  await form.getByLabel('What it runs').fill('simulated/critic');
+  await form.getByLabel('Prompt').fill('Judge {{ companion.response }}');
+  await form.getByLabel('Listens to').selectOption('companion');
+  await redrawn(() => form.getByRole('button', { name: 'Add agent' }).click());
+  const keyField = name => page.locator('.design-panel').getByLabel(name, { exact: true });
+  const set = async (name, value) => redrawn(async () => {
+    await keyField(name).fill(value);
+    await keyField(name).blur();
+  });
+  await set('output_schema', '{type: object, required: [good], properties: {good: {type: boolean}}}');
+  await set('conversation.max_turns', '3');
+  await redrawn(() => page.click('.graph g.agent[data-agent="companion"]'));
+  // What is wrong is said at the field, and what was typed stays there.
+  await keyField('prompt').fill('{{ nobody.response }}');
+  await keyField('prompt').blur();
+  await page.waitForSelector('.design-panel [aria-invalid="true"]');
+  seen.wrong = [await keyField('prompt').inputValue(), await page.locator('.design-panel .field:has([aria-invalid="true"]) .failure').innerText()];
+  await judged(page, 'design-form');
+  await set('prompt', '{{ input }} {{ critic.response }}');
+  await set('conversation.max_turns', '3');
+  await page.locator('.chosen fieldset').getByLabel('Condition').fill('not output.good');
+  await page.locator('.chosen fieldset').getByLabel('Closes a loop (feedback)').check();
+  await redrawn(() => page.locator('.chosen fieldset').getByRole('button', { name: 'Connect' }).click());
+  await page.locator('.file-settings > summary').click();
+  await set('result', 'text: outputs.companion.response');
+  await set('conversation_limits.max_total_turns', '6');
+  await set('success', 'outputs.critic.good');
+  await sum('Nothing found');
+  await page.click('button:has-text("Save")');
+  await state('saved');
+  await judged(page, 'design-loop');
+  seen.loop = fs.readFileSync(path.join(project, 'ensembles/tea.yaml'), 'utf8');
 
   // Dark, and narrow.
   const dark = await browser.newContext({ viewport: { width: 380, height: 780 }, colorScheme: 'dark' });

@@ -254,11 +254,11 @@ fn what_our_client_sends_is_judged_by_the_schema_of_the_protocol() {
     // Our own server as agent of our own client.
     let workspace = workspace();
     let careful = "ensembles/careful.yaml";
-    let piped = format!("tee -a sent | '{}' acp {careful} | tee -a got", binary());
+    let piped = format!("tee -a sent | '{}' acp {careful} --trust | tee -a got", binary());
     workspace.write(
         "own.yaml",
         format!(
-            "name: own\nagents:\n  - name: a\n    acp: {{command: sh, args: [-c, \"{piped}\"], env: {{ENSEMBLE_TRUST: '1'}}}}\n    prompt: go\n    \
+            "name: own\nagents:\n  - name: a\n    acp: {{command: sh, args: [-c, \"{piped}\"]}}\n    prompt: go\n    \
              permissions: {{other: allow}}\n"
         ),
     );

@@ -99,3 +99,92 @@ fn a_person_uses_the_page() {
     // A machine that others use too: a few times what `docs/performance.md` tells.
     assert!(seen["opened"].as_u64().is_some_and(|opened| opened < 8000), "{seen:#}");
 }
+
+const BAD: &str = "\
+name: bad
+agents:
+  - {name: fetch, script: fetch.rhai}
+  - {name: parse, script: parse.rhai, depends_on: [fetch], retry: {max_attempts: 2, delay_seconds: 0}}
+  - {name: report, script: fetch.rhai, depends_on: [parse]}
+";
+const SHAPED: &str = "\
+name: shaped
+agents: [{name: fetch, script: fetch.rhai}]
+result: {first: 'outputs.fetch.rows[0]'}
+";
+const ASKED: &str = "\
+name: asked
+inputs: {topic: {type: string}, rounds: {type: integer, maximum: 5}}
+agents: [{name: fetch, script: fetch.rhai}]
+";
+
+#[test]
+fn a_person_sees_what_happened_and_what_to_do_next() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let Some(modules) = modules() else { return };
+    let workspace = Workspace::new();
+    for (name, text) in [("bad", BAD), ("shaped", SHAPED), ("asked", ASKED), ("gate", GATE)] {
+        workspace.write(&format!("ensembles/{name}.yaml"), text);
+    }
+    workspace.write("ensembles/fetch.rhai", "#{ rows: [\"r1\", \"r2\"], total: 2 }");
+    workspace.write("ensembles/parse.rhai", "throw \"the column is missing\"");
+    workspace.write("ensembles/print.rhai", "#{ printed: dependencies.editor.response }");
+    workspace.write(
+        "rows.jsonl",
+        "{\"topic\": \"a\", \"rounds\": 1}\n{\"topic\": \"b\", \"rounds\": 2}\n",
+    );
+    workspace.run(["run", "bad", "-q"]).expect_code(1);
+    workspace.run(["run", "shaped", "-q"]).expect_code(0);
+    workspace.run(["batch", "asked", "--data", "rows.jsonl"]).expect_code(0);
+    let mut visit = Command::new("node");
+    visit.arg(root.join("tests/browser/facts.mjs"));
+    visit.args([&modules, Path::new(binary()), &workspace.path()]);
+    visit.args(std::env::var_os("ENSEMBLE_PICTURES"));
+    let output = visit.env("ENSEMBLE_TRUST", "1").output().expect("node starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    let seen: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
+    let is = |key: &str, expected: Value| assert_eq!(seen[key], expected, "{key}: {seen:#}\n{said}");
+    is("failed", Value::Null);
+    is("errors", json!([]));
+    is("axe", json!([]));
+    is("failed_runs", json!("1 of 2 runs"));
+    is("shaped_runs", json!("1 of 2 runs"));
+    let batch = seen["batch"].as_str().unwrap_or_default();
+    assert!(batch.contains("2 completed"), "{batch}");
+    is("batch_rows", json!(3));
+    is("result", json!("Result first r1"));
+    is("structured", json!("rows [ \"r1\", \"r2\" ] total 2"));
+    let failure = seen["failure"].as_str().unwrap_or_default();
+    assert_eq!(failure.matches("the column is missing").count(), 1, "{failure}");
+    assert!(
+        failure.starts_with("parse failed in turn 2 after 2 attempts"),
+        "{failure}"
+    );
+    is("first", json!("Retry from the failure"));
+    is("message_is_hidden", json!(true));
+    is("attempts", json!(["attempt 1 failed", "attempt 2 failed"]));
+    is("never", json!(""));
+    for key in ["zoomed", "fitted", "focused"] {
+        is(key, json!(true));
+    }
+    is("retried", json!("Output of report"));
+    let fields = seen["field_errors"].as_array().expect("two fields");
+    assert!(
+        fields[0]
+            .as_str()
+            .is_some_and(|told| told.contains("`topic` is missing")),
+        "{fields:?}"
+    );
+    assert!(
+        fields[1]
+            .as_str()
+            .is_some_and(|told| told.contains("`rounds` does not match")),
+        "{fields:?}"
+    );
+    is("waiting", json!("gate waiting"));
+    let row = seen["asking_row"].as_str().unwrap_or_default();
+    assert!(row.starts_with("waits for you"), "{row}");
+    is("asking_node", json!("waits for an answer"));
+    is("ticking", json!(0));
+    is("wide", json!([false, false]));
+}

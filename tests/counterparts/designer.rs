@@ -77,7 +77,16 @@ fn a_person_edits_an_ensemble() {
         )
     };
     is("conditioned", json!(text(&with_condition("first"))));
-    let with_keys = |keys: &str| json!(text(&format!("{}{keys}", with_condition("first"))));
+    let turns = "    conversation:\n      max_turns: 2\n";
+    let with_keys = |keys: &str| json!(text(&format!("{}{keys}{turns}", with_condition("first"))));
+    let vain = seen["vain"][0].as_str().unwrap_or_default();
+    assert!(
+        vain.contains("`third` runs only once") && vain.contains("`conversation.max_turns` above 1"),
+        "{vain}"
+    );
+    assert_eq!(seen["vain"][1], false);
+    is("turns_focused", json!("third conversation.max_turns"));
+    is("turned", with_keys(""));
     is("feedback", json!(["1 first feedback", true]));
     is("fed", with_keys("        feedback: true\n"));
     is("any", with_keys("        feedback: true\n        on: any\n"));
@@ -92,12 +101,15 @@ fn a_person_edits_an_ensemble() {
             .replace("[first]", "[begin]")
             .replace("{first: 3}", "{begin: 3}")
     };
-    is("renamed", json!(renamed(&with_condition("begin"))));
+    is(
+        "renamed",
+        json!(renamed(&format!("{}{turns}", with_condition("begin")))),
+    );
     is(
         "script",
         json!("#{ n: dependencies.begin.n, w: dependencies[\"begin\"].word }"),
     );
-    let rest = with_condition("begin").replace("    depends_on: [second]\n", "");
+    let rest = format!("{}{turns}", with_condition("begin")).replace("    depends_on: [second]\n", "");
     let first = "#{ n: dependencies.first.n, w: dependencies[\"first\"].word }";
     is("name_back", json!(first));
     is("disconnected", json!(renamed(&rest)));
@@ -129,6 +141,21 @@ fn a_person_edits_an_ensemble() {
     );
     for key in ["alone", "created"] {
         is(key, json!(true));
+    }
+    assert_eq!(seen["wrong"][0], "{{ nobody.response }}");
+    let wrong = seen["wrong"][1].as_str().unwrap_or_default();
+    assert!(wrong.contains("nobody"), "{wrong}");
+    let built = seen["loop"].as_str().unwrap_or_default();
+    for part in [
+        "# A chat with one language model, which remembers the conversation.",
+        "    prompt: \"{{ input }} {{ critic.response }}\"\n    conversation:\n      max_turns: 3\n",
+        "      - agent_name: critic\n        condition: not output.good\n        feedback: true\n",
+        "    model: simulated/critic\n",
+        "conversation_limits:\n  max_total_turns: 6\n",
+        "result:\n  text: outputs.companion.response\n",
+        "success: outputs.critic.good\n",
+    ] {
+        assert!(built.contains(part), "{part}\n{built}");
     }
     is("wide", json!(false));
 }

@@ -21,7 +21,10 @@ fn a_fix_that_ends_at_any_block_leaves_the_file_as_it_was() {
         workspace.write("e.yaml", &before);
         // The system refuses the first byte after so many blocks of 512 bytes.
         let refused = Command::new("sh")
-            .args(["-c", &format!("ulimit -f {blocks}; \"$0\" validate --fix .")])
+            .args([
+                "-c",
+                &format!("ulimit -f {blocks}; \"$0\" validate --fix --unsafe-fixes ."),
+            ])
             .arg(binary())
             .current_dir(workspace.path())
             .output()
@@ -32,7 +35,9 @@ fn a_fix_that_ends_at_any_block_leaves_the_file_as_it_was() {
         assert!(workspace.read("e.yaml") == before, "{blocks} blocks");
         let names: Vec<_> = std::fs::read_dir(workspace.path()).expect("a folder").collect();
         assert_eq!(names.len(), 2, "{names:?}");
-        workspace.run(["validate", "--fix", "."]).expect_code(0);
+        workspace
+            .run(["validate", "--fix", "--unsafe-fixes", "."])
+            .expect_code(0);
         assert!(workspace.read("e.yaml") == after, "{blocks} blocks");
     }
 }

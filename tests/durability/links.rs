@@ -168,3 +168,30 @@ fn removing_a_link_removes_the_link() {
     workspace.run(["runs", "rm", "other"]).expect_code(2);
     assert!(other.is_symlink());
 }
+
+#[test]
+fn removing_through_a_link_removes_nothing() {
+    let (other, run) = waiting();
+    let name = run.file_name().expect("a name").to_string_lossy().into_owned();
+    let workspace = Workspace::new();
+    for (link, target) in [
+        ("project", other.path()),
+        ("runs", other.path().join(".ensemble/runs")),
+        ("run", run.clone()),
+    ] {
+        symlink(target, workspace.path().join(link)).expect("a link");
+    }
+    for given in [
+        format!("project/.ensemble/runs/{name}"),
+        format!("./project/.ensemble/runs/{name}/journal.jsonl"),
+        format!("runs/{name}"),
+        format!("runs/{name}/"),
+        format!("runs/../runs/{name}"),
+        "run/journal.jsonl".to_owned(),
+        workspace.path().join("runs").join(&name).display().to_string(),
+    ] {
+        let told = workspace.run(["runs", "rm", &given]).expect_code(2).stderr;
+        assert!(told.contains("leads through the symbolic link"), "{given}: {told}");
+        assert!(run.join("journal.jsonl").is_file(), "{given}");
+    }
+}

@@ -142,10 +142,10 @@ fn another_text_of_the_ensemble_or_another_model_is_another_run() {
     assert_eq!(results(&workspace, "e-t")[0]["result"]["response"], "two");
     // The configuration of the project names the model.
     workspace.write("e.yaml", "name: e\nagents: [{name: a, model_profile: m}]\n");
-    let config = "model_profiles: {m: {provider: simulated, replies: [one]}}\n";
+    let config = "model_profiles: {m: {provider: simulated, replies: [uno]}}\n";
     workspace.write(".ensemble/config.yaml", config);
     workspace.run(command).expect_code(0);
-    workspace.write(".ensemble/config.yaml", config.replace("one", "three"));
+    workspace.write(".ensemble/config.yaml", config.replace("uno", "three"));
     workspace.run(command).expect_code(0);
     assert_eq!(runs(), 4);
     // A script, and a script of a nested ensemble.

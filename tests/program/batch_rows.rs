@@ -150,7 +150,7 @@ fn only_what_can_change_a_result_makes_rows_run_again() {
     workspace.script("b.sh", &format!("{SCRIPT}# changed\n"));
     let dry = workspace.run(with(&BATCH, &["--dry-run"])).expect_code(0);
     assert!(dry.stdout.contains("2 rows, 2 to run, 0 finished"), "{}", dry.stdout);
-    let why = "2 run again: script `b.sh` of agent `b` has changed; until now, they have cost ";
+    let why = "2 run again: script `b.sh` of agent `b` has changed; cost until now ";
     assert!(dry.stdout.contains(why), "{}", dry.stdout);
     let paid_again = workspace.run(BATCH).expect_code(0);
     assert!(
@@ -184,7 +184,7 @@ fn a_dry_run_says_what_would_run_while_the_batch_runs() {
     });
     let dry = workspace.run(with(&BATCH, &["--dry-run"])).expect_code(0);
     assert!(dry.stdout.contains("2 rows, 1 to run"), "{}", dry.stdout);
-    assert!(dry.stdout.contains("  1 are executed by process "), "{}", dry.stdout);
+    assert!(dry.stdout.contains("  1 is executed by process "), "{}", dry.stdout);
     assert!(dry.stdout.contains("works on the batch now"), "{}", dry.stdout);
     workspace.write("go", "");
     running.finish().expect_code(0);
@@ -251,11 +251,9 @@ fn questions_are_a_table_that_a_person_fills_in() {
         .expect_code(0);
     assert!(all.stdout.contains("3 rows · 3 completed"), "{}", all.stdout);
     let folder = workspace.path().join(".ensemble/batches/g-t/runs");
-    assert_eq!(
-        std::fs::read_dir(folder).expect("runs").count(),
-        3,
-        "no row has run twice"
-    );
+    let folders = std::fs::read_dir(folder).expect("runs").flatten();
+    let count = folders.filter(|run| run.path().is_dir()).count();
+    assert_eq!(count, 3, "no row has run twice");
 }
 
 #[test]

@@ -95,7 +95,7 @@ fn a_person_answers_the_question_of_a_server() {
     assert_eq!(given, ["answer", "Ada", "", "", "2"], "{answers:?}");
     assert_eq!(answers[0]["choices"], json!(["answer", "decline", "cancel"]));
     assert!(answers.iter().all(|one| one["source"] == "terminal"), "{answers:?}");
-    let shown = workspace.run(["runs", "show"]).expect_code(0).stdout;
+    let shown = workspace.run(["runs", "show", "--last"]).expect_code(0).stdout;
     assert!(shown.contains("· Ada · answered by the terminal"), "{shown}");
 }
 

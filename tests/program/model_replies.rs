@@ -89,7 +89,7 @@ fn a_call_that_the_token_limit_cuts_off_is_told_to_the_model_and_to_the_user() {
     assert!(told.contains("cut off at the token limit"), "{told}");
     let warnings = result["warnings"].to_string();
     assert!(
-        warnings.contains("the model's call of `double` was cut off at its token limit (`max_tokens`)"),
+        warnings.contains("the model's call of `double` was cut off at its token limit"),
         "{result:#}"
     );
 }

@@ -16,20 +16,20 @@ use serde_json::Value;
 
 use crate::support::{Outcome, Running, Workspace, eventually, records};
 
-/// The variable that tells [`actor`] what to try; its name lets it through every sandbox.
+/// The variable that tells [`actor`] what to try.
 const ATTEMPT: &str = "ENSEMBLE_TEST_ATTEMPT";
 
 /// What [`actor`] says if it has reached what it should not.
 const REACHED: &str = "actor: reached";
 
 /// A project in a folder of a folder, so that there is something outside.
-struct Cell {
-    workspace: Workspace,
+pub(super) struct Cell {
+    pub(super) workspace: Workspace,
 }
 
 impl Cell {
     /// One agent `it`, whose script is this.
-    fn new(script: &str) -> Self {
+    pub(super) fn new(script: &str) -> Self {
         let workspace = Workspace::new();
         workspace.write("project/it.sh", script);
         workspace.write("project/out/.keep", "");
@@ -38,11 +38,11 @@ impl Cell {
     }
 
     /// Runs the script with these keys of its sandbox; `None`: without one.
-    fn run(&self, sandbox: Option<&str>) -> Outcome {
+    pub(super) fn run(&self, sandbox: Option<&str>) -> Outcome {
         self.command(sandbox).finish()
     }
 
-    fn command(&self, sandbox: Option<&str>) -> Running {
+    pub(super) fn command(&self, sandbox: Option<&str>) -> Running {
         let sandbox = sandbox.map(|keys| format!(", sandbox: {keys}")).unwrap_or_default();
         let text = format!("name: a\nagents:\n  - {{name: it, script: it.sh{sandbox}, timeout_seconds: 15}}\n");
         self.workspace.write("project/a.yaml", text);
@@ -53,13 +53,13 @@ impl Cell {
     }
 
     /// The path of something outside the project.
-    fn outside(&self, name: &str) -> String {
+    pub(super) fn outside(&self, name: &str) -> String {
         self.workspace.path().join("victim").join(name).display().to_string()
     }
 }
 
 /// Can this kernel enforce a sandbox? If not, the test says so and checks nothing.
-fn is_enforced() -> bool {
+pub(super) fn is_enforced() -> bool {
     let outcome = Cell::new("echo fine").run(Some("{}"));
     if outcome.code == 2 {
         assert!(
@@ -79,7 +79,7 @@ fn eprintln_skipped(why: &str) {
 
 /// The failure of the only execution.
 #[track_caller]
-fn failure(outcome: Outcome) -> (String, String) {
+pub(super) fn failure(outcome: Outcome) -> (String, String) {
     let outcome = outcome.expect_code(1);
     let result = outcome.json();
     let output = &result["conversation_history"][0]["output_data"];
@@ -88,7 +88,7 @@ fn failure(outcome: Outcome) -> (String, String) {
 }
 
 /// What the script printed as `reached`.
-fn reached(outcome: Outcome) -> Value {
+pub(super) fn reached(outcome: Outcome) -> Value {
     let outcome = outcome.expect_code(0);
     outcome.json()["final_state"]["reached"].clone()
 }
@@ -121,7 +121,7 @@ fn acting(attempt: &str) -> String {
 /// Keys of a sandbox in which [`actor`] can start.
 fn with_actor(keys: &str) -> String {
     let own = std::env::current_exe().expect("this test");
-    format!("{{read: ['{}']{keys}}}", own.display())
+    format!("{{env: [{ATTEMPT}], read: ['{}']{keys}}}", own.display())
 }
 
 /// No test, but what tries to leave a sandbox: this program, started by a script.

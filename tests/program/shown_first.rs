@@ -284,7 +284,7 @@ fn whoever_decided_is_in_the_record_and_in_each_report() {
     let mut command = workspace.command(["run", "tea.yaml", "--answer", "guest=yes", "--allow-tool", "write"]);
     let ended = command.env("USER", "alice").output().expect("it runs");
     assert!(ended.status.success(), "{ended:?}");
-    let shown: Value = workspace.run(["runs", "show", "--output", "json"]).json();
+    let shown: Value = workspace.run(["runs", "show", "--last", "--output", "json"]).json();
     let of = |agent: &str| find_execution(&shown, agent).unwrap_or_else(|| panic!("{agent}: {shown}"));
     let answer = &of("guest")["answer"];
     let expected = json!({
@@ -302,7 +302,7 @@ fn whoever_decided_is_in_the_record_and_in_each_report() {
     assert!(decided["at"].is_string() && decided["digest"].is_string(), "{decided}");
     for form in ["markdown", "html"] {
         let report = workspace
-            .run(["runs", "export", "--output", form])
+            .run(["runs", "export", "--last", "--output", form])
             .expect_code(0)
             .stdout;
         for words in [

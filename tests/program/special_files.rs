@@ -91,6 +91,45 @@ fn a_pipe_is_not_waited_for() {
     }
 }
 
+/// Every other place at which the command line or a file names a file that is read whole.
+const WHOLE_FILES: [(&str, &[&str]); 12] = [
+    ("odd.yaml", &["validate", "outer.yaml"]),
+    ("odd.yaml", &["run", "outer.yaml"]),
+    ("odd.yaml", &["check", "outer.yaml"]),
+    ("odd.yaml", &["run", "a.yaml", "--context", "odd.yaml"]),
+    ("odd.yaml", &["run", "a.yaml", "--answers", "odd.yaml"]),
+    ("odd.txt", &["run", "a.yaml", "--input", "@odd.txt"]),
+    ("odd.txt", &["run", "a.yaml", "--stub", "it=@odd.txt"]),
+    ("odd.json", &["run", "a.yaml", "--mcp-config", "odd.json"]),
+    ("odd.jsonl", &["batch", "a.yaml", "--data", "odd.jsonl"]),
+    ("odd.jsonl", &["batch", "merge", "odd.jsonl"]),
+    ("odd.test.yaml", &["test", "odd.test.yaml"]),
+    (".ensemble/config.yaml", &["validate", "a.yaml"]),
+];
+
+#[test]
+fn every_file_that_is_read_whole_is_a_regular_one() {
+    for (name, words) in WHOLE_FILES {
+        for kind in ["a pipe", "/dev/zero", "/dev/tty", ENDLESS, "/proc/kmsg"] {
+            let workspace = workspace("agents: [{name: it, script: it.rhai}]\n");
+            workspace.write("outer.yaml", "name: outer\nagents: [{name: in, ensemble: odd.yaml}]\n");
+            workspace.write(".ensemble/keep", "");
+            let path = workspace.path().join(name);
+            match kind {
+                "a pipe" => assert!(Command::new("mkfifo").arg(&path).status().expect("a program").success()),
+                target => symlink(target, &path).expect("a link"),
+            }
+            let told = limited(&workspace, words);
+            assert!(
+                told.code < 3,
+                "{kind} as {name}, {words:?}: {} {}",
+                told.code,
+                told.stderr
+            );
+        }
+    }
+}
+
 #[test]
 fn a_result_or_a_journal_without_an_end_is_refused() {
     let workspace = workspace(NAMING[0]);
@@ -100,5 +139,46 @@ fn a_result_or_a_journal_without_an_end_is_refused() {
     for words in [&["validate", "odd.yaml"][..], &["run", "odd.yaml"], &["list"]] {
         let told = limited(&workspace, words);
         assert!(told.code < 3, "{words:?}: {}", told.stderr);
+    }
+}
+
+#[test]
+fn a_file_that_is_no_ensemble_is_not_quoted() {
+    for (text, reason) in [
+        ("root:x:0:0:SECRET:/root:/bin/bash\n", "`../secret` is not an ensemble"),
+        (
+            "password: SECRET\nhosts: [SECRET, b]\n",
+            "`../secret` is not an ensemble",
+        ),
+        ("- SECRET\n- [SECRET\n", "`../secret` is not an ensemble"),
+        (
+            "agents of SECRET: [\n  SECRET: SECRET\n",
+            "error[E001]: The file is not valid YAML",
+        ),
+    ] {
+        let workspace = Workspace::new();
+        workspace.write("secret", text);
+        workspace.write("in/a.yaml", "name: a\nagents: [{name: it, ensemble: ../secret}]\n");
+        workspace.write(
+            "in/a.test.yaml",
+            "ensemble: ../secret\ncases: [{name: it, expect: {order: []}}]\n",
+        );
+        workspace.write("in/.ensemble/keep", "");
+        for words in [
+            &["-C", "in", "validate", "a.yaml"][..],
+            &["-C", "in", "validate", "--output", "json", "a.yaml"],
+            &["-C", "in", "check", "a.yaml"],
+            &["-C", "in", "graph", "a.yaml"],
+            &["-C", "in", "run", "a.yaml"],
+            &["-C", "in", "test", "a.test.yaml"],
+            &["-C", "in", "validate", "a.test.yaml"],
+        ] {
+            let told = workspace.run(words);
+            let all = format!("{}{}", told.stdout, told.stderr);
+            assert!(!all.contains("SECRET"), "{words:?}: {all}");
+            if words[2] == "run" {
+                assert!(all.contains(reason), "{all}");
+            }
+        }
     }
 }

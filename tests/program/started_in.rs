@@ -58,7 +58,10 @@ fn a_folder_that_is_not_there_is_told() {
 fn the_home_folder_is_a_project_root_only_for_a_caller_in_it() {
     let workspace = Workspace::new();
     workspace.write("home/.ensemble/config.yaml", "");
-    workspace.write("home/a/deep.yaml", "name: deep\nagents: [{name: a, script: pwd}]\n");
+    for folder in ["a", "b"] {
+        let file = format!("home/{folder}/deep.yaml");
+        workspace.write(&file, "name: deep\nagents: [{name: a, script: pwd}]\n");
+    }
     workspace.write("other/.keep", "");
     let path = |name: &str| workspace.path().join(name);
     let run = |folder: &str, file: &str| {
@@ -71,13 +74,13 @@ fn the_home_folder_is_a_project_root_only_for_a_caller_in_it() {
     };
     // From another folder, and from a folder below, the caller's folder is the root.
     assert_eq!(
-        run("other", "../home/a/deep.yaml").0,
+        run("other", "../home/b/deep.yaml").0,
         Some(path("other").display().to_string())
     );
     assert_eq!(run("home/a", "deep.yaml").0, Some(path("home/a").display().to_string()));
     assert!(path("other/.ensemble/runs").is_dir() && path("home/a/.ensemble/runs").is_dir());
     assert!(!path("home/.ensemble/runs").exists());
     // In the home folder, it is the home folder.
-    assert_eq!(run("home", "a/deep.yaml").0, Some(path("home").display().to_string()));
+    assert_eq!(run("home", "b/deep.yaml").0, Some(path("home").display().to_string()));
     assert!(path("home/.ensemble/runs").is_dir());
 }

@@ -63,7 +63,7 @@ fn a_text_is_read_examined_and_saved() {
     let names = [&found["agents"][0]["name"], &found["agents"][1]["name"]];
     assert_eq!(names, ["one", "two"]);
     let dependency = json!({
-        "to": "one", "condition": null, "feedback": false, "on": null, "wait_for": null, "max_executions": null,
+        "to": "one", "condition": null, "feedback": false, "on": null, "wait_for": null, "max_executions": null, "requires_all": null,
         "at": {"start": 110, "end": 113},
     });
     assert_eq!(found["agents"][1]["dependencies"], json!([dependency]));

@@ -253,7 +253,7 @@ impl AcpServer {
 
     async fn reopen_session(&self, opened: SessionSetup, is_told: bool) -> Result<Value, RpcError> {
         let session_id = opened.session.unwrap_or_default();
-        let id = RunId::new(session_id.as_str());
+        let id = RunId::parse(&session_id).map_err(|error| RpcError::new(-32002, error))?;
         let open_session = self.sessions.borrow().get(&session_id).cloned();
         let service = open_session.map_or_else(|| self.run_service(&opened.cwd), |known| known.service.clone());
         let missing = |error| RpcError::new(-32002, error);

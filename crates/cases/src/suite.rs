@@ -10,7 +10,7 @@ use ensemble_language::diagnostic::{Diagnostic, Finding, FindingSeverity};
 use ensemble_language::loader::codes::{NO_ENSEMBLE_TO_TEST, NO_RECORD};
 use ensemble_language::loader::{self, LoadedTestFile};
 use ensemble_language::source::{Route, RouteLocation, SourceText, Span};
-use ensemble_project::prepare::{PreparedEnsemble, ensemble_folder, prepare_file};
+use ensemble_project::prepare::{PreparedEnsemble, ensemble_folder, prepare_nested_file};
 use ensemble_project::{Project, ProjectError};
 use ensemble_runs::Runs;
 
@@ -127,18 +127,9 @@ fn prepare_ensemble(
     let ensemble_name = file.ensemble.as_deref().map_or_else(beside, str::to_owned);
     let place = || Route::root().with_key("ensemble").into_value_location();
     let ensemble: PathBuf = path.parent().unwrap_or(Path::new("")).join(&ensemble_name);
-    let absolute = project.folder.join(&ensemble);
-    // Nobody waits for a pipe.
-    let prepared = match absolute.exists() && !absolute.is_file() {
-        true => Err(ProjectError::Unreadable {
-            path: ensemble.clone(),
-            reason: "it is not a regular file".to_owned(),
-        }),
-        false => prepare_file(&ensemble, project),
-    };
-    prepared.map_err(|error| {
+    prepare_nested_file(&ensemble, project).map_err(|error| {
         let ensemble_path = ensemble.display();
-        let has_errors = matches!(error, ProjectError::Invalid(_));
+        let has_errors = matches!(error, ProjectError::Invalid(_) | ProjectError::NotEnsemble(_));
         let finding = match error {
             ProjectError::Invalid(errors) => {
                 let first = errors.first().map_or("", |error| error.message.as_str());

@@ -88,6 +88,7 @@ fn what_is_met_is_not_told() {
         "result: {c: {response: end}}",
         "conditions: [executions.a == 2, turn_count == 5]",
         "not_run: []",
+        "exhausted: []",
         "warnings: []",
         "most_turns: 5",
         "most_cost: 0",
@@ -116,6 +117,7 @@ fn what_is_not_met_is_told_with_its_place() {
         ("order: [a, a, a]", "4:26 order | a runs after a | a, b, a, b, c"),
         ("executions: {c: 0}", "4:28 executions of c | 0 | 1"),
         ("never: [c]", "4:20 c never runs | no execution | it runs in turn 5"),
+        ("exhausted: [a]", "4:23 exhausted agents | a | no agent"),
         ("outputs: {a: one}", "4:25 output of a | \"one\" | \"two\""),
         ("outputs: {b: {list: [1]}}", "4:25 output of b.list | [1] | [1,2]"),
         ("outputs: {b: {list: [1, 3]}}", "4:25 output of b.list[1] | 3 | 2"),
@@ -293,7 +295,7 @@ fn stubs_replace_tools_of_servers_and_permissions_answer_for_their_calls() {
         (&each, ", permissions: {\"*\": deny}", "outcome: completed"),
         (
             with_result,
-            ", permissions: {clerk/shop.pay: allow}",
+            ", permissions: {clerk/shop.pay#1: allow}",
             "outcome: completed",
         ),
         // Without a decision, the run waits as for a person.
@@ -305,30 +307,52 @@ fn stubs_replace_tools_of_servers_and_permissions_answer_for_their_calls() {
         ),
         (
             &each,
-            ", permissions: {\"clerk/shop.pay#2\": allow, shop.pay: [deny]}",
+            ", permissions: {clerk/shop.pay#2: allow, shop.pay: [deny]}",
             "outcome: completed",
         ),
         // The first call has a decision, and the second call does not.
         (
             &each,
-            ", permissions: {clerk/shop.pay: allow}",
+            ", permissions: {clerk/shop.pay#1: allow}",
             "outcome: waiting_for_input",
         ),
         (&paid, ", permissions: {shop.pay: allow}", "outcome: completed"),
     ] {
         assert_eq!(first(stubs, permissions, expect), [""; 0], "{stubs} {permissions}");
     }
-    let missing = first(SALE, ", permissions: {shop: allow}", "outcome: completed");
-    let expected = "1:29 execution 1 of clerk calls `shop.pay`, which needs the MCP server `shop` | a result of the call | no \
+    let what = |failures: Vec<String>| failures.first().and_then(|one| Some(one.split_once(' ')?.1.to_owned()));
+    let expected = "execution 1 of clerk calls `shop.pay`, which needs the MCP server `shop` | a result of the call | no \
                     `result`; without a result, `shop.pay` needs the MCP server `shop`";
-    assert_eq!(missing.first().map(String::as_str), Some(expected));
-    assert_eq!(
-        first("", "", "outcome: completed").first().map(String::as_str),
-        Some(
-            "1:16 execution 1 of clerk has no stub, but needs the model `ollama/m` | a stub | no stub; without a stub, clerk \
-             needs the model `ollama/m`"
-        )
-    );
+    let second =
+        "clerk: {replies: [{tool: shop__pay, arguments: {}, result: paid}, {tool: shop__pay, arguments: {}}, Done.]}";
+    for stubs in [SALE, second] {
+        let missing = first(stubs, ", permissions: {shop: allow}", "outcome: completed");
+        assert_eq!(what(missing).as_deref(), Some(expected), "{stubs}");
+    }
+    let unstubbed = "execution 1 of clerk has no stub, but needs the model `ollama/m` | a stub | no stub; without a stub, clerk \
+                     needs the model `ollama/m`";
+    assert_eq!(what(first("", "", "outcome: completed")).as_deref(), Some(unstubbed));
+}
+
+#[test]
+fn a_server_has_only_the_tools_that_the_agent_may_call() {
+    let narrow = SHOP.replace("[shop, stock]", "[shop.pay, stock]");
+    let cases = "cases: [{name: x, stubs: {clerk: {replies: [{tool: shop__refund, arguments: {}}, Done.]}}, \
+                 permissions: {shop: allow}, expect: {outcome: completed}}]";
+    // The model is told that there is no such tool, so the call needs no result.
+    assert_eq!(failures(&narrow, cases), [[""; 0]]);
+}
+
+#[test]
+fn a_late_answer_and_another_result_are_noticed() {
+    let gate = "name: gate\nagents:\n  - {name: a, input: {prompt: q, default: \"no\", timeout_seconds: 60}}\nresult: {a: outputs.a.response}\n";
+    let first = |expect: &str| {
+        let cases =
+            format!("cases: [{{name: x, answers: {{a: {{text: go, delay_seconds: 90}}}}, expect: {{{expect}}}}}]");
+        failures(gate, &cases).remove(0).len()
+    };
+    assert_eq!(first("outputs: {a: \"no\"}, result: {exactly: {a: \"no\"}}"), 0);
+    assert_eq!(first("result: {exactly: {a: go}}"), 1);
 }
 
 #[test]
@@ -368,12 +392,9 @@ fn names_of_tools_in_a_case_are_checked() {
         ("permissions: {stock: []}", "this list of decisions is empty; "),
         (
             "permissions: {stock: yes}",
-            "expected `allow`, `always` or `deny`, found a string; ",
+            "expected `allow`, `always` or `deny`, found the string 'yes'; ",
         ),
-        (
-            "permissions: {stock: allow, clerk/shop.pay: deny, shop.pay: always}",
-            "",
-        ),
+        ("permissions: {stock: allow, clerk/stock#2: deny, shop.pay: always}", ""),
     ] {
         let cases = format!("cases: [{{name: x, {case}, expect: {{outcome: completed}}}}]");
         let suite = TestSuite::load(

@@ -8,11 +8,15 @@
 //! Only a model that was asked for JSON by a schema may put text around its only object; requests for other agents
 //! are not taken from there.
 
+mod missing_object;
+
 use std::borrow::Cow;
 
 use serde_json::Value;
 
 use ensemble_language::data::{JsonMap, RESPONSE, parse_object, strip_last_newline};
+
+pub use missing_object::{SurroundedObject, describe_missing_object, find_surrounded_object, unread_keys_warning};
 
 /// The key that asks for executions of other agents.
 const AGENT_REQUESTS: &str = "agent_requests";
@@ -79,6 +83,21 @@ fn find_only_block(text: &str) -> Option<JsonMap> {
     objects.next().filter(|_| objects.next().is_none())
 }
 
+/// Returns the line, from 1, of the first fenced JSON object that is not the whole text.
+fn find_fenced_object_line(text: &str) -> Option<usize> {
+    if parse_whole_object(text).is_some() {
+        return None;
+    }
+    let is_object = |block: &FencedBlock| parse_object(&block.text).is_some();
+    let block = scan_fences(text).blocks.into_iter().find(is_object)?;
+    Some(block.line)
+}
+
+/// Returns the line, from 1, of the fence that is not closed.
+fn find_open_fence(text: &str) -> Option<usize> {
+    scan_fences(text).open_fence_line
+}
+
 /// Returns the content of the fenced block that is the whole text.
 fn find_lone_block(text: &str) -> Option<String> {
     let mut lines = text.lines();
@@ -96,23 +115,49 @@ fn find_lone_block(text: &str) -> Option<String> {
 
 /// Returns the contents of the fenced blocks marked as JSON or not marked at all, as Markdown fences them.
 fn list_fenced_blocks(text: &str) -> Vec<String> {
-    let mut blocks = Vec::new();
-    let mut lines = text.lines();
-    while let Some(line) = lines.next() {
+    scan_fences(text).blocks.into_iter().map(|block| block.text).collect()
+}
+
+/// The fences of a text.
+#[derive(Debug, Default)]
+struct Fences {
+    /// The blocks marked as JSON or not marked at all.
+    blocks: Vec<FencedBlock>,
+    /// The line of a fence that is not closed, from 1.
+    open_fence_line: Option<usize>,
+}
+
+/// The content of a fenced block.
+#[derive(Debug)]
+struct FencedBlock {
+    text: String,
+    /// Its first line, from 1.
+    line: usize,
+}
+
+fn scan_fences(text: &str) -> Fences {
+    let mut fences = Fences::default();
+    let mut lines = text.lines().zip(1..);
+    while let Some((line, number)) = lines.next() {
         let Some((fence, language)) = parse_fence(line) else {
             continue;
         };
         let mut block = Vec::new();
-        let closed = lines.by_ref().any(|line| {
+        let closed = lines.by_ref().any(|(line, _)| {
             block.push(line);
             closes_fence(line, fence)
         });
-        if closed && is_json_language(language) {
+        if !closed {
+            fences.open_fence_line = Some(number);
+        } else if is_json_language(language) {
             block.pop();
-            blocks.push(block.join("\n"));
+            fences.blocks.push(FencedBlock {
+                text: block.join("\n"),
+                line: number + 1,
+            });
         }
     }
-    blocks
+    fences
 }
 
 fn closes_fence(line: &str, fence: &str) -> bool {

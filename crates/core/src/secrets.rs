@@ -1,10 +1,16 @@
 //! Values that nobody may see: keys, and other values of the environment that a run sends somewhere.
 //!
 //! A run has one set. What performs an execution strikes them out of what it says, and the executor strikes them out of
-//! every event once more before the event is appended.
+//! every event once more before the event is appended. A secret is found in every form that [`forms`] lists, and behind
+//! the escapes of [`escapes`]; what is inside of a structured secret is secret as well.
 //!
 //! Invariant: the executor strikes them out of every event before it is appended; names by which events belong together stay.
 
+mod escapes;
+mod forms;
+mod matcher;
+#[cfg(test)]
+mod property_tests;
 mod stream;
 
 use std::borrow::Cow;
@@ -14,6 +20,8 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use serde_json::{Map, Value};
 
+use self::forms::SecretParts;
+use self::matcher::SecretMatcher;
 pub use self::stream::SecretStream;
 use crate::conversation::Event;
 
@@ -25,7 +33,7 @@ pub const STRUCK_OUT: &str = "[secret]";
 
 /// The keys of an event whose values are texts and data of agents, models, tools and people. The others are names and
 /// numbers by which events belong together.
-const FREE: [&str; 22] = [
+const FREE: [&str; 25] = [
     "answer",
     "input",
     "context",
@@ -48,6 +56,9 @@ const FREE: [&str; 22] = [
     "message",
     "values",
     "description",
+    "help",
+    "question",
+    "title",
 ];
 
 /// The secrets of a run, and the variables of the environment that child processes do not inherit. Clones share both.
@@ -57,8 +68,9 @@ pub struct Secrets(Arc<RwLock<KnownSecrets>>);
 #[derive(Default)]
 struct KnownSecrets {
     variables: BTreeSet<String>,
-    /// The longest first: one may contain another.
-    values: Vec<String>,
+    parts: SecretParts,
+    /// `None`: there are no secrets.
+    matcher: Option<SecretMatcher>,
 }
 
 impl Secrets {
@@ -68,17 +80,24 @@ impl Secrets {
         known_secrets.variables.insert(variable.to_owned());
     }
 
-    /// Strikes out the value from now on, unless it is short. Of a value such as `Bearer …`, also the words after the first.
+    /// Strikes out the value from now on, and all that is inside of it, unless it is short.
     pub fn add_value(&self, value: &str) {
-        let value = value.trim();
-        let after = value.split_once(' ').map(|(_, rest)| rest.trim());
-        let mut known_secrets = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        for text in std::iter::once(value).chain(after) {
-            if text.len() >= SHORTEST && known_secrets.values.iter().all(|old| old != text) {
-                known_secrets.values.push(text.to_owned());
-            }
+        self.add_values([value]);
+    }
+
+    /// Strikes out these values from now on.
+    pub fn add_values<'v>(&self, values: impl IntoIterator<Item = &'v str>) {
+        let is_new = |value: &&str| {
+            let value = value.trim();
+            value.len() >= SHORTEST && !self.read_known().parts.texts.contains(value)
+        };
+        let new: Vec<&str> = values.into_iter().filter(is_new).collect();
+        if new.is_empty() {
+            return;
         }
-        known_secrets.values.sort_by_key(|text| std::cmp::Reverse(text.len()));
+        let mut known_secrets = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        new.into_iter().for_each(|value| known_secrets.parts.add_value(value));
+        known_secrets.matcher = SecretMatcher::for_parts(&known_secrets.parts);
     }
 
     /// Returns the variables that are withheld.
@@ -86,86 +105,97 @@ impl Secrets {
         self.read_known().variables.clone()
     }
 
-    /// Returns the secrets, the longest first.
-    pub fn secret_values(&self) -> Vec<String> {
-        self.read_known().values.clone()
+    /// Returns whether there are no secrets.
+    pub fn is_empty(&self) -> bool {
+        self.read_known().matcher.is_none()
+    }
+
+    /// Splits a text that goes on into what can be shown, without secrets, and the end that may be the beginning of a
+    /// secret.
+    pub fn split_stream(&self, text: &str) -> (String, String) {
+        match &self.read_known().matcher {
+            Some(matcher) => matcher.split_stream(text),
+            None => (text.to_owned(), String::new()),
+        }
+    }
+
+    /// Returns the text, which was cut out of a longer one, without secrets and without parts of secrets at its ends.
+    pub fn redact_fragment(&self, text: &str) -> String {
+        let known_secrets = self.read_known();
+        match &known_secrets.matcher {
+            Some(matcher) => matcher.redact_fragment(text),
+            None => text.to_owned(),
+        }
     }
 
     fn read_known(&self) -> RwLockReadGuard<'_, KnownSecrets> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the number of bytes at the end of the text that may be the beginning of a secret.
-    fn possible_secret_length(&self, text: &str) -> usize {
-        let known_secrets = self.read_known();
-        let partial_length = |secret: &String| {
-            let ends = secret.char_indices().map(|(at, _)| at);
-            ends.rev().find(|end| text.ends_with(&secret[..*end]))
-        };
-        known_secrets
-            .values
-            .iter()
-            .filter_map(partial_length)
-            .max()
-            .unwrap_or_default()
-    }
-
     /// Returns the text without secrets.
     pub fn redact<'t>(&self, text: impl Into<Cow<'t, str>>) -> Cow<'t, str> {
-        self.read_known().redact(text.into())
+        match &self.read_known().matcher {
+            Some(matcher) => matcher.redact(text.into()),
+            None => text.into(),
+        }
     }
 
     /// Strikes the secrets out of all texts and keys of the value.
     pub fn redact_value(&self, value: &mut Value) {
-        self.read_known().redact_value(value);
+        if let Some(matcher) = &self.read_known().matcher {
+            matcher.redact_value(value);
+        }
     }
 
     /// Strikes the secrets out of all texts and keys of the map.
     pub fn redact_map(&self, map: &mut Map<String, Value>) {
-        self.read_known().redact_map(map);
+        if let Some(matcher) = &self.read_known().matcher {
+            matcher.redact_map(map);
+        }
     }
 
     /// Returns the event without secrets in what agents, models, tools and people have said.
     pub fn redact_event(&self, event: Event) -> Event {
         let known_secrets = self.read_known();
-        if known_secrets.values.is_empty() {
+        let Some(matcher) = &known_secrets.matcher else {
             return event;
-        }
+        };
+        let event = matcher.redact_stderr(event);
         let Ok(text) = serde_json::to_string(&event) else {
             return event;
         };
-        if !known_secrets.occurs_in_json(&text) {
+        if !matcher.occurs_in(&text) {
             return event;
         }
         let mut document: Value = serde_json::from_str(&text).unwrap_or_default();
         match document.get_mut("data") {
-            Some(data) if matches!(event, Event::ContextSet(_)) => known_secrets.redact_value(data),
-            Some(data) => known_secrets.redact_free_values(data),
+            Some(data) if matches!(event, Event::ContextSet(_)) => matcher.redact_value(data),
+            Some(data) => matcher.redact_free_values(data),
             None => {}
         }
         serde_json::from_value(document).unwrap_or(event)
     }
 }
 
-impl KnownSecrets {
-    fn redact<'t>(&self, text: Cow<'t, str>) -> Cow<'t, str> {
-        self.values
-            .iter()
-            .fold(text, |text, secret| match text.contains(secret.as_str()) {
-                true => Cow::Owned(text.replace(secret.as_str(), STRUCK_OUT)),
-                false => text,
-            })
-    }
-
-    /// Does the text, which is JSON, contain a secret, as it is or as JSON writes it?
-    fn occurs_in_json(&self, text: &str) -> bool {
-        self.values.iter().any(|secret| {
-            let quoted = Value::from(secret.as_str()).to_string();
-            text.contains(&quoted[1..quoted.len() - 1])
-        })
+impl SecretMatcher {
+    /// Returns the event without secrets in stderr, of which only the end is kept: a secret can be cut in two.
+    fn redact_stderr(&self, mut event: Event) -> Event {
+        let stderr = match &mut event {
+            Event::ExecutionFinished(finished) => Some(&mut finished.stderr),
+            Event::AttemptFailed(failed) => Some(&mut failed.stderr),
+            _ => None,
+        };
+        if let Some(text) = stderr.filter(|text| !text.is_empty()) {
+            *text = self.redact_fragment(text);
+        }
+        event
     }
 
     fn redact_value(&self, value: &mut Value) {
+        if self.is_secret_value(value) {
+            *value = Value::from(STRUCK_OUT);
+            return;
+        }
         match value {
             Value::String(text) => {
                 if let Cow::Owned(struck) = self.redact(Cow::Borrowed(text)) {
@@ -179,9 +209,13 @@ impl KnownSecrets {
     }
 
     fn redact_map(&self, map: &mut Map<String, Value>) {
+        if self.is_secret_map(map) {
+            map.values_mut().for_each(|value| *value = Value::from(STRUCK_OUT));
+            return;
+        }
         if map
             .keys()
-            .any(|key| self.values.iter().any(|secret| key.contains(secret.as_str())))
+            .any(|key| matches!(self.redact(Cow::Borrowed(key)), Cow::Owned(_)))
         {
             let entries = std::mem::take(map).into_iter();
             *map = entries

@@ -76,18 +76,17 @@ fn six_loops_are_six_small_walks() {
     assert_eq!(completed.count(), 64);
 }
 
-/// Eleven loops have 2048 completed ends. The others are listed in part, and no other fact is lost.
+/// Ten loops have 1024 completed ends. The ends are listed in part, and no other fact is lost.
 #[test]
 fn many_loops_keep_every_outcome() {
-    let names = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k"];
-    let agents: String = names.map(|name| looped(name, false)).concat();
-    let found = explore_plan(&planned(&agents), ExplorationBudget::with_max_states(20_000));
-    let one = explore_plan(
-        &planned(&looped("a", false)),
-        ExplorationBudget::with_max_states(20_000),
-    );
-    assert!(found.coverage.is_complete() && found.are_ends_cut && !one.are_ends_cut);
-    assert_eq!((found.turns, found.executions), (one.turns, 11 * one.executions));
+    let explore = |names: &[&str]| {
+        let agents: String = names.iter().map(|name| looped(name, false)).collect();
+        explore_plan(&planned(&agents), ExplorationBudget::with_max_states(20_000))
+    };
+    let names = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"];
+    let (found, two) = (explore(&names), explore(&names[..2]));
+    assert!(found.coverage.is_complete() && found.are_ends_cut && !two.are_ends_cut);
+    assert_eq!((found.turns, found.executions), (two.turns, 5 * two.executions));
     assert!(found.ends.len() <= 1000, "{} ends", found.ends.len());
     let groups = |found: &Exploration| -> Vec<_> {
         let mut groups: Vec<_> = found
@@ -98,7 +97,7 @@ fn many_loops_keep_every_outcome() {
         groups.dedup();
         groups
     };
-    assert_eq!(groups(&found), groups(&one));
+    assert_eq!(groups(&found), groups(&two));
 }
 
 #[test]

@@ -20,6 +20,20 @@ use crate::totals::AgentTotals;
 /// The part, and the ids of the calls that contain the agent.
 type InsideKey = (Option<Arc<str>>, Vec<Arc<str>>);
 
+/// The activity of an agent whose execution has not ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AgentActivity {
+    /// An attempt is under way.
+    Working {
+        /// When the attempt started.
+        since: DateTime<Utc>,
+    },
+    /// The agent waits for an answer or a permission.
+    Waiting,
+    /// No attempt is under way: the first has not started, or the last was stopped.
+    Paused,
+}
+
 /// The account of an execution of the open turn: requests without an answer, attempts, and usage.
 #[derive(Debug, Clone)]
 pub struct ExecutionAccount {
@@ -59,6 +73,18 @@ impl ExecutionAccount {
     /// Returns whether the execution has ended.
     pub fn is_finished(&self) -> bool {
         self.ended.executions > 0
+    }
+
+    /// Returns the activity of the execution; `None` if the execution has ended.
+    pub fn current_activity(&self) -> Option<AgentActivity> {
+        if self.is_finished() {
+            return None;
+        }
+        Some(match self.attempt_started {
+            _ if !self.requests.is_empty() => AgentActivity::Waiting,
+            Some(since) => AgentActivity::Working { since },
+            None => AgentActivity::Paused,
+        })
     }
 
     /// Returns the totals until now, with the usage of the attempt that has not ended.

@@ -12,7 +12,7 @@ use ensemble_core::request::PendingRequest;
 use ensemble_core::store::RunId;
 use ensemble_language::data::ModelUsage;
 
-use crate::ledger::ExecutionAccount;
+use crate::ledger::{AgentActivity, ExecutionAccount};
 use crate::state::{RunDriver, RunState};
 use crate::summary::RunSummary;
 use crate::totals::{AgentTotals, RunTotals};
@@ -132,6 +132,12 @@ impl RunHistory {
     pub fn open_execution_totals(&self, agent: &str) -> Option<AgentTotals> {
         let open = self.open.iter().find(|one| *one.agent == *agent);
         open.map(ExecutionAccount::current_totals)
+    }
+
+    /// Returns the activity of the agent in the open turn; `None` if the agent has no execution there that has not ended.
+    pub fn agent_activity(&self, agent: &str) -> Option<AgentActivity> {
+        let open = self.open.iter().find(|one| *one.agent == *agent);
+        open.and_then(ExecutionAccount::current_activity)
     }
 
     /// Returns the questions and permission requests without an answer, in the order of the executions.

@@ -1,6 +1,7 @@
 //! Help for writing ensembles: nothing here runs one.
 //!
-//! Invariant: nothing here runs an ensemble.
+//! Invariant: nothing here runs an ensemble, and nothing here tells of files outside of the served folder, or quotes a file that is not
+//! an ensemble.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,10 +12,11 @@ use ensemble_language::ensemble::Ensemble;
 use ensemble_language::loader::schema::{SCHEMA, TEST_SCHEMA, config_schema};
 use ensemble_language::loader::{code_explanations, codes, load_ensemble};
 use ensemble_language::source::SourceText;
+use ensemble_language::yaml::document::MAX_BYTES;
 use ensemble_project::Project;
 use ensemble_project::check::EnsembleFolder;
 use ensemble_project::nested::{NestedEnsemble, load_nested};
-use ensemble_project::prepare::{check_loaded_ensemble, prepare_text};
+use ensemble_project::prepare::{check_loaded_ensemble, describe_unquoted, prepare_text};
 use ensemble_reports::report::diagnostics;
 use ensemble_reports::report::exploration::{ExploredEnsemble, render_all_json};
 use ensemble_runs::exploration::explore_nested;
@@ -50,7 +52,20 @@ enum GivenEnsemble {
 fn parse_ensemble(arguments: &mut ToolArguments, project: &Project) -> Result<Option<GivenEnsemble>, String> {
     match (arguments.take_text("ensemble")?, arguments.take_text("text")?) {
         (Some(_), Some(_)) => Err("give `ensemble` or `text`, not both".to_owned()),
-        (Some(name), None) => Ok(Some(GivenEnsemble::File(resolve_ensemble_file(project, &name)?))),
+        (Some(name), None) => {
+            let file = resolve_ensemble_file(project, &name)?;
+            let source = project.read_file(&file).map_err(|error| error.to_string())?;
+            // Findings quote the text, and any file of the folder can be named.
+            let loaded = load_ensemble(&source);
+            match loaded.is_ensemble() {
+                true => Ok(Some(GivenEnsemble::File(file))),
+                false => Err(describe_unquoted(&file, &loaded)),
+            }
+        }
+        (None, Some(text)) if text.len() > MAX_BYTES => Err(format!(
+            "`text` has {} bytes; an ensemble has at most 16 MiB",
+            text.len()
+        )),
         (None, Some(text)) => Ok(Some(GivenEnsemble::Text(SourceText::new(TEXT, text)))),
         (None, None) => Ok(None),
     }
@@ -96,6 +111,7 @@ pub(crate) fn run_explain(mut arguments: ToolArguments) -> Result<AuthoringOutpu
 
 /// `validate`.
 pub(crate) fn run_validate(mut arguments: ToolArguments, project: &Project) -> Result<AuthoringOutput, String> {
+    let project = &project.clone().with_boundary();
     let given_ensemble = parse_ensemble(&mut arguments, project)?;
     arguments.require_empty()?;
     let findings = match given_ensemble {
@@ -131,6 +147,7 @@ fn examine_text(source: &SourceText, file: &Path, project: &Project) -> Vec<Diag
 
 /// `check`.
 pub(crate) fn run_check(mut arguments: ToolArguments, project: &Project) -> Result<AuthoringOutput, String> {
+    let project = &project.clone().with_boundary();
     let given_ensemble = require_ensemble(&mut arguments, project)?;
     arguments.require_empty()?;
     let (outer, inner) = match given_ensemble {
@@ -182,6 +199,7 @@ pub(crate) fn run_graph(
     project: &Project,
     draw: Draw,
 ) -> Result<AuthoringOutput, String> {
+    let project = &project.clone().with_boundary();
     let given_ensemble = require_ensemble(&mut arguments, project)?;
     let format = arguments.take_text("format")?.unwrap_or_else(|| "mermaid".to_owned());
     arguments.require_empty()?;

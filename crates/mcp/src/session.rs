@@ -13,6 +13,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ensemble_core::store::RunId;
+use ensemble_language::loader::load_ensemble;
+use ensemble_project::prepare::describe_unquoted;
 use ensemble_runs::service::run_service::RunService;
 use ensemble_runs::{Project, RunError};
 use rmcp::model::{
@@ -183,6 +185,11 @@ impl McpSession {
             }
             "estimate" => {
                 let file = resolve_ensemble_file(project, &arguments.require_text("ensemble")?)?;
+                let source = project.read_file(&file).map_err(RunError::from)?;
+                let loaded = load_ensemble(&source);
+                if !loaded.is_ensemble() {
+                    return Err(describe_unquoted(&file, &loaded).into());
+                }
                 let from = match arguments.take_text("run")? {
                     Some(run) => self.resolve_run(&run).await?,
                     None => self.find_latest_run(&file).await?,

@@ -26,6 +26,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use ensemble_core::stopwatch::Stopwatch;
 use ensemble_core::thread::{Attachment, Message, Reasoning, Role, StopReason, ToolCall};
 use ensemble_language::ensemble::ModelProfile;
 
@@ -84,6 +85,8 @@ pub struct ModelRequest {
     pub tools: Arc<[ToolSpec]>,
     /// The profile.
     pub profile: Arc<ModelProfile>,
+    /// The clock of the execution, which stands while the request waits for the pace of its profile.
+    pub clock: Stopwatch,
 }
 
 /// The specification of a tool for a model.
@@ -116,6 +119,34 @@ pub struct ModelReply {
     pub cached: bool,
     /// Warnings for the user.
     pub warnings: Vec<String>,
+    /// The limits that the provider states with the reply.
+    pub limits: Vec<ReportedLimit>,
+}
+
+/// A limit of requests or tokens that an answer of a provider states.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReportedLimit {
+    /// The name of the header that states what remains.
+    pub name: &'static str,
+    /// The unit that the provider counts.
+    pub unit: LimitUnit,
+    /// The number of units that the provider allows, if it states the number.
+    pub limit: Option<u64>,
+    /// The number of units that remain.
+    pub remaining: u64,
+    /// The time until the whole limit is available again.
+    pub resets_in: Duration,
+}
+
+/// The unit of a [`ReportedLimit`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LimitUnit {
+    /// Requests.
+    Requests,
+    /// Tokens of requests and replies.
+    Tokens,
+    /// Tokens of replies.
+    OutputTokens,
 }
 
 /// Tokens of one request.
@@ -141,6 +172,8 @@ pub struct ModelError {
     pub retry_after: Option<Duration>,
     /// What is known of the cause.
     pub kind: ModelErrorKind,
+    /// The limits that the provider states with the error.
+    pub limits: Vec<ReportedLimit>,
 }
 
 /// The causes of errors that are handled differently.
@@ -169,6 +202,7 @@ impl ModelError {
             retryable: false,
             retry_after: None,
             kind: ModelErrorKind::OtherFailure,
+            limits: Vec::new(),
         }
     }
 
@@ -203,6 +237,7 @@ impl ModelReply {
             refusal: None,
             cached: false,
             warnings: Vec::new(),
+            limits: Vec::new(),
         }
     }
 }

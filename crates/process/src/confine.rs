@@ -7,7 +7,11 @@ mod helper;
 #[cfg(target_os = "linux")]
 mod landlock_rules;
 mod refusal;
+#[cfg(target_os = "linux")]
+mod resource_meter;
 mod sandbox_entry;
+#[cfg(target_os = "linux")]
+mod seccomp_calls;
 #[cfg(target_os = "linux")]
 mod seccomp_rules;
 mod supervisor;

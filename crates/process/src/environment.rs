@@ -106,6 +106,11 @@ impl ChildEnvironment {
         &self.secrets
     }
 
+    /// Returns the text, which is the end of a longer one, without the secrets of the environment and their parts.
+    pub(crate) fn redact_fragment(&self, text: &str) -> String {
+        self.secrets.redact_fragment(text)
+    }
+
     /// Returns the text without the secrets of the environment.
     pub(crate) fn redact_text(&self, text: &str) -> String {
         self.secrets.redact(text).into_owned()

@@ -367,9 +367,8 @@ impl RunningProcess {
         let exit_code = status.as_ref().ok().and_then(ExitStatus::code);
         execution.ledger.set_exit_code(exit_code);
         process_result(status, &stdout_buffer, &stderr, execution).map_err(|failure| {
-            // A secret that is cut in two is not found any more.
-            let stdout = bounds.environment.redact_text(&stdout_buffer.end_text());
-            let quoted = bounds.environment.redact_text(&stderr);
+            let stdout = bounds.environment.redact_fragment(&stdout_buffer.end_text());
+            let quoted = bounds.environment.redact_fragment(&stderr);
             UnexplainedFailure {
                 failure: failure.with_process_end(exit_code, &stdout, &quoted),
                 stderr,

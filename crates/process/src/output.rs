@@ -5,11 +5,9 @@
 
 use serde_json::Value;
 
+use ensemble_core::reply::{SurroundedObject, find_surrounded_object};
 use ensemble_core::runner::AttemptLedger;
 use ensemble_language::data::{ExecutionFailure, FailureKind, JsonMap, strip_last_newline, value_to_output};
-
-/// The maximum number of lines at which a JSON object is looked for in a text.
-const MOST_CANDIDATES: usize = 20;
 
 /// Converts the bytes that a child process wrote; invalid UTF-8 is replaced, with a warning.
 pub fn from_bytes(bytes: &[u8], ledger: &AttemptLedger) -> Result<JsonMap, ExecutionFailure> {
@@ -70,32 +68,10 @@ fn starts_with_object(text: &str) -> bool {
 
 /// Returns the warning about text before or after a JSON object that stands on lines of its own.
 fn surrounding_text_warning(text: &str) -> Option<String> {
-    let mut start = 0;
-    let mut candidates = Vec::new();
-    for (number, line) in text.split_inclusive('\n').enumerate() {
-        if line.trim_start().starts_with('{') && candidates.len() < MOST_CANDIDATES {
-            candidates.push((number + 1, start));
-        }
-        start += line.len();
-    }
-    candidates.into_iter().find_map(|(number, start)| {
-        let mut values = serde_json::Deserializer::from_str(&text[start..]).into_iter::<JsonMap>();
-        // `{}` on a line of its own is rather a part of a program.
-        values.next()?.ok().filter(|object| !object.is_empty())?;
-        let following_text = &text[start + values.byte_offset()..];
-        let (ending, after) = following_text.split_once('\n').unwrap_or((following_text, ""));
-        if !ending.trim().is_empty() {
-            return None;
-        }
-        let place = match (text[..start].trim().is_empty(), after.trim().is_empty()) {
-            (false, true) => "before",
-            (true, false) => "after",
-            _ => "before and after",
-        };
-        Some(format!(
-            "printed no JSON; its output has only `response`: there is text {place} the JSON object that begins in line {number}; write such text to standard error"
-        ))
-    })
+    let SurroundedObject { line, place } = find_surrounded_object(text)?;
+    Some(format!(
+        "printed no JSON; its output has only `response`: there is text {place} the JSON object that begins in line {line}; write such text to standard error"
+    ))
 }
 
 #[cfg(test)]

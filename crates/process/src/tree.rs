@@ -24,8 +24,8 @@ pub(super) struct ProcessStat {
     /// The processor time of its children that were waited for, in ticks.
     pub(super) ticks_of_children: u64,
     pub(super) threads: u64,
-    /// Its resident memory, in pages.
-    pub(super) pages: u64,
+    /// The time of its start, in ticks since the start of the system: another process with the same id has another one.
+    pub(super) started: u64,
 }
 
 /// Reads the state of the process. Returns `None` if there is no such process.
@@ -44,7 +44,7 @@ fn parse_stat(text: &str) -> Option<ProcessStat> {
         ticks: number(11)? + number(12)? + of_children,
         ticks_of_children: of_children,
         threads: number(17)?,
-        pages: number(21)?,
+        started: number(19)?,
     })
 }
 
@@ -146,7 +146,7 @@ mod tests {
                 ticks: 37,
                 ticks_of_children: 7,
                 threads: 5,
-                pages: 99
+                started: 100,
             }
         );
         assert_eq!(parse_stat("7 (a"), None);

@@ -4,12 +4,17 @@
 //! stays a link, and the permissions stay. Of several files all are replaced or none, except where the process is killed between
 //! two renames.
 //!
-//! Invariant: a file whose text is not the expected one stays, and so do the others then; an interruption leaves either text of a file.
+//! Invariant: a file whose text is not the expected one stays, and so do the others then; an interruption leaves either text of a file. No link
+//! that is made after a path was resolved leads a write to another place.
 
 #![expect(clippy::disallowed_methods, reason = "files of the user are written here")]
 
-use std::io::Write;
+use std::ffi::{OsStr, OsString};
+use std::fs::{File, Permissions};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+
+use crate::open_folder::OpenFolder;
 
 /// Why a file has not been replaced. It is as it was.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -25,8 +30,8 @@ pub enum ReplaceError {
     Refused(String),
 }
 
-impl From<std::io::Error> for ReplaceError {
-    fn from(error: std::io::Error) -> Self {
+impl From<io::Error> for ReplaceError {
+    fn from(error: io::Error) -> Self {
         Self::Refused(error.to_string())
     }
 }
@@ -58,37 +63,38 @@ pub struct ReplaceAllError {
 /// # Errors
 /// The file cannot be written, or its text is another one.
 pub fn replace_file(path: &Path, before: &str, after: &str) -> Result<(), ReplaceError> {
-    replace_files(&[FileReplacement {
+    let file = FileReplacement {
         path,
         old_text: before,
         new_text: after,
-    }])
-    .map_err(|none| none.error)
+    };
+    rename_all(None, &[file], &mut OpenFolder::rename_entry).map_err(|none| none.error)
 }
 
-/// Replaces the texts of several files, or none of them.
+/// Replaces the texts of several files inside the folder `root`, or none of them. A path can contain links that lead to another
+/// place inside `root`; a link that is made meanwhile is not followed.
 ///
 /// All texts are on the disk before the first one takes its place, so what is left is one rename for each file. If one fails, the old
 /// texts of the files before it are put back.
 ///
 /// # Errors
-/// A file cannot be written, or its text is another one.
-pub fn replace_files(files: &[FileReplacement<'_>]) -> Result<(), ReplaceAllError> {
-    rename_all(files, &mut |from, to| std::fs::rename(from, to))
+/// A file is outside of the folder or cannot be written, or its text is another one.
+pub fn replace_files(root: &Path, files: &[FileReplacement<'_>]) -> Result<(), ReplaceAllError> {
+    rename_all(Some(root), files, &mut OpenFolder::rename_entry)
 }
 
-/// What renames a file.
-type Rename<'r> = &'r mut dyn FnMut(&Path, &Path) -> std::io::Result<()>;
+/// What renames a file within its folder.
+type Rename<'r> = &'r mut dyn FnMut(&OpenFolder, &OsStr, &OsStr) -> io::Result<()>;
 
-fn rename_all(files: &[FileReplacement<'_>], rename: Rename<'_>) -> Result<(), ReplaceAllError> {
+fn rename_all(root: Option<&Path>, files: &[FileReplacement<'_>], rename: Rename<'_>) -> Result<(), ReplaceAllError> {
     let none = |(at, why)| ReplaceAllError {
         at,
         error: why,
         replaced_files: Vec::new(),
     };
     let numbered = || files.iter().enumerate();
-    let staged_results =
-        numbered().map(|(at, file)| StagedFile::stage_replacement(file, files.len() > 1).map_err(|why| (at, why)));
+    let staged_results = numbered()
+        .map(|(at, file)| StagedFile::stage_replacement(root, file, files.len() > 1).map_err(|why| (at, why)));
     let staged_files = staged_results.collect::<Result<Vec<_>, _>>().map_err(none)?;
     for (at, file) in numbered() {
         staged_files[at].check_unchanged(file).map_err(|why| none((at, why)))?;
@@ -97,7 +103,7 @@ fn rename_all(files: &[FileReplacement<'_>], rename: Rename<'_>) -> Result<(), R
         let staged_file = &staged_files[at];
         let rename_result = staged_file
             .check_unchanged(file)
-            .and_then(|()| Ok(rename(&staged_file.new, &staged_file.target)?));
+            .and_then(|()| Ok(rename(&staged_file.folder, &staged_file.new, &staged_file.target)?));
         if let Err(error) = rename_result {
             let unrestored_indices =
                 (0..at).filter(|before| !staged_files[*before].restore_old_text(&files[*before], rename));
@@ -114,29 +120,42 @@ fn rename_all(files: &[FileReplacement<'_>], rename: Rename<'_>) -> Result<(), R
 
 /// The new text of a file beside it, and its old text. What is not renamed is removed.
 struct StagedFile {
-    target: PathBuf,
-    new: PathBuf,
-    old: Option<PathBuf>,
+    /// The folder of all three, which is the same one whatever becomes of its path.
+    folder: OpenFolder,
+    target: OsString,
+    new: OsString,
+    old: Option<OsString>,
 }
 
 impl StagedFile {
-    fn stage_replacement(file: &FileReplacement<'_>, keeps_old: bool) -> Result<Self, ReplaceError> {
-        let target = file.path.canonicalize()?;
-        let data = std::fs::metadata(&target)?;
-        if data.permissions().readonly() {
-            return Err(ReplaceError::ReadOnly);
+    fn stage_replacement(
+        root: Option<&Path>,
+        file: &FileReplacement<'_>,
+        keeps_old: bool,
+    ) -> Result<Self, ReplaceError> {
+        let path = file.path.canonicalize()?;
+        if let Some(root) = root {
+            check_inside(root, &path)?;
         }
         let in_no_folder = || ReplaceError::Refused("its path has no folder".to_owned());
-        let folder = target.parent().ok_or_else(in_no_folder)?;
-        let name = target.file_name().unwrap_or_default().to_string_lossy();
-        let beside = |end: &str| folder.join(format!(".{name}.{}.{end}", std::process::id()));
+        let folder = OpenFolder::open_without_links(path.parent().ok_or_else(in_no_folder)?)?;
+        let target = path.file_name().ok_or_else(in_no_folder)?.to_owned();
+        let permissions = folder.open_file(&target)?.metadata()?.permissions();
+        if permissions.readonly() {
+            return Err(ReplaceError::ReadOnly);
+        }
+        let shown_name = target.to_string_lossy();
+        let beside = |end: &str| OsString::from(format!(".{shown_name}.{}.{end}", std::process::id()));
         let (new, old) = (beside("fix"), keeps_old.then(|| beside("old")));
-        write_new_file(&new, file.new_text, data.permissions())
-            .inspect_err(|error| remove_partial_file(&new, error))?;
-        let mut staged_file = Self { target, new, old: None };
+        write_new_file(&folder, &new, file.new_text, &permissions)?;
+        let mut staged_file = Self {
+            folder,
+            target,
+            new,
+            old: None,
+        };
         if let Some(old) = old {
-            write_new_file(&old, file.old_text, data.permissions())
-                .inspect_err(|error| remove_partial_file(&old, error))?;
+            write_new_file(&staged_file.folder, &old, file.old_text, &permissions)?;
             staged_file.old = Some(old);
         }
         Ok(staged_file)
@@ -144,7 +163,7 @@ impl StagedFile {
 
     /// Checks that the text of the file is still the one that was read.
     fn check_unchanged(&self, file: &FileReplacement<'_>) -> Result<(), ReplaceError> {
-        match std::fs::read(&self.target)? == file.old_text.as_bytes() {
+        match self.folder.read_file(&self.target)? == file.old_text.as_bytes() {
             true => Ok(()),
             false => Err(ReplaceError::Changed),
         }
@@ -152,25 +171,27 @@ impl StagedFile {
 
     /// Puts the old text back. `false`: the file still has the new one.
     fn restore_old_text(&self, file: &FileReplacement<'_>, rename: Rename<'_>) -> bool {
-        let is_new = std::fs::read(&self.target).is_ok_and(|text| text == file.new_text.as_bytes());
+        let text = self.folder.read_file(&self.target);
+        let is_new = text.is_ok_and(|text| text == file.new_text.as_bytes());
         let old = self.old.as_ref().filter(|_| is_new);
-        old.is_none_or(|old| rename(old, &self.target).is_ok())
+        old.is_none_or(|old| rename(&self.folder, old, &self.target).is_ok())
     }
 }
 
 impl Drop for StagedFile {
     fn drop(&mut self) {
-        for path in self.old.iter().chain([&self.new]) {
+        for name in self.old.iter().chain([&self.new]) {
             // Whatever was renamed is not there any more.
-            let _ = std::fs::remove_file(path);
+            let _ = self.folder.remove_file(name);
         }
     }
 }
 
-/// Removes what could be written only in part. A file that was there before is not of this program's making.
-fn remove_partial_file(path: &Path, error: &std::io::Error) {
-    if error.kind() != std::io::ErrorKind::AlreadyExists {
-        let _ = std::fs::remove_file(path);
+/// Checks that a path without links is inside a folder.
+fn check_inside(root: &Path, path: &Path) -> io::Result<()> {
+    match path.starts_with(root.canonicalize()?) {
+        true => Ok(()),
+        false => Err(io::Error::other("it is outside of the folder")),
     }
 }
 
@@ -178,36 +199,73 @@ fn remove_partial_file(path: &Path, error: &std::io::Error) {
 ///
 /// # Errors
 /// Something of this name is there, or the system refuses it. Nothing is left of the file then.
-pub fn create_file(path: &Path, text: &str) -> std::io::Result<()> {
+pub fn create_file(path: &Path, text: &str) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)?;
     }
-    let new_file = std::fs::OpenOptions::new().write(true).create_new(true).open(path);
-    let write_result = new_file.and_then(|mut file| file.write_all(text.as_bytes()));
-    write_result.inspect_err(|error| remove_partial_file(path, error))
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = OpenFolder::open_without_links(&folder.unwrap_or(Path::new(".")).canonicalize()?)?;
+    fill_file(&folder, name, folder.create_file(name)?, text)
 }
 
-/// Writes files that must not be there, in this order, or none of them.
+/// Writes files inside the folder `root` that must not be there, in this order, or none of them. A link that is made meanwhile is not
+/// followed.
 ///
 /// # Errors
-/// As [`create_file`], with the number of the file that is in the way. Folders that were made for them stay.
-pub fn create_files(files: &[(PathBuf, &str)]) -> Result<(), (usize, std::io::Error)> {
+/// As [`create_file`], or a file is outside of the folder; with the number of the file that is in the way. Folders that were made for
+/// the files stay.
+pub fn create_files(root: &Path, files: &[(PathBuf, &str)]) -> Result<(), (usize, io::Error)> {
+    let mut created: Vec<(OpenFolder, &OsStr)> = Vec::new();
     for (at, (path, text)) in files.iter().enumerate() {
-        if let Err(error) = create_file(path, text) {
-            for (made, _) in &files[..at] {
-                let _ = std::fs::remove_file(made);
+        match create_file_inside(root, path, text) {
+            Ok(file) => created.push(file),
+            Err(error) => {
+                for (folder, name) in created {
+                    let _ = folder.remove_file(name);
+                }
+                return Err((at, error));
             }
-            return Err((at, error));
         }
     }
     Ok(())
 }
 
-fn write_new_file(path: &Path, text: &str, permissions: std::fs::Permissions) -> std::io::Result<()> {
-    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).open(path)?;
-    file.write_all(text.as_bytes())?;
-    file.set_permissions(permissions)?;
-    file.sync_all()
+/// Writes a file inside the folder; returns the folder that contains the file, and the name of the file.
+fn create_file_inside<'p>(root: &Path, path: &'p Path, text: &str) -> io::Result<(OpenFolder, &'p OsStr)> {
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    let mut missing: Vec<&OsStr> = Vec::new();
+    let mut nearest = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
+    while nearest.symlink_metadata().is_err() {
+        missing.push(nearest.file_name().ok_or(io::ErrorKind::InvalidInput)?);
+        nearest = nearest.parent().ok_or(io::ErrorKind::InvalidInput)?;
+    }
+    let nearest = nearest.canonicalize()?;
+    check_inside(root, &nearest)?;
+    let mut folder = OpenFolder::open_without_links(&nearest)?;
+    for name in missing.into_iter().rev() {
+        folder = folder.open_or_create_child(name)?;
+    }
+    let file = folder.create_file(name)?;
+    fill_file(&folder, name, file, text)?;
+    Ok((folder, name))
+}
+
+/// Writes the text into a new file; nothing is left of the file if that fails.
+fn fill_file(folder: &OpenFolder, name: &OsStr, mut file: File, text: &str) -> io::Result<()> {
+    let write_result = file.write_all(text.as_bytes());
+    write_result.inspect_err(|_| drop(folder.remove_file(name)))
+}
+
+/// Writes a file with these permissions, and waits until the text is on the disk.
+fn write_new_file(folder: &OpenFolder, name: &OsStr, text: &str, permissions: &Permissions) -> io::Result<()> {
+    let file = folder.create_file(name)?;
+    let finished = file.try_clone().and_then(|copy| {
+        fill_file(folder, name, copy, text)?;
+        file.set_permissions(permissions.clone())?;
+        file.sync_all()
+    });
+    finished.inspect_err(|_| drop(folder.remove_file(name)))
 }
 
 #[cfg(test)]
@@ -233,7 +291,7 @@ mod tests {
         let [one, two, three] = ["in/1", "in/2", "3"].map(|name| folder.path().join(name));
         std::fs::write(&three, "theirs").expect("written");
         let all = [(one.clone(), "one"), (two.clone(), "two"), (three.clone(), "three")];
-        let (at, error) = create_files(&all).expect_err("one is there");
+        let (at, error) = create_files(folder.path(), &all).expect_err("one is there");
         assert_eq!((at, error.kind()), (2, std::io::ErrorKind::AlreadyExists));
         assert!(!one.exists() && !two.exists());
         assert_eq!(std::fs::read_to_string(&three).expect("text"), "theirs");
@@ -242,12 +300,53 @@ mod tests {
         #[cfg(unix)]
         {
             std::os::unix::fs::symlink("nowhere", &three).expect("a link");
-            assert_eq!(create_files(&all).expect_err("one is there").0, 2);
+            assert_eq!(create_files(folder.path(), &all).expect_err("one is there").0, 2);
             assert!(!folder.path().join("nowhere").exists());
             std::fs::remove_file(&three).expect("removed");
         }
-        create_files(&all).expect("written");
+        create_files(folder.path(), &all).expect("written");
         assert_eq!(std::fs::read_to_string(&two).expect("text"), "two");
+    }
+
+    #[test]
+    fn a_folder_that_becomes_a_link_leads_no_write_outside() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [root, outside] = ["root", "outside"].map(|name| folder.path().join(name));
+        std::fs::create_dir_all(root.join("in")).expect("a folder");
+        std::fs::create_dir(&outside).expect("a folder");
+        for place in [root.join("in"), outside.clone()] {
+            std::fs::write(place.join("x.yaml"), "old").expect("written");
+        }
+        let text = |path: PathBuf| std::fs::read_to_string(path).expect("text");
+        let path = root.join("in/x.yaml");
+        let replacement = [FileReplacement {
+            path: &path,
+            old_text: "old",
+            new_text: "new",
+        }];
+        // Between the last check and the rename, the folder is replaced by a link.
+        let result = rename_all(Some(&root), &replacement, &mut |folder, from, to| {
+            std::fs::rename(root.join("in"), root.join("moved"))?;
+            std::os::unix::fs::symlink(&outside, root.join("in"))?;
+            folder.rename_entry(from, to)
+        });
+        assert_eq!(result, Ok(()));
+        assert_eq!(text(outside.join("x.yaml")), "old");
+        assert_eq!(text(root.join("moved/x.yaml")), "new");
+        // The link is there from the beginning.
+        let error = replace_files(&root, &replacement).expect_err("it leads outside").error;
+        assert_eq!(error, ReplaceError::Refused("it is outside of the folder".to_owned()));
+        let (_, error) = create_files(&root, &[(root.join("in/new/y.yaml"), "new")]).expect_err("it leads outside");
+        assert_eq!(error.to_string(), "it is outside of the folder");
+        assert_eq!(
+            std::fs::read_dir(&outside).expect("a folder").count(),
+            1,
+            "nothing is new there"
+        );
+        // A link that leads to another place inside is followed.
+        std::os::unix::fs::symlink("moved", root.join("inside")).expect("a link");
+        create_files(&root, &[(root.join("inside/new/y.yaml"), "new")]).expect("it is inside");
+        assert_eq!(text(root.join("moved/new/y.yaml")), "new");
     }
 
     /// Files that contain `1`, `2`, …, and what `place_all` comes to if the renames with these numbers fail.
@@ -276,11 +375,11 @@ mod tests {
             })
             .collect();
         let mut count = 0;
-        let result = rename_all(&all, &mut |from, to| {
+        let result = rename_all(Some(folder.path()), &all, &mut |folder, from, to| {
             count += 1;
             match failing.contains(&count) {
                 true => Err(std::io::Error::other("no")),
-                false => std::fs::rename(from, to),
+                false => folder.rename_entry(from, to),
             }
         });
         let left = std::fs::read_dir(folder.path()).expect("a folder").count();

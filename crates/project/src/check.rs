@@ -32,7 +32,8 @@ use ensemble_language::check::{CheckContext, OutputKeys, ScriptText};
 use ensemble_language::condition::ValueType;
 use ensemble_language::diagnostic::Finding;
 use ensemble_language::ensemble::{
-    Agent, AgentKind, CommandLine, Ensemble, LlmSpec, McpServer, ModelProfile, PermissionMode, ToolDefinition, ToolKind,
+    AcpProgram, Agent, AgentKind, CommandLine, Ensemble, LlmSpec, McpServer, ModelProfile, PermissionMode,
+    ToolDefinition, ToolKind,
 };
 use ensemble_language::loader::{Fixes, codes};
 use ensemble_language::source::{Route, RouteLocation};
@@ -65,6 +66,8 @@ pub struct EnsembleFolder<'s> {
     checkers: Option<Arc<SyntaxChecks>>,
     is_ci: bool,
     allows_missing_scripts: bool,
+    /// The root of the project is outside of the boundary: a script that is not found inside may be there.
+    has_hidden_root: bool,
     /// Whether a run asks for the errors.
     is_run: bool,
     fixes: Fixes,
@@ -102,7 +105,11 @@ impl<'s> EnsembleFolder<'s> {
         }
     }
 
-    fn new(given_path: PathBuf, places: ScriptFolders, project: &'s Project) -> Self {
+    fn new(given_path: PathBuf, mut places: ScriptFolders, project: &'s Project) -> Self {
+        let has_hidden_root = !project.allows_path(&places.project_root);
+        if let Some(boundary) = project.boundary.as_ref().filter(|_| has_hidden_root) {
+            places.project_root.clone_from(boundary);
+        }
         Self {
             project,
             given_path,
@@ -115,6 +122,7 @@ impl<'s> EnsembleFolder<'s> {
             checkers: None,
             is_ci: false,
             allows_missing_scripts: false,
+            has_hidden_root,
             is_run: false,
             fixes: Fixes::Resolved,
         }
@@ -165,6 +173,31 @@ impl<'s> EnsembleFolder<'s> {
         self.config_error.take()
     }
 
+    /// Returns whether every file that the words of a command line can name is inside the boundary. Nothing is told of others.
+    fn allows_words(&self, text: &str) -> bool {
+        if self.project.boundary.is_none() {
+            return true;
+        }
+        let is_separator = |c: char| c.is_whitespace() || "|&;<>()\"'`=,:".contains(c);
+        let words = text
+            .split(is_separator)
+            .chain([text.trim()])
+            .filter(|word| !word.is_empty());
+        let scripts = self.places.project_root.join("scripts");
+        let folders = [&self.places.ensemble_dir, &self.places.project_root, &scripts];
+        words
+            .flat_map(|word| folders.map(|folder| folder.join(word)))
+            .all(|path| self.project.allows_path(&path))
+    }
+
+    /// Likewise, of a command line that is split into words.
+    fn allows_command(&self, command: &CommandLine) -> bool {
+        match command {
+            CommandLine::Text(text) => self.allows_words(text),
+            CommandLine::Words(words) => words.iter().all(|word| self.allows_words(word)),
+        }
+    }
+
     fn resolve_script(&self, script: &str) -> Result<ResolvedScript, ScriptLookupError> {
         if let Some(cached_script) = self.scripts.borrow().get(script) {
             return cached_script.clone();
@@ -187,6 +220,7 @@ impl<'s> EnsembleFolder<'s> {
     /// Returns the possible outputs of the agent, if they are known.
     fn find_outputs(&self, ensemble: &Ensemble, agent: &Agent) -> Option<Vec<WrittenOutput>> {
         match &agent.kind {
+            AgentKind::Script { script, .. } if !self.allows_words(script) => None,
             AgentKind::Script { script, .. } => match self.resolve_script(script).ok()? {
                 ResolvedScript::Rhai(path) => self.script_facts(&path, |known| known.analysis.outputs.clone())?,
                 ResolvedScript::Process(_) => None,
@@ -201,6 +235,9 @@ impl<'s> EnsembleFolder<'s> {
 
     /// Returns the finding about a script or program that cannot be started.
     fn unavailable_finding(&self, unavailable: ScriptLookupError, at: RouteLocation) -> Option<Finding> {
+        if self.has_hidden_root {
+            return None;
+        }
         let finding = match unavailable.is_missing_file && !self.allows_missing_scripts {
             true => Finding::new_error(codes::MISSING_SCRIPT_FILE, at, unavailable.message),
             false => Finding::new_warning(codes::NO_SCRIPT, at, unavailable.message),
@@ -209,6 +246,9 @@ impl<'s> EnsembleFolder<'s> {
     }
 
     fn check_script(&self, script: &str, at: RouteLocation) -> Option<Finding> {
+        if !self.allows_words(script) {
+            return None;
+        }
         match self.resolve_script(script) {
             Ok(ResolvedScript::Rhai(path)) => self.check_rhai_file(&path, at),
             Ok(ResolvedScript::Process(_)) => None,
@@ -223,7 +263,10 @@ impl<'s> EnsembleFolder<'s> {
             let AgentKind::Script { script, args, .. } = &agent.kind else {
                 return None;
             };
-            let error = find_unused_arguments(script, &self.places).filter(|_| !args.is_empty())?;
+            if args.is_empty() || !self.allows_words(script) {
+                return None;
+            }
+            let error = find_unused_arguments(script, &self.places)?;
             let at = Agent::route_at(at).with_key("args").into_key_location();
             Some(Finding::new_error(codes::NO_PROCESS, at, error.message).with_help(error.help))
         })
@@ -257,7 +300,8 @@ impl<'s> EnsembleFolder<'s> {
                 .map(move |(index, path)| (path, route.with_index(index).into_value_location()))
         });
         attached.filter_map(|(path, at)| {
-            let is_there = path.contains('{') || self.places.attachment(path).is_file();
+            let file = self.places.attachment(path);
+            let is_there = path.contains('{') || !self.project.allows_path(&file) || file.is_file();
             let message = format!("there is no file `{path}`");
             let finding = || Finding::new_error(codes::NO_ATTACHMENT, at, message);
             (!is_there).then(|| finding().with_help("write the path relative to the folder of the ensemble file"))
@@ -267,6 +311,11 @@ impl<'s> EnsembleFolder<'s> {
     /// Returns the program of an external agent.
     fn check_program(&self, llm: &LlmSpec, route: &Route) -> Option<Finding> {
         let acp = llm.acp_agent().filter(|acp| !acp.is_simulated())?;
+        if let AcpProgram::Command { command, .. } = &acp.program
+            && !self.allows_words(command)
+        {
+            return None;
+        }
         let missing = resolve_external(&acp.program, &self.places).err()?;
         self.unavailable_finding(missing, route.with_key("acp").into_value_location())
     }
@@ -280,6 +329,7 @@ impl<'s> EnsembleFolder<'s> {
             ToolKind::Ensemble { ensemble, .. } => {
                 self.check_nested_ensemble(ensemble, route.with_key("ensemble").into_value_location())
             }
+            ToolKind::Mcp(McpServer::Command { command, .. }) if !self.allows_command(command) => None,
             ToolKind::Mcp(McpServer::Command { command, .. }) => {
                 let at = route.with_key("mcp").with_key("command").into_value_location();
                 match command {
@@ -321,6 +371,9 @@ impl CheckContext for EnsembleFolder<'_> {
     }
 
     fn find_script(&self, script: &str) -> Option<Arc<ScriptText>> {
+        if !self.allows_words(script) {
+            return None;
+        }
         let ResolvedScript::Rhai(path) = self.resolve_script(script).ok()? else {
             return None;
         };
@@ -367,7 +420,9 @@ impl CheckContext for EnsembleFolder<'_> {
         let findings = agents.chain(ensemble.tools.iter().filter_map(of_tool));
         let findings = findings.chain(self.check_attachments(ensemble));
         let findings = findings.chain(self.check_unused_arguments(ensemble));
-        let findings = findings.chain(paths::check_sandbox_paths(ensemble, &self.places.ensemble_dir));
+        let is_examined = |path: &Path| self.project.allows_path(path);
+        let sandbox_findings = paths::check_sandbox_paths(ensemble, &self.places.ensemble_dir, &is_examined);
+        let findings = findings.chain(sandbox_findings);
         let inner_inputs = match self.is_run {
             true => Vec::new(),
             false => self.check_inner_inputs(ensemble),

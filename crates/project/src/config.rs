@@ -112,7 +112,14 @@ impl ProfileConfig {
     /// Reads it. A profile that the user's configuration has too counts only with trust.
     fn load(path: &Path, user: Option<&Self>, project: &Project) -> Result<Self, ProjectError> {
         let source = project.read_file(&project.relative_path(path))?;
-        let profiles = loader::load_profiles(&source).map_err(ProjectError::Invalid)?;
+        let profiles = loader::load_profiles(&source).map_err(|errors| match project.boundary {
+            None => ProjectError::Invalid(errors),
+            // The file is not quoted: it can be a link.
+            Some(_) => ProjectError::Unreadable {
+                path: project.relative_path(path),
+                reason: "it has errors".to_owned(),
+            },
+        })?;
         let replaces = |name: &str| user.is_some_and(|user| user.profiles.iter().any(|(own, _)| &**own == name));
         let mut untrusted = Vec::new();
         for (name, profile) in &profiles {

@@ -27,6 +27,12 @@ pub enum ProjectError {
     /// A folder was given in the place of one ensemble.
     #[error("{0} is a folder; name one ensemble")]
     IsFolder(String),
+    /// A path leads out of the folder at which paths end.
+    #[error("`{0}` is outside of the served folder")]
+    Outside(String),
+    /// A file that an ensemble or a client names is not an ensemble; the text quotes nothing of it.
+    #[error("{0}")]
+    NotEnsemble(String),
     /// A file cannot be read.
     #[error("cannot read {}: {reason}", path.display())]
     Unreadable {

@@ -17,6 +17,7 @@ pub mod config;
 pub mod error;
 pub mod mcp_config;
 pub mod nested;
+mod open_folder;
 mod owner;
 pub mod prepare;
 pub mod project;

@@ -11,7 +11,7 @@ use ensemble_language::loader::load_ensemble;
 
 use crate::check::EnsembleFolder;
 use crate::error::ProjectError;
-use crate::prepare::{PreparedEnsemble, check_loaded_ensemble, ensemble_folder, prepare_file};
+use crate::prepare::{PreparedEnsemble, check_loaded_ensemble, ensemble_folder, is_quotable, prepare_file};
 use crate::project::Project;
 
 /// An ensemble that is named, or the one that names the others.
@@ -43,6 +43,10 @@ pub fn load_nested(
     while let Some(path) = files.get(next).cloned() {
         next += 1;
         let loaded = load_ensemble(&project.read_file(&path)?);
+        if next > 1 && !is_quotable(&loaded) {
+            // The ensemble that names the file has the error.
+            continue;
+        }
         let mut folder = EnsembleFolder::for_file(&path, project)
             .with_ci(in_ci)
             .with_missing_scripts();

@@ -13,7 +13,7 @@ use ensemble_language::check::{self, CheckContext};
 use ensemble_language::diagnostic::{Diagnostic, Finding, FindingSeverity};
 use ensemble_language::ensemble::{Agent, Ensemble};
 use ensemble_language::loader::codes::{ALLOWANCE, CONDITION_FAILED};
-use ensemble_language::loader::{self, Fixes, LoadedEnsemble};
+use ensemble_language::loader::{self, Fixes, LoadedEnsemble, codes};
 use ensemble_language::plan::Plan;
 use ensemble_language::profiles::{ModelOverride, ModelProfiles};
 use ensemble_language::source::{Route, SourceText, Span};
@@ -69,6 +69,43 @@ pub fn prepare_file(path: &Path, project: &Project) -> Result<PreparedEnsemble, 
     let root = project.project_root(&folder);
     let absolute = project.folder.join(path);
     prepare_text(source, absolute.canonicalize().unwrap_or(absolute), folder, root)
+}
+
+/// Makes the ensemble that another one names ready to run.
+///
+/// # Errors
+/// As [`prepare_file`]; of a file that is not an ensemble, nothing is quoted.
+pub fn prepare_nested_file(path: &Path, project: &Project) -> Result<PreparedEnsemble, ProjectError> {
+    let loaded = loader::load_ensemble(&project.read_file(path)?);
+    match is_quotable(&loaded) {
+        true => prepare_file(path, project),
+        false => Err(ProjectError::NotEnsemble(describe_unquoted(path, &loaded))),
+    }
+}
+
+/// Returns whether messages may quote the text of a file that somebody else named: an ensemble. Whatever else the file is, such as a
+/// list of passwords, stays unquoted.
+pub fn is_quotable(loaded: &LoadedEnsemble) -> bool {
+    loaded.document.is_some() && loaded.is_ensemble()
+}
+
+/// Describes a file that is not an ensemble, or not YAML, without quoting it: it can be any file of the machine.
+pub fn describe_unquoted(path: &Path, loaded: &LoadedEnsemble) -> String {
+    let path = path.display();
+    let mut errors = loaded.diagnostics().into_iter();
+    let first = errors.find(|one| one.severity == FindingSeverity::Error);
+    match first.filter(|_| loaded.document.is_none() && loaded.is_ensemble()) {
+        Some(first) => {
+            let place = first.source.line_column(first.span.start);
+            let title = codes::ALL.iter().find(|(code, _)| *code == first.code);
+            let title = title.map_or("", |(_, title)| title.trim_end_matches('.'));
+            format!(
+                "{path}:{}:{}: error[{}]: {title}",
+                place.line, place.column, first.code.0
+            )
+        }
+        None => format!("`{path}` is not an ensemble"),
+    }
 }
 
 /// Makes a text ready to run as if it were that file, and stood in `folder`.

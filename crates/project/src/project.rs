@@ -5,7 +5,7 @@
 #![expect(clippy::disallowed_methods, reason = "this room reads the files of a project")]
 
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use crate::error::ProjectError;
 use crate::owner::list_search_folders;
@@ -13,6 +13,7 @@ use crate::trust::Trust;
 use ensemble_language::diagnostic::find_similar_word;
 use ensemble_language::loader::MAX_BYTES;
 use ensemble_language::source::SourceText;
+use ensemble_scripts::regular_files::open_regular;
 
 /// The folder from which a caller sees a project, and the user's configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +26,8 @@ pub struct Project {
     pub home: Option<PathBuf>,
     /// Which files of the project may use keys and values of the environment.
     pub trust: Trust,
+    /// The folder at which the paths that a text names end, wherever links lead. `None`: they end nowhere.
+    pub boundary: Option<PathBuf>,
 }
 
 impl Project {
@@ -35,7 +38,26 @@ impl Project {
             user_config: None,
             home: None,
             trust: Trust::trust_nothing(),
+            boundary: None,
         }
+    }
+
+    /// With its folder as the boundary of all paths that a text names: for tools that check the texts of others, and that must not
+    /// tell what is outside.
+    #[must_use]
+    pub fn with_boundary(self) -> Self {
+        Self {
+            boundary: Some(self.folder.clone()),
+            ..self
+        }
+    }
+
+    /// Returns whether the path is inside the boundary, wherever links lead. A path that does not exist is where the nearest folder
+    /// above it is.
+    pub fn allows_path(&self, path: &Path) -> bool {
+        let Some(boundary) = &self.boundary else { return true };
+        let is_below = |path: PathBuf| boundary.canonicalize().is_ok_and(|boundary| path.starts_with(boundary));
+        resolve_existing(&self.folder.join(path)).is_some_and(is_below)
     }
 
     /// With this trust in the files of the project.
@@ -63,6 +85,7 @@ impl Project {
             trust: config.map_or_else(Trust::trust_nothing, |config| {
                 Trust::load_from(config.join("trust.json"))
             }),
+            boundary: None,
         }
     }
 
@@ -74,6 +97,9 @@ impl Project {
     /// Likewise, as seen from a folder of a project.
     pub fn resolve_ensemble_file_from(&self, given: &str, folder: &Path, root: &Path) -> Result<PathBuf, ProjectError> {
         let direct = folder.join(given);
+        if !self.allows_path(&direct) {
+            return Err(ProjectError::Outside(given.to_owned()));
+        }
         if direct.is_file() {
             return Ok(if folder == self.folder {
                 PathBuf::from(given)
@@ -101,6 +127,7 @@ impl Project {
                 .flat_map(|folder| names.iter().map(move |name| folder.join(name)))
                 .collect()
         };
+        let places: Vec<PathBuf> = places.into_iter().filter(|place| self.allows_path(place)).collect();
         if let Some(existing_file) = places.iter().find(|place| place.is_file()) {
             return Ok(self.relative_path(existing_file));
         }
@@ -257,13 +284,32 @@ fn list_ensemble_names<'p>(places: impl Iterator<Item = &'p PathBuf>) -> Vec<Str
     names
 }
 
-/// Reads a text file that a person wrote: not larger than any such file is, and in UTF-8.
+/// Returns the path without links, as far as it exists; `None` if the rest leads elsewhere, or a link leads nowhere.
+fn resolve_existing(path: &Path) -> Option<PathBuf> {
+    let mut missing = Vec::new();
+    let mut nearest = path;
+    loop {
+        if let Ok(existing) = nearest.canonicalize() {
+            return Some(missing.iter().rev().fold(existing, |path, name| path.join(name)));
+        }
+        if nearest.symlink_metadata().is_ok() {
+            return None;
+        }
+        match nearest.components().next_back()? {
+            Component::Normal(name) => missing.push(name),
+            _ => return None,
+        }
+        nearest = nearest.parent()?;
+    }
+}
+
+/// Reads a text file that a person wrote: a regular file, not larger than any such file is, and in UTF-8.
 pub fn read_source(path: &Path) -> Result<SourceText, ProjectError> {
     let unreadable = |reason: String| ProjectError::Unreadable {
         path: path.to_owned(),
         reason,
     };
-    let file = std::fs::File::open(path).map_err(|error| unreadable(error.to_string()))?;
+    let file = open_regular(path).map_err(|error| unreadable(error.to_string()))?;
     let text = read_text(file).map_err(|error| unreadable(error.to_string()))?;
     Ok(SourceText::new(path.display().to_string(), text))
 }

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use ensemble_core::conversation::Record;
-use ensemble_core::log::{CommitError, SyncPoint};
+use ensemble_core::log::CommitError;
 use ensemble_core::records::LineError;
 use ensemble_core::runner::BoxFuture;
-use ensemble_core::store::{Durability, LogEnd, ReadError, RunId, RunStore, StoreError, StoredRun};
+use ensemble_core::store::{ReadError, RunId, RunStore, StoreError, StoredRun};
 use ensemble_history::RunState;
 use ensemble_runs::batch::{EngineRunOptions, RunEngine};
 use ensemble_runs::{ReadyRun, RunError};
@@ -21,9 +21,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::protocol::{
-    DAYS, INDEX, InnerRunLines, QuestionAnswer, RUNS, RecordsReply, RunBrief, RunStartRequest, parse_records,
-};
+use crate::protocol::{DAYS, INDEX, QuestionAnswer, RUNS, RecordsReply, RunBrief, RunStartRequest, parse_records};
 
 /// How long the engine may take for one answer.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -34,6 +32,9 @@ const SIDE_BY_SIDE: usize = 16;
 
 /// How long an engine that has answered before is waited for: a part of it may be lost, and come again.
 const LOST_FOR: Duration = Duration::from_secs(60);
+/// The largest response that is read, in bytes. The engine's own messages are smaller.
+const LARGEST_RESPONSE: usize = 256 << 20;
+
 /// The first pause before a request is repeated, and the longest.
 const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(1)];
 
@@ -182,7 +183,7 @@ impl EngineClient {
     /// The engine cannot be reached or refuses.
     pub async fn start_run(&self, start: &RunStartRequest) -> Result<(), EngineClientError> {
         let _sent: Value = self
-            .call_handler(&format!("{RUNS}/{}/run/send", start.started.run_id), start)
+            .call_handler(&run_path(&start.started.run_id, "run/send"), start)
             .await?;
         Ok(())
     }
@@ -192,9 +193,7 @@ impl EngineClient {
     /// # Errors
     /// The engine cannot be reached or refuses.
     pub async fn fetch_records(&self, id: &str, from: u64) -> Result<RecordsReply, EngineClientError> {
-        // A run inside a run has its place in its id.
-        let id = id.replace('/', "%2F");
-        self.call_handler(&format!("{RUNS}/{id}/records"), &from).await
+        self.call_handler(&run_path(id, "records"), &from).await
     }
 
     /// Answers a question.
@@ -202,7 +201,7 @@ impl EngineClient {
     /// # Errors
     /// The engine cannot be reached or refuses.
     pub async fn send_answer(&self, id: &str, answer: &QuestionAnswer) -> Result<(), EngineClientError> {
-        self.call_handler(&format!("{RUNS}/{id}/answer"), answer).await
+        self.call_handler(&run_path(id, "answer"), answer).await
     }
 
     /// Cancels a run.
@@ -210,7 +209,7 @@ impl EngineClient {
     /// # Errors
     /// The engine cannot be reached or refuses.
     pub async fn cancel_run(&self, id: &str, by: &str) -> Result<(), EngineClientError> {
-        self.call_handler(&format!("{RUNS}/{id}/cancel"), &by).await
+        self.call_handler(&run_path(id, "cancel"), &by).await
     }
 
     /// Lets a run go on that was cancelled or timed out. It does so a few seconds after it was cut short, when the workers have stopped
@@ -219,14 +218,14 @@ impl EngineClient {
     /// # Errors
     /// The engine cannot be reached or refuses, as it does if the run has waited for this for too long.
     pub async fn request_resume(&self, id: &str, at: DateTime<Utc>) -> Result<(), EngineClientError> {
-        let resumed = self.call_handler(&format!("{RUNS}/{id}/resume"), &at).await;
+        let resumed = self.call_handler(&run_path(id, "resume"), &at).await;
         resumed.map_err(|error| match error {
             EngineClientError::RequestRefused { status: 404, .. } => self.no_run_error(id),
             error => error,
         })
     }
 
-    fn no_run_error(&self, id: &str) -> EngineClientError {
+    pub(crate) fn no_run_error(&self, id: &str) -> EngineClientError {
         EngineClientError::NoRun {
             id: id.to_owned(),
             url: self.url.clone(),
@@ -258,7 +257,7 @@ impl EngineClient {
         loop {
             let attached = self
                 .http
-                .get(format!("{}/restate/workflow/{RUNS}/{id}/attach", self.url));
+                .get(format!("{}/restate/workflow/{}", self.url, run_path(id, "attach")));
             // The answer comes when the run is over. A question is not its end, so the run is looked at from time to time.
             let attached = attached.timeout(LOOKED_AT_EVERY).send().await;
             if attached.is_ok_and(|attached| attached.status().is_success()) {
@@ -280,9 +279,7 @@ impl EngineClient {
     }
 
     async fn fetch_brief(&self, id: &str) -> Result<Option<RunBrief>, EngineClientError> {
-        // A run inside a run has its place in its id.
-        let id = id.replace('/', "%2F");
-        self.call_handler(&format!("{RUNS}/{id}/brief"), &()).await
+        self.call_handler(&run_path(id, "brief"), &()).await
     }
 
     /// Returns the ids of the latest runs, the latest last, at most `limit`.
@@ -295,7 +292,8 @@ impl EngineClient {
         let mut run_ids = Vec::new();
         for day in days.iter().rev() {
             let ids: Vec<String> = self.call_handler(&format!("{INDEX}/{day}/ids"), &()).await?;
-            run_ids.extend(ids.into_iter().map(RunId::new));
+            // An engine that others can write to may list anything; what is no id names no run.
+            run_ids.extend(ids.iter().filter_map(|id| RunId::parse(id).ok()));
             if run_ids.len() >= limit {
                 break;
             }
@@ -337,85 +335,6 @@ impl EngineClient {
         }
     }
 
-    /// Copies a run as it is now, with the runs inside it, into a store that has no run with its id.
-    ///
-    /// # Errors
-    /// The run cannot be read, or the store has it or cannot be written.
-    pub async fn copy_run(&self, id: &RunId, store: &dyn RunStore) -> Result<Arc<dyn StoredRun>, EngineClientError> {
-        let reply = self.fetch_records(id.as_str(), 0).await?;
-        let Some(start) = &reply.start else {
-            return Err(self.no_run_error(id.as_str()));
-        };
-        // Before anything is written.
-        let records = self.decode_records(&reply.lines)?;
-        let run = store.create_run(id, &start.ensemble).await?;
-        let lease = run.acquire_lease().await?;
-        self.write_records(&*run, &records).await?;
-        for inner in &reply.inside {
-            self.write_inner_runs(&*run, inner).await?;
-        }
-        drop(lease);
-        Ok(run)
-    }
-
-    /// Copies a run as it is now into a store that may have a copy of it, which is replaced.
-    ///
-    /// # Errors
-    /// As for [`Self::copy_run`], and [`EngineClientError::CopyDiverged`] if the copy is no beginning of what the engine has.
-    pub async fn update_copy(&self, id: &RunId, store: &dyn RunStore) -> Result<Arc<dyn StoredRun>, EngineClientError> {
-        match self.copy_run(id, store).await {
-            Err(EngineClientError::Store(StoreError::Exists(_))) => {}
-            fetched => return fetched,
-        }
-        let reply = self.fetch_records(id.as_str(), 0).await?;
-        let theirs = self.decode_records(&reply.lines)?;
-        let before = store.find_run(id.as_str()).await?;
-        let lease = before.acquire_lease().await?;
-        if !theirs.starts_with(&before.read_journal().await?.records) {
-            return Err(EngineClientError::CopyDiverged(id.clone()));
-        }
-        before.remove_run().await?;
-        drop(lease);
-        self.copy_run(id, store).await
-    }
-
-    fn write_inner_runs<'a>(
-        &'a self,
-        run: &'a dyn StoredRun,
-        inner: &'a InnerRunLines,
-    ) -> BoxFuture<'a, Result<(), EngineClientError>> {
-        Box::pin(async move {
-            let reply = match &inner.run {
-                Some(id) => self.fetch_records(id, 0).await?,
-                None => RecordsReply {
-                    lines: inner.lines.clone(),
-                    inside: inner.inside.clone(),
-                    ..RecordsReply::default()
-                },
-            };
-            if reply.lines.is_empty() {
-                // It was called, and has not begun.
-                return Ok(());
-            }
-            let inside = run.create_nested(&inner.name, &inner.ensemble).await?;
-            self.write_records(&*inside, &self.decode_records(&reply.lines)?)
-                .await?;
-            for inner in &reply.inside {
-                self.write_inner_runs(&*inside, inner).await?;
-            }
-            Ok(())
-        })
-    }
-
-    async fn write_records(&self, run: &dyn StoredRun, records: &[Record]) -> Result<(), EngineClientError> {
-        let mut log = run.open_log(LogEnd::NEW, Durability::Commit).await?;
-        for record in records {
-            log.append(record).await?;
-        }
-        log.sync(SyncPoint::Turn).await?;
-        Ok(())
-    }
-
     /// Lines that the engine sent, as records.
     ///
     /// # Errors
@@ -424,7 +343,7 @@ impl EngineClient {
         parse_records(lines).map_err(|error: LineError| self.content_error(error.to_string()))
     }
 
-    fn content_error(&self, reason: String) -> EngineClientError {
+    pub(crate) fn content_error(&self, reason: String) -> EngineClientError {
         EngineClientError::Content {
             url: self.url.clone(),
             reason,
@@ -459,6 +378,23 @@ impl EngineClient {
         }
     }
 
+    /// Reads a response of at most [`LARGEST_RESPONSE`] bytes.
+    async fn read_response(&self, mut response: reqwest::Response) -> Result<String, EngineClientError> {
+        let mut bytes = Vec::new();
+        let read_chunk = |error: &reqwest::Error| EngineClientError::Unreachable {
+            url: self.url.clone(),
+            reason: innermost_cause(error),
+        };
+        while let Some(chunk) = response.chunk().await.map_err(|error| read_chunk(&error))? {
+            if bytes.len() + chunk.len() > LARGEST_RESPONSE {
+                let reason = format!("it is larger than {} MiB", LARGEST_RESPONSE >> 20);
+                return Err(self.content_error(reason));
+            }
+            bytes.extend_from_slice(&chunk);
+        }
+        String::from_utf8(bytes).map_err(|error| self.content_error(error.to_string()))
+    }
+
     async fn post_request(&self, path: &str, body: &str) -> Result<String, EngineClientError> {
         let request = self.http.post(format!("{}/{path}", self.url)).timeout(PATIENCE);
         // A handler without a parameter takes no body.
@@ -472,7 +408,7 @@ impl EngineClient {
         };
         let response = request.send().await.map_err(|error| unreachable(&error))?;
         let status = response.status();
-        let text = response.text().await.map_err(|error| unreachable(&error))?;
+        let text = self.read_response(response).await?;
         if status.is_success() {
             return Ok(text);
         }
@@ -489,6 +425,19 @@ impl EngineClient {
             },
         })
     }
+}
+
+/// Returns the path of a handler of a run. An id has slashes if the run is inside another, and no character of it is left with a
+/// meaning in an address.
+fn run_path(id: &str, handler: &str) -> String {
+    let mut path = format!("{RUNS}/");
+    for byte in RunId::new(id).as_str().bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => path.push(char::from(byte)),
+            other => path.push_str(&format!("%{other:02X}")),
+        }
+    }
+    format!("{path}/{handler}")
 }
 
 /// Returns the innermost cause of an error whose own text only states that a request failed.

@@ -6,6 +6,7 @@
 //! The other side is the crate `ensemble-restate`.
 
 mod client;
+mod copies;
 pub mod protocol;
 
 pub use client::{EngineClient, EngineClientError};

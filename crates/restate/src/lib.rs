@@ -6,6 +6,8 @@
 //! - [`decided_operator::DecidedCallOperator`] permits the call that somebody has decided about.
 //! - [`peers::PeerWorkers`] are the other workers: a call that comes to another worker is not begun a second time.
 //! - [`index::RunIndex`] knows the ids of runs.
+//! - [`served_ensembles::ServedEnsembles`] decides which texts a worker runs.
+//! - [`request_check::RequestCheck`] refuses requests of browsers.
 //! - [`serve::serve_connections`] offers all three to the engine.
 //!
 //! What the engine does, nobody does again here: it places and repeats calls, keeps the journal, the timer, answers, and
@@ -17,6 +19,8 @@ pub mod execution;
 mod fault_injection;
 pub mod index;
 pub mod peers;
+pub mod request_check;
 pub mod run;
 pub mod serve;
+pub mod served_ensembles;
 pub mod worker;

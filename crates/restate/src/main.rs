@@ -8,7 +8,9 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use ensemble_remote::EngineClient;
 use ensemble_restate::peers::PeerWorkers;
+use ensemble_restate::request_check::RequestCheck;
 use ensemble_restate::serve::serve_connections;
+use ensemble_restate::served_ensembles::ServedEnsembles;
 use ensemble_restate::worker::RestateWorker;
 use ensemble_runs::{Host, Project, Runs};
 use tokio::net::TcpListener;
@@ -32,8 +34,7 @@ struct ServeArgs {
     /// The folder with the ensembles, scripts and configuration
     #[arg(value_name = "FOLDER", default_value = ".")]
     folder: PathBuf,
-    /// The address at which the engine finds this worker. Whoever reaches it can run what the folder holds: keep it on a
-    /// private network, or give an identity key
+    /// The address at which the engine finds this worker. An address that other machines reach needs --identity-key
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9080")]
     listen: SocketAddr,
     /// The address at which the other workers find this one; without it that of --listen
@@ -48,6 +49,14 @@ struct ServeArgs {
     /// Trust all files of the folder: they say where keys and values of the environment go
     #[arg(long)]
     trust: bool,
+    /// Run every text that a request contains, not only the ensembles of the folder. Whoever reaches the engine then runs any
+    /// command here, with the rights and the environment of this worker
+    #[arg(long)]
+    unsafe_any_ensemble: bool,
+    /// Listen without --identity-key at an address that other machines reach. Whoever reaches it then runs the ensembles of the
+    /// folder with any input
+    #[arg(long)]
+    unsafe_without_identity_key: bool,
 }
 
 fn main() -> ExitCode {
@@ -66,6 +75,19 @@ fn print_line(line: &str) {
     let _ = writeln!(anstream::stderr(), "{line}");
 }
 
+/// Checks that nobody but the engine reaches the worker, unless the operator has said otherwise.
+fn check_exposure(args: &ServeArgs) -> Result<(), String> {
+    let is_safe = args.listen.ip().is_loopback() || !args.identity_keys.is_empty();
+    match is_safe || args.unsafe_without_identity_key {
+        true => Ok(()),
+        false => Err(format!(
+            "other machines reach {}, and there is no --identity-key\n  help: pass the public key of the engine \
+             (`--identity-key publickeyv1_…`), or listen at 127.0.0.1",
+            args.listen
+        )),
+    }
+}
+
 fn run_server(args: &ServeArgs) -> Result<(), String> {
     let folder = args.folder.canonicalize();
     let folder = folder.map_err(|error| format!("cannot serve {}: {error}", args.folder.display()))?;
@@ -73,6 +95,7 @@ fn run_server(args: &ServeArgs) -> Result<(), String> {
     std::env::set_current_dir(&folder).map_err(|error| format!("cannot change to {}: {error}", folder.display()))?;
     let project = Project::from_process();
     let trust = project.trust.clone().or_trust_everything(args.trust);
+    check_exposure(args)?;
     let engine = EngineClient::from_url(&args.ingress)
         .map_err(|error| error.to_string())?
         .with_patience();
@@ -96,9 +119,15 @@ fn run_server(args: &ServeArgs) -> Result<(), String> {
             host.random_number().to_bits()
         );
         let peers = PeerWorkers::new(&id, advertised.as_deref())?;
-        let worker = RestateWorker::new(Runs::open(project.with_trust(trust), host), engine, peers);
+        let served_ensembles = match args.unsafe_any_ensemble {
+            true => ServedEnsembles::any_text(),
+            false => ServedEnsembles::from_folder(),
+        };
+        let runs = Runs::open(project.with_trust(trust), host);
+        let worker = RestateWorker::new(runs, served_ensembles, engine, peers);
+        let check = RequestCheck::new(address, advertised.as_deref());
         print_line(&format!("serving {} at http://{address}", folder.display()));
-        serve_connections(listener, worker, &args.identity_keys, wait_for_interrupt()).await
+        serve_connections(listener, worker, check, &args.identity_keys, wait_for_interrupt()).await
     })
 }
 

@@ -23,6 +23,7 @@ use tokio::task::JoinSet;
 use crate::execution::ExecutionService;
 use crate::index::RunIndex;
 use crate::peers::{self, PeerReply};
+use crate::request_check::RequestCheck;
 use crate::run::RunWorkflow;
 use crate::worker::RestateWorker;
 
@@ -49,6 +50,7 @@ const PROBE: Duration = Duration::from_secs(30);
 pub async fn serve_connections(
     listener: TcpListener,
     worker: RestateWorker,
+    check: RequestCheck,
     identity_keys: &[String],
     stop: impl Future<Output = ()>,
 ) -> Result<(), String> {
@@ -74,10 +76,17 @@ pub async fn serve_connections(
                 // A connection that is lost before it is accepted is tried again.
                 let Ok((stream, _)) = accepted else { continue };
                 let _ = stream.set_nodelay(true);
-                let (worker, endpoint) = (worker.clone(), endpoint.clone());
+                let (worker, endpoint, check) = (worker.clone(), endpoint.clone(), check.clone());
                 let (place, closed) = table.add_connection();
-                let service = service_fn(move |request| {
-                    respond_to_request(worker.clone(), endpoint.clone(), place.clone(), request)
+                let service = service_fn(move |request: Request<Incoming>| {
+                    let refusal = check.find_refusal(&request);
+                    let (worker, endpoint, place) = (worker.clone(), endpoint.clone(), place.clone());
+                    async move {
+                        match refusal {
+                            Some(refusal) => Ok(refused_response(refusal)),
+                            None => respond_to_request(worker, endpoint, place, request).await,
+                        }
+                    }
                 });
                 connections.spawn(async move {
                     let mut server = auto::Builder::new(TokioExecutor::new());
@@ -103,6 +112,13 @@ pub async fn serve_connections(
 
 type Body = UnsyncBoxBody<Bytes, BoxError>;
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+fn refused_response(refusal: &'static str) -> Response<Body> {
+    let body = Full::from(refusal).map_err(|never| match never {}).boxed_unsync();
+    let mut response = Response::new(body);
+    *response.status_mut() = StatusCode::FORBIDDEN;
+    response
+}
 
 /// Answers another worker, or lets the endpoint answer the engine.
 async fn respond_to_request(

@@ -3,7 +3,6 @@
 //! Invariant: a call that the engine repeats takes up the execution that goes on.
 
 use std::collections::{HashMap, HashSet};
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -27,6 +26,7 @@ use crate::children::{ChildRuns, EndedChildRun};
 use crate::decided_operator::DecidedCallOperator;
 use crate::fault_injection;
 use crate::peers::{PeerReply, PeerWorkers, WorkerClaim};
+use crate::served_ensembles::ServedEnsembles;
 
 /// The most runs whose states are kept between two executions.
 const KEPT: usize = 256;
@@ -56,6 +56,8 @@ pub struct RestateWorker(Arc<WorkerState>);
 struct WorkerState {
     /// The folder with ensembles and scripts.
     runs: Runs,
+    /// The texts that this worker runs.
+    served_ensembles: ServedEnsembles,
     /// The engine, from which a worker reads the records of a run.
     engine: EngineClient,
     /// Executions that go on, by the ids of the calls. A call that the engine repeats because its connection was lost
@@ -118,9 +120,10 @@ fn failed_result(error: String) -> WorkResult {
 
 impl RestateWorker {
     /// Returns a worker with the ensembles and scripts of a folder, which others find there.
-    pub fn new(runs: Runs, engine: EngineClient, peers: PeerWorkers) -> Self {
+    pub fn new(runs: Runs, served_ensembles: ServedEnsembles, engine: EngineClient, peers: PeerWorkers) -> Self {
         Self(Arc::new(WorkerState {
             runs,
+            served_ensembles,
             engine,
             running_executions: Mutex::default(),
             refused_calls: Mutex::default(),
@@ -133,11 +136,14 @@ impl RestateWorker {
     /// Returns the ensemble of a run, as this worker has its files.
     ///
     /// # Errors
-    /// The ensemble has errors here: the text says which.
+    /// The worker does not run this text, or the ensemble has errors here: the text says which.
     pub fn prepare_ensemble(&self, start: &RunStartRequest) -> Result<Arc<PreparedEnsemble>, String> {
         let project = self.0.runs.project();
         let root = project.folder.clone();
-        let file: PathBuf = root.join(&start.file);
+        let file = self
+            .0
+            .served_ensembles
+            .check_text(project, &start.file, &start.ensemble)?;
         let folder = file.parent().unwrap_or(&root).to_owned();
         let source = SourceText::new(&*start.file, &*start.ensemble);
         let prepared = prepare_text(source, file, folder, root);
@@ -424,7 +430,8 @@ mod tests {
     fn worker() -> RestateWorker {
         let runs = Runs::open(Project::from_folder("."), Host::from_system().without_operator());
         let engine = EngineClient::from_url("http://127.0.0.1:9").expect("an address");
-        RestateWorker::new(runs, engine, PeerWorkers::new("here", None).expect("a client"))
+        let peers = PeerWorkers::new("here", None).expect("a client");
+        RestateWorker::new(runs, ServedEnsembles::from_folder(), engine, peers)
     }
 
     fn work() -> ExecutionWork {

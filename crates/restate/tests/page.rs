@@ -28,8 +28,38 @@ fn the_options_of_a_worker_are_those_of_the_page() {
             "docs/scale.md does not name {option}"
         );
     }
-    for option in ["--listen", "--ingress", "--identity-key", "--trust"] {
+    for option in [
+        "--listen",
+        "--ingress",
+        "--identity-key",
+        "--trust",
+        "--unsafe-any-ensemble",
+    ] {
         assert!(options(&help).contains(&option), "there is no {option}");
+    }
+}
+
+#[test]
+fn the_setup_of_the_page_is_reached_from_this_machine_alone() {
+    let page = include_str!("../../../docs/scale.md");
+    let setup = page.split("## Setting it up").nth(1).expect("the setup");
+    let commands = setup.split("```").nth(1).expect("commands");
+    let mut engines = commands.lines().filter(|line| line.starts_with("restate-server"));
+    assert_eq!(
+        engines.next(),
+        Some("restate-server --bind-ip 127.0.0.1 --listen-mode tcp")
+    );
+    assert_eq!(engines.next(), None);
+    assert!(
+        !commands.contains("--listen ") && !commands.contains("unsafe"),
+        "{commands}"
+    );
+    for port in ["8080", "9070", "5122", "9080"] {
+        let closed = page
+            .split("## What an operator must close")
+            .nth(1)
+            .expect("what must be closed");
+        assert!(closed.contains(&format!("port {port}")), "{port}");
     }
 }
 
@@ -38,10 +68,46 @@ fn a_worker_listens_to_this_machine_alone_unless_it_is_told_otherwise() {
     assert!(help(&["serve", "--help"]).contains("[default: 127.0.0.1:9080]"));
 }
 
+#[test]
+fn a_worker_that_others_reach_demands_a_key() {
+    for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:9080"] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ensemble-restate"));
+        let output = command
+            .args(["serve", "--listen", address])
+            .output()
+            .expect("the worker starts");
+        assert_eq!(output.status.code(), Some(2), "{address}");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            text.contains("there is no --identity-key") && text.contains("help: "),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn a_worker_answers_no_browser() {
+    let header = |name: &str| status_of_request(&[], &["--header", name]);
+    let Some(plain) = header("x-other: 1") else { return };
+    assert_eq!(plain, "200");
+    for browser in [
+        "origin: http://evil.example",
+        "sec-fetch-site: same-origin",
+        "host: evil.example:9080",
+    ] {
+        assert_eq!(header(browser).as_deref(), Some("403"), "{browser}");
+    }
+}
+
 /// The status of a request that nobody has signed; nothing without curl.
 fn status_of_an_unsigned_request(more: &[&str]) -> Option<String> {
+    status_of_request(more, &[])
+}
+
+/// The status of a request to a worker with these options, with these options of curl.
+fn status_of_request(options: &[&str], curl_options: &[&str]) -> Option<String> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ensemble-restate"));
-    command.args(["serve", "--listen", "127.0.0.1:0"]).args(more);
+    command.args(["serve", "--listen", "127.0.0.1:0"]).args(options);
     let mut worker = command.stderr(Stdio::piped()).spawn().expect("the worker starts");
     let mut line = String::new();
     let err = worker.stderr.as_mut().expect("it has an output");
@@ -58,6 +124,7 @@ fn status_of_an_unsigned_request(more: &[&str]) -> Option<String> {
             "/dev/null",
         ])
         .args(["--write-out", "%{http_code}", "--header", accept])
+        .args(curl_options)
         .arg(format!("{url}/discover"))
         .output();
     worker.kill().expect("it can be killed");

@@ -143,6 +143,15 @@ fn resolve_value(input: &InputDeclaration, given: &InputValues) -> Result<Arc<Va
     }
 }
 
+impl InputError {
+    /// Returns the name of the input.
+    pub fn input_name(&self) -> &str {
+        match self {
+            Self::Missing { name, .. } | Self::Undeclared { name, .. } | Self::OffSchema { name, .. } => name,
+        }
+    }
+}
+
 /// One sentence.
 impl fmt::Display for InputError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -121,20 +121,9 @@ impl UiApp {
 
     /// Returns the run with this id, or the run inside a run: `ID/sub/AGENT-1-1`.
     pub(crate) async fn find_stored_run(&self, id: &str) -> Result<Arc<dyn StoredRun>, RequestFailure> {
-        let mut names = id.split("/sub/");
-        let outermost = names.next().unwrap_or_default();
-        let mut run = self
-            .runs
-            .runs()
-            .store()
-            .find_run(outermost)
-            .await
-            .map_err(missing_failure)?;
-        for name in names {
-            let inside = run.find_nested(name).await.map_err(missing_failure)?;
-            run = inside.ok_or_else(|| RequestFailure::not_found(format!("there is no run `{id}`")))?;
-        }
-        Ok(run)
+        let id = RunId::parse(id).map_err(missing_failure)?;
+        let store = self.runs.runs().store();
+        store.find_run_with_id(&id).await.map_err(missing_failure)
     }
 
     /// Returns the fold of the run, up to its last record.

@@ -27,6 +27,7 @@ pub(crate) fn live_event_json(live: &LiveEvent) -> Value {
         LiveEventKind::Retrying { pause, error } => {
             ("retrying", format!("again in {:.1} s: {error}", pause.as_secs_f64()))
         }
+        LiveEventKind::PaceChanged(text) => ("pace_changed", text.clone()),
     };
     json!({"agent": live.agent, "execution": live.execution, "attempt": live.attempt, "kind": kind, "text": text})
 }

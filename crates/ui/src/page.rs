@@ -20,6 +20,8 @@ pub(crate) fn find_page_file(path: &str) -> Option<Reply> {
         "/rows.js" => (SCRIPT, include_str!("page/rows.js")),
         "/detail.js" => (SCRIPT, include_str!("page/detail.js")),
         "/graph.js" => (SCRIPT, include_str!("page/graph.js")),
+        "/canvas.js" => (SCRIPT, include_str!("page/canvas.js")),
+        "/form.js" => (SCRIPT, include_str!("page/form.js")),
         "/talk.js" => (SCRIPT, include_str!("page/talk.js")),
         "/act.js" => (SCRIPT, include_str!("page/act.js")),
         "/start.js" => (SCRIPT, include_str!("page/start.js")),

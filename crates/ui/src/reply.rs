@@ -36,6 +36,8 @@ pub(crate) struct RequestFailure {
     pub(crate) status: StatusCode,
     pub(crate) code: &'static str,
     pub(crate) message: String,
+    /// The inputs that are wrong, each with a sentence.
+    pub(crate) fields: Vec<(String, String)>,
 }
 
 impl RequestFailure {
@@ -44,6 +46,7 @@ impl RequestFailure {
             status,
             code,
             message: message.into(),
+            fields: Vec::new(),
         }
     }
 
@@ -78,7 +81,15 @@ impl RequestFailure {
         } else {
             "server_error"
         };
-        json!({"error": {"message": self.message, "type": kind, "param": null, "code": self.code}})
+        let mut document = json!({"message": self.message, "type": kind, "param": null, "code": self.code});
+        if !self.fields.is_empty() {
+            let fields = self
+                .fields
+                .iter()
+                .map(|(name, message)| (name.clone(), message.clone().into()));
+            document["fields"] = fields.collect::<serde_json::Map<_, _>>().into();
+        }
+        json!({"error": document})
     }
 }
 
@@ -88,12 +99,20 @@ impl From<RunError> for RequestFailure {
         let advice = error.advice_text();
         let message = advice.map_or_else(|| error.to_string(), |advice| format!("{error}; {advice}"));
         match error {
-            RunError::Store(StoreError::Unknown { .. }) | RunError::Project(ProjectError::NotFound { .. }) => {
-                Self::not_found(message)
+            RunError::Store(StoreError::Unknown { .. } | StoreError::InvalidId(_))
+            | RunError::Project(ProjectError::NotFound { .. }) => Self::not_found(message),
+            RunError::Inputs(errors) => {
+                let fields = errors
+                    .iter()
+                    .map(|error| (error.input_name().to_owned(), error.to_string()));
+                let fields = fields.collect();
+                Self {
+                    fields,
+                    ..Self::bad_request(message)
+                }
             }
-            RunError::Project(ProjectError::Invalid(_)) | RunError::Inputs(_) | RunError::Model { .. } => {
-                Self::bad_request(message)
-            }
+            RunError::Project(ProjectError::Invalid(_) | ProjectError::NotEnsemble(_) | ProjectError::Outside(_))
+            | RunError::Model { .. } => Self::bad_request(message),
             RunError::Project(ProjectError::Untrusted { .. } | ProjectError::Stranger(_)) => {
                 let message = format!("{message}\nrun `ensemble trust` in a terminal to allow it");
                 Self::new(StatusCode::FORBIDDEN, "not_trusted", message)

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use ensemble_core::conversation::FailedWork;
 use ensemble_core::store::{RunFollower, RunId, StoreError, StoredRun};
-use ensemble_history::RunHistory;
+use ensemble_history::{RunHistory, RunSummary};
 use ensemble_runs::service::run_service::RunService;
 use serde_json::{Value, json};
 
@@ -57,11 +57,10 @@ impl CachedRun {
         let Some(summary) = runs.summarize_run(run.id(), &self.history, driver) else {
             return json!({"id": run.id(), "error": "the run has no records yet"});
         };
-        let input: String = summary.input.chars().take(MAX_INPUT).collect();
         json!({
             "id": summary.id,
             "ensemble": summary.ensemble,
-            "input": input,
+            "input": describe_input(&summary, &self.history),
             "begun": summary.started_at,
             "latest": summary.last_at,
             "state": summary.state,
@@ -76,4 +75,20 @@ impl CachedRun {
             "forked_from": summary.forked_from,
         })
     }
+}
+
+/// Returns the beginning of the input; without an input, of the values that the run was given.
+fn describe_input(summary: &RunSummary, history: &RunHistory) -> String {
+    let given = history.start_event().into_iter().flat_map(|started| {
+        let values = started.inputs.iter().chain(started.context.iter());
+        values.map(|(name, value)| match value.as_str() {
+            Some(text) => format!("{name}: {text}"),
+            None => format!("{name}: {value}"),
+        })
+    });
+    let text = match summary.input.is_empty() {
+        true => given.collect::<Vec<_>>().join(", "),
+        false => summary.input.to_string(),
+    };
+    text.chars().take(MAX_INPUT).collect()
 }

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ensemble_core::operator::OperatorRequest;
-use ensemble_core::store::{RunFollower, RunId, StoredRun};
-use ensemble_history::RunDriver;
+use ensemble_core::store::{RunFollower, StoredRun};
+use ensemble_history::{RunDriver, RunState};
 use ensemble_runs::service::run_service::{RunEventStream, RunService};
 use ensemble_runs::start::recorded_run::{load_recorded_ensemble, read_start_event};
 use ensemble_runs::{RunEvent, RunEventKind};
@@ -19,7 +19,7 @@ use tokio::time::Instant;
 
 use crate::events::{event_frame, live_event_json};
 use crate::reply::RequestFailure;
-use crate::view::{DriverLocation, RunView, with_shown_texts};
+use crate::view::{DriverLocation, RunLiveness, RunView, with_shown_texts};
 
 /// Most events that wait for a client; one that is slower begins again.
 const WAITING: usize = 1024;
@@ -70,8 +70,7 @@ impl WatchedRun {
 
     /// Returns which process drives the run.
     pub(crate) fn driver_location(&self, runs: &RunService) -> DriverLocation {
-        let outermost = self.run.id().as_str().split("/sub/").next().unwrap_or_default();
-        if runs.is_driven_here(&RunId::new(outermost)) {
+        if runs.is_driven_here(&self.run.id().outermost()) {
             return DriverLocation::Here;
         }
         // A run of this process whose conversation is over is about to be closed.
@@ -101,10 +100,39 @@ impl WatchedRun {
             };
             fold.view.plan = prepared.map(|prepared| prepared.plan);
         }
-        if !records.is_empty() {
-            self.send_changes(&fold.view, changed, runs);
+        changed.extend(fold.view.set_liveness(self.read_liveness(runs)));
+        if !records.is_empty() || !changed.is_empty() {
+            self.send_changes(&mut fold.view, changed, runs);
         }
         Ok(())
+    }
+
+    /// Returns the facts of the run that no record contains.
+    fn read_liveness(&self, runs: &RunService) -> RunLiveness {
+        let open = runs.open_requests(&self.run.id().outermost());
+        let is_inner = self.run.id().nested_names().next().is_some();
+        let agents = open.iter().filter_map(|open| match open.run_id() == self.run.id() {
+            true => Some(open.request().agent.clone()),
+            false if is_inner => None,
+            false => Some(open.request().address.segments().first()?.agent.clone()),
+        });
+        RunLiveness {
+            is_driven: self.driver_location(runs) != DriverLocation::Nowhere,
+            asking_agents: agents.collect(),
+        }
+    }
+
+    /// Returns the state of the run.
+    pub(crate) fn run_state(&self, view: &RunView, driven: DriverLocation, runs: &RunService) -> RunState {
+        let driver = match driven {
+            DriverLocation::Here => RunDriver::Process(std::process::id()),
+            DriverLocation::Elsewhere(process) => RunDriver::Process(process),
+            DriverLocation::Nowhere => RunDriver::NoProcess,
+        };
+        match runs.run_state(self.run.id(), view.run_history(), driver) {
+            RunState::Running if !self.read_liveness(runs).asking_agents.is_empty() => RunState::Waiting,
+            state => state,
+        }
     }
 
     /// Everything about the run that is not a row: for a client that begins.
@@ -118,12 +146,7 @@ impl WatchedRun {
     }
 
     fn head_json_for_view(&self, view: &RunView, driven: DriverLocation, runs: &RunService) -> Value {
-        let driver = match driven {
-            DriverLocation::Here => RunDriver::Process(std::process::id()),
-            DriverLocation::Elsewhere(process) => RunDriver::Process(process),
-            DriverLocation::Nowhere => RunDriver::NoProcess,
-        };
-        let state = runs.run_state(self.run.id(), view.run_history(), driver);
+        let state = self.run_state(view, driven, runs);
         let mut head = view.head_json(self.run.id(), driven, state);
         head["waiting"] = open_requests_json(runs, self);
         head
@@ -140,7 +163,8 @@ impl WatchedRun {
         (event_frame("begin", &json!({"head": head})), receiver)
     }
 
-    fn send_changes(&self, view: &RunView, mut changed: Vec<usize>, runs: &RunService) {
+    fn send_changes(&self, view: &mut RunView, mut changed: Vec<usize>, runs: &RunService) {
+        changed.extend(view.set_liveness(self.read_liveness(runs)));
         if !self.is_followed() {
             return;
         }
@@ -158,7 +182,12 @@ impl WatchedRun {
 
     /// An event of the run that this process drives.
     async fn apply_event(&self, happened: RunEvent, runs: &RunService) -> Result<(), RequestFailure> {
-        if happened.run != *self.run.id() {
+        let is_request = matches!(
+            happened.kind,
+            RunEventKind::QuestionAsked(_) | RunEventKind::PermissionRequested(_)
+        );
+        // A request inside this run makes this run wait as well.
+        if happened.run != *self.run.id() && !is_request {
             return Ok(());
         }
         match happened.kind {
@@ -190,9 +219,11 @@ impl WatchedRun {
     /// Tells what has changed.
     async fn send_pending_changes(&self, runs: &RunService) {
         let mut fold = self.fold.lock().await;
-        if std::mem::take(&mut fold.is_changed) {
-            let pending = std::mem::take(&mut fold.pending);
-            self.send_changes(&fold.view, pending, runs);
+        let relit = fold.view.set_liveness(self.read_liveness(runs));
+        if std::mem::take(&mut fold.is_changed) || !relit.is_empty() {
+            let mut pending = std::mem::take(&mut fold.pending);
+            pending.extend(relit);
+            self.send_changes(&mut fold.view, pending, runs);
         }
     }
 }
@@ -229,7 +260,7 @@ async fn pump_events(watched: Arc<WatchedRun>, mut last: DriverLocation, runs: R
         let _ = watched.catch_up(&runs).await;
         let now = watched.driver_location(&runs);
         if now != last {
-            watched.send_changes(&*watched.lock_view().await, Vec::new(), &runs);
+            watched.send_changes(&mut watched.fold.lock().await.view, Vec::new(), &runs);
         }
         last = now;
     }

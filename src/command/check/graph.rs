@@ -83,7 +83,8 @@ fn collect_picture(args: &GraphArgs, surroundings: &CliEnvironment) -> Result<Gr
         .map_or(recorded, |given| given.plan.ensemble());
     let mut picture = ensemble_picture(shown_ensemble);
     let history = RunHistory::from_records(&recorded_run.journal.records);
-    picture.add_run(&history, shown_ensemble, recorded);
-    picture.add_run_title(&history, find_driver(&*recorded_run.run));
+    let driver = find_driver(&*recorded_run.run);
+    picture.add_run(&history, history.run_state(driver), shown_ensemble, recorded);
+    picture.add_run_title(&history, driver);
     Ok(picture)
 }

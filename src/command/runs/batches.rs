@@ -408,6 +408,13 @@ pub(super) fn estimate_from_batch(
         surroundings.print_as(EscapeStyle::Json, &format!("{document:#}\n"));
         return Ok(exit::SUCCESS);
     }
+    surroundings.print_out(&render_estimate(ensemble, batch, &figures, &changed));
+    Ok(exit::SUCCESS)
+}
+
+fn render_estimate(ensemble: &str, batch: &BatchSummary, figures: &RowFigures, changed: &[String]) -> String {
+    let per_row = |sum: u64| sum.div_ceil(figures.rows as u64);
+    let (one, all) = (figures.expected_cost(1), figures.expected_cost(batch.counts.rows));
     let mut text = format!(
         "{ensemble}, estimated from {} of batch {}\n\na row on average: {}, {} in, {} out",
         format_rows(figures.rows),
@@ -437,6 +444,5 @@ pub(super) fn estimate_from_batch(
             changed.join(", ")
         ));
     }
-    surroundings.print_out(&text);
-    Ok(exit::SUCCESS)
+    text
 }

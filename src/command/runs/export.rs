@@ -63,7 +63,8 @@ fn render_export(format: ExportFormat, recorded: &RecordedRun) -> Result<String,
     let story = RunStory::from_records(&journal.records);
     let driver = crate::command::runs::show::find_driver(&**run);
     let mut picture = ensemble_picture(prepared.plan.ensemble());
-    picture.add_run(&story.history, prepared.plan.ensemble(), prepared.plan.ensemble());
+    let (run_state, ensemble) = (story.history.run_state(driver), prepared.plan.ensemble());
+    picture.add_run(&story.history, run_state, ensemble, ensemble);
     picture.add_run_title(&story.history, driver);
     let graph = match format {
         ExportFormat::Html => render_svg(&picture).unwrap_or_else(GraphTooLarge::to_svg),

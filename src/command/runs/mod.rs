@@ -371,6 +371,21 @@ pub(crate) async fn open_record(given: Option<&str>, surroundings: &CliEnvironme
     })
 }
 
+/// Refuses the path of a run that leads through a symbolic link: what would be deleted is not where the path says.
+fn refuse_link(folder: &Path, given: &Path) -> Result<(), CliError> {
+    let mut path = folder.to_owned();
+    for part in given.components() {
+        path.push(part);
+        if path.is_symlink() {
+            let link = path.strip_prefix(folder).unwrap_or(&path).display();
+            let message = format!("`{}` leads through the symbolic link `{link}`", given.display());
+            let help = "name the run by its id, in the folder of its project, or by a path without links";
+            return Err(CliError::usage_error_with_help(message, help));
+        }
+    }
+    Ok(())
+}
+
 /// Deletes these runs, or the latest.
 async fn remove_runs(
     store: &dyn RunStore,
@@ -396,6 +411,7 @@ async fn remove_runs(
             surroundings.print_err(&format!("deleted {run}, which was a symbolic link\n"));
             continue;
         }
+        refuse_link(&project.folder, Path::new(run))?;
         found_runs.push(store.find_run(run).await?);
     }
     for run in found_runs {

@@ -95,7 +95,8 @@ fn build_services(
     token: Option<&AccessToken>,
     surroundings: &CliEnvironment,
 ) -> Result<McpServices, CliError> {
-    let estimate_surroundings = surroundings.clone();
+    let mut estimate_surroundings = surroundings.clone();
+    estimate_surroundings.project = estimate_surroundings.project.with_boundary();
     let servers = run_options::load_servers(args.mcp_config.as_deref(), surroundings)?;
     let runs = surroundings.runs_for_clients(servers);
     let runs = match token {

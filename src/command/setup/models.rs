@@ -328,6 +328,7 @@ fn test_request(profile: Arc<ModelProfile>) -> ModelRequest {
         output_schema: None,
         tools: Arc::default(),
         profile,
+        clock: ensemble_core::stopwatch::Stopwatch::default(),
     }
 }
 

@@ -85,7 +85,10 @@ impl CliError {
             },
             Self::Run(error) => match error {
                 RunError::Store(
-                    StoreError::Unknown { .. } | StoreError::Ambiguous { .. } | StoreError::Empty { .. },
+                    StoreError::Unknown { .. }
+                    | StoreError::Ambiguous { .. }
+                    | StoreError::Empty { .. }
+                    | StoreError::InvalidId(_),
                 ) => exit::USAGE,
                 RunError::Store(_)
                 | RunError::Commit(_)
@@ -165,7 +168,13 @@ fn project_help(error: &ProjectError) -> Option<String> {
         ProjectError::Stranger(_) => {
             "take the ownership with `chown`, or use the file as it is with `--trust`".to_owned()
         }
-        ProjectError::NotFound { .. } | ProjectError::Unreadable { .. } | ProjectError::Invalid(_) => {
+        ProjectError::NotEnsemble(_) => {
+            "name a file that contains an ensemble: a map with the list `agents`".to_owned()
+        }
+        ProjectError::NotFound { .. }
+        | ProjectError::Unreadable { .. }
+        | ProjectError::Invalid(_)
+        | ProjectError::Outside(_) => {
             return error.advice();
         }
     })
@@ -236,7 +245,7 @@ fn run_error_help(error: &RunError) -> Option<String> {
 
 fn store_error_help(error: &StoreError) -> Option<String> {
     Some(match error {
-        StoreError::Unknown { .. } => "`ensemble runs list` shows all runs".to_owned(),
+        StoreError::Unknown { .. } | StoreError::InvalidId(_) => "`ensemble runs list` shows all runs".to_owned(),
         StoreError::Ambiguous { candidates, .. } => {
             let short = shortest_prefixes(candidates).pop().unwrap_or_default();
             format!("`{short}` selects the latest of these runs; `ensemble runs list` shows all runs")

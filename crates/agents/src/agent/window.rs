@@ -4,6 +4,7 @@
 //! scripts that select messages, and a model that writes summaries.
 
 mod custom;
+mod known_sizes;
 mod shorten;
 mod summary;
 #[cfg(test)]
@@ -14,13 +15,14 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use self::known_sizes::KnownSizes;
 use self::shorten::shorten_results;
 use self::tokens::TokenCounter;
 use super::BoxFuture;
 use super::build_error::BuildError;
-use super::chat::{MessageSelector, WindowError, WindowInput, WindowOutput};
+use super::chat::{MessageSelector, UnsentIterations, WindowError, WindowInput, WindowOutput};
 use ensemble_core::thread::window::{RetentionPolicy, ThreadSize, ThreadToTrim, TrimRules, WindowLimits, trim_thread};
-use ensemble_core::thread::{Message, TextTokenizer};
+use ensemble_core::thread::{Message, Role, TextTokenizer, Thread, ThreadIteration};
 use ensemble_language::ensemble::{ContextWindow, ModelChoice, ModelProfile, WindowStrategy};
 use ensemble_language::profiles::ProfileError;
 use ensemble_models::{LoadScript, Model, describe_script_failure};
@@ -31,6 +33,8 @@ pub struct AgentWindow {
     rules: TrimRules,
     how: SelectionMethod,
     counter: Arc<TokenCounter>,
+    /// The sizes of the beginnings of threads.
+    known_sizes: KnownSizes,
     /// Has the window no limit of its own? Then its strategy always applies.
     always: bool,
 }
@@ -124,6 +128,7 @@ impl AgentWindow {
             },
             how: selection_method,
             always,
+            known_sizes: KnownSizes::default(),
             counter: Arc::new(match &outside.tokenizer {
                 Some(tokenizer) => TokenCounter::with_tokenizer(Arc::clone(tokenizer)),
                 None => TokenCounter::for_model(outside.model_name),
@@ -226,10 +231,11 @@ impl AgentWindow {
     /// Returns the record of dropped messages for the thread; `None` if no message is dropped.
     fn dropped_note(&self, measured: &MeasuredInput<'_>, left_out: &[usize], drops_system: bool) -> Option<Value> {
         let drops_system = drops_system && measured.system.is_some();
-        if left_out.is_empty() && !drops_system {
+        let unsent = measured.sending.unsent;
+        if left_out.is_empty() && !drops_system && unsent.iterations == 0 {
             return None;
         }
-        let size = measured.to_thread().sum_sizes(left_out.iter().copied());
+        let size = unsent.size + measured.to_thread().sum_sizes(left_out.iter().copied());
         Some(self.size_note(size, drops_system))
     }
 
@@ -276,9 +282,68 @@ impl MessageSelector for AgentWindow {
         Box::pin(self.fit_input(sending))
     }
 
+    fn find_unsent_iterations(&self, thread: &Thread, earlier: usize) -> UnsentIterations {
+        let Some(iterations) = self.count_unsent_iterations(thread).filter(|count| *count > 0) else {
+            return UnsentIterations::default();
+        };
+        let unsent = self.known_sizes.measure_beginning(thread, iterations, &self.counter);
+        // The task and what follows it are always examined.
+        match unsent.messages <= earlier {
+            true => unsent,
+            false => UnsentIterations::default(),
+        }
+    }
+
     fn min_recent_turns(&self) -> usize {
         self.rules.min_recent_turns
     }
+}
+
+impl AgentWindow {
+    /// Returns the number of oldest iterations that the rules leave out of every request, whatever the sizes of the messages
+    /// are. Returns `None` if other messages than the latest ones can be sent.
+    fn count_unsent_iterations(&self, thread: &Thread) -> Option<usize> {
+        let is_latest = matches!(self.how, SelectionMethod::Rules) && self.rules.keep != RetentionPolicy::BothEnds;
+        // Instructions that can be left out are left out before the oldest turn.
+        if !is_latest || !self.rules.keeps_system {
+            return None;
+        }
+        let max_turns = match self.rules.keep {
+            RetentionPolicy::Always(count) => Some(count.max(self.rules.min_recent_turns)),
+            _ => None,
+        };
+        let limits = self.rules.limits;
+        let (mut messages, mut tokens, mut turns) = (0_u64, 0_u64, 0);
+        let iterations = thread.iterations();
+        let latest = iterations.iter().enumerate().rev();
+        for (at, iteration) in latest {
+            let begins_turn = iteration.messages.first().is_some_and(|first| first.role == Role::User);
+            let is_full = limits.max_messages.is_some_and(|most| messages > most)
+                || limits.max_tokens.is_some_and(|most| tokens > most)
+                || max_turns.is_some_and(|most| turns > most);
+            if is_full && turns > self.rules.min_recent_turns && was_turn_start(iterations, at + 1) {
+                return Some(at + 1);
+            }
+            messages += (iteration.messages.len() + iteration.tool_calls.len()) as u64;
+            tokens += self.count_least_tokens(iteration);
+            turns += usize::from(begins_turn);
+        }
+        Some(0)
+    }
+
+    /// Returns a number of tokens that the messages of the iteration have at least.
+    fn count_least_tokens(&self, iteration: &ThreadIteration) -> u64 {
+        match self.counter.is_estimate() {
+            true => self.counter.count_messages(&iteration.to_messages()).into_iter().sum(),
+            false => self.counter.least_tokens() * iteration.messages.len() as u64,
+        }
+    }
+}
+
+/// Returns whether a turn begins with the iteration at this index.
+fn was_turn_start(iterations: &[ThreadIteration], at: usize) -> bool {
+    let first = iterations.get(at).and_then(|iteration| iteration.messages.first());
+    first.is_some_and(|first| first.role == Role::User)
 }
 
 impl MeasuredInput<'_> {

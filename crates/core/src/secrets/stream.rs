@@ -24,14 +24,14 @@ impl SecretStream {
     pub fn push_piece(&mut self, piece: &str) -> String {
         let mut text = std::mem::take(&mut self.delayed);
         text.push_str(piece);
-        let mut text = self.secrets.redact(text).into_owned();
-        self.delayed = text.split_off(text.len() - self.secrets.possible_secret_length(&text));
-        text
+        let (shown, delayed) = self.secrets.split_stream(&text);
+        self.delayed = delayed;
+        shown
     }
 
     /// Returns the delayed text at the end of the stream.
     pub fn finish(&mut self) -> String {
-        std::mem::take(&mut self.delayed)
+        self.secrets.redact(std::mem::take(&mut self.delayed)).into_owned()
     }
 }
 

@@ -20,6 +20,7 @@ pub async fn check(empty: impl Fn() -> Arc<dyn RunStore>) {
     what_was_appended_is_read(&*empty()).await;
     a_log_goes_on_where_it_is_told(&*empty()).await;
     runs_are_found_by_their_ids(&*empty()).await;
+    no_path_reaches_a_run(&*empty()).await;
     runs_are_listed_by_their_time(&*empty()).await;
     a_run_has_one_driver(&*empty()).await;
     a_follower_reads_each_record_once(&*empty()).await;
@@ -154,6 +155,37 @@ async fn runs_are_found_by_their_ids(store: &dyn RunStore) {
     assert!(matches!(failed(store.find_run("x").await), StoreError::Unknown { .. }));
     let again = failed(store.create_run(&RunId::new("a1"), "").await);
     assert!(matches!(again, StoreError::Exists(id) if id.as_str() == "a1"));
+}
+
+async fn no_path_reaches_a_run(store: &dyn RunStore) {
+    let run = create(store, "r1").await;
+    append(&*run, LogEnd::NEW, 0..1).await;
+    for path in ["../r2", "/tmp/r2", "r1/../r2", "r1/sub", "..", ""] {
+        let created = failed(store.create_run(&RunId::new(path), "").await);
+        assert!(matches!(created, StoreError::InvalidId(_)), "{path}: {created}");
+        let found = failed(store.find_run_with_id(&RunId::new(path)).await);
+        assert!(matches!(found, StoreError::InvalidId(_)), "{path}: {found}");
+    }
+    for name in ["../r2", "/tmp/r2", "a/../b", "..", "", "a/sub/b"] {
+        let created = failed(run.create_nested(name, "").await);
+        assert!(matches!(created, StoreError::InvalidId(_)), "{name}: {created}");
+        assert!(run.find_nested(name).await.expect("none").is_none(), "{name}");
+    }
+    let inside = run.create_nested("a-1-1", "name: e\n").await.expect("it is created");
+    append(&*inside, LogEnd::NEW, 0..1).await;
+    for id in ["r1", "r1/sub/a-1-1"] {
+        assert_eq!(
+            store
+                .find_run_with_id(&RunId::new(id))
+                .await
+                .expect("a run")
+                .id()
+                .as_str(),
+            id
+        );
+    }
+    let missing = failed(store.find_run_with_id(&RunId::new("r1/sub/b-1-1")).await);
+    assert!(matches!(missing, StoreError::Unknown { .. }), "{missing}");
 }
 
 async fn runs_are_listed_by_their_time(store: &dyn RunStore) {

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
+use ensemble_language::hidden_characters::is_hidden_character;
 use serde::Serialize;
 
 /// The id of a run, such as `ab9z-20261122-001902365`: four characters that tell the run from others, then the time to
@@ -12,6 +13,8 @@ use serde::Serialize;
 ///
 /// Ids sort by their time; ids with the same time, or with none, sort by their text. An id without a time sorts before
 /// those with one.
+///
+/// Invariant: no id is a path to anything but a run: it has only `/sub/` between names that [`is_run_name`] accepts.
 #[derive(Clone, PartialEq, Eq, Hash, Serialize)]
 #[serde(transparent)]
 pub struct RunId(Arc<str>);
@@ -26,13 +29,65 @@ const CHARACTERS: &[u8; 31] = b"abcdefghjkmnpqrstuvwxyz23456789";
 /// The number of characters before the time.
 const DISTINCT: usize = 4;
 
+/// The text between the id of a run and the name of a run inside it.
+const INNER: &str = "/sub/";
+
+/// The longest name of a run, in bytes: that of a file.
+const LONGEST_NAME: usize = 255;
+
+/// The most runs inside each other. Ensembles contain each other less deeply.
+const DEEPEST: usize = 32;
+
+/// An error that a text is not the id of a run.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` cannot be the id of a run")]
+pub struct InvalidRunId(String);
+
+/// Returns whether the text can be the name of a run in its store, or in the run that contains it: it begins with a letter, a
+/// digit or `_`, and contains no slash, no backslash and no hidden character.
+pub fn is_run_name(name: &str) -> bool {
+    let is_first = |first: char| first.is_alphanumeric() || first == '_';
+    let is_forbidden = |character: char| matches!(character, '/' | '\\') || is_hidden_character(character);
+    name.starts_with(is_first) && name.len() <= LONGEST_NAME && !name.contains(is_forbidden)
+}
+
 impl RunId {
     /// The number of ids that [`from_time`](Self::from_time) can make for one time.
     pub const PER_TIME: u32 = (LETTERS.len() * CHARACTERS.len().pow(DISTINCT as u32 - 1)) as u32;
 
-    /// Creates an id from the text.
+    /// Creates the id of a run from a text of this program. A text that is no id, such as a path, becomes an id that no run has; use
+    /// [`parse`](Self::parse) for texts that come from others.
     pub fn new(id: impl Into<Arc<str>>) -> Self {
-        Self(id.into())
+        let id = id.into();
+        match is_run_id(&id) {
+            true => Self(id),
+            false => Self(format!("-{}", id.replace(['/', '\\'], "_")).into()),
+        }
+    }
+
+    /// Parses an id that came from outside: from a client, an engine or a file.
+    ///
+    /// # Errors
+    /// The text is no id.
+    pub fn parse(text: &str) -> Result<Self, InvalidRunId> {
+        match is_run_id(text) {
+            true => Ok(Self(text.into())),
+            false => Err(InvalidRunId(text.to_owned())),
+        }
+    }
+
+    /// Checks that a run can have this id.
+    ///
+    /// # Errors
+    /// The id was created from a text that is no id.
+    pub fn check(&self) -> Result<(), InvalidRunId> {
+        Self::parse(&self.0).map(drop)
+    }
+
+    /// Returns the id of the outermost run around this run, which is its own for a run that is inside no other.
+    #[must_use]
+    pub fn outermost(&self) -> Self {
+        Self(self.0.split(INNER).next().unwrap_or_default().into())
     }
 
     /// Returns the id number `number` of this time. The number is taken modulo [`PER_TIME`](Self::PER_TIME).
@@ -52,7 +107,18 @@ impl RunId {
     /// Returns the id of the run `name` inside this one.
     #[must_use]
     pub fn nested_id(&self, name: &str) -> Self {
-        Self(format!("{}/sub/{name}", self.0).into())
+        Self::new(format!("{}{INNER}{name}", self.0))
+    }
+
+    /// Parses the name of a run inside this one, and returns the id of that run.
+    ///
+    /// # Errors
+    /// A run cannot have this name, or would be too deep inside others.
+    pub fn parse_nested(&self, name: &str) -> Result<Self, InvalidRunId> {
+        match is_run_name(name) {
+            true => Self::parse(self.nested_id(name).as_str()),
+            false => Err(InvalidRunId(name.to_owned())),
+        }
     }
 
     /// Returns the text.
@@ -68,7 +134,7 @@ impl RunId {
     /// Returns the names of the runs inside each other that lead to this run, without the outermost run. Empty for an
     /// outermost run.
     pub fn nested_names(&self) -> impl Iterator<Item = &str> {
-        self.0.split("/sub/").skip(1)
+        self.0.split(INNER).skip(1)
     }
 
     /// Returns whether the text names this run: the beginning of the id.
@@ -78,11 +144,16 @@ impl RunId {
 
     /// Returns the time in the id, as text.
     fn time_text(&self) -> Option<&str> {
-        let outermost = self.0.split("/sub/").next()?;
+        let outermost = self.0.split(INNER).next()?;
         let (_, time) = outermost.split_once('-')?;
         let (date, clock) = time.split_once('-')?;
         (is_number(date, 8) && is_number(clock, 9)).then_some(time)
     }
+}
+
+/// Returns whether the text is the name of a run, and the names of the runs inside each other that lead to another.
+fn is_run_id(text: &str) -> bool {
+    text.split(INNER).count() <= DEEPEST + 1 && text.split(INNER).all(is_run_name)
 }
 
 /// Returns whether the text is a number of so many digits.
@@ -120,6 +191,61 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
+
+    #[test]
+    fn no_path_is_an_id() {
+        let deep = |runs: usize| format!("r{}", "/sub/a-1-1".repeat(runs));
+        for text in [
+            "r",
+            "aaaa-20261123-080000000",
+            "row-1-try2",
+            "r/sub/a-1-1",
+            "r/sub/a@look.1-2.3-1",
+            "größe",
+            "a b",
+        ] {
+            assert_eq!(RunId::parse(text).expect("an id").as_str(), text);
+            assert_eq!(RunId::new(text).as_str(), text);
+        }
+        RunId::parse(&deep(DEEPEST)).expect("an id");
+        let long = "r".repeat(LONGEST_NAME + 1);
+        for text in [
+            "",
+            ".",
+            "..",
+            "../../escaped",
+            "/etc",
+            "r/..",
+            "r/sub",
+            "r/sub/",
+            "r/sub/..",
+            "r/sub/../../x",
+            "r//sub/a",
+            "sub/r",
+            "a/b",
+            ".hidden",
+            "-x",
+            "a\\b",
+            "a\0",
+            "a\nb",
+            "\u{1b}[2J",
+            "a\u{202e}",
+            "%2F/",
+            &long,
+            &deep(DEEPEST + 1),
+        ] {
+            let error = RunId::parse(text).expect_err(text);
+            assert_eq!(error.to_string(), format!("`{text}` cannot be the id of a run"));
+            let id = RunId::new(text);
+            assert!(!id.as_str().contains('/') && id.check().is_err(), "{id}");
+            assert!(!matches!(id.as_str(), "" | "." | ".."), "{id}");
+        }
+        let id = RunId::new("r").nested_id("a-1-1");
+        assert_eq!((id.outermost(), id.check()), (RunId::new("r"), Ok(())));
+        for name in ["../x", "a/sub/b", "", ".."] {
+            RunId::new("r").parse_nested(name).expect_err(name);
+        }
+    }
 
     #[test]
     fn ids_sort_by_their_time() {

@@ -49,6 +49,7 @@ impl MemoryStore {
     }
 
     fn add_run(&self, id: RunId, ensemble: &str) -> Result<Arc<dyn StoredRun>, StoreError> {
+        id.check()?;
         let mut runs = lock(&self.0);
         if runs.get(&id).is_some_and(|run| !run.is_nested_and_empty(&id)) {
             return Err(StoreError::Exists(id));
@@ -152,12 +153,14 @@ impl StoredRun for MemoryRun {
         name: &'a str,
         ensemble: &'a str,
     ) -> BoxFuture<'a, Result<Arc<dyn StoredRun>, StoreError>> {
-        Box::pin(async move { self.store.add_run(self.id.nested_id(name), ensemble) })
+        Box::pin(async move { self.store.add_run(self.id.parse_nested(name)?, ensemble) })
     }
 
     fn find_nested<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<Arc<dyn StoredRun>>, StoreError>> {
         Box::pin(async move {
-            let id = self.id.nested_id(name);
+            let Ok(id) = self.id.parse_nested(name) else {
+                return Ok(None);
+            };
             let shared = lock(&self.store.0).get(&id).cloned();
             Ok(shared.map(|shared| self.store.open_run(id, shared)))
         })

@@ -20,7 +20,7 @@ use crate::log::RunLog;
 use crate::runner::BoxFuture;
 
 pub use crate::log::ReadError;
-pub use id::RunId;
+pub use id::{InvalidRunId, RunId, is_run_name};
 pub use memory::MemoryStore;
 pub use nested_name::NestedRunName;
 
@@ -42,6 +42,9 @@ pub trait RunStore: Send + Sync {
     fn describe_place(&self) -> String;
 
     /// Creates a run with this id and the text of its ensemble. The run has an empty log.
+    ///
+    /// # Errors
+    /// [`StoreError::Exists`], or [`StoreError::InvalidId`] for an id that was created from another text.
     fn create_run<'a>(
         &'a self,
         id: &'a RunId,
@@ -54,6 +57,16 @@ pub trait RunStore: Send + Sync {
     /// Returns the run with this id, or the only run that this text [names](RunId::matches_prefix).
     fn find_run<'a>(&'a self, given: &'a str) -> BoxFuture<'a, Result<Arc<dyn StoredRun>, StoreError>> {
         Box::pin(async move { find_only_run(given, self.list_runs().await?, self.describe_place()) })
+    }
+
+    /// Returns the run with this id, also one inside other runs, or the only run whose id begins so. An id is never a path.
+    fn find_run_with_id<'a>(&'a self, id: &'a RunId) -> BoxFuture<'a, Result<Arc<dyn StoredRun>, StoreError>> {
+        Box::pin(async move {
+            id.check()?;
+            let outermost = id.outermost();
+            let run = find_only_run(outermost.as_str(), self.list_runs().await?, self.describe_place())?;
+            find_run_inside(run, id, self.describe_place()).await
+        })
     }
 
     /// Returns the run with the last id: the latest.
@@ -102,6 +115,9 @@ pub trait StoredRun: Send + Sync {
     fn load_ensemble(&self) -> BoxFuture<'_, Result<String, StoreError>>;
 
     /// Creates a run inside this run. If a run with this name exists, it must not contain records.
+    ///
+    /// # Errors
+    /// [`StoreError::InvalidId`]: a run cannot have this name, see [`is_run_name`].
     fn create_nested<'a>(
         &'a self,
         name: &'a str,
@@ -214,6 +230,9 @@ pub enum StoreError {
     /// There is already a run with this id.
     #[error("there is already a run `{0}`")]
     Exists(RunId),
+    /// A run cannot have this id.
+    #[error(transparent)]
+    InvalidId(#[from] InvalidRunId),
     /// The store reported an error.
     #[error("cannot {action} {place}: {source}")]
     Unavailable {
@@ -229,6 +248,26 @@ pub enum StoreError {
 fn render_ids(ids: &[RunId]) -> String {
     let ids: Vec<&str> = ids.iter().map(RunId::as_str).collect();
     ids.join(", ")
+}
+
+/// Returns the run with this id inside the outermost run around it, which may be this one.
+///
+/// # Errors
+/// There is no such run inside.
+pub async fn find_run_inside(
+    outermost: Arc<dyn StoredRun>,
+    id: &RunId,
+    place: String,
+) -> Result<Arc<dyn StoredRun>, StoreError> {
+    let mut run = outermost;
+    for name in id.nested_names() {
+        let Some(inside) = run.find_nested(name).await? else {
+            let id = id.to_string();
+            return Err(StoreError::Unknown { id, place });
+        };
+        run = inside;
+    }
+    Ok(run)
 }
 
 /// Returns the run with this id, or the only run that this text [names](RunId::matches_prefix).

@@ -48,6 +48,11 @@ pub enum LiveUpdate<'a> {
         /// The error of the failed request.
         error: &'a str,
     },
+    /// The requests of a model profile are slowed down, or are no longer slowed down.
+    PaceChanged {
+        /// The profile with the new pace and the reason, for the user.
+        text: &'a str,
+    },
 }
 
 /// Ignores all live output.

@@ -297,6 +297,12 @@ impl Thread {
         self.iterations.iter().flat_map(ThreadIteration::to_messages).collect()
     }
 
+    /// Returns the messages of all iterations but this number of the oldest ones.
+    pub fn to_messages_after(&self, skipped_iterations: usize) -> Vec<Message> {
+        let iterations = self.iterations.iter().skip(skipped_iterations);
+        iterations.flat_map(ThreadIteration::to_messages).collect()
+    }
+
     /// Returns the number of messages.
     pub fn message_count(&self) -> usize {
         self.iterations.iter().map(|iteration| iteration.messages.len()).sum()

@@ -227,6 +227,20 @@ impl RunStory {
         })
     }
 
+    /// Returns the last turn before the first failed execution; 0 if there is none.
+    pub fn last_turn_before_failure(&self) -> u32 {
+        let has_failed = |turn: &StoryTurn| turn.executions.iter().any(|execution| execution.failure().is_some());
+        let finished = self.turns().filter(|turn| turn.finished_at.is_some());
+        let sound = finished.take_while(|turn| !has_failed(turn));
+        sound.last().map_or(0, |turn| turn.turn)
+    }
+
+    /// Returns the execution of the agent in this turn.
+    pub fn find_execution(&self, turn: u32, agent: &str) -> Option<&StoryExecution> {
+        let turn = self.turns().find(|one| one.turn == turn)?;
+        turn.executions.iter().find(|execution| &*execution.agent == agent)
+    }
+
     /// Returns the latest turn. It is found from the end: this is asked once for each record of a long run.
     pub fn latest_turn(&self) -> Option<&StoryTurn> {
         self.turns().next_back()
@@ -292,6 +306,19 @@ impl StoryExecution {
 }
 
 impl StoryAttempt {
+    /// Returns the result of the attempt, in words for people. `execution`: the execution of the attempt.
+    pub fn describe_end(&self, execution: &StoryExecution) -> &'static str {
+        match &self.end {
+            StoryAttemptEnd::Final if execution.failure().is_some() => "failed",
+            StoryAttemptEnd::Final => "succeeded",
+            StoryAttemptEnd::InProgress => "under way",
+            StoryAttemptEnd::Failed { .. } => "failed",
+            StoryAttemptEnd::AskedQuestion => "asked",
+            StoryAttemptEnd::Stopped => "stopped",
+            StoryAttemptEnd::ProcessLost => "lost",
+        }
+    }
+
     /// Returns the duration, in seconds.
     pub fn duration_seconds(&self) -> Option<f64> {
         Some((self.ended_at? - self.started_at).as_seconds_f64())

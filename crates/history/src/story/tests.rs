@@ -114,3 +114,31 @@ fn the_time_of_a_fork_begins_with_the_fork() {
     );
     assert_eq!(story.wall_seconds(), 7.0, "with the turn that was taken over");
 }
+
+#[test]
+fn an_execution_that_has_not_ended_has_an_activity() {
+    let begun = vec![(0, turn(&["a"])), (2, started(1))];
+    let history = |events: Vec<(i64, Value)>| story(events).history;
+    let since = DateTime::from_timestamp(2, 0).expect("a time");
+    assert_eq!(
+        history(begun.clone()).agent_activity("a"),
+        Some(crate::AgentActivity::Working { since })
+    );
+    assert_eq!(
+        history(vec![(0, turn(&["a"]))]).agent_activity("a"),
+        Some(crate::AgentActivity::Paused)
+    );
+    assert_eq!(history(begun.clone()).agent_activity("b"), None);
+    let failure = json!({"kind": "exit", "error": "no"});
+    let finished =
+        json!({"turn": 1, "agent": "a", "execution": 1, "attempt": 1, "failure": failure, "execution_time": 1.0});
+    let mut failed = begun;
+    failed.push((3, json!({"event": "execution_finished", "data": finished})));
+    failed.push((4, json!({"event": "turn_finished", "data": {"turn": 1}})));
+    let story = story(failed);
+    assert_eq!(story.history.agent_activity("a"), None);
+    let execution = story.find_execution(1, "a").expect("an execution");
+    assert_eq!(execution.attempts[0].describe_end(execution), "failed");
+    assert_eq!(story.last_turn_before_failure(), 0);
+    assert!(story.find_execution(2, "a").is_none());
+}

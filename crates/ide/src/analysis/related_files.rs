@@ -5,8 +5,6 @@
 use std::path::{Path, PathBuf};
 
 use ensemble_language::cases::is_test_file;
-use ensemble_language::source::SourceText;
-use ensemble_project::error::ProjectError;
 use ensemble_project::project::read_source;
 
 use super::tested_ensemble_path;
@@ -14,28 +12,13 @@ use super::tested_ensemble_path;
 /// The maximum number of files of a folder that are searched.
 const MAX_FILES: usize = 500;
 
-/// Reads a regular file. A pipe or a device is an error, because reading it could block.
-///
-/// # Errors
-/// The file cannot be read.
-pub fn read_regular_file(path: &Path) -> Result<SourceText, ProjectError> {
-    match path.metadata() {
-        Ok(metadata) if !metadata.is_file() => Err(ProjectError::Unreadable {
-            path: path.to_owned(),
-            reason: "it is not a regular file".to_owned(),
-        }),
-        _ => read_source(path),
-    }
-}
-
 /// Returns whether another ensemble of the folder names the script.
 pub fn is_shared_script(script: &Path, ensemble: &Path) -> bool {
     let (Some(folder), Some(name)) = (ensemble.parent(), script.file_name().and_then(|name| name.to_str())) else {
         return true;
     };
     let mut ensemble_files = list_yaml_files(folder).into_iter();
-    ensemble_files
-        .any(|path| path != ensemble && read_regular_file(&path).is_ok_and(|source| source.text().contains(name)))
+    ensemble_files.any(|path| path != ensemble && read_source(&path).is_ok_and(|source| source.text().contains(name)))
 }
 
 /// Lists the test files next to an ensemble that test it, with their texts on disk.
@@ -46,7 +29,7 @@ pub fn list_test_files(ensemble: &Path) -> Vec<(PathBuf, String)> {
         name.is_some_and(|name| is_test_file(&name.to_string_lossy()))
     };
     let texts = files.into_iter().filter(is_test).filter_map(|path| {
-        let text = read_regular_file(&path).ok()?.text().to_string();
+        let text = read_source(&path).ok()?.text().to_string();
         Some((path, text))
     });
     texts

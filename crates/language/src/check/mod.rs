@@ -26,6 +26,7 @@ mod failing_agents;
 mod fallback_cycles;
 mod fixed_conditions;
 mod for_each;
+mod hidden_values;
 mod idle_dependencies;
 mod idle_turns;
 mod independent_agents;

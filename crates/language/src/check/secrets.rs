@@ -124,17 +124,31 @@ pub(super) fn secret_findings(found: &[(Span, &'static str)]) -> Vec<Finding> {
 }
 
 /// The same diagnostics, with asterisks in place of each secret of the text.
-pub(super) fn redact_diagnostics(source: &SourceText, found: &[(Span, &'static str)], diagnostics: &mut [Diagnostic]) {
-    if found.is_empty() {
+///
+/// In the places of `hidden`, there can be secrets that no message repeats.
+pub(super) fn redact_diagnostics(
+    source: &SourceText,
+    found: &[(Span, &'static str)],
+    hidden: &[Span],
+    diagnostics: &mut [Diagnostic],
+) {
+    if found.is_empty() && hidden.is_empty() {
         return;
     }
     let text = source.text();
     let mut masked = String::with_capacity(text.len());
     let mut from = 0;
-    for (span, _) in found {
-        masked.push_str(&text[from..span.start]);
-        masked.extend(text[span.start..span.end].chars().map(star_for_char));
-        from = span.end;
+    let mut spans: Vec<Span> = found
+        .iter()
+        .map(|(span, _)| *span)
+        .chain(hidden.iter().copied())
+        .collect();
+    spans.sort_by_key(|span| span.start);
+    for span in spans.into_iter().filter(|span| span.start < span.end) {
+        let start = span.start.max(from);
+        masked.push_str(&text[from..start]);
+        masked.extend(text[start..span.end.max(start)].chars().map(star_for_char));
+        from = span.end.max(start);
     }
     masked.push_str(&text[from..]);
     let masked = SourceText::new(source.name(), masked);
@@ -321,6 +335,11 @@ impl SecretWalk<'_, '_> {
             span
         }
     }
+}
+
+/// Returns whether values under this key are secrets.
+pub(super) fn is_secret_name(key: &str) -> bool {
+    NAMES.iter().any(|(name, _)| ends_with_word(key, name))
 }
 
 fn is_secret_under(key: &str, value: &str) -> bool {

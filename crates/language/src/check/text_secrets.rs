@@ -1,6 +1,6 @@
 //! Checks of the text itself, and the removal of secrets from output.
 
-use super::secrets;
+use super::{hidden_values, secrets};
 use crate::diagnostic::{Diagnostic, Finding};
 use crate::loader::YamlDocument;
 use crate::source::{SourceText, Span};
@@ -10,6 +10,8 @@ use crate::source::{SourceText, Span};
 pub struct TextSecrets {
     source: SourceText,
     secrets: Vec<(Span, &'static str)>,
+    /// Values that may be secrets, which excerpts do not show.
+    hidden: Vec<Span>,
 }
 
 impl TextSecrets {
@@ -18,6 +20,7 @@ impl TextSecrets {
         Self {
             source: source.clone(),
             secrets: secrets::find_secrets(source, document),
+            hidden: hidden_values::find_hidden_values(source, document),
         }
     }
 
@@ -29,7 +32,7 @@ impl TextSecrets {
     /// Hides the secrets of this text, and of the other texts that are shown, in the messages and excerpts of all
     /// diagnostics.
     pub fn redact(&self, diagnostics: &mut [Diagnostic]) {
-        secrets::redact_diagnostics(&self.source, &self.secrets, diagnostics);
+        secrets::redact_diagnostics(&self.source, &self.secrets, &self.hidden, diagnostics);
         let mut other_sources: Vec<SourceText> = Vec::new();
         for source in diagnostics.iter().map(|one| &one.source) {
             if source.name() != self.source.name() && !other_sources.contains(source) {
@@ -37,7 +40,9 @@ impl TextSecrets {
             }
         }
         for other_source in other_sources {
-            secrets::redact_diagnostics(&other_source, &secrets::find_secrets(&other_source, None), diagnostics);
+            let found = secrets::find_secrets(&other_source, None);
+            let hidden = hidden_values::find_hidden_values(&other_source, None);
+            secrets::redact_diagnostics(&other_source, &found, &hidden, diagnostics);
         }
     }
 }

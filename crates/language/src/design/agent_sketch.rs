@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use crate::loader::document::YamlNode;
-use crate::loader::parse_outline;
+use crate::loader::{parse_outline, to_json};
 use crate::source::{SourceText, Span};
 use crate::vocabulary::CHOOSERS;
 
@@ -18,6 +20,8 @@ pub struct SketchedAgent {
     pub span: Span,
     /// Its dependencies: those of `depends_on` first.
     pub dependencies: Vec<SketchedDependency>,
+    /// Its keys with their values, as far as they have a value in JSON.
+    pub values: Value,
 }
 
 /// A dependency of an agent of a text.
@@ -33,6 +37,8 @@ pub struct SketchedDependency {
     pub on: Option<Arc<str>>,
     /// `wait_for`, as it is written.
     pub wait_for: Option<Arc<str>>,
+    /// `requires_all`, as it is written.
+    pub requires_all: Option<Arc<str>>,
     /// `max_executions`, as it is written.
     pub max_executions: Option<Arc<str>>,
     /// The bytes of that agent's name.
@@ -52,6 +58,18 @@ pub fn sketch_agents(source: &SourceText) -> Vec<SketchedAgent> {
     agents.iter().filter_map(|agent| sketch_agent(agent)).collect()
 }
 
+/// Returns the keys of a text with their values, without its agents; `null` if it is not YAML.
+pub fn sketch_file(source: &SourceText) -> Value {
+    let document = parse_outline(source).ok();
+    let mut values = document
+        .and_then(|document| to_json(document.root()))
+        .unwrap_or_default();
+    if let Some(entries) = values.as_object_mut() {
+        entries.remove("agents");
+    }
+    values
+}
+
 fn sketch_agent(agent: &YamlNode) -> Option<SketchedAgent> {
     let name = agent.get("name")?;
     let list = |key: &str| agent.get(key).and_then(YamlNode::items).unwrap_or_default();
@@ -64,6 +82,7 @@ fn sketch_agent(agent: &YamlNode) -> Option<SketchedAgent> {
             .find(|key| agent.get(key).is_some()),
         span: name.span,
         dependencies: all.filter_map(|one| sketch_dependency(one)).collect(),
+        values: to_json(agent).unwrap_or_default(),
     })
 }
 
@@ -79,6 +98,7 @@ fn sketch_dependency(node: &YamlNode) -> Option<SketchedDependency> {
         feedback: scalar_value("feedback").is_some_and(|text| &*text == "true"),
         on: scalar_value("on"),
         wait_for: scalar_value("wait_for"),
+        requires_all: scalar_value("requires_all"),
         max_executions: scalar_value("max_executions"),
         span: name.span,
     })

@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::DesignCommand;
 use super::error::GraphEditError;
+use super::setting_plan::describe_owner;
 use crate::names::is_name;
 use crate::source::{Route, RouteStep};
 use crate::vocabulary::chooses_type;
@@ -69,6 +70,11 @@ pub(super) fn plan_edit(command: &DesignCommand, before: &Value) -> Result<EditP
             draft.set_key(agent, *at, to, key, value)?;
             format!("set `{key}` of the dependency of `{agent}` on `{to}`")
         }
+        DesignCommand::SetValue { agent, path, value } => {
+            draft.set_value(agent.as_deref(), path, value)?;
+            let does = if value.is_null() { "remove" } else { "set" };
+            format!("{does} `{}` of {}", path.join("."), describe_owner(agent.as_deref()))
+        }
         DesignCommand::Disconnect { agent, at, to } => {
             let place = draft.find_dependency(agent, *at, to)?;
             draft.remove_dependency(&place);
@@ -89,11 +95,12 @@ struct DependencyPlace {
     at: usize,
 }
 
-const LISTS: [&str; 2] = ["depends_on", "dependencies"];
+pub(super) const LISTS: [&str; 2] = ["depends_on", "dependencies"];
 
-struct EditDraft {
-    after: Value,
-    edits: Vec<RouteEdit>,
+/// The value of the text and the edits, as far as they are planned.
+pub(super) struct EditDraft {
+    pub(super) after: Value,
+    pub(super) edits: Vec<RouteEdit>,
 }
 
 impl EditDraft {
@@ -102,7 +109,7 @@ impl EditDraft {
     }
 
     /// Returns the number of the agent with this name.
-    fn find_agent(&self, name: &str) -> Result<usize, GraphEditError> {
+    pub(super) fn find_agent(&self, name: &str) -> Result<usize, GraphEditError> {
         let mut matching_agents = self
             .agent_values()
             .iter()
@@ -371,7 +378,7 @@ impl EditDraft {
     }
 
     /// Removes what is at the route, and each key of which nothing is left by that.
-    fn remove_value(&mut self, route: &Route) {
+    pub(super) fn remove_value(&mut self, route: &Route) {
         self.edits.push(RouteEdit::Remove(route.clone()));
         let mut route = route.clone();
         while let Some(last) = route.0.pop() {
@@ -427,11 +434,11 @@ impl DependencyPlace {
 }
 
 /// Writes another value instead of the one at the route.
-fn replace_edit(route: Route, value: &Value) -> RouteEdit {
+pub(super) fn replace_edit(route: Route, value: &Value) -> RouteEdit {
     RouteEdit::WriteYaml(route.into_value_location(), spell_flow(value, SpellingContext::Flow))
 }
 
-fn find_value_mut<'v>(value: &'v mut Value, route: &Route) -> Option<&'v mut Value> {
+pub(super) fn find_value_mut<'v>(value: &'v mut Value, route: &Route) -> Option<&'v mut Value> {
     route.0.iter().try_fold(value, |value, step| match step {
         RouteStep::Key(key) => value.get_mut(&**key),
         RouteStep::Index(at) => value.get_mut(*at),
@@ -455,6 +462,7 @@ fn build_dependency(to: &str, condition: Option<&str>, feedback: bool) -> Value 
 fn check_key_default(key: &str, value: &Value) -> Result<Value, GraphEditError> {
     let (words, default) = match key {
         "feedback" if value.is_boolean() => return Ok(false.into()),
+        "requires_all" if value.is_boolean() => return Ok(true.into()),
         "max_executions"
             if value.is_null()
                 || value
@@ -463,7 +471,7 @@ fn check_key_default(key: &str, value: &Value) -> Result<Value, GraphEditError> 
         {
             return Ok(Value::Null);
         }
-        "feedback" => (&["true", "false"][..], ""),
+        "feedback" | "requires_all" => (&["true", "false"][..], ""),
         "max_executions" => (&["a whole number of at least 1"][..], ""),
         "on" => (&["success", "failure", "any"][..], "success"),
         "wait_for" => (&["update", "settled", "nothing"][..], "update"),

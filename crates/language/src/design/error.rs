@@ -85,6 +85,22 @@ pub enum GraphEditError {
     /// The key is not one that the graph sets.
     #[error("`{0}` of a dependency cannot be set here; edit the text")]
     UnknownKey(String),
+    /// The key of the agent or of the file has this value.
+    #[error("`{key}` of {owner} already has this value")]
+    SameSetting {
+        /// The keys, with dots.
+        key: String,
+        /// The agent, or the file.
+        owner: String,
+    },
+    /// The agent or the file has no such key, or the key has commands of its own.
+    #[error("`{key}` of {owner} cannot be set here; edit the text")]
+    UnknownSetting {
+        /// The keys, with dots.
+        key: String,
+        /// The agent, or the file.
+        owner: String,
+    },
     /// The key cannot have the value.
     #[error("`{key}` is {expected}, not {value}")]
     BadValue {

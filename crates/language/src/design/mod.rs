@@ -6,6 +6,8 @@
 mod agent_sketch;
 mod edit_plan;
 mod error;
+mod form_keys;
+mod setting_plan;
 #[cfg(test)]
 mod tests;
 
@@ -19,8 +21,9 @@ use crate::yaml::edit;
 use crate::yaml::edit::{FixApplicability, TextFix};
 use edit_plan::plan_edit;
 
-pub use agent_sketch::{SketchedAgent, SketchedDependency, sketch_agents};
+pub use agent_sketch::{SketchedAgent, SketchedDependency, sketch_agents, sketch_file};
 pub use error::GraphEditError;
+pub use form_keys::{FormKey, list_form_keys};
 
 /// An edit of the graph.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -78,9 +81,19 @@ pub enum DesignCommand {
         at: usize,
         /// The agent to which it listens.
         to: String,
-        /// `feedback`, `on`, `wait_for` or `max_executions`.
+        /// `feedback`, `on`, `wait_for`, `max_executions` or `requires_all`.
         key: String,
         /// The value; of `max_executions`, `null` means no limit.
+        value: Value,
+    },
+    /// Sets a key of an agent or of the file, or removes it.
+    SetValue {
+        /// The agent; `None`: the file.
+        #[serde(default)]
+        agent: Option<String>,
+        /// The key, and the keys inside its map: `["conversation", "max_turns"]`.
+        path: Vec<String>,
+        /// The value; `null`: the key is removed.
         value: Value,
     },
     /// Removes a dependency.

@@ -62,6 +62,14 @@ fn key(agent: &str, at: usize, to: &str, key: &str, value: impl Into<Value>) -> 
     }
 }
 
+fn set(agent: Option<&str>, path: &[&str], value: impl Into<Value>) -> DesignCommand {
+    DesignCommand::SetValue {
+        agent: agent.map(str::to_owned),
+        path: path.iter().map(|key| (*key).to_owned()).collect(),
+        value: value.into(),
+    }
+}
+
 fn disconnect(agent: &str, at: usize, to: &str) -> DesignCommand {
     DesignCommand::Disconnect {
         agent: agent.to_owned(),
@@ -189,6 +197,16 @@ fn command() -> impl Strategy<Value = DesignCommand> {
         ("max_executions", 3.into()),
         ("max_executions", Value::Null),
     ];
+    let settings: Vec<(&'static [&'static str], Value)> = vec![
+        (&["conversation", "max_turns"][..], 3.into()),
+        (&["conversation", "max_turns"][..], Value::Null),
+        (&["prompt"][..], "Say # this\nnow".into()),
+        (&["script"][..], "new".into()),
+        (&["tools"][..], serde_json::json!(["one", "two: 2"])),
+        (&["conversation_limits", "max_total_turns"][..], 4.into()),
+        (&["conversation_limits", "max_total_turns"][..], Value::Null),
+        (&["result"][..], serde_json::json!({"a": "outputs.a"})),
+    ];
     prop_oneof![
         (
             agent(),
@@ -209,6 +227,8 @@ fn command() -> impl Strategy<Value = DesignCommand> {
         (agent(), 0_usize..3, agent(), prop::sample::select(keys))
             .prop_map(|(agent, at, to, (name, value))| key(agent, at, to, name, value)),
         (agent(), 0_usize..3, agent()).prop_map(|(agent, at, to)| disconnect(agent, at, to)),
+        (prop::option::of(agent()), prop::sample::select(settings))
+            .prop_map(|(agent, (path, value))| set(agent, path, value)),
     ]
 }
 
@@ -240,6 +260,7 @@ fn touched(command: &DesignCommand) -> Vec<&str> {
         | DesignCommand::SetCondition { agent, .. }
         | DesignCommand::SetKey { agent, .. }
         | DesignCommand::Disconnect { agent, .. } => vec![agent],
+        DesignCommand::SetValue { agent, .. } => agent.as_deref().into_iter().collect(),
     }
 }
 
@@ -300,6 +321,16 @@ proptest! {
                     let wanted = if is_default { Value::Null } else { value.clone() };
                     let mut items = agent["dependencies"].as_array().into_iter().flatten();
                     prop_assert!(items.any(|item| item["agent_name"] == to.as_str() && item[key] == wanted));
+                }
+                DesignCommand::SetValue { agent, path, value } => {
+                    let owner = match agent {
+                        Some(agent) => {
+                            let agents = after["agents"].as_array().expect("agents");
+                            agents.iter().find(|one| one["name"] == agent.as_str()).expect("the agent")
+                        }
+                        None => &after,
+                    };
+                    prop_assert_eq!(path.iter().fold(owner, |value, key| &value[key]), value);
                 }
                 _ => {}
             }

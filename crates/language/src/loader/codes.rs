@@ -156,6 +156,23 @@ codes! {
     UNASKED_LOOP = "H033", "A loop can end at a limit, and nothing asks whether its condition ended it.";
 }
 
+/// The codes of findings about a value that has no effect where it is.
+pub const WITHOUT_EFFECT: &[FindingCode] = &[
+    NOT_FOR_KIND,
+    WAIT_FOR_ANY_OF,
+    AT_LEAST_ALONE,
+    BUDGET_WITHOUT_PRICE,
+    FEEDBACK_ONCE,
+    UNREAD_CONFIG,
+    IDLE_PARALLEL,
+    IDLE_ENV,
+    BEYOND_LIMIT,
+    NO_PRICE,
+    IDLE_START_KEY,
+    CAP_ENDS_RUN,
+    IDLE_EXECUTIONS,
+];
+
 #[cfg(test)]
 mod tests {
     use super::ALL;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use ensemble_ide::analysis::findings::{EditedFileKind, FolderChecks};
 use ensemble_ide::analysis::name_occurrences::NameSubject;
-use ensemble_ide::analysis::related_files::{self, is_shared_script, list_test_files};
+use ensemble_ide::analysis::related_files::{is_shared_script, list_test_files};
 use ensemble_ide::analysis::rename::{self, RenameEdits};
 use ensemble_ide::analysis::symbols::AgentSymbol;
 use ensemble_ide::analysis::{EditorView, completions, hover, name_occurrences, symbols, tested_ensemble_path};
@@ -14,6 +14,7 @@ use ensemble_language::ensemble::Ensemble;
 use ensemble_language::loader::load_ensemble;
 use ensemble_language::source::{SourceText, Span};
 use ensemble_language::yaml::edit::TextEdit;
+use ensemble_project::project::read_source;
 use lsp_server::{ErrorCode, Request};
 use lsp_types::notification::ShowMessage;
 use lsp_types::request::{self, Request as _};
@@ -125,9 +126,7 @@ impl<'s> RequestHandler<'s> {
     fn find_tested_ensemble(&mut self, path: &Path, documents: &OpenDocuments) -> Option<Arc<Ensemble>> {
         match documents.values().find(|document| document.path == *path) {
             Some(document) => self.last_good_ensemble(document),
-            None => load_ensemble(&related_files::read_regular_file(path).ok()?)
-                .ensemble
-                .map(Arc::new),
+            None => load_ensemble(&read_source(path).ok()?).ensemble.map(Arc::new),
         }
     }
 
@@ -300,8 +299,7 @@ impl<'s> RequestHandler<'s> {
             Some(document) => SourceText::new("", document.text.content().clone()),
             None => {
                 let path = file_address::path_from_uri(&uri, &self.services.project.folder);
-                related_files::read_regular_file(&path)
-                    .map_err(|error| LspRequestError(ErrorCode::RequestFailed, error.to_string()))?
+                read_source(&path).map_err(|error| LspRequestError(ErrorCode::RequestFailed, error.to_string()))?
             }
         };
         let Some(ensemble) = load_ensemble(&source).ensemble else {

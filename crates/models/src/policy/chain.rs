@@ -38,9 +38,7 @@ impl Model {
             check_provider(link)?;
             if let Some(provider) = ensemble::HttpProvider::find_by_name(&link.profile.provider) {
                 let remote = Arc::new(RemoteProvider::new(provider, network.clone()));
-                let pace = network.pace_for_profile(&link.name, &link.profile);
-                let paced = PacedProvider::new(remote, pace, retry_policy(&link.profile).pause_after(1));
-                return Ok((link.clone(), Arc::new(paced)));
+                return Ok((link.clone(), pace_provider(link, remote, network)));
             }
             let simulator = SimulatedProvider::new(link.profile.simulated.as_ref(), load);
             let simulator = simulator.map_err(|message| ProfileError::Script {
@@ -113,6 +111,18 @@ impl Model {
             is_simulated: false,
             network: ModelNetwork::default(),
             fallen_back: Arc::default(),
+        }
+    }
+
+    /// Returns a chain of other providers, which are asked in this order. Their requests keep the pace of their profiles.
+    pub fn with_paced_providers(links: Vec<(ChainedProfile, Arc<dyn ModelProvider>)>, network: &ModelNetwork) -> Self {
+        let pace = |(link, provider): (ChainedProfile, Arc<dyn ModelProvider>)| {
+            let paced = pace_provider(&link, provider, network);
+            (link, paced)
+        };
+        Self {
+            network: network.clone(),
+            ..Self::with_providers(links.into_iter().map(pace).collect())
         }
     }
 
@@ -213,6 +223,17 @@ impl Model {
             *fallen_back = Some((source.clone(), at));
         }
     }
+}
+
+/// Returns the provider with the pace of its profile.
+fn pace_provider(
+    link: &ChainedProfile,
+    provider: Arc<dyn ModelProvider>,
+    network: &ModelNetwork,
+) -> Arc<dyn ModelProvider> {
+    let pace = network.pace_for_profile(&link.name, &link.profile);
+    let pause = retry_policy(&link.profile).pause_after(1);
+    Arc::new(PacedProvider::new(provider, pace, pause))
 }
 
 fn is_same_execution(one: &ExecutionRef, other: &ExecutionRef) -> bool {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
+use ensemble_core::stopwatch::Stopwatch;
 use ensemble_core::thread::{ExecutionRef, Message};
 use ensemble_language::ensemble::TokenPrice;
 use serde_json::Value;
@@ -26,6 +27,8 @@ pub struct ModelQuery {
     pub tools: Arc<[ToolSpec]>,
     /// Counts the requests when they are made, from 0, so that the number is known even if the future is dropped.
     pub request_counter: Arc<AtomicU64>,
+    /// The clock of the execution, which stands while the query waits for the pace of a profile.
+    pub clock: Stopwatch,
 }
 
 /// The result of a query.

@@ -1,34 +1,42 @@
 //! The pace of the requests that all agents of the process make with one profile.
 //!
-//! The limits of the profile are kept. After a refusal for too many requests everybody waits, and then requests follow
-//! each other at the pace at which the provider has accepted them; while it accepts them all, the pace grows again.
+//! The limits of the profile are kept, and so are the limits that the provider states. A refusal stops the request that was
+//! refused, or all requests if the limit of the account is used up. The [slowdown](slowdown) depends on the share of refusals.
+//!
+//! Invariant: while a request waits for the pace, the clocks of its execution, turn and run stand. The wait for another
+//! request under way (`concurrent`) counts, because that request is work.
+
+mod known_limits;
+mod slowdown;
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use ensemble_core::stopwatch::Stopwatch;
+use ensemble_language::ensemble::RateLimit;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
-use ensemble_language::ensemble::RateLimit;
+use self::known_limits::KnownLimits;
+pub(crate) use self::slowdown::PaceChange;
+use self::slowdown::Slowdown;
+use crate::{ModelError, ReportedLimit};
 
 /// The window of the limits of a profile.
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// The time before a refusal in which accepted requests are counted.
-const MEASURED: Duration = Duration::from_secs(1);
-
-/// The longest pause after a refusal, and the longest distance of two requests.
+/// The longest pause after a refusal if the provider does not state one.
 const LONGEST: Duration = Duration::from_secs(30);
+
+/// The longest stated pause for which requests wait.
+const LONGEST_STATED: Duration = Duration::from_secs(300);
 
 /// A provider that has accepted nothing for so long is not waited for.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Without a refusal for so long, the pace grows.
-const CALM: Duration = Duration::from_secs(5);
-
-/// A distance of two requests that is none.
-const NO_DISTANCE: Duration = Duration::from_millis(2);
+/// The number of refusals without a success between them after which the limit of the account is used up.
+const REFUSALS_OF_ACCOUNT: u32 = 5;
 
 /// The pace of one profile.
 #[derive(Debug)]
@@ -48,15 +56,18 @@ struct PaceState {
     in_flight: u32,
     successes: u64,
     blocked_until: Option<Instant>,
-    last_refusal: Option<Instant>,
-    /// Since when the accepted requests are counted, and the refusals since.
-    measuring_since: Option<(Instant, u32)>,
-    /// The distance of two requests; zero until there is a refusal.
-    distance: Duration,
-    next: Option<Instant>,
-    /// The refusals without a success between them.
+    known_limits: KnownLimits,
+    slowdown: Slowdown,
+    last_start: Option<Instant>,
+    /// The refusals since the last success.
+    refusals_in_a_row: u32,
+    /// The pauses of all requests since the last success.
     waves: u32,
+    /// The first refusal since the last success.
+    refused_since: Option<Instant>,
     gives_up_at: Option<Instant>,
+    /// The changes that were not reported.
+    changes: Vec<PaceChange>,
 }
 
 #[derive(Debug)]
@@ -71,6 +82,7 @@ struct RequestStart {
 pub(crate) struct AdmittedRequest<'p> {
     pace: &'p ProviderPace,
     number: u64,
+    at: Instant,
     _permit: Option<OwnedSemaphorePermit>,
 }
 
@@ -91,13 +103,18 @@ impl ProviderPace {
         }
     }
 
-    /// Waits until a request of about this number of tokens may be made.
-    pub(crate) async fn wait_for_admission(&self, tokens: u64) -> Result<AdmittedRequest<'_>, PaceTimeout> {
+    /// Waits until a request of about this number of tokens may be made. The clock is paused while the pace is the reason.
+    pub(crate) async fn wait_for_admission(
+        &self,
+        tokens: u64,
+        clock: &Stopwatch,
+    ) -> Result<AdmittedRequest<'_>, PaceTimeout> {
         let asked_at = Instant::now();
         let permit = match &self.permits {
             Some(permits) => Arc::clone(permits).acquire_owned().await.ok(),
             None => None,
         };
+        let _pause = clock.pause();
         let _turn = self.gate.lock().await;
         loop {
             let wait = {
@@ -113,6 +130,7 @@ impl ProviderPace {
                         return Ok(AdmittedRequest {
                             pace: self,
                             number,
+                            at: now,
                             _permit: permit,
                         });
                     }
@@ -127,45 +145,22 @@ impl ProviderPace {
         self.lock_state().successes
     }
 
-    /// Has the provider accepted a request since there were so many successes, or may it be doing so now?
+    /// Returns whether the provider has accepted a request since there were so many successes, or may be accepting one now.
     pub(crate) fn is_alive(&self, since: u64) -> bool {
         let state = self.lock_state();
         let has_given_up = state.gives_up_at.is_some_and(|at| at <= Instant::now());
         !has_given_up && (state.successes > since || state.in_flight > 0)
     }
 
-    /// For how long no request starts.
+    /// Returns for how long no request starts.
     pub(crate) fn remaining_pause(&self) -> Duration {
         let until = self.lock_state().blocked_until;
         until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()))
     }
 
-    /// The provider has refused a request for too many requests; `told`: the pause that it asks for.
-    pub(crate) fn record_refusal(&self, told: Option<Duration>, usual: Duration) {
-        let mut state = self.lock_state();
-        let now = Instant::now();
-        let is_new = state.blocked_until.is_none_or(|until| until <= now);
-        if is_new {
-            if state.distance.is_zero() {
-                state.measuring_since = Some((now.checked_sub(MEASURED).unwrap_or(now), 0));
-            } else {
-                state.distance = (state.distance * 3 / 2).min(LONGEST);
-            }
-            let pause = told.unwrap_or_else(|| (usual * 2_u32.saturating_pow(state.waves)).min(LONGEST));
-            state.blocked_until = Some(now + pause);
-            state.waves = (state.waves + 1).min(16);
-        } else if let Some(retry_after) = told {
-            state.blocked_until = state.blocked_until.max(Some(now + retry_after));
-        }
-        if let Some((_, refusals)) = &mut state.measuring_since {
-            *refusals += 1;
-        }
-        state.last_refusal = Some(now);
-        let patience = PATIENCE.max(told.unwrap_or_default() * 2);
-        state.gives_up_at = match state.gives_up_at {
-            Some(at) if told.is_none() => Some(at),
-            at => at.max(Some(now + patience)),
-        };
+    /// Removes and returns the changes of the pace that were not reported yet.
+    pub(crate) fn take_changes(&self) -> Vec<PaceChange> {
+        std::mem::take(&mut self.lock_state().changes)
     }
 
     fn lock_state(&self) -> MutexGuard<'_, PaceState> {
@@ -182,7 +177,12 @@ impl PaceState {
         if self.blocked_until.is_some_and(|until| until > now) {
             return self.blocked_until;
         }
-        self.measure_distance(now);
+        let distance = self.slowdown.update_distance(now, &mut self.changes);
+        let by_slowdown = self
+            .last_start
+            .filter(|_| !distance.is_zero())
+            .map(|last| last + distance);
+        let by_provider = self.known_limits.find_free_time(self.starts.iter(), tokens, now);
         let by_requests = limits.requests_per_minute.and_then(|limit| {
             let excess = (self.starts.len() as u64 + 1).saturating_sub(limit);
             self.find_free_time(|seen, _| seen >= excess)
@@ -192,7 +192,10 @@ impl PaceState {
             let excess = (used + tokens).saturating_sub(limit);
             self.find_free_time(|_, freed| freed >= excess)
         });
-        [self.next, by_requests, by_tokens].into_iter().flatten().max()
+        [by_slowdown, by_provider, by_requests, by_tokens]
+            .into_iter()
+            .flatten()
+            .max()
     }
 
     /// Returns when enough of the oldest requests are a minute old. Returns `None` if no waiting is needed.
@@ -209,21 +212,10 @@ impl PaceState {
         last
     }
 
-    /// The pace at which the provider has accepted requests before it refused one.
-    fn measure_distance(&mut self, now: Instant) {
-        let Some((from, refusals)) = self.measuring_since.take() else {
-            return;
-        };
-        let start_count = self.starts.iter().filter(|start| start.at >= from).count();
-        let start_count = u32::try_from(start_count).unwrap_or(u32::MAX);
-        self.distance = MEASURED.mul_f64(1.1) / start_count.saturating_sub(refusals).max(1);
-        self.next = Some(now);
-    }
-
     fn start_request(&mut self, tokens: u64, now: Instant) -> u64 {
         self.request_count += 1;
         self.in_flight += 1;
-        self.next = (!self.distance.is_zero()).then(|| now + self.distance);
+        self.last_start = Some(now);
         self.starts.push_back(RequestStart {
             number: self.request_count,
             at: now,
@@ -231,27 +223,59 @@ impl PaceState {
         });
         self.request_count
     }
+
+    /// Stops all requests for this time. Without a stated pause, each further pause is twice as long.
+    fn block_requests(&mut self, stated: Option<Duration>, usual: Duration, now: Instant) {
+        let is_new = self.blocked_until.is_none_or(|until| until <= now);
+        let pause = match stated {
+            Some(pause) => pause,
+            None if is_new => (usual * 2_u32.saturating_pow(self.waves)).min(LONGEST),
+            None => return,
+        };
+        self.waves = (self.waves + u32::from(is_new)).min(16);
+        self.blocked_until = self.blocked_until.max(Some(now + pause));
+    }
 }
 
 impl AdmittedRequest<'_> {
     /// The provider has answered; `tokens`: those of request and reply.
-    pub(crate) fn record_success(&self, tokens: Option<u64>) {
+    pub(crate) fn record_success(&self, tokens: Option<u64>, reported: &[ReportedLimit]) {
         let mut state = self.pace.lock_state();
         let now = Instant::now();
+        let PaceState { slowdown, changes, .. } = &mut *state;
+        slowdown.add_result(self.at, true, now, changes);
+        state.known_limits.add_reported(reported, self.number, now);
         state.successes += 1;
+        state.refusals_in_a_row = 0;
         state.waves = 0;
+        state.refused_since = None;
         state.gives_up_at = None;
-        if state.last_refusal.is_none_or(|at| at + CALM <= now) {
-            state.distance = state.distance * 49 / 50;
-            if state.distance < NO_DISTANCE {
-                state.distance = Duration::ZERO;
-            }
-        }
         let number = self.number;
         let start = state.starts.iter_mut().rev().find(|start| start.number == number);
         if let (Some(start), Some(tokens)) = (start, tokens) {
             start.tokens = tokens;
         }
+    }
+
+    /// The provider has refused the request for too many requests. `usual`: the pause if the provider states none.
+    pub(crate) fn record_refusal(&self, error: &ModelError, usual: Duration) {
+        let stated = error.retry_after;
+        if stated.is_some_and(|pause| pause > LONGEST_STATED) {
+            // No request waits so long, so it does not stop others.
+            return;
+        }
+        let mut state = self.pace.lock_state();
+        let now = Instant::now();
+        let PaceState { slowdown, changes, .. } = &mut *state;
+        slowdown.add_result(self.at, false, now, changes);
+        state.refusals_in_a_row += 1;
+        let is_used_up = error.limits.iter().any(|limit| limit.remaining == 0);
+        if is_used_up || state.refusals_in_a_row >= REFUSALS_OF_ACCOUNT {
+            state.block_requests(stated, usual, now);
+        }
+        let patience = PATIENCE.max(stated.unwrap_or_default() * 2);
+        let since = *state.refused_since.get_or_insert(now);
+        state.gives_up_at = state.gives_up_at.max(Some(since + patience));
     }
 }
 

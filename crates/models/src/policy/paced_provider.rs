@@ -6,9 +6,6 @@ use std::time::Duration;
 use crate::policy::pace::{PaceTimeout, ProviderPace};
 use crate::{BoxFuture, ModelError, ModelErrorKind, ModelProvider, ModelReply, ModelRequest, OnPiece, estimate_tokens};
 
-/// A longer pause is not waited for by anybody, so it does not stop others.
-const LONGEST_PAUSE: Duration = Duration::from_secs(300);
-
 /// The decorator of a provider.
 pub(crate) struct PacedProvider {
     inner: Arc<dyn ModelProvider>,
@@ -30,7 +27,7 @@ impl PacedProvider {
             .sum();
         let admitted = self
             .pace
-            .wait_for_admission(tokens)
+            .wait_for_admission(tokens, &request.clock)
             .await
             .map_err(|PaceTimeout| ModelError {
                 kind: ModelErrorKind::RateLimited,
@@ -47,12 +44,11 @@ impl PacedProvider {
             None => answer.await,
         };
         match &answered {
-            Ok(reply) => admitted.record_success(reply.tokens.map(|tokens| tokens.input + tokens.output)),
-            Err(error) if error.kind == ModelErrorKind::RateLimited => {
-                if error.retry_after.is_none_or(|pause| pause <= LONGEST_PAUSE) {
-                    self.pace.record_refusal(error.retry_after, self.pause);
-                }
+            Ok(reply) => {
+                let tokens = reply.tokens.map(|tokens| tokens.input + tokens.output);
+                admitted.record_success(tokens, &reply.limits);
             }
+            Err(error) if error.kind == ModelErrorKind::RateLimited => admitted.record_refusal(error, self.pause),
             Err(_) => {}
         }
         answered

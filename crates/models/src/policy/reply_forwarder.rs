@@ -43,6 +43,12 @@ impl<'a> ReplyForwarder<'a> {
         was_heard
     }
 
+    /// Reports the start or the end of a slowdown.
+    pub(crate) fn report_pace_change(&self, text: &str) {
+        self.live_output
+            .receive_update(self.source, LiveUpdate::PaceChanged { text });
+    }
+
     /// Reports that the model is asked again after a pause.
     pub(crate) fn report_retry(&self, pause: Duration, error: &ModelError) {
         let error = error.to_string();

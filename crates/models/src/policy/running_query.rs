@@ -107,7 +107,9 @@ impl RunningQuery<'_> {
                 return Err(ModelError::new_retryable(message));
             }
             let request = self.build_request(at, &attempts);
-            let error = match ask_once(link, provider, request, &self.replies).await {
+            let result = ask_once(link, provider, request, &self.replies).await;
+            self.report_pace_changes(&attempts);
+            let error = match result {
                 Ok(reply) => return Ok(reply),
                 Err(error) => error,
             };
@@ -138,7 +140,7 @@ impl RunningQuery<'_> {
                 self.describe_files_from_now(attempts, &error);
                 Ok(())
             }
-            Some(RetryReason::RateLimited) => self.wait_for_turn(attempts, error, was_heard),
+            Some(RetryReason::RateLimited) => self.wait_for_turn(attempts, error, was_heard).await,
             Some(RetryReason::TemporaryError) => self.wait_for_pause(attempts, error, was_heard).await,
         }
     }
@@ -162,15 +164,26 @@ impl RunningQuery<'_> {
         attempts.files_in_words = true;
     }
 
-    /// Counts an attempt, unless the provider answers others meanwhile: then this request only waits for its turn, which
-    /// the pace of the profile gives it.
-    fn wait_for_turn(
+    /// Reports the starts and ends of slowdowns that no other query has reported.
+    fn report_pace_changes(&mut self, attempts: &ProfileAttempts<'_>) {
+        for change in attempts.pace.take_changes() {
+            let text = format!("model profile `{}`: {change}", attempts.link.name);
+            self.replies.report_pace_change(&text);
+            self.network.record_pace_change(&text);
+            self.warnings.push(text);
+        }
+    }
+
+    /// Waits for the pause that the provider asks this request for; the pace of the profile waits for a pause of all
+    /// requests. Counts an attempt, unless the provider answers others meanwhile.
+    async fn wait_for_turn(
         &mut self,
         attempts: &mut ProfileAttempts<'_>,
         error: ModelError,
         was_heard: bool,
     ) -> Result<(), ModelError> {
-        self.retry_pause(attempts, &error)
+        let own_pause = self
+            .retry_pause(attempts, &error)
             .ok_or_else(|| pause_too_long_error(error.clone()))?;
         let is_alive = attempts.pace.is_alive(attempts.successes);
         attempts.successes = attempts.pace.success_count();
@@ -178,11 +191,19 @@ impl RunningQuery<'_> {
             return Err(error);
         }
         attempts.attempt += u32::from(!is_alive);
-        let pause = attempts.pace.remaining_pause();
+        let pause_of_all = attempts.pace.remaining_pause();
+        let pause = match pause_of_all.is_zero() {
+            true => own_pause,
+            false => pause_of_all,
+        };
         if pause >= LONG_PAUSE {
             self.add_retry_warning(attempts.link, &error, was_heard, pause);
         }
         self.replies.report_retry(pause, &error);
+        if pause_of_all.is_zero() {
+            let _pause = self.ask.clock.pause();
+            tokio::time::sleep(own_pause).await;
+        }
         Ok(())
     }
 
@@ -284,6 +305,7 @@ fn build_request(ask: &ModelQuery, at: usize, link: &ChainedProfile, number: u64
         output_schema: ask.output_schema.clone(),
         tools: Arc::clone(&ask.tools),
         profile: Arc::clone(&link.profile),
+        clock: ask.clock.clone(),
     }
 }
 

@@ -9,7 +9,8 @@ use crate::request::attachments;
 use crate::request::schema::to_closed_schema;
 use crate::transport::reply_error::ReplyError;
 use crate::{ModelRequest, ToolSpec};
-use ensemble_core::thread::{Message, Role, StopReason, ToolCall, ToolEnd};
+use ensemble_core::thread::{Message, Role, ToolCall, ToolEnd};
+use ensemble_language::ensemble::ModelProfile;
 
 /// Most tokens of a reply where the profile does not say: it must be said, and every model takes this much.
 const MAX_TOKENS: u64 = 4096;
@@ -74,6 +75,15 @@ impl ProviderDialect for AnthropicDialect {
         Value::Object(body)
     }
 
+    fn owns_event(&self, event: &Value) -> bool {
+        let kind = event["type"].as_str().unwrap_or_default();
+        kind.starts_with("message") || kind.starts_with("content_block")
+    }
+
+    fn max_tokens(&self, profile: &ModelProfile) -> Option<u64> {
+        Some(profile.max_tokens.unwrap_or(MAX_TOKENS))
+    }
+
     fn apply_event(&self, event: &Value, reply: &mut ReplyAssembly<'_>) -> Result<(), ReplyError> {
         let index = event["index"].as_u64().unwrap_or_default();
         match event["type"].as_str().unwrap_or_default() {
@@ -92,7 +102,7 @@ impl ProviderDialect for AnthropicDialect {
             }
             "message_delta" => {
                 set_token_counts(&event["usage"], reply);
-                set_stop_reason(&event["delta"], reply);
+                set_stop_reason(&event["delta"], reply)?;
             }
             "message_stop" => reply.is_complete = true,
             // A server that does not stream sends the whole message.
@@ -104,7 +114,7 @@ impl ProviderDialect for AnthropicDialect {
                     }
                 }
                 set_token_counts(&event["usage"], reply);
-                set_stop_reason(event, reply);
+                set_stop_reason(event, reply)?;
             }
             _ => {}
         }
@@ -152,7 +162,7 @@ fn set_token_counts(usage: &Value, reply: &mut ReplyAssembly<'_>) {
     reply.output = usage["output_tokens"].as_u64().or(reply.output);
 }
 
-fn set_stop_reason(said: &Value, reply: &mut ReplyAssembly<'_>) {
+fn set_stop_reason(said: &Value, reply: &mut ReplyAssembly<'_>) -> Result<(), ReplyError> {
     if let Some(reason) = said["stop_reason"].as_str() {
         match reason {
             "refusal" => {
@@ -161,10 +171,15 @@ fn set_stop_reason(said: &Value, reply: &mut ReplyAssembly<'_>) {
                     .find_map(|key| said["stop_details"][*key].as_str());
                 reply.set_refusal(details.map(str::to_owned));
             }
-            "max_tokens" | "model_context_window_exceeded" => reply.stop = Some(StopReason::MaxTokens),
-            _ => reply.stop = Some(StopReason::EndTurn),
+            _ => {
+                let details = ["explanation", "message"]
+                    .iter()
+                    .find_map(|key| said["stop_details"][*key].as_str());
+                reply.set_end_reason(reason, details)?;
+            }
         }
     }
+    Ok(())
 }
 
 fn messages_to_json(message: &Message) -> Vec<Value> {

@@ -38,9 +38,17 @@ pub(crate) trait ProviderDialect: Sync {
     /// Adds one event to the reply, or a complete reply that is not streamed.
     fn apply_event(&self, event: &Value, reply: &mut ReplyAssembly<'_>) -> Result<(), ReplyError>;
 
-    /// Returns whether this text, which is not JSON, ends a stream.
-    fn is_end(&self, _event: &str) -> bool {
+    /// Returns whether `[DONE]` ends a stream, also without an end reason.
+    fn ends_with_done(&self) -> bool {
         false
+    }
+
+    /// Returns whether an event has the form of the dialect. An event of another name and another form is ignored.
+    fn owns_event(&self, event: &Value) -> bool;
+
+    /// Returns the limit of the reply that a request contains.
+    fn max_tokens(&self, profile: &ModelProfile) -> Option<u64> {
+        profile.max_tokens
     }
 
     /// Returns the names of models in a list.

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::providers::address::ProviderAddress;
 use crate::transport::context_length::is_context_too_long;
 use crate::transport::credentials::{ProviderCredentials, key_variable};
-use crate::transport::pauses::requested_pause;
+use crate::transport::pauses::{parse_limits, requested_pause};
 use crate::transport::reply_error::ReplyError;
 use crate::{ModelError, ModelErrorKind};
 use ensemble_language::ensemble::{HttpProvider, ModelProfile, ProviderApi};
@@ -40,10 +40,11 @@ impl RequestTarget<'_> {
 
     fn model_error(&self, message: String, retryable: bool) -> ModelError {
         ModelError {
-            message: self.credentials.redact(message),
+            message: self.credentials.redact_fragment(&message),
             retryable,
             retry_after: None,
             kind: ModelErrorKind::OtherFailure,
+            limits: Vec::new(),
         }
     }
 
@@ -130,12 +131,17 @@ impl RequestTarget<'_> {
             message.push_str(": ");
             message.push_str(&shorten_message(server_message));
         }
-        if let Some(advice) = self.find_advice(status, headers) {
+        let advice = match is_quota_exhausted(headers, body) {
+            true => Some("the account has no quota left: add credit, or use another key".to_owned()),
+            false => self.find_advice(status, headers),
+        };
+        if let Some(advice) = advice {
             message.push_str("; ");
             message.push_str(&advice);
         }
         ModelError {
             retry_after: requested_pause(status, headers, body, now),
+            limits: parse_limits(headers, body, now),
             kind: classify_status(status, headers, body, self.has_schema),
             ..self.model_error(message, can_retry_help(status, headers, body))
         }
@@ -174,18 +180,49 @@ impl RequestTarget<'_> {
 
 /// Can the same request succeed later?
 fn can_retry_help(status: StatusCode, headers: &HeaderMap, body: &str) -> bool {
+    // No money comes from waiting.
+    if is_quota_exhausted(headers, body) {
+        return false;
+    }
     match headers.get("x-should-retry").map(|told| told.as_bytes()) {
         Some(b"true") => return true,
         Some(b"false") => return false,
         _ => {}
     }
     match status.as_u16() {
-        // No money comes from waiting.
-        429 => !body.contains("insufficient_quota"),
-        408 | 409 | 425 => true,
+        408 | 409 | 425 | 429 => true,
         501 | 505 => false,
         code => code >= 500,
     }
+}
+
+/// Words of errors that only a payment ends, in lower case.
+const UNPAID: [&str; 10] = [
+    "insufficient_quota",
+    "billing_hard_limit_reached",
+    "billing_not_active",
+    "billing limit",
+    "credit balance is too low",
+    "insufficient balance",
+    "insufficient credit",
+    "insufficient funds",
+    "out of credits",
+    "payment required",
+];
+
+/// Words that also occur in errors that end by themselves: Gemini writes them for the limits of a minute, with a pause.
+const UNPAID_WITHOUT_PAUSE: [&str; 2] = ["exceeded your current quota", "billing details"];
+
+/// Returns whether the account has used up its quota or its money.
+fn is_quota_exhausted(headers: &HeaderMap, body: &str) -> bool {
+    let body = body.to_lowercase();
+    let has_pause = headers.contains_key(RETRY_AFTER) || body.contains("retrydelay");
+    names_exhausted_quota(&body) || !has_pause && UNPAID_WITHOUT_PAUSE.iter().any(|words| body.contains(words))
+}
+
+/// Returns whether this text, in lower case, says that the account has used up its quota or its money.
+fn names_exhausted_quota(text: &str) -> bool {
+    UNPAID.iter().any(|words| text.contains(words))
 }
 
 /// Words of providers whose content filter stops a request.
@@ -212,6 +249,7 @@ fn find_error_kind(said: &str) -> Option<ModelErrorKind> {
 fn classify_status(status: StatusCode, headers: &HeaderMap, body: &str, has_schema: bool) -> ModelErrorKind {
     match status.as_u16() {
         400 | 403 | 413 | 422 => {}
+        429 if is_quota_exhausted(headers, body) => return ModelErrorKind::OtherFailure,
         429 => return ModelErrorKind::RateLimited,
         503 if headers.contains_key(RETRY_AFTER) => return ModelErrorKind::RateLimited,
         // llama.cpp and others that report a request that is too long as an error of their own.
@@ -284,7 +322,10 @@ pub(crate) fn stream_error(error: &Value) -> ReplyError {
     let client_fault = code.is_some_and(|code| (400..500).contains(&code) && !matches!(code, 408 | 409 | 429));
     ReplyError::ReportedByProvider {
         message,
-        retryable: !client_fault && !kind.contains("invalid") && !kind.contains("authentication"),
+        retryable: !client_fault
+            && !names_exhausted_quota(&error.to_string().to_lowercase())
+            && !kind.contains("invalid")
+            && !kind.contains("authentication"),
     }
 }
 

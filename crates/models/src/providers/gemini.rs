@@ -8,7 +8,7 @@ use crate::reply::assembly::ReplyAssembly;
 use crate::request::attachments;
 use crate::transport::reply_error::ReplyError;
 use crate::{ModelRequest, ToolSpec};
-use ensemble_core::thread::{INTERRUPTED, Message, Role, StopReason, ToolCall, ToolEnd};
+use ensemble_core::thread::{INTERRUPTED, Message, Role, ToolCall, ToolEnd};
 
 /// The key of a part for the signature of the thoughts that led to it.
 const SIGNATURE: &str = "thoughtSignature";
@@ -77,6 +77,11 @@ impl ProviderDialect for GeminiDialect {
         body
     }
 
+    fn owns_event(&self, event: &Value) -> bool {
+        let keys = ["candidates", "promptFeedback", "usageMetadata"];
+        keys.iter().any(|key| event.get(*key).is_some())
+    }
+
     fn apply_event(&self, event: &Value, reply: &mut ReplyAssembly<'_>) -> Result<(), ReplyError> {
         if let Some(error) = event.get("error") {
             return Err(stream_error(error));
@@ -117,24 +122,8 @@ impl ProviderDialect for GeminiDialect {
                 call.signatures.extend(signature.map(str::to_owned));
             }
         }
-        match candidate["finishReason"].as_str() {
-            None => {}
-            Some("MAX_TOKENS") => reply.stop = Some(StopReason::MaxTokens),
-            Some("MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL") => {
-                return Err(ReplyError::Malformed("the model's tool call is malformed".to_owned()));
-            }
-            Some(
-                reason @ ("SAFETY" | "RECITATION" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII" | "LANGUAGE"
-                | "IMAGE_SAFETY"),
-            ) => {
-                let message = candidate["finishMessage"].as_str();
-                reply.set_refusal(Some(refusal_message(
-                    "a content filter stopped the reply",
-                    reason,
-                    message,
-                )));
-            }
-            Some(_) => reply.stop = reply.stop.or(Some(StopReason::EndTurn)),
+        if let Some(reason) = candidate["finishReason"].as_str() {
+            reply.set_end_reason(reason, candidate["finishMessage"].as_str())?;
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use crate::request::attachments;
 use crate::transport::frames::EventFraming;
 use crate::transport::reply_error::ReplyError;
 use crate::{ModelRequest, ToolSpec};
-use ensemble_core::thread::{Message, Role, StopReason, ToolCall};
+use ensemble_core::thread::{Message, Role, ToolCall};
 
 pub(crate) struct OllamaDialect;
 
@@ -57,6 +57,10 @@ impl ProviderDialect for OllamaDialect {
         EventFraming::Lines
     }
 
+    fn owns_event(&self, event: &Value) -> bool {
+        event.get("message").is_some() || event.get("done").is_some()
+    }
+
     fn apply_event(&self, event: &Value, reply: &mut ReplyAssembly<'_>) -> Result<(), ReplyError> {
         if let Some(error) = event.get("error") {
             return Err(stream_error(error));
@@ -72,10 +76,7 @@ impl ProviderDialect for OllamaDialect {
         if event["done"].as_bool() == Some(true) {
             reply.input = event["prompt_eval_count"].as_u64();
             reply.output = event["eval_count"].as_u64();
-            reply.stop = Some(match event["done_reason"].as_str() {
-                Some("length") => StopReason::MaxTokens,
-                _ => StopReason::EndTurn,
-            });
+            reply.set_end_reason(event["done_reason"].as_str().unwrap_or_default(), None)?;
             reply.is_complete = true;
         }
         Ok(())

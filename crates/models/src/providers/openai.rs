@@ -10,7 +10,7 @@ use crate::request::attachments;
 use crate::request::schema::is_strict_schema;
 use crate::transport::reply_error::ReplyError;
 use crate::{ModelRequest, ToolSpec};
-use ensemble_core::thread::{Message, Role, StopReason, ToolCall};
+use ensemble_core::thread::{Message, Role, ToolCall};
 
 pub(crate) struct OpenAiDialect;
 
@@ -67,8 +67,12 @@ impl ProviderDialect for OpenAiDialect {
         Value::Object(body)
     }
 
-    fn is_end(&self, event: &str) -> bool {
-        event == "[DONE]"
+    fn ends_with_done(&self) -> bool {
+        true
+    }
+
+    fn owns_event(&self, event: &Value) -> bool {
+        event.get("choices").is_some()
     }
 
     fn apply_event(&self, event: &Value, reply: &mut ReplyAssembly<'_>) -> Result<(), ReplyError> {
@@ -94,12 +98,24 @@ impl ProviderDialect for OpenAiDialect {
         if let Some(reason) = choice["finish_reason"].as_str() {
             match reason {
                 "content_filter" => reply.set_refusal(Some(describe_content_filter(choice))),
-                "length" | "model_length" => reply.stop = reply.stop.or(Some(StopReason::MaxTokens)),
-                _ => reply.stop = reply.stop.or(Some(StopReason::EndTurn)),
+                _ => reply.set_end_reason(reason, find_end_message(event, choice))?,
             }
         }
         Ok(())
     }
+}
+
+/// Returns what the provider says of the end of a reply: OpenRouter has an error in the choice.
+fn find_end_message<'e>(event: &'e Value, choice: &'e Value) -> Option<&'e str> {
+    let messages = [
+        &choice["error"]["message"],
+        &choice["error"],
+        &choice["message"]["error"],
+        &choice["stop_reason"],
+        &choice["native_finish_reason"],
+        &event["message"],
+    ];
+    messages.into_iter().find_map(Value::as_str)
 }
 
 /// Describes a content filter; Azure names what it found.

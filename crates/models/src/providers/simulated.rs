@@ -172,6 +172,7 @@ mod tests {
             output_schema: None,
             tools: Arc::default(),
             profile: Arc::new(ModelProfile::default()),
+            clock: ensemble_core::stopwatch::Stopwatch::default(),
         }
     }
 

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::reply::calls::{CallPiece, PartialCall, PartialCalls};
+use crate::reply::end_reasons::EndReason;
 use crate::reply::reasoning::PartialReasoning;
 use crate::reply::think_tags::ThinkTags;
 use crate::transport::frames::MAX_EVENT_BYTES;
@@ -29,6 +30,19 @@ pub(crate) struct ReplyAssembly<'h> {
     refusal: Option<String>,
     /// Is the reply complete?
     pub(crate) is_complete: bool,
+    /// Why the reply was cut off, if the provider tells.
+    cut_off: CutOffCause,
+    /// The description of an end reason with which the reply may be incomplete.
+    doubtful_end: Option<String>,
+}
+
+/// The limit that cut off a reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum CutOffCause {
+    /// The limit of the reply.
+    ReplyLimit,
+    /// The context of the model.
+    FullContext,
 }
 
 impl<'h> ReplyAssembly<'h> {
@@ -46,6 +60,8 @@ impl<'h> ReplyAssembly<'h> {
             stop: None,
             refusal: None,
             is_complete: false,
+            cut_off: CutOffCause::ReplyLimit,
+            doubtful_end: None,
         }
     }
 
@@ -89,6 +105,77 @@ impl<'h> ReplyAssembly<'h> {
     pub(crate) fn set_refusal(&mut self, reason: Option<String>) {
         self.stop = Some(StopReason::Refusal);
         self.refusal = self.refusal.take().or(reason);
+    }
+
+    /// The provider has ended the reply for this reason; `message`: what it says of the reason. An empty reason is none. A
+    /// reason other than the end of the turn is final.
+    ///
+    /// # Errors
+    /// There is no reply with this reason.
+    pub(crate) fn set_end_reason(&mut self, name: &str, message: Option<&str>) -> Result<(), ReplyError> {
+        if name.is_empty() || self.stop.is_some_and(|stop| stop != StopReason::EndTurn) {
+            return Ok(());
+        }
+        let described = || match message.filter(|message| !message.trim().is_empty()) {
+            Some(message) => format!("`{name}`: {message}"),
+            None => format!("`{name}`"),
+        };
+        let failed = |retryable| {
+            Err(ReplyError::ReportedByProvider {
+                message: format!("it ended the reply with the reason {}", described()),
+                retryable,
+            })
+        };
+        self.stop = Some(match EndReason::from_name(name) {
+            EndReason::Complete => StopReason::EndTurn,
+            EndReason::TokenLimit => StopReason::MaxTokens,
+            EndReason::ContextFull => {
+                self.cut_off = CutOffCause::FullContext;
+                StopReason::MaxTokens
+            }
+            EndReason::Filtered => {
+                let by = match message {
+                    Some(message) => format!(" ({name}): {message}"),
+                    None if name.eq_ignore_ascii_case("content_filter") => String::new(),
+                    None => format!(" ({name})"),
+                };
+                self.refusal = self
+                    .refusal
+                    .take()
+                    .or(Some(format!("a content filter stopped the reply{by}")));
+                StopReason::Refusal
+            }
+            EndReason::ProviderFailed => return failed(true),
+            EndReason::CannotAnswer => return failed(false),
+            EndReason::MalformedCall => {
+                let message = format!("the model's tool call is malformed ({})", described());
+                return Err(ReplyError::Malformed(message));
+            }
+            EndReason::MaybeIncomplete | EndReason::Unknown => {
+                self.doubtful_end = Some(described());
+                StopReason::EndTurn
+            }
+        });
+        Ok(())
+    }
+
+    /// Returns the advice for a reply that was cut off. `max_tokens`: the limit that the request contained.
+    fn cut_off_advice(&self, max_tokens: Option<u64>) -> String {
+        match (self.cut_off, max_tokens, self.output) {
+            (CutOffCause::FullContext, ..) => {
+                "the context of the model is full, so a larger `max_tokens` does not help; shorten the request, or set \
+                 `context_window`"
+                    .to_owned()
+            }
+            (_, Some(limit), Some(output)) if output > 0 && output < limit => format!(
+                "the provider ended the reply after {output} of {limit} tokens (`max_tokens`): at its own limit, or because \
+                 the context of the model is full; a larger `max_tokens` does not help"
+            ),
+            (_, Some(limit), _) => format!("raise `max_tokens`: the reply has reached its {limit} tokens"),
+            (_, None, _) => {
+                "raise `max_tokens`: the request set none, so a default of the provider ended the reply".to_owned()
+            }
+        }
     }
 
     /// Returns the reasoning in blocks of the provider.
@@ -140,8 +227,8 @@ impl<'h> ReplyAssembly<'h> {
         (self.size <= MAX_EVENT_BYTES).then_some(()).ok_or(ReplyError::TooLarge)
     }
 
-    /// Returns the reply.
-    pub(crate) fn into_reply(mut self, request_number: u64) -> Result<ModelReply, ReplyError> {
+    /// Returns the reply. `max_tokens`: the limit that the request contained.
+    pub(crate) fn into_reply(mut self, request_number: u64, max_tokens: Option<u64>) -> Result<ModelReply, ReplyError> {
         let Some(stop_reason) = self.stop.or(self.is_complete.then_some(StopReason::EndTurn)) else {
             return Err(ReplyError::CutOff);
         };
@@ -149,10 +236,23 @@ impl<'h> ReplyAssembly<'h> {
         let thought = self.tags.take_live_reasoning();
         self.emit_reasoning(&thought);
         self.emit_text(&remaining_text);
+        let advice = (stop_reason == StopReason::MaxTokens).then(|| self.cut_off_advice(max_tokens));
         let (tool_calls, cut_offs) = self.calls.into_tool_calls(request_number, stop_reason);
-        let cut_off = |name: String| {
-            format!("the model's call of `{name}` was cut off at its token limit (`max_tokens`), so it was not made")
-        };
+        let cut_off =
+            |name: String| format!("the model's call of `{name}` was cut off at its token limit, so it was not made");
+        let mut warnings: Vec<String> = cut_offs.into_iter().map(cut_off).collect();
+        if let Some(reason) = self.doubtful_end.take() {
+            if self.text.trim().is_empty() && tool_calls.is_empty() {
+                return Err(ReplyError::ReportedByProvider {
+                    message: format!("it ended the reply, which is empty, with the reason {reason}"),
+                    retryable: true,
+                });
+            }
+            warnings.push(format!(
+                "the provider ended the reply with the reason {reason}, so the reply may be incomplete"
+            ));
+        }
+        warnings.extend(advice);
         let is_signed = tool_calls.iter().any(|call| !call.signatures.is_empty());
         Ok(ModelReply {
             tool_calls,
@@ -168,7 +268,7 @@ impl<'h> ReplyAssembly<'h> {
             },
             stop_reason,
             refusal: self.refusal,
-            warnings: cut_offs.into_iter().map(cut_off).collect(),
+            warnings,
             ..ModelReply::from_text(self.text)
         })
     }

@@ -4,15 +4,17 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use serde_json::Value;
+
 use crate::{ModelNetwork, OnPiece, ReplyPiece};
-use ensemble_core::secrets::STRUCK_OUT;
+use ensemble_core::secrets::Secrets;
 use ensemble_language::ensemble::{HeaderText, HttpProvider, ModelProfile};
 
 /// The key and the headers of a profile.
 pub(crate) struct ProviderCredentials {
     pub(crate) key: Option<String>,
     pub(crate) headers: Vec<(String, String)>,
-    secrets: Vec<String>,
+    secrets: Secrets,
     /// Does a header have a value of the environment?
     has_values: bool,
 }
@@ -53,7 +55,7 @@ impl ProviderCredentials {
         Ok(Self {
             key,
             headers,
-            secrets: network.secrets().secret_values(),
+            secrets: network.secrets().clone(),
             has_values: profile.headers.iter().any(is_value),
         })
     }
@@ -65,25 +67,17 @@ impl ProviderCredentials {
 
     /// Replaces all secrets in the text.
     pub(crate) fn redact(&self, text: String) -> String {
-        let strike = |text: String, secret: &String| match text.contains(secret.as_str()) {
-            true => text.replace(secret.as_str(), STRUCK_OUT),
-            false => text,
-        };
-        self.secrets.iter().fold(text, strike)
+        self.secrets.redact(text).into_owned()
     }
 
-    /// Can the text contain a secret?
-    pub(crate) fn may_occur_in(&self, text: &str) -> bool {
-        self.secrets.iter().any(|secret| text.contains(secret.as_str()))
+    /// Replaces all secrets in the text, which can be cut out of a longer one.
+    pub(crate) fn redact_fragment(&self, text: &str) -> String {
+        self.secrets.redact_fragment(text)
     }
 
-    /// Returns the number of bytes at the end of the text that may be the beginning of a secret.
-    fn possible_secret_length(&self, text: &str) -> usize {
-        let partial_length = |secret: &String| {
-            let ends = secret.char_indices().map(|(at, _)| at);
-            ends.rev().find(|end| text.ends_with(&secret[..*end]))
-        };
-        self.secrets.iter().filter_map(partial_length).max().unwrap_or_default()
+    /// Replaces all secrets in the value.
+    pub(crate) fn redact_value(&self, value: &mut Value) {
+        self.secrets.redact_value(value);
     }
 }
 
@@ -129,8 +123,8 @@ impl<'a> SecretFilter<'a> {
         let mut held_texts = self.lock_held_text();
         let held_text = &mut held_texts[at];
         held_text.push_str(piece);
-        let mut text = self.credentials.redact(std::mem::take(held_text));
-        *held_text = text.split_off(text.len() - self.credentials.possible_secret_length(&text));
+        let (text, rest) = self.credentials.secrets.split_stream(held_text);
+        *held_text = rest;
         self.send_piece(at, &text);
     }
 
@@ -142,7 +136,7 @@ impl<'a> SecretFilter<'a> {
 
     fn release_held_text(&self, at: usize) {
         let held_text = std::mem::take(&mut self.lock_held_text()[at]);
-        self.send_piece(at, &held_text);
+        self.send_piece(at, &self.credentials.secrets.redact(held_text));
     }
 
     fn send_piece(&self, at: usize, text: &str) {
@@ -225,7 +219,7 @@ mod tests {
         assert_eq!(given.headers, [("X-Own".to_owned(), format!("OTHER {KEY}"))]);
         let told = format!("wrong key {KEY}, and none of them");
         assert_eq!(given.redact(told), "wrong key [secret], and none of them");
-        assert!(given.may_occur_in(KEY) && !given.may_occur_in("none"));
+        assert_eq!(given.redact("none".to_owned()), "none");
         assert_eq!(format!("{given:?} {:?}", network()), "Credentials Network");
     }
 

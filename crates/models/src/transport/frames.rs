@@ -5,6 +5,12 @@ use crate::transport::reply_error::ReplyError;
 /// The maximum size of one event, and of the text of a reply, in bytes: 10 MiB.
 pub(crate) const MAX_EVENT_BYTES: usize = 10 << 20;
 
+/// The maximum number of characters of the name of an event.
+const MAX_EVENT_NAME: usize = 100;
+
+/// The mark of the byte order with which some servers begin.
+const BYTE_ORDER_MARK: char = '\u{feff}';
+
 /// The separation of events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EventFraming {
@@ -16,7 +22,19 @@ pub(crate) enum EventFraming {
     Whole,
 }
 
-/// Splits bytes into the texts of events.
+/// An event of a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct StreamEvent<'a> {
+    /// The name of a server-sent event; empty without one.
+    pub(crate) name: &'a str,
+    /// The text, which is neither blank nor a comment.
+    pub(crate) data: &'a str,
+}
+
+/// A callback that receives each event.
+type TakeEvent<'t> = dyn FnMut(StreamEvent<'_>) -> Result<(), ReplyError> + 't;
+
+/// Splits bytes into events. Comments and events without data are left out, as is the mark of the byte order.
 #[derive(Debug)]
 pub(crate) struct EventSplitter {
     framing: EventFraming,
@@ -24,6 +42,10 @@ pub(crate) struct EventSplitter {
     line: Vec<u8>,
     /// The incomplete event.
     data: Option<String>,
+    /// The name of the incomplete event.
+    name: String,
+    /// The last line has ended with a carriage return; a line feed that follows belongs to it.
+    ended_with_return: bool,
 }
 
 impl EventSplitter {
@@ -32,21 +54,27 @@ impl EventSplitter {
             framing,
             line: Vec::new(),
             data: None,
+            name: String::new(),
+            ended_with_return: false,
         }
     }
 
     /// Calls `take` with every event that these bytes complete.
-    pub(crate) fn feed_bytes(
-        &mut self,
-        bytes: &[u8],
-        take: &mut dyn FnMut(&str) -> Result<(), ReplyError>,
-    ) -> Result<(), ReplyError> {
+    pub(crate) fn feed_bytes(&mut self, bytes: &[u8], take: &mut TakeEvent<'_>) -> Result<(), ReplyError> {
         if self.framing == EventFraming::Whole {
             return self.buffer_bytes(bytes);
         }
         let mut rest = bytes;
-        while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+        loop {
+            if self.ended_with_return && !rest.is_empty() {
+                rest = rest.strip_prefix(b"\n").unwrap_or(rest);
+                self.ended_with_return = false;
+            }
+            let Some(end) = rest.iter().position(|byte| matches!(byte, b'\n' | b'\r')) else {
+                break;
+            };
             let (line, after) = rest.split_at(end);
+            self.ended_with_return = after[0] == b'\r';
             rest = &after[1..];
             if self.line.is_empty() {
                 self.finish_line(line, take)?;
@@ -60,20 +88,27 @@ impl EventSplitter {
     }
 
     /// Calls `take` with the last event at the end of the stream.
-    pub(crate) fn finish_stream(
-        mut self,
-        take: &mut dyn FnMut(&str) -> Result<(), ReplyError>,
-    ) -> Result<(), ReplyError> {
+    pub(crate) fn finish_stream(mut self, take: &mut TakeEvent<'_>) -> Result<(), ReplyError> {
         let line = std::mem::take(&mut self.line);
         if self.framing == EventFraming::Whole {
-            return take(decode_text(&line)?);
+            let data = decode_text(&line)?.trim_start_matches(BYTE_ORDER_MARK);
+            return take(StreamEvent { name: "", data });
         }
         if !line.is_empty() {
             self.finish_line(&line, take)?;
         }
+        self.finish_event(take)
+    }
+
+    /// Calls `take` with the event whose lines are complete.
+    fn finish_event(&mut self, take: &mut TakeEvent<'_>) -> Result<(), ReplyError> {
+        let name = std::mem::take(&mut self.name);
         match self.data.take() {
-            Some(data) => take(&data),
-            None => Ok(()),
+            Some(data) if !is_blank_or_comment(&data) => take(StreamEvent {
+                name: &name,
+                data: &data,
+            }),
+            _ => Ok(()),
         }
     }
 
@@ -86,26 +121,28 @@ impl EventSplitter {
         Ok(())
     }
 
-    fn finish_line(
-        &mut self,
-        line: &[u8],
-        take: &mut dyn FnMut(&str) -> Result<(), ReplyError>,
-    ) -> Result<(), ReplyError> {
-        let line = decode_text(line.strip_suffix(b"\r").unwrap_or(line))?;
+    fn finish_line(&mut self, line: &[u8], take: &mut TakeEvent<'_>) -> Result<(), ReplyError> {
+        let line = decode_text(line)?.trim_start_matches(BYTE_ORDER_MARK);
         if self.framing == EventFraming::Lines {
             return match line.trim() {
-                "" => Ok(()),
-                line => take(line),
+                data if is_blank_or_comment(data) => Ok(()),
+                data => take(StreamEvent { name: "", data }),
             };
         }
         if line.is_empty() {
-            return self.data.take().map_or(Ok(()), |data| take(&data));
+            return self.finish_event(take);
         }
-        // Names of events, ids and comments are not needed: what they say stands in the data too.
-        let Some(value) = line.trim_start_matches('\u{feff}').strip_prefix("data:") else {
-            return Ok(());
-        };
+        let (field, value) = line.split_once(':').unwrap_or((line, ""));
         let value = value.strip_prefix(' ').unwrap_or(value);
+        match field {
+            "event" => {
+                self.name = value.chars().take(MAX_EVENT_NAME).collect();
+                return Ok(());
+            }
+            "data" => {}
+            // Ids, retry times and comments are not needed.
+            _ => return Ok(()),
+        }
         match &mut self.data {
             Some(data) if data.len() + value.len() > MAX_EVENT_BYTES => return Err(ReplyError::TooLarge),
             Some(data) => {
@@ -116,6 +153,12 @@ impl EventSplitter {
         }
         Ok(())
     }
+}
+
+/// Returns whether the data of an event has no content. Some servers write comments as data.
+fn is_blank_or_comment(data: &str) -> bool {
+    let data = data.trim();
+    data.is_empty() || data.starts_with(':')
 }
 
 fn decode_text(bytes: &[u8]) -> Result<&str, ReplyError> {
@@ -132,8 +175,11 @@ mod tests {
     fn events(framing: EventFraming, bytes: &[u8], piece: usize) -> Result<Vec<String>, ReplyError> {
         let mut frames = EventSplitter::new(framing);
         let mut all = Vec::new();
-        let mut take = |event: &str| {
-            all.push(event.to_owned());
+        let mut take = |event: StreamEvent<'_>| {
+            all.push(match event.name {
+                "" => event.data.to_owned(),
+                name => format!("{name}={}", event.data),
+            });
             Ok(())
         };
         for piece in bytes.chunks(piece) {
@@ -145,7 +191,7 @@ mod tests {
 
     #[test]
     fn events_and_lines_are_found_however_they_are_cut() {
-        let rows: [(EventFraming, &str, &[&str]); 7] = [
+        let rows: [(EventFraming, &str, &[&str]); 11] = [
             (EventFraming::Events, "data: a\n\ndata: b\n\n", &["a", "b"]),
             (
                 EventFraming::Events,
@@ -155,8 +201,20 @@ mod tests {
             (
                 EventFraming::Events,
                 ": hello\nevent: x\nid: 1\ndata: a\ndata:  ü\n\n",
-                &["a\n ü"],
+                &["x=a\n ü"],
             ),
+            (
+                EventFraming::Events,
+                "data: a\r\rdata: b\r\n\rdata\r\rdata: c\n\r\nevent: y\r\r",
+                &["a", "b", "c"],
+            ),
+            (
+                EventFraming::Events,
+                "data:\n\ndata: \n\ndata: : hello\n\nevent: ping\ndata:\n\ndata: a\n\n",
+                &["a"],
+            ),
+            (EventFraming::Lines, "\u{feff}{}\r: hello\r[1]", &["{}", "[1]"]),
+            (EventFraming::Whole, "\u{feff}{}", &["{}"]),
             (EventFraming::Events, "\n\n\ndata: last", &["last"]),
             (EventFraming::Events, "nothing: here\n\n", &[]),
             (EventFraming::Lines, "{}\r\n\n [1] \n2", &["{}", "[1]", "2"]),

@@ -1,6 +1,6 @@
 //! The access of providers to the outside: environment variables, the time, random numbers, and a shared HTTP client.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -16,6 +16,9 @@ use ensemble_language::ensemble::ModelProfile;
 
 /// Reads an environment variable; nothing if it is not set.
 pub type Environment = dyn Fn(&str) -> Option<String> + Send + Sync;
+
+/// The maximum number of changes of paces that are kept for a front end.
+const MAX_PACE_CHANGES: usize = 100;
 
 /// The access to providers. Clones share one HTTP client, which is built when it is first needed.
 #[derive(Clone)]
@@ -33,6 +36,8 @@ struct ModelNetworkParts {
     paces: Mutex<HashMap<String, Arc<ProviderPace>>>,
     /// By address and model, the estimated tokens of the largest request that is known to fit.
     token_limits: Mutex<HashMap<String, u64>>,
+    /// The latest changes of paces that [`ModelNetwork::take_pace_changes`] has not returned.
+    pace_changes: Mutex<VecDeque<String>>,
 }
 
 impl ModelNetwork {
@@ -52,6 +57,7 @@ impl ModelNetwork {
             quirks: Mutex::default(),
             paces: Mutex::default(),
             token_limits: Mutex::default(),
+            pace_changes: Mutex::default(),
         }))
     }
 
@@ -126,6 +132,24 @@ impl ModelNetwork {
 
     fn lock_token_limits(&self) -> MutexGuard<'_, HashMap<String, u64>> {
         self.0.token_limits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Records the start or the end of a slowdown.
+    pub(crate) fn record_pace_change(&self, text: &str) {
+        let mut changes = self.lock_pace_changes();
+        if changes.len() == MAX_PACE_CHANGES {
+            changes.pop_front();
+        }
+        changes.push_back(text.to_owned());
+    }
+
+    /// Removes and returns the latest starts and ends of slowdowns, for front ends that run many conversations.
+    pub fn take_pace_changes(&self) -> Vec<String> {
+        std::mem::take(&mut *self.lock_pace_changes()).into()
+    }
+
+    fn lock_pace_changes(&self) -> MutexGuard<'_, VecDeque<String>> {
+        self.0.pace_changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the pace of all requests with this profile.

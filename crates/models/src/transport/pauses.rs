@@ -7,6 +7,81 @@ use reqwest::StatusCode;
 use reqwest::header::{DATE, HeaderMap, RETRY_AFTER};
 use serde_json::Value;
 
+use crate::{LimitUnit, ReportedLimit};
+
+/// The headers that state one limit.
+struct LimitHeaders {
+    limit: &'static str,
+    remaining: &'static str,
+    reset: &'static str,
+    unit: LimitUnit,
+}
+
+/// Returns the headers of a limit of OpenAI and of servers with its API, or of Anthropic.
+macro_rules! limit_headers {
+    (openai $what:literal, $unit:ident) => {
+        LimitHeaders {
+            limit: concat!("x-ratelimit-limit", $what),
+            remaining: concat!("x-ratelimit-remaining", $what),
+            reset: concat!("x-ratelimit-reset", $what),
+            unit: LimitUnit::$unit,
+        }
+    };
+    (anthropic $what:literal, $unit:ident) => {
+        LimitHeaders {
+            limit: concat!("anthropic-ratelimit-", $what, "-limit"),
+            remaining: concat!("anthropic-ratelimit-", $what, "-remaining"),
+            reset: concat!("anthropic-ratelimit-", $what, "-reset"),
+            unit: LimitUnit::$unit,
+        }
+    };
+}
+
+/// The headers of all limits that providers state.
+const LIMIT_HEADERS: [LimitHeaders; 8] = [
+    limit_headers!(openai "-requests", Requests),
+    limit_headers!(openai "-tokens", Tokens),
+    limit_headers!(openai "", Requests),
+    limit_headers!(anthropic "requests", Requests),
+    limit_headers!(anthropic "tokens", Tokens),
+    limit_headers!(anthropic "input-tokens", Tokens),
+    limit_headers!(anthropic "output-tokens", OutputTokens),
+    // The draft of a standard.
+    LimitHeaders {
+        limit: "ratelimit-limit",
+        remaining: "ratelimit-remaining",
+        reset: "ratelimit-reset",
+        unit: LimitUnit::Requests,
+    },
+];
+
+/// Returns the limits of the account that an answer states. A refusal by a quota of Gemini states one that is used up.
+pub(crate) fn parse_limits(headers: &HeaderMap, body: &str, now: DateTime<Utc>) -> Vec<ReportedLimit> {
+    let number = |name: &str| header_text(headers, name)?.parse().ok();
+    let mut limits: Vec<ReportedLimit> = LIMIT_HEADERS
+        .iter()
+        .filter_map(|header| {
+            Some(ReportedLimit {
+                name: header.remaining,
+                unit: header.unit,
+                limit: number(header.limit),
+                remaining: number(header.remaining)?,
+                resets_in: parse_pause(header_text(headers, header.reset)?, now)?,
+            })
+        })
+        .collect();
+    if let Some(pause) = parse_retry_delay(body) {
+        limits.push(ReportedLimit {
+            name: "retryDelay",
+            unit: LimitUnit::Requests,
+            limit: None,
+            remaining: 0,
+            resets_in: pause,
+        });
+    }
+    limits
+}
+
 /// Returns the pause before the next request, if the answer asks for one.
 pub(crate) fn requested_pause(
     status: StatusCode,
@@ -41,32 +116,22 @@ fn parse_retry_after(headers: &HeaderMap, now: DateTime<Utc>) -> Option<Duration
 
 /// In the body (Gemini), or until a limit that is used up is reset.
 fn parse_reset_after(headers: &HeaderMap, body: &str, now: DateTime<Utc>) -> Option<Duration> {
+    if let Some(delay) = parse_retry_delay(body) {
+        return Some(delay);
+    }
+    let resets = LIMIT_HEADERS.iter().filter_map(|header| {
+        let is_used_up = header_text(headers, header.remaining).is_none_or(|left| left == "0");
+        parse_pause(header_text(headers, header.reset).filter(|_| is_used_up)?, now)
+    });
+    resets.max()
+}
+
+/// Returns the pause in the body of a refusal by Gemini.
+fn parse_retry_delay(body: &str) -> Option<Duration> {
     let value: Value = serde_json::from_str(body).unwrap_or_default();
     let value = value.get(0).unwrap_or(&value);
     let mut details = value["error"]["details"].as_array().into_iter().flatten();
-    if let Some(delay) = details.find_map(|detail| detail["retryDelay"].as_str()) {
-        return parse_duration(delay);
-    }
-    let limits = ["requests", "tokens", "input-tokens", "output-tokens"]
-        .into_iter()
-        .flat_map(|what| {
-            [
-                (
-                    format!("x-ratelimit-remaining-{what}"),
-                    format!("x-ratelimit-reset-{what}"),
-                ),
-                (
-                    format!("anthropic-ratelimit-{what}-remaining"),
-                    format!("anthropic-ratelimit-{what}-reset"),
-                ),
-            ]
-        });
-    let limits = limits.chain([("x-ratelimit-remaining".to_owned(), "x-ratelimit-reset".to_owned())]);
-    let resets = limits.filter_map(|(remaining, reset)| {
-        let is_used_up = header_text(headers, &remaining).is_none_or(|left| left == "0");
-        parse_pause(header_text(headers, &reset).filter(|_| is_used_up)?, now)
-    });
-    resets.max()
+    parse_duration(details.find_map(|detail| detail["retryDelay"].as_str())?)
 }
 
 /// Returns a length of time, or a time: `6m0s`, `20ms`, `1.5`, seconds or milliseconds since 1970, or a date.
@@ -150,6 +215,10 @@ mod tests {
             let told = |status| requested_pause(status, &headers, body, DateTime::UNIX_EPOCH);
             let found = told(StatusCode::TOO_MANY_REQUESTS);
             assert_eq!(found.map(|pause| pause.as_secs_f64()), expected, "{rows:?} {body}");
+            let limits = parse_limits(&headers, body, DateTime::UNIX_EPOCH);
+            let used_up = limits.iter().filter(|limit| limit.remaining == 0).count();
+            let states_used_up = body.contains("retryDelay") || rows.iter().any(|(_, value)| *value == "0");
+            assert_eq!(used_up, usize::from(states_used_up), "{rows:?} {body}");
             let is_always = headers.contains_key("retry-after");
             assert_eq!(told(StatusCode::BAD_GATEWAY).is_some(), is_always, "{rows:?}");
         }

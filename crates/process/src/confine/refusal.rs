@@ -22,6 +22,9 @@ const REFUSALS: [&str; 7] = [
     "PermissionError",
 ];
 
+/// The words of programs whose system call does not exist in a sandbox.
+const UNKNOWN_CALLS: [&str; 3] = ["Function not implemented", "function not implemented", "ENOSYS"];
+
 /// The words of programs that get no more memory.
 const EXHAUSTED: [&str; 6] = [
     "memory exhausted",
@@ -92,9 +95,16 @@ impl ProcessSandbox {
             );
             return sandbox_failure(error, failure);
         }
-        if refused().next().is_none() {
+        let has_unknown_call = lines
+            .iter()
+            .any(|line| UNKNOWN_CALLS.iter().any(|words| line.contains(words)));
+        if refused().next().is_none() && !has_unknown_call {
             return failure;
         }
+        let calls = match has_unknown_call {
+            true => ", not every system call",
+            false => "",
+        };
         let more = match &self.rules.network {
             SandboxNetwork::All => "",
             SandboxNetwork::None => ", and no network without `sandbox: {network: true}`",
@@ -102,7 +112,7 @@ impl ProcessSandbox {
         };
         ExecutionFailure {
             error: format!(
-                "{}\n(it ran in a sandbox, which allows only the paths in `read` and `write`{more})",
+                "{}\n(it ran in a sandbox, which allows only the paths in `read` and `write`{calls}{more})",
                 failure.error
             ),
             ..failure
@@ -317,6 +327,8 @@ mod tests {
             "{}",
             failure.error
         );
+        let failure = explained(&open, "OSError: [Errno 38] Function not implemented");
+        assert!(failure.error.contains("not every system call"), "{}", failure.error);
         assert_eq!(
             explained(&open, "no such luck").error,
             "the script ended with exit code 1"

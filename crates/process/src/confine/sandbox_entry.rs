@@ -26,8 +26,8 @@ mod linux {
     use super::super::support::SandboxSupport;
     use super::super::{SandboxTask, landlock_rules, seccomp_rules};
 
-    /// The variables that every program gets, if they are set; those of the program itself begin with `ENSEMBLE_`.
-    const VARIABLES: [&str; 12] = [
+    /// The variables that every program gets, if they are set.
+    const VARIABLES: [&str; 20] = [
         "PATH",
         "HOME",
         "USER",
@@ -40,6 +40,14 @@ mod linux {
         "NO_COLOR",
         "SSL_CERT_FILE",
         "SSL_CERT_DIR",
+        "ENSEMBLE_RUN_ID",
+        "ENSEMBLE_AGENT_NAME",
+        "ENSEMBLE_EXECUTION",
+        "ENSEMBLE_ATTEMPT",
+        "ENSEMBLE_TURN",
+        "ENSEMBLE_PART",
+        "ENSEMBLE_PROCESS",
+        "ENSEMBLE_WATCHED",
     ];
 
     /// Restricts this process and becomes the command; returns why it could not.
@@ -63,10 +71,7 @@ mod linux {
     }
 
     fn is_variable_passed(name: &str, more: &[String]) -> bool {
-        VARIABLES.contains(&name)
-            || name.starts_with("LC_")
-            || name.starts_with("ENSEMBLE_")
-            || more.iter().any(|other| other == name)
+        VARIABLES.contains(&name) || name.starts_with("LC_") || more.iter().any(|other| other == name)
     }
 
     fn restrict_process(task: &SandboxTask) -> Result<(), String> {
@@ -92,7 +97,7 @@ mod linux {
             landlock_rules::apply_landlock(task)?;
         }
         if support.seccomp || !task.rules.best_effort {
-            seccomp_rules::apply_seccomp(&task.rules.network)?;
+            seccomp_rules::apply_seccomp(&task.rules)?;
         }
         Ok(())
     }
@@ -119,6 +124,7 @@ mod linux {
             assert!(!is_variable_passed("AWS_SECRET_ACCESS_KEY", &more));
             assert!(!is_variable_passed("SSH_AUTH_SOCK", &more));
             assert!(!is_variable_passed("LD_PRELOAD", &more));
+            assert!(!is_variable_passed("ENSEMBLE_UI_TOKEN", &more));
         }
     }
 }

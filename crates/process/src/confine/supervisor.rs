@@ -21,7 +21,7 @@ mod linux {
     #![expect(clippy::disallowed_methods, reason = "this process starts the one in the sandbox")]
 
     use std::process::Command;
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
 
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     use rustix::process::{
@@ -31,13 +31,18 @@ mod linux {
     use tokio::signal::unix::{SignalKind, signal};
 
     use super::super::super::{ProgramInvocation, tree};
+    use super::super::resource_meter::ResourceMeter;
     use super::super::{SandboxRules, SandboxTask, helper, landlock_rules};
-
-    /// The number of threads that may belong to each process that is allowed.
-    const THREADS: u64 = 64;
 
     /// The shortest and the longest pause between two counts.
     const PAUSES: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(50));
+
+    /// The longest pause if processor time is limited: the time of a process that nobody waits for is known only while it
+    /// lives.
+    const PAUSE_FOR_TIME: Duration = Duration::from_millis(10);
+
+    /// The shortest pause, in multiples of the time that a count takes.
+    const COUNTS_IN_PAUSE: u32 = 8;
 
     /// The number of looks for what is left at the end.
     const LOOKS: usize = 2_000;
@@ -85,11 +90,17 @@ mod linux {
             pidfd_open(process, PidfdFlags::empty()).map_err(|error| format!("it cannot be watched: {error}"))?;
         let mut pause = PAUSES.0;
         let mut peak_processes = 0;
+        let mut meter = ResourceMeter::default();
+        let longest_pause = match rules.cpu_seconds {
+            Some(_) => PAUSE_FOR_TIME,
+            None => PAUSES.1,
+        };
         loop {
             if let Some(status) = reap_processes(Some(process)) {
                 return Ok(status);
             }
-            let used = UsedResources::measure_now(rules);
+            let began = Instant::now();
+            let used = meter.measure_now(rules);
             if let Some(limit) = used.find_exceeded_limit(rules) {
                 kill_all(all_at_once);
                 return Err(limit);
@@ -98,8 +109,9 @@ mod linux {
             pause = if used.processes > peak_processes {
                 PAUSES.0
             } else {
-                (pause * 2).min(PAUSES.1)
+                (pause * 2).min(longest_pause)
             };
+            pause = pause.max((began.elapsed() * COUNTS_IN_PAUSE).min(PAUSES.1));
             peak_processes = used.processes;
             let at_most = Timespec::try_from(pause).ok();
             let _woken = poll(&mut [PollFd::new(&opened, PollFlags::IN)], at_most.as_ref());
@@ -115,72 +127,6 @@ mod linux {
             }
         }
         exit_status
-    }
-
-    /// The resources that all processes below this one use.
-    #[derive(Default)]
-    struct UsedResources {
-        processes: u64,
-        threads: u64,
-        ticks: u64,
-        pages: u64,
-    }
-
-    impl UsedResources {
-        /// More processes than are allowed are not counted to the end: they may grow faster.
-        fn measure_now(rules: &SandboxRules) -> Self {
-            let own_pid = getpid().as_raw_pid();
-            let max_processes = usize::try_from(rules.processes).unwrap_or(usize::MAX).saturating_add(1);
-            let mut used = Self {
-                ticks: tree::read_stat(own_pid).map_or(0, |stat| stat.ticks_of_children),
-                ..Self::default()
-            };
-            let descendants = tree::list_descendants(own_pid, max_processes);
-            used.processes = descendants.len() as u64;
-            if descendants.len() < max_processes {
-                for stat in descendants.into_iter().filter_map(tree::read_stat) {
-                    used.ticks += stat.ticks;
-                    used.threads += stat.threads;
-                    used.pages += stat.pages;
-                }
-            }
-            used
-        }
-
-        /// Returns the limit that is exceeded, in words.
-        fn find_exceeded_limit(&self, rules: &SandboxRules) -> Option<String> {
-            let allowed = u64::from(rules.processes);
-            if self.processes > allowed {
-                return Some(format!(
-                    "it had more than {allowed} processes at the same time; the limit is `processes: {allowed}`"
-                ));
-            }
-            if self.threads > allowed.saturating_mul(THREADS) {
-                return Some(format!(
-                    "it had {} threads at the same time; `processes: {allowed}` allows {THREADS} for each process",
-                    self.threads
-                ));
-            }
-            let per_second = rustix::param::clock_ticks_per_second();
-            if let Some(limit) = rules.cpu_seconds
-                && self.ticks > limit.saturating_mul(per_second)
-            {
-                return Some(format!(
-                    "it used {} s of processor time; the limit is `cpu_seconds: {limit}`",
-                    self.ticks / per_second
-                ));
-            }
-            let page = u64::try_from(rustix::param::page_size()).unwrap_or(4096);
-            if let Some(limit) = rules.memory
-                && self.pages.saturating_mul(page) > limit
-            {
-                return Some(format!(
-                    "its processes used {} bytes of memory; the limit is `memory: {limit}`",
-                    self.pages.saturating_mul(page)
-                ));
-            }
-            None
-        }
     }
 
     /// Kills everything below this process; `all_at_once`: this process can send signals to nothing else.

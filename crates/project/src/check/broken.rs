@@ -50,6 +50,9 @@ impl EnsembleFolder<'_> {
 
     /// Returns the finding about a script that is always a Rhai script.
     fn check_rhai_name(&self, name: &str, at: RouteLocation) -> Option<Finding> {
+        if !self.allows_words(name) {
+            return None;
+        }
         match self.places.find_file(name) {
             Some(path) => self.check_rhai_file(&path, at),
             None => {

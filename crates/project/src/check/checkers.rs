@@ -236,6 +236,9 @@ fn run_for_stderr(mut command: Command, input: &[u8], limit: Duration) -> Result
     for variable in REMOVED {
         command.env_remove(variable);
     }
+    for variable in ensemble_process::RIGHTS {
+        command.env_remove(variable);
+    }
     command
         .current_dir("/")
         .env("LC_ALL", "C.UTF-8")
@@ -319,7 +322,7 @@ impl EnsembleFolder<'_> {
     fn list_named_scripts(&self, ensemble: &Ensemble) -> Vec<(PathBuf, SyntaxChecker, RouteLocation)> {
         let agents = ensemble.agents.iter().enumerate();
         let of_agents = agents.filter_map(|(at, agent)| match &agent.kind {
-            AgentKind::Script { script, .. } => Some((
+            AgentKind::Script { script, .. } if self.allows_words(script) => Some((
                 self.resolve_script(script).ok()?,
                 Agent::route_at(at).with_key("script"),
             )),
@@ -328,8 +331,10 @@ impl EnsembleFolder<'_> {
         let of_tools = ensemble.tools.iter().filter_map(|(name, tool)| {
             let route = ToolDefinition::route_for(name);
             match &tool.kind {
-                ToolKind::Script { script, .. } => Some((self.resolve_script(script).ok()?, route.with_key("script"))),
-                ToolKind::Mcp(McpServer::Command { command, .. }) => {
+                ToolKind::Script { script, .. } if self.allows_words(script) => {
+                    Some((self.resolve_script(script).ok()?, route.with_key("script")))
+                }
+                ToolKind::Mcp(McpServer::Command { command, .. }) if self.allows_command(command) => {
                     let resolved = match command {
                         CommandLine::Text(text) => self.resolve_script(text),
                         CommandLine::Words(words) => resolve_words(words, &self.places),

@@ -14,7 +14,7 @@ use ensemble_language::source::RouteLocation;
 
 use super::{EnsembleFolder, MOST};
 use crate::error::ProjectError;
-use crate::prepare::{DEEPEST, check_loaded_ensemble};
+use crate::prepare::{DEEPEST, check_loaded_ensemble, describe_unquoted, is_quotable};
 
 /// The ensembles around the one that is examined, and what is known of those inside it.
 #[derive(Default)]
@@ -160,6 +160,13 @@ impl EnsembleFolder<'_> {
             Ok(source) => source,
             Err(error) => return failed(error.to_string()),
         };
+        let loaded = loader::load_ensemble(&source);
+        if !is_quotable(&loaded) {
+            return failed(format!(
+                "this ensemble cannot be run: {}",
+                describe_unquoted(path, &loaded)
+            ));
+        }
         let mut inside = EnsembleFolder::for_file(path, self.project)
             .with_ci(self.is_ci)
             .with_shared_scripts(&self.texts)
@@ -170,7 +177,6 @@ impl EnsembleFolder<'_> {
         inside.fixes = self.fixes;
         inside.allows_missing_scripts = self.allows_missing_scripts;
         inside.nesting = self.nesting.for_nested_file(absolute);
-        let loaded = loader::load_ensemble(&source);
         let findings = check_loaded_ensemble(&loaded, &inside);
         let mut errors = findings.iter().filter(|one| one.severity == FindingSeverity::Error);
         let first = errors

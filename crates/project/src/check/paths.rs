@@ -9,8 +9,12 @@ use ensemble_language::source::Route;
 
 use ensemble_process::confine::resolve_rule_path;
 
-/// Returns the paths in `read` and `write` that are not there, each place of the file once.
-pub(super) fn check_sandbox_paths(ensemble: &Ensemble, folder: &Path) -> Vec<Finding> {
+/// Returns the paths in `read` and `write` that are examined and not there, each place of the file once.
+pub(super) fn check_sandbox_paths(
+    ensemble: &Ensemble,
+    folder: &Path,
+    is_examined: &dyn Fn(&Path) -> bool,
+) -> Vec<Finding> {
     let of_agents = ensemble.agents.iter().enumerate().map(|(at, agent)| {
         let route = Agent::route_at(at).with_key("sandbox");
         (route, agent.sandbox.as_deref())
@@ -25,11 +29,16 @@ pub(super) fn check_sandbox_paths(ensemble: &Ensemble, folder: &Path) -> Vec<Fin
     });
     let all = of_agents.chain(of_tools);
     all.filter_map(|(route, sandbox)| Some((route, sandbox?)))
-        .flat_map(|(route, sandbox)| list_missing_paths(&route, sandbox, folder))
+        .flat_map(|(route, sandbox)| list_missing_paths(&route, sandbox, folder, is_examined))
         .collect()
 }
 
-fn list_missing_paths(route: &Route, sandbox: &SandboxSpec, folder: &Path) -> Vec<Finding> {
+fn list_missing_paths(
+    route: &Route,
+    sandbox: &SandboxSpec,
+    folder: &Path,
+    is_examined: &dyn Fn(&Path) -> bool,
+) -> Vec<Finding> {
     let lists = [("read", &sandbox.read), ("write", &sandbox.write)];
     let paths = lists.into_iter().flat_map(|(key, paths)| {
         let route = route.with_key(key);
@@ -37,8 +46,10 @@ fn list_missing_paths(route: &Route, sandbox: &SandboxSpec, folder: &Path) -> Ve
         paths.iter().enumerate().map(with_location).collect::<Vec<_>>()
     });
     // The home folder is that of who runs it.
-    let missing_paths =
-        paths.filter(|(_, path)| !path.starts_with('~') && !resolve_rule_path(path, folder, None).exists());
+    let missing_paths = paths.filter(|(_, path)| {
+        let resolved = resolve_rule_path(path, folder, None);
+        !path.starts_with('~') && is_examined(&resolved) && !resolved.exists()
+    });
     missing_paths
         .map(|(at, path)| {
             let finding = Finding::new_warning(codes::SANDBOX_PATH, at, format!("there is no `{path}`"));

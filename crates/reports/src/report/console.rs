@@ -57,6 +57,8 @@ struct ConsoleState {
     missed: HashSet<Arc<str>>,
     /// Text that is printed when no reply is being streamed and no question is open.
     pending: Vec<(OutputTarget, String)>,
+    /// Warnings that were printed when they arose, before the end of their execution.
+    announced: HashSet<String>,
     /// A person is being asked: nothing is written until the answer.
     question_open: bool,
     /// Parts of replies that arrived while a question was open.
@@ -106,6 +108,7 @@ impl ConsoleWriter {
             data_replies: HashSet::new(),
             missed: HashSet::new(),
             pending: Vec::new(),
+            announced: HashSet::new(),
             question_open: false,
             deferred: Vec::new(),
         })))
@@ -217,6 +220,11 @@ impl ConsoleWriter {
         self.lock_state().print_queued();
     }
 
+    /// Returns whether the warning was printed when it arose.
+    pub(super) fn has_announced(&self, warning: &str) -> bool {
+        self.lock_state().announced.contains(warning)
+    }
+
     /// The run has ended: clears the spinner and prints everything that was queued.
     pub fn finish_output(&self) {
         let mut state = self.lock_state();
@@ -239,6 +247,13 @@ impl LiveOutput for ConsoleWriter {
         if let LiveUpdate::Retrying { pause, .. } = update {
             state.activity.set_waiting(&source.agent, pause);
             state.show_activity();
+            return;
+        }
+        if let LiveUpdate::PaceChanged { text } = update {
+            if state.options.live {
+                state.announced.insert(text.to_owned());
+                state.write_or_queue(OutputTarget::Err, &format!("{text}\n"));
+            }
             return;
         }
         if state.activity.clear_waiting(&source.agent) {
@@ -342,8 +357,8 @@ impl From<LiveUpdate<'_>> for DeferredUpdate {
             LiveUpdate::Reasoning(text) => Self::Reasoning(text.to_owned()),
             LiveUpdate::ToolStarted(call) => Self::ToolStarted(call.clone()),
             LiveUpdate::ToolEnded(call) => Self::ToolEnded(call.clone()),
-            // A pause is shown at once; it is not deferred.
-            LiveUpdate::Restarted | LiveUpdate::Retrying { .. } => Self::Restarted,
+            // A pause and a new pace are shown at once; they are not deferred.
+            LiveUpdate::Restarted | LiveUpdate::Retrying { .. } | LiveUpdate::PaceChanged { .. } => Self::Restarted,
         }
     }
 }

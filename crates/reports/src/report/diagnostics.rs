@@ -380,7 +380,7 @@ error[E010]: unknown key 'scrpt' in an agent
   |     ^^^^^
   |
   = help: did you mean `script`?
-  = fix: write `script`
+  = fix: write `script` (unsafe)
 
 ";
         assert_eq!(plain(text), expected);
@@ -485,7 +485,7 @@ error[E023]: agent 'a' has both `script` and `model_profile`
         let [slip, twice] = [&read["diagnostics"][0], &read["diagnostics"][1]];
         assert_eq!(
             slip["fix"],
-            serde_json::json!({"title": "write `script`", "applicability": "safe", "edits": [{
+            serde_json::json!({"title": "write `script`", "applicability": "unsafe", "edits": [{
                 "file": "dir/team.yaml", "line": 3, "column": 15, "end_line": 3, "end_column": 20, "replacement": "script",
             }]})
         );

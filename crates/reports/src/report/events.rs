@@ -70,6 +70,7 @@ fn live_event_line(source: &ExecutionRef, update: LiveUpdate<'_>) -> Value {
             let seconds = pause.as_secs_f64();
             ("retrying", json!({ "pause": seconds, "error": error }))
         }
+        LiveUpdate::PaceChanged { text } => ("pace_changed", json!({ "text": text })),
     };
     let mut line = Map::new();
     line.insert("live".into(), kind.into());
@@ -113,6 +114,10 @@ mod tests {
             (
                 LiveUpdate::Retrying { pause, error: "busy" },
                 r#""live":"retrying",@,"pause":1.5,"error":"busy""#,
+            ),
+            (
+                LiveUpdate::PaceChanged { text: "slowed" },
+                r#""live":"pace_changed",@,"text":"slowed""#,
             ),
         ];
         for (update, expected) in table {

@@ -298,7 +298,11 @@ impl HumanReporter {
         if let Some(line) = line {
             self.print_err(&format!("{:INDENT$}{DIM}{line}{DIM:#}\n", ""));
         }
-        for warning in &finished.warnings {
+        for warning in finished
+            .warnings
+            .iter()
+            .filter(|warning| !self.console.has_announced(warning))
+        {
             let warning = indent_later_lines(warning);
             self.print_err(&format!("{CAUTION}warning{CAUTION:#}: {}: {warning}\n", finished.agent));
         }

@@ -269,9 +269,6 @@ mod tests {
 
     #[test]
     fn csv_is_read_as_spreadsheets_write_it() {
-        let text = "\u{feff}a;b\r\n\"x\ny\";\r\n1;2\r\n";
-        let rows = parse_csv("t.csv", text, b';');
-        assert!(rows.is_err(), "a semicolon is no delimiter of a first line");
         let text = "\u{feff}a,b\r\n\"x\r\ny\",\r\n1,\"say \"\"hi\"\"\"\r\r\n 007 ,1e5";
         let rows = parse_csv("t.csv", text, b',').expect("rows");
         let cell = |name: &str, text: &str| (name.to_owned(), CellValue::Text(text.to_owned()));

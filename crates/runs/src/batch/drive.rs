@@ -101,7 +101,7 @@ enum RowWork {
     Resume(RunId, Box<(HeldRun, RunOptions)>),
 }
 
-/// What is known of a row before it runs.
+/// The data of a row before it runs.
 struct RowInput {
     key: String,
     row: BatchRow,

@@ -10,6 +10,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::RowError;
+use super::exact_numbers::{inexact_number_message, is_exact_number};
 use super::row::{CellValue, TableRow};
 
 /// Returns the text of a table, without a byte order mark.
@@ -129,26 +130,6 @@ fn parse_line(place: &str, line: &str) -> Result<TableRow, Vec<RowError>> {
     })
 }
 
-/// Returns the message about a number that would be changed.
-pub(super) fn inexact_number_message(text: &str) -> String {
-    format!("the number `{text}` has too many digits to be kept; use a string")
-}
-
-/// Returns whether a number in JSON keeps all its digits as a value.
-pub(super) fn is_exact_number(text: &str) -> bool {
-    let text = text.trim();
-    if text.parse::<i64>().is_ok() || text.parse::<u64>().is_ok() {
-        return true;
-    }
-    let digits = |text: &str| {
-        let mantissa = text.split(['e', 'E']).next().unwrap_or_default();
-        let digits: String = mantissa.chars().filter(char::is_ascii_digit).collect();
-        digits.trim_start_matches('0').trim_end_matches('0').to_owned()
-    };
-    text.parse::<f64>()
-        .is_ok_and(|number| digits(&format!("{number:e}")) == digits(text))
-}
-
 /// Returns the error without "at line 1 column 3".
 fn error_without_position(error: &serde_json::Error) -> String {
     let text = error.to_string();
@@ -192,24 +173,5 @@ mod tests {
         let wrong = decode_table("t.csv", b"\xff\xfei\0d\0").expect_err("UTF-16");
         assert!(wrong[0].what.contains("UTF-16"), "{}", wrong[0]);
         assert_eq!(decode_table("t", b"\xef\xbb\xbfid"), Ok("id".to_owned()));
-    }
-
-    #[test]
-    fn numbers_are_exact_if_they_keep_their_digits() {
-        for text in [
-            "0",
-            "-7",
-            "1e5",
-            "1.50",
-            "0.1",
-            "18446744073709551615",
-            "123456789012345.6",
-            "1e300",
-        ] {
-            assert!(is_exact_number(text), "{text}");
-        }
-        for text in ["12345678901234567890123", "0.12345678901234567890", "1e999"] {
-            assert!(!is_exact_number(text), "{text}");
-        }
     }
 }

@@ -9,6 +9,7 @@ mod answers;
 mod csv_table;
 mod drive;
 mod entry;
+mod exact_numbers;
 mod facts;
 mod identity;
 mod json_lines;
@@ -79,7 +80,7 @@ struct PlannedRow {
     tries: RowTries,
 }
 
-/// What is asked of a batch.
+/// The rows of a batch with the options that decide which of them run.
 #[derive(Debug, Default)]
 pub struct BatchRequest<'a> {
     /// The name.
@@ -145,9 +146,6 @@ pub enum BatchError {
         /// The process, as the lock names it.
         owner: String,
     },
-    /// There is no batch of this name.
-    #[error("there is no batch `{0}`")]
-    Unknown(String),
     /// Answers do not fit their rows.
     #[error("{}", .0.iter().map(RowError::to_string).collect::<Vec<_>>().join("\n"))]
     Answers(Vec<RowError>),

@@ -111,11 +111,21 @@ const MAX_CAUSE: usize = 160;
 /// The number of digits from which a number is taken for an identifier or a measurement.
 const LONG_NUMBER: usize = 4;
 
-/// Returns the outcome and the first line of its details, without what differs from row to row.
+/// Returns the outcome and the first line of its details, without what differs from row to row. A line that announces the
+/// output of a program is followed by the last line of the output.
 pub(super) fn describe_cause(entry: &BatchEntry) -> String {
     let detail = entry.detail.as_deref().unwrap_or_default();
-    let first_line = detail.lines().next().unwrap_or_default();
-    let detail = mask_variable_parts(first_line);
+    let mut lines: Vec<&str> = detail.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    if !entry.exhausted.is_empty() && lines.len() > 1 {
+        // The last line names the exhausted agents.
+        lines.pop();
+    }
+    let cause_text = match lines.as_slice() {
+        [first, .., last] if first.ends_with(':') => format!("{first} {last}"),
+        [first, ..] => (*first).to_owned(),
+        [] => String::new(),
+    };
+    let detail = mask_variable_parts(&cause_text);
     let cause = match detail.is_empty() {
         true => entry.outcome.to_string(),
         false => format!("{}: {detail}", entry.outcome),
@@ -208,6 +218,7 @@ mod tests {
             failed("sorter failed: exit code 3"),
             failed("sorter failed: HTTP 500: request req_99aa00bb failed after 20411 ms"),
             failed("sorter failed: HTTP 503: \"overloaded\""),
+            failed("sorter failed: stderr ends with:\n  Traceback\n  KeyError: 'x'\n"),
             entry(CompletionReason::Completed, ""),
         ];
         let row = BatchRow::default();
@@ -228,6 +239,7 @@ mod tests {
                 ),
                 ("agent_failed: sorter failed: exit code 3", &[2]),
                 ("agent_failed: sorter failed: HTTP 503: …", &[4]),
+                ("agent_failed: sorter failed: stderr ends with: KeyError: 'x'", &[5]),
             ]
         );
     }

@@ -11,7 +11,7 @@ use ensemble_language::diagnostic::find_similar_word;
 use ensemble_language::ensemble::Ensemble;
 use serde_json::Value;
 
-use super::json_lines::{inexact_number_message, is_exact_number};
+use super::exact_numbers::{inexact_number_message, is_exact_number};
 
 use crate::inputs::{InputValues, resolve_inputs};
 
@@ -130,7 +130,7 @@ pub fn row_from_file(name: &str, file: &str, text: String) -> TableRow {
     }
 }
 
-/// What the runs are given, with the values that all of them are given. All rows are checked.
+/// Resolves the values of each run, with the values that all runs share. All rows are checked.
 ///
 /// # Errors
 /// All rows whose values do not fit the ensemble.

@@ -69,23 +69,26 @@ impl RowTask {
         }
     }
 
-    /// Returns why rows run or do not, after their number: `run again: script `a.sh` … has changed`.
-    pub fn to_words(&self) -> String {
-        match self {
+    /// Returns why this number of rows run or do not, with the number: `2 run again: tool `search` has changed`.
+    pub fn to_words(&self, rows: usize) -> String {
+        let choose = |one: &'static str, several: &'static str| if rows == 1 { one } else { several };
+        let run = choose("runs", "run");
+        let words = match self {
             Self::RunOutdated { changed } if changed.is_empty() => {
-                "ended with an earlier version of the ensemble and run again".to_owned()
+                format!("ended with an earlier version of the ensemble and {run} again")
             }
             Self::RunOutdated { changed } => {
                 let verb = if changed.len() == 1 { "has" } else { "have" };
-                format!("run again: {} {verb} changed", changed.join(", "))
+                format!("{run} again: {} {verb} changed", changed.join(", "))
             }
-            Self::Run => "run for the first time".to_owned(),
-            Self::Resume => "were interrupted and continue".to_owned(),
-            Self::Answer => "have an answer and continue".to_owned(),
-            Self::Retry => "run again because of --retry".to_owned(),
-            Self::Elsewhere(process) => format!("are executed by process {process}"),
-            Self::Nothing => "do not run".to_owned(),
-        }
+            Self::Run => format!("{run} for the first time"),
+            Self::Resume => choose("was interrupted and continues", "were interrupted and continue").to_owned(),
+            Self::Answer => choose("has an answer and continues", "have an answer and continue").to_owned(),
+            Self::Retry => format!("{run} again because of --retry"),
+            Self::Elsewhere(process) => format!("{} executed by process {process}", choose("is", "are")),
+            Self::Nothing => format!("{} not run", choose("does", "do")),
+        };
+        format!("{rows} {words}")
     }
 }
 

@@ -20,7 +20,7 @@ use crate::project::Project;
 use crate::start::recorded_run::RecordedRun;
 use crate::store::files::BatchFiles;
 
-/// What is recorded of a row.
+/// The recorded tries of a row.
 #[derive(Debug, Default)]
 pub(super) struct RowTries {
     /// The number of the latest try of the current version; 0: there is none.
@@ -223,7 +223,7 @@ impl BatchRecords {
         let Some(end) = history.end_event() else {
             let cost = history.usage().cost;
             return Ok(match history.start_event() {
-                Some(_) => RecordedTry::Open(OpenTry { driver, cost }, usage_of(&history)),
+                Some(_) => RecordedTry::Open(OpenTry { driver, cost }, usage_to_json(&history)),
                 None => RecordedTry::NotBegun,
             });
         };
@@ -244,7 +244,7 @@ impl RecordedTry {
     }
 }
 
-fn usage_of(history: &RunHistory) -> Value {
+fn usage_to_json(history: &RunHistory) -> Value {
     json!(history.usage())
 }
 
@@ -282,7 +282,7 @@ async fn read_end(
         questions: Vec::new(),
         turns: u64::from(history.run_totals().turns),
         result: Value::Null,
-        usage: usage_of(history),
+        usage: usage_to_json(history),
     })))
 }
 

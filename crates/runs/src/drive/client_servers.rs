@@ -120,13 +120,14 @@ impl ClientServers {
         Ok(servers)
     }
 
-    /// Adds the headers, and the variables whose names say that they are secrets.
+    /// Adds the headers, and the variables and arguments whose names say that they are secrets.
     pub(crate) fn add_secrets_to(&self, secrets: &Secrets) {
         for server in self.0.values() {
             match server {
-                ClientServer::Command { env, .. } => {
+                ClientServer::Command { env, args, .. } => {
                     let private = env.iter().filter(|(name, _)| is_secret_name(name));
                     private.for_each(|(_, value)| secrets.add_value(value));
+                    secrets.add_values(list_keys_in_arguments(args.iter().map(String::as_str)));
                 }
                 ClientServer::Http { headers, .. } => headers.iter().for_each(|(_, value)| secrets.add_value(value)),
             }
@@ -144,6 +145,21 @@ impl fmt::Debug for ClientServers {
 fn is_secret_name(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     PRIVATE.iter().any(|word| name.contains(word))
+}
+
+/// Returns the values of options and assignments with names of secrets: `--token VALUE`, `--api-key=VALUE`, `PASSWORD=VALUE`.
+pub(crate) fn list_keys_in_arguments<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut keys = Vec::new();
+    let mut is_awaited = false;
+    for argument in arguments {
+        match argument.split_once('=') {
+            Some((name, value)) if is_secret_name(name) => keys.push(value),
+            _ if is_awaited && !argument.starts_with('-') => keys.push(argument),
+            _ => {}
+        }
+        is_awaited = argument.starts_with('-') && !argument.contains('=') && is_secret_name(argument);
+    }
+    keys
 }
 
 /// Returns the server with the values of the environment.
@@ -265,8 +281,23 @@ mod tests {
         );
         let secrets = Secrets::default();
         servers.expect("servers").add_secrets_to(&secrets);
-        let mut values = secrets.secret_values();
-        values.sort();
-        assert_eq!(values, ["h-abcdefgh", "k-abcdefgh"]);
+        let said = secrets.redact("h-abcdefgh k-abcdefgh /home/you/notes");
+        assert_eq!(said, "[secret] [secret] /home/you/notes");
+    }
+
+    #[test]
+    fn keys_in_arguments_are_found_by_their_options() {
+        let arguments = [
+            "run",
+            "--token",
+            "t-1",
+            "--api-key=k-2",
+            "--token",
+            "--quiet",
+            "PASSWORD=p-3",
+            "--level",
+            "x",
+        ];
+        assert_eq!(list_keys_in_arguments(arguments), ["t-1", "k-2", "p-3"]);
     }
 }

@@ -79,6 +79,8 @@ pub enum LiveEventKind {
         /// Why the request failed.
         error: String,
     },
+    /// The requests of a model profile are slowed down, or are no longer slowed down: the text for the user.
+    PaceChanged(String),
 }
 
 /// Who makes a trace of a run, and of the runs inside it.
@@ -307,6 +309,7 @@ impl LiveEventKind {
                 pause,
                 error: error.to_owned(),
             },
+            LiveUpdate::PaceChanged { text } => Self::PaceChanged(text.to_owned()),
         }
     }
 }

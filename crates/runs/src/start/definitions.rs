@@ -3,11 +3,6 @@
 //! A start of a run records them. A resume, a fork or a rerun compares them with the files as they are now, and reuses a result
 //! only if they are the same.
 
-#![expect(
-    clippy::disallowed_methods,
-    reason = "files that the ensemble names are read for their digests"
-)]
-
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
@@ -25,6 +20,7 @@ use ensemble_language::ensemble::{
 use ensemble_language::loader::{self, YamlDocument, canonical_text};
 use ensemble_language::profiles::{ModelOverride, ModelProfiles, ProfileChain};
 use ensemble_process::program::{ScriptFolders, find_files, find_files_in_words, must_be_file};
+use ensemble_scripts::regular_files::read_bytes;
 
 use crate::prepare::{PreparedEnsemble, collect_profiles, ensemble_folder};
 use crate::project::Project;
@@ -379,7 +375,7 @@ fn file_content_digest(path: &Path) -> Option<String> {
         let changed = data.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
         return Some(digest_text(&format!("{} bytes, changed at {changed:?}", data.len())));
     }
-    std::fs::read(path).ok().map(|bytes| digest_bytes(&bytes))
+    read_bytes(path, LARGEST_READ).ok().map(|bytes| digest_bytes(&bytes))
 }
 
 /// The definitions that the records of a run contain.

@@ -20,7 +20,7 @@ use crate::drive::events::HubReporter;
 use crate::error::RunError;
 use crate::inputs;
 use crate::options::nested_driver::{InnerRunResult, InnerRunStart, LimitedInnerDriver};
-use crate::prepare::{DEEPEST, PreparedEnsemble, prepare_file};
+use crate::prepare::{DEEPEST, PreparedEnsemble, prepare_nested_file};
 use crate::runners::shared_parts::{ReadyNestedEnsemble, SharedServices};
 use crate::start::agents::{ReadyAgents, prepare_agents};
 
@@ -51,7 +51,7 @@ pub(crate) fn prepare_nested_ensemble(
     let absolute = project.folder.join(&path);
     let absolute = absolute.canonicalize().unwrap_or(absolute);
     check_depth(&absolute, shared)?;
-    let prepared = prepare_file(&path, project)?;
+    let prepared = prepare_nested_file(&path, project)?;
     let mut shared = shared.clone();
     shared.outer.push(absolute);
     let elsewhere = shared.inner_run_driver.take();

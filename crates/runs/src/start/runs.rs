@@ -52,6 +52,8 @@ pub enum WhichRun {
     Latest,
     /// The run with this id, or the only one whose id begins so; for files also the path of a run's folder or journal.
     Named(String),
+    /// The run with this id, which is never a path.
+    Id(RunId),
 }
 
 /// A recorded run with the right to drive it: nobody else can, until this or the run that it becomes is dropped.
@@ -87,7 +89,7 @@ impl From<&str> for WhichRun {
 
 impl From<&RunId> for WhichRun {
     fn from(id: &RunId) -> Self {
-        Self::Named(id.to_string())
+        Self::Id(id.clone())
     }
 }
 
@@ -164,6 +166,7 @@ impl Runs {
     pub async fn resolve_run(&self, which: impl Into<WhichRun>) -> Result<Arc<dyn StoredRun>, StoreError> {
         match which.into() {
             WhichRun::Latest => self.store().find_latest().await,
+            WhichRun::Id(id) => self.store().find_run_with_id(&id).await,
             WhichRun::Named(named) => {
                 // A path begins in the caller's folder, not in that of the process.
                 let path = self.project.folder.join(&named);
@@ -225,6 +228,9 @@ impl Runs {
         let file = self.project.folder.join(prepared.source.name());
         let store = self.store_for_root(&prepared.root);
         let id = options.id.take();
+        if let Some(id) = &id {
+            id.check().map_err(StoreError::from)?;
+        }
         let built_agents = self.agent_build_options(prepared, options, &models).build_agents()?;
         let started = built_agents.start_event(
             file.display().to_string(),

@@ -4,26 +4,48 @@
 
 use ensemble_core::secrets::Secrets;
 use ensemble_language::ensemble::{
-    AgentKind, Ensemble, HeaderText, McpServer, ModelProfile, SettingValue, ToolKind, list_key_variables,
+    AcpProgram, AgentKind, CommandLine, Ensemble, HeaderText, McpServer, ModelProfile, SettingValue, ToolKind,
+    list_key_variables,
 };
 use ensemble_language::profiles::ModelProfiles;
 use ensemble_process::is_minimal_variable;
 
+use crate::drive::client_servers::list_keys_in_arguments;
 use crate::drive::host::Host;
 
-/// Adds what the ensemble and its profiles make a secret: keys of providers, and all values of the environment that a file
-/// names. Child processes do not inherit the keys, nor what profiles name.
+/// Adds what the ensemble and its profiles make a secret: keys of providers, all values of the environment that a file
+/// names, and keys in the arguments of servers. Child processes do not inherit the keys, nor what profiles name.
 pub(crate) fn add_secrets(ensemble: &Ensemble, profiles: &ModelProfiles, host: &Host, secrets: &Secrets) {
     let of_profiles = profiles.written_profiles().flat_map(profile_variables);
     let of_providers: Vec<&str> = list_key_variables().collect();
+    let mut values = Vec::new();
     let withheld = of_providers.into_iter().chain(of_profiles);
     for variable in withheld.filter(|variable| !is_minimal_variable(variable)) {
         secrets.withhold_variable(variable);
-        secrets.add_value(&host.read_variable(variable).unwrap_or_default());
+        values.extend(host.read_variable(variable));
     }
-    for variable in setting_variables(ensemble).filter(|variable| !is_minimal_variable(variable)) {
-        secrets.add_value(&host.read_variable(variable).unwrap_or_default());
+    let listed = setting_variables(ensemble).chain(sandbox_variables(ensemble));
+    for variable in listed.filter(|variable| !is_minimal_variable(variable)) {
+        values.extend(host.read_variable(variable));
     }
+    for (_, tool) in &ensemble.tools {
+        if let ToolKind::Mcp(McpServer::Command { command, .. }) = &tool.kind {
+            let words: Vec<&str> = match command {
+                CommandLine::Text(text) => text.split_whitespace().collect(),
+                CommandLine::Words(words) => words.iter().map(String::as_str).collect(),
+            };
+            values.extend(list_keys_in_arguments(words).into_iter().map(str::to_owned));
+        }
+    }
+    for agent in &ensemble.agents {
+        if let AgentKind::Llm(llm) = &agent.kind
+            && let Some(AcpProgram::Command { args, .. }) = llm.acp_agent().map(|acp| &acp.program)
+        {
+            let keys = list_keys_in_arguments(args.iter().map(String::as_str));
+            values.extend(keys.into_iter().map(str::to_owned));
+        }
+    }
+    secrets.add_values(values.iter().map(String::as_str));
 }
 
 fn profile_variables(profile: &ModelProfile) -> impl Iterator<Item = &str> {
@@ -34,7 +56,7 @@ fn profile_variables(profile: &ModelProfile) -> impl Iterator<Item = &str> {
     profile.api_key_env.as_deref().into_iter().chain(headers)
 }
 
-/// Returns the variables that agents and tools name by `{env: NAME}`.
+/// Returns the variables that agents and tools name by `{env: NAME}`, or in a list.
 fn setting_variables(ensemble: &Ensemble) -> impl Iterator<Item = &str> {
     let agents = ensemble.agents.iter().filter_map(|agent| match &agent.kind {
         AgentKind::Script { env, .. } => Some(env.as_slice()),
@@ -47,8 +69,22 @@ fn setting_variables(ensemble: &Ensemble) -> impl Iterator<Item = &str> {
         ToolKind::Mcp(McpServer::Url { headers, .. }) => Some(headers.as_slice()),
         _ => None,
     });
-    agents.chain(tools).flatten().filter_map(|(_, setting)| match setting {
-        SettingValue::FromEnvironment { variable, .. } => Some(variable.as_str()),
-        SettingValue::Text(_) | SettingValue::Inherited => None,
-    })
+    agents
+        .chain(tools)
+        .flatten()
+        .filter_map(|(name, setting)| match setting {
+            SettingValue::FromEnvironment { variable, .. } => Some(variable.as_str()),
+            SettingValue::Inherited => Some(name.as_str()),
+            SettingValue::Text(_) => None,
+        })
+}
+
+/// Returns the variables that sandboxes let through.
+fn sandbox_variables(ensemble: &Ensemble) -> impl Iterator<Item = &str> {
+    let agents = ensemble.agents.iter().filter_map(|agent| agent.sandbox.as_deref());
+    let tools = ensemble.tools.iter().filter_map(|(_, tool)| match &tool.kind {
+        ToolKind::Script { sandbox, .. } | ToolKind::Mcp(McpServer::Command { sandbox, .. }) => sandbox.as_deref(),
+        _ => None,
+    });
+    agents.chain(tools).flat_map(|sandbox| &sandbox.env).map(String::as_str)
 }

@@ -23,7 +23,7 @@ fn required_text<'g>(given: &'g Value, name: &str) -> Result<&'g str, RequestFai
 }
 
 fn parse_run_id(given: &Value) -> Result<RunId, RequestFailure> {
-    Ok(RunId::new(required_text(given, "id")?))
+    RunId::parse(required_text(given, "id")?).map_err(|error| RequestFailure::not_found(error.to_string()))
 }
 
 /// Starts a run: `{ensemble, input, values, answers, models}`.
@@ -144,16 +144,22 @@ pub(super) async fn fork_run(app: &UiApp, given: &Value) -> Result<Value, Reques
     Ok(json!({"id": forked.await?}))
 }
 
-/// Repeats an execution and what followed from it, in a new run: `{id, turn, agent, file}`.
+/// Repeats an execution and what followed from it, in a new run: `{id, turn, agent, part, file}`.
 pub(super) async fn rerun_execution(app: &UiApp, given: &Value) -> Result<Value, RequestFailure> {
     let (id, agent) = (parse_run_id(given)?, required_text(given, "agent")?.to_owned());
     let turn = parse_turn(given)?;
     let file = given["file"].as_str().map(str::to_owned);
+    let part = given["part"].as_str().map(str::to_owned);
     let runs = app.runs.clone();
     let forked = app.run_on_driver(async move {
-        let fork = runs
-            .runs()
-            .prepare_rerun(&id, &agent, None, turn, file.as_deref(), RunOptions::default());
+        let fork = runs.runs().prepare_rerun(
+            &id,
+            &agent,
+            part.as_deref(),
+            turn,
+            file.as_deref(),
+            RunOptions::default(),
+        );
         start_fork(runs.clone(), fork.await.map_err(RequestFailure::from)?).await
     });
     Ok(json!({"id": forked.await?}))

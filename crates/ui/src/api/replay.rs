@@ -16,7 +16,8 @@ pub(super) async fn replay_run(app: &UiApp, given: &Value) -> Result<Value, Requ
         ensemble: given["file"].as_str().map(str::to_owned),
         ..ReplayOptions::default()
     };
-    let (id, runs) = (RunId::new(id), app.runs.runs().clone());
+    let id = RunId::parse(id).map_err(|error| RequestFailure::not_found(error.to_string()))?;
+    let runs = app.runs.runs().clone();
     let runtime = tokio::runtime::Handle::current();
     // A long record takes a while, in which the others are answered.
     let replayed = tokio::task::spawn_blocking(move || {

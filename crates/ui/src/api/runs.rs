@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use ensemble_core::store::NestedRunName;
 use ensemble_history::story::{FileRecords, collect_model_exchanges};
-use ensemble_runs::RunError;
+use ensemble_reports::report::RunResult;
+use ensemble_runs::{RecordedRun, RunError};
 use serde_json::{Value, json};
 
 use super::RequestQuery;
@@ -18,6 +19,18 @@ const ROWS: usize = 500;
 /// Returns all runs, the latest first.
 pub(super) async fn list_runs(app: &UiApp) -> Result<Value, RequestFailure> {
     Ok(json!({"runs": app.briefs.lock().await.list_runs(&app.runs).await?}))
+}
+
+/// Returns the result that the ensemble of a run declares: `{result}`.
+pub(super) async fn run_result(app: &UiApp, query: &RequestQuery) -> Result<Value, RequestFailure> {
+    let watched = app.watch_run(query.required_text("id")?).await?;
+    let recorded = RecordedRun::load(watched.run.clone(), app.runs.runs().project()).await?;
+    if recorded.prepared.plan.ensemble().result.is_none() {
+        return Err(RequestFailure::not_found(
+            "the ensemble of this run declares no `result`",
+        ));
+    }
+    Ok(json!({"result": RunResult(&recorded.state).result_value()}))
 }
 
 /// Returns the program and its project.
@@ -109,6 +122,7 @@ pub(super) async fn run_graph(app: &Arc<UiApp>, query: &RequestQuery) -> Result<
         .as_ref()
         .ok_or_else(|| RequestFailure::not_found("the ensemble of this run cannot be read"))?;
     let mut picture = (app.picture)(plan.ensemble());
-    view.add_to_picture(&mut picture);
+    let state = watched.run_state(view, watched.driver_location(&app.runs), &app.runs);
+    view.add_to_picture(&mut picture, state);
     draw_for_page(&picture)
 }

@@ -91,7 +91,8 @@ impl RememberedRuns {
             }
             return choose_run(others);
         };
-        let run = runs.runs().store().find_run(id).await;
+        let id = RunId::parse(id).map_err(|error| RequestFailure::not_found(error.to_string()))?;
+        let run = runs.runs().store().find_run_with_id(&id).await;
         let run = run.map_err(|error| RequestFailure::not_found(error.to_string()))?;
         self.remember(&*run).await?;
         match self.match_run(&run, runs, file, messages, &was_given).await {

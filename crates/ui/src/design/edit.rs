@@ -8,9 +8,13 @@ use ensemble_ide::analysis::findings::{EditedFileKind, FolderChecks};
 use ensemble_ide::analysis::name_occurrences::{self, NameSubject};
 use ensemble_ide::analysis::related_files::{is_shared_script, list_test_files};
 use ensemble_ide::analysis::rename::{self, RenameEdits};
-use ensemble_language::design::{self, DesignCommand};
-use ensemble_language::loader::load_ensemble;
+use ensemble_language::design::{self, DesignCommand, FormKey, list_form_keys};
+use ensemble_language::diagnostic::{Diagnostic, FindingSeverity};
+use ensemble_language::loader::codes::WITHOUT_EFFECT;
+use ensemble_language::loader::{load_ensemble, parse_outline, to_json};
 use ensemble_language::source::{SourceText, Span};
+use ensemble_language::vocabulary::{CHOOSERS, FileSection};
+use ensemble_language::yaml::edit::apply_edits;
 use ensemble_project::project::{Project, read_source};
 use serde_json::{Value, json};
 
@@ -28,6 +32,7 @@ pub(super) fn agents_to_json(source: &SourceText, units: &Utf16Lines<'_>) -> Val
                 "condition": one.condition,
                 "feedback": one.feedback,
                 "on": one.on,
+                "requires_all": one.requires_all,
                 "wait_for": one.wait_for,
                 "max_executions": one.max_executions,
                 "at": units.range_json(one.span),
@@ -37,7 +42,9 @@ pub(super) fn agents_to_json(source: &SourceText, units: &Utf16Lines<'_>) -> Val
             "name": agent.name,
             "kind": agent.kind,
             "at": units.range_json(agent.span),
+            "type": agent.kind.and_then(type_of_key),
             "dependencies": dependencies.collect::<Vec<_>>(),
+            "values": agent.values,
         })
     });
     sketched.collect()
@@ -50,17 +57,87 @@ pub(super) fn plan_edit(app: &UiApp, given: &Value) -> Result<Value, RequestFail
     if edit_request["do"] == "rename" {
         return plan_rename(app, &path, &text, edit_request);
     }
-    let command: DesignCommand = serde_json::from_value(edit_request.clone())
+    let command: DesignCommand = serde_json::from_value(parse_yaml_value(edit_request)?)
         .map_err(|error| RequestFailure::bad_request(format!("`edit` is not a valid edit: {error}")))?;
     let source = SourceText::new(path.display().to_string(), text.clone());
     let fix =
         design::fix_for_command(&source, &command).map_err(|error| RequestFailure::bad_request(error.to_string()))?;
+    refuse_vain_edit(app, &path, &text, &command, &apply_edits(&text, &fix.edits))?;
     let units = Utf16Lines::new(&text);
     let edits = fix
         .edits
         .iter()
         .map(|edit| edit_to_json(&units, edit.span, &edit.replacement));
     Ok(json!({"title": fix.title, "edits": edits.collect::<Vec<_>>(), "scripts": [], "uncertain": []}))
+}
+
+/// Returns the keys of agents, of the file and of dependencies, for the forms of the designer.
+pub(super) fn form_keys_json() -> Value {
+    let keys = |section| list_form_keys(section).iter().map(FormKey::to_json).collect::<Vec<_>>();
+    json!({
+        "agent": keys(FileSection::Agent),
+        "file": keys(FileSection::Ensemble),
+        "dependency": keys(FileSection::Dependency),
+    })
+}
+
+/// Returns the type of the agents that this key chooses.
+fn type_of_key(key: &str) -> Option<&'static str> {
+    let mut choosers = CHOOSERS.into_iter();
+    choosers
+        .find(|(chooser, _)| *chooser == key)
+        .map(|(_, kind)| kind.word())
+}
+
+/// Returns the edit with its `value`; a text under `yaml` is read as YAML.
+fn parse_yaml_value(edit: &Value) -> Result<Value, RequestFailure> {
+    let mut edit = edit.clone();
+    let Some(yaml) = edit.as_object_mut().and_then(|entries| entries.remove("yaml")) else {
+        return Ok(edit);
+    };
+    let source = SourceText::new("", yaml.as_str().unwrap_or_default());
+    let document = parse_outline(&source).map_err(|findings| {
+        let first = findings.first();
+        let message = first.map_or_else(String::new, |finding| {
+            let line = source.line_column(finding.span.start).line;
+            format!(": line {line}: {}", finding.message)
+        });
+        RequestFailure::bad_request(format!("the value is not YAML{message}"))
+    })?;
+    edit["value"] = to_json(document.root()).ok_or_else(|| RequestFailure::bad_request("the value is not JSON"))?;
+    Ok(edit)
+}
+
+/// Refuses an edit after which a value has no effect, or a key that was set has an error; the failure says what to do instead.
+fn refuse_vain_edit(
+    app: &UiApp,
+    path: &Path,
+    before: &Arc<str>,
+    command: &DesignCommand,
+    after: &str,
+) -> Result<(), RequestFailure> {
+    let project = app.runs.runs().project();
+    let absolute = project.folder.join(path);
+    let place = FolderChecks::for_file(&absolute, project, &*app.checks);
+    let check = |text: &Arc<str>| place.check_text(&absolute, text, &|| true).unwrap_or_default();
+    let known = check(before);
+    let sets_key = matches!(command, DesignCommand::SetValue { .. } | DesignCommand::SetKey { .. });
+    let is_new = |finding: &&Diagnostic| {
+        let is_same = |one: &Diagnostic| one.code == finding.code && one.message == finding.message;
+        !known.iter().any(is_same)
+    };
+    let is_reason = |finding: &&Diagnostic| {
+        WITHOUT_EFFECT.contains(&finding.code) || sets_key && finding.severity == FindingSeverity::Error
+    };
+    let found = check(&after.into());
+    let Some(reason) = found.iter().filter(is_new).find(is_reason) else {
+        return Ok(());
+    };
+    let help = reason
+        .help
+        .as_ref()
+        .map_or_else(String::new, |help| format!("; {help}"));
+    Err(RequestFailure::bad_request(format!("{}{help}", reason.message)))
 }
 
 fn edit_to_json(units: &Utf16Lines<'_>, span: Span, text: &str) -> Value {

@@ -171,7 +171,7 @@ fn replace_project_files(project: &Project, files: &[(PathBuf, &str, &str)]) -> 
             new_text: after,
         })
         .collect();
-    replace_files(&replacements).map_err(|none| {
+    replace_files(&project.folder, &replacements).map_err(|none| {
         let format_path = |at: usize| files[at].0.display().to_string();
         let file = format_path(none.at);
         let mut failure = match none.error {

@@ -34,6 +34,7 @@ pub(crate) async fn answer_get(
             let file = file()?;
             reply::json_reply(&run_blocking(app, move |app| file::load_document(app, &file)).await?)
         }
+        "/api/design/keys" => reply::json_reply(&edit::form_keys_json()),
         "/api/design/events" => watch::watch_file(app, file()?).await?,
         _ => return Ok(None),
     }))

@@ -44,7 +44,7 @@ pub(super) fn create_ensemble(app: &UiApp, given: &Value) -> Result<Value, Reque
     let texts: Vec<(PathBuf, &str)> = texts
         .map(|file| (project.folder.join(&file.path), &*file.text))
         .collect();
-    create_files(&texts).map_err(|(at, error)| {
+    create_files(&project.folder, &texts).map_err(|(at, error)| {
         let file = project.relative_path(&texts[at].0);
         RequestFailure::unavailable(format!("`{}` cannot be written: {error}", file.display()))
     })?;

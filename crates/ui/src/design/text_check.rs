@@ -1,6 +1,7 @@
 //! What is found in a text, its agents, and its graph.
 
 use ensemble_ide::analysis::findings::FolderChecks;
+use ensemble_language::design::sketch_file;
 use ensemble_language::diagnostic::Diagnostic;
 use ensemble_language::loader::load_ensemble;
 use ensemble_language::source::SourceText;
@@ -27,7 +28,9 @@ pub(super) fn check_text(app: &UiApp, given: &Value) -> Result<Value, RequestFai
         .iter()
         .map(|finding| finding_to_json(finding, &source, &units))
         .collect();
-    Ok(json!({"findings": findings, "agents": super::edit::agents_to_json(&source, &units)}))
+    Ok(
+        json!({"findings": findings, "agents": super::edit::agents_to_json(&source, &units), "values": sketch_file(&source)}),
+    )
 }
 
 fn finding_to_json(finding: &Diagnostic, source: &SourceText, units: &Utf16Lines<'_>) -> Value {

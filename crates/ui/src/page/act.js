@@ -1,6 +1,6 @@
 // What can be done with a run: answer, permit, stop, resume, continue.
 
-import { block, button, h, post } from '/base.js';
+import { block, button, h, post, runLink } from '/base.js';
 
 /** An answer to a question; with choices, one of them. */
 function question(run, asked) {
@@ -34,22 +34,49 @@ export function waiting(run) {
   return [...here, ...questions].map(one => (one.permission ? permission(run, one) : question(run, one)));
 }
 
-/** Buttons for what the run allows now. */
+/** A message that continues the run. */
+function message(run) {
+  const field = h('textarea', { rows: '2', 'aria-label': 'Message', placeholder: 'A message that continues the run' });
+  const send = button('Continue', async () => {
+    await post('/api/say', { id: run.id, text: field.value });
+    field.value = '';
+  });
+  field.addEventListener('keydown', event => {
+    if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) send.click();
+  });
+  return h('div', { class: 'message-form actions' }, field, send);
+}
+
+/** A new run with the records of this one up to the end of a turn. */
+function fork(run) {
+  const last = run.head.turns;
+  const turn = h('input', { type: 'number', id: 'fork-turn', min: '0', max: String(last), step: '1', value: String(run.head.can.fork_before ?? last) });
+  const edited = h('input', { type: 'checkbox', id: 'fork-edited' });
+  return h('div', { class: 'actions' }, h('label', { for: 'fork-turn' }, 'Continue in a new run after turn '), turn,
+    h('label', { for: 'fork-edited' }, edited, ' by the file as it is now'),
+    button('Fork', async () => {
+      const made = await post('/api/fork', { id: run.id, turn: Number(turn.value), ...(edited.checked ? { file: run.head.file } : {}) });
+      location.hash = runLink(made.id);
+    }));
+}
+
+/** What the run allows now, the most likely first. */
 export function actions(run) {
-  const { can } = run.head;
-  const made = [];
-  if (can.cancel) made.push(button('Stop', () => post('/api/cancel', { id: run.id })));
-  if (can.resume) made.push(button('Resume', () => post('/api/resume', { id: run.id })));
-  if (can.say) {
-    const field = h('textarea', { rows: '1', 'aria-label': 'Message', placeholder: 'A message that continues the run' });
-    const send = button('Continue', async () => {
-      await post('/api/say', { id: run.id, text: field.value });
-      field.value = '';
-    });
-    field.addEventListener('keydown', event => {
-      if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) send.click();
-    });
-    made.push(h('div', { class: 'message-form' }, field, send));
-  }
-  return made;
+  const { can, turns, file } = run.head;
+  const again = edited => async () => {
+    const made = await post('/api/rerun', { id: run.id, ...can.retry, ...(edited ? { file } : {}) });
+    location.hash = runLink(made.id);
+  };
+  const first = [
+    can.cancel && button('Stop', () => post('/api/cancel', { id: run.id })),
+    can.resume && run.head.state !== 'waiting' && button('Resume', () => post('/api/resume', { id: run.id }), { class: 'first' }),
+    can.retry && button('Retry from the failure', again(false), { class: 'first', title: `Repeats ${can.retry.agent} and what depends on it in a new run; everything before it is kept.` }),
+    can.retry && button('Retry with the file as it is now', again(true)),
+  ];
+  const hasFailed = Boolean(can.retry) || can.fork_before !== null;
+  return [
+    first.some(Boolean) && h('div', { class: 'actions' }, first),
+    can.say && (hasFailed ? h('details', {}, h('summary', {}, 'Send a message'), message(run)) : message(run)),
+    can.fork && turns > 0 && !can.cancel && h('details', {}, h('summary', {}, 'Fork'), fork(run)),
+  ];
 }

@@ -14,7 +14,7 @@ export function h(name, properties, ...children) {
 }
 
 function add(element, children) {
-  for (const child of children.flat()) {
+  for (const child of children.flat(Infinity)) {
     if (child === undefined || child === null || child === false) continue;
     element.append(child instanceof Node ? child : String(child));
   }
@@ -42,16 +42,18 @@ export function trouble(text) {
 
 /** A failed request, with the status and the sentence of the server. */
 export class Refused extends Error {
-  constructor(status, message) {
+  /** `fields`: the inputs that are wrong, each with a sentence. */
+  constructor(status, message, fields = {}) {
     super(message);
     this.status = status;
+    this.fields = fields;
   }
 }
 
 async function answer(response) {
   const document = await response.json().catch(() => ({}));
   if (response.ok) return document;
-  throw new Refused(response.status, document.error?.message ?? `the server answered ${response.status}`);
+  throw new Refused(response.status, document.error?.message ?? `the server answered ${response.status}`, document.error?.fields);
 }
 
 /** Asks the server. */
@@ -75,9 +77,22 @@ export function seconds(value) {
   if (value < 0.001) return '< 1 ms';
   if (value < 1) return `${Math.round(value * 1000)} ms`;
   if (value < 60) return `${value.toFixed(1)} s`;
-  const [minutes, rest] = [Math.floor(value / 60), Math.round(value % 60)];
+  const whole = Math.round(value);
+  const [minutes, rest] = [Math.floor(whole / 60), whole % 60];
   return minutes < 60 ? `${minutes} min ${rest} s` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }
+
+/** A time that goes on: `value` seconds have passed now. */
+export function clock(value, isGoingOn = true) {
+  const element = h('span', {}, seconds(value));
+  if (isGoingOn) element.dataset.zero = String(performance.now() - value * 1000);
+  return element;
+}
+
+function tick() {
+  for (const element of document.querySelectorAll('[data-zero]')) element.textContent = seconds((performance.now() - Number(element.dataset.zero)) / 1000);
+}
+setInterval(() => document.hidden || tick(), 1000);
 
 export function time(at) {
   return at ? new Date(at).toLocaleString(undefined, { dateStyle: 'medium', timeStyle: 'medium' }) : '';
@@ -89,23 +104,37 @@ export function count(value, word) {
   return `${number(value)} ${word}${value === 1 ? '' : 's'}`;
 }
 
+/** An amount of money, with as many digits as it needs. */
+export function money(cost) {
+  return cost === undefined || cost === null ? '' : cost.toLocaleString(undefined, { maximumSignificantDigits: 4, useGrouping: false });
+}
+
 /** Tokens and cost in a few words. Requests that failed have no tokens. */
 export function usage(used) {
   if (!used || !used.requests) return '';
-  const cost = used.cost === undefined ? '' : ` · ${used.cost.toFixed(4)}`;
+  const cost = used.cost === undefined ? '' : ` · cost ${money(used.cost)}`;
   const about = used.estimated ? '≈ ' : '';
   if (!used.input_tokens && !used.output_tokens) return `${count(used.requests, 'request')}${cost}`;
   return `${about}${number(used.input_tokens)} in · ${number(used.output_tokens)} out${cost}`;
 }
 
-/** A state as a word with a colour. */
-// The badge of a run: its state in words, and the colour of how it goes or ended.
-export function runBadge(run, more = '') {
-  const ends = { completed: 'good', cancelled: 'stopped', timeout: 'stopped', running: 'running', waiting: 'asks', interrupted: 'interrupted' };
-  return badge(run.success ? 'good' : ends[run.state] ?? 'failed', run.state + more);
+/** Words for states of executions. States of runs are words already. */
+const WORDS = { asks: 'waits for you', waits: 'waited', runs: 'running', retries: 'tries again', lost: 'interrupted', not_started: 'not started', ready: 'about to start' };
+/** The colour of each state of a run; any other state is a failure. */
+const COLOURS = { cancelled: 'stopped', timeout: 'stopped', running: 'running', waiting: 'asks', interrupted: 'interrupted' };
+
+/** The colour of a run in this state. */
+export function stateColour(state, success) {
+  return success ? 'good' : COLOURS[state] ?? 'failed';
 }
 
-export function badge(state, word = state) {
+/** The badge of a run: its state in words, and the colour of how it goes or ended. */
+export function runBadge(run, more = '') {
+  return badge(stateColour(run.state, run.success), run.state + more);
+}
+
+/** A state as a word with a colour. */
+export function badge(state, word = WORDS[state] ?? state) {
   return h('span', { class: `badge ${state}` }, String(word).replaceAll('_', ' '));
 }
 
@@ -118,15 +147,26 @@ export function block(value, kind = '') {
   return h('pre', { class: `block ${kind}`, tabindex: '0' }, shown(value));
 }
 
-/** A button whose work can fail; meanwhile it is off. */
+/** Says next to a control what went wrong with it; without a text, it says nothing any more. */
+export function complain(control, text) {
+  const place = control.closest('.actions') ?? control;
+  const known = place.nextElementSibling?.matches('.complaint') ? place.nextElementSibling : null;
+  if (!text) known?.remove();
+  else if (known) known.textContent = text;
+  else place.after(h('p', { class: 'failure complaint', role: 'alert' }, text));
+}
+
+/** A button whose work can fail; meanwhile it is off. What went wrong is said next to it. */
 export function button(label, work, properties = {}) {
   const made = h('button', { type: 'button', ...properties, onclick: async () => {
     made.disabled = true;
     try {
-      trouble('');
+      complain(made, '');
       await work();
     } catch (error) {
-      trouble(error.message);
+      if (error.status === 401) dispatchEvent(new Event('locked'));
+      else if (made.isConnected) complain(made, error.message);
+      else trouble(error.message);
     } finally {
       made.disabled = false;
     }

@@ -1,6 +1,6 @@
 // One execution: why it ran, what it read, what it said, and the messages as its model received them.
 
-import { badge, block, button, count, fill, get, h, number, post, runLink, seconds, shown, time, usage } from '/base.js';
+import { badge, block, button, clock, count, fill, get, h, number, post, runLink, seconds, shown, time, usage } from '/base.js';
 
 function labelled(label, ...content) {
   return [h('h3', {}, label), ...content];
@@ -18,12 +18,27 @@ function call(one) {
     h('h4', {}, 'Arguments'), block(one.arguments), h('h4', {}, 'Result'), result);
 }
 
-function output(value) {
-  if (value === null || value === undefined) return [];
-  if (typeof value !== 'object' || Array.isArray(value)) return labelled('Output', block(value));
-  const { response, ...others } = value;
-  return labelled('Output', response !== undefined && block(response),
-    Object.keys(others).length > 0 && h('dl', { class: 'values' }, Object.entries(others).map(([key, one]) => [h('dt', {}, key), h('dd', {}, block(one))])));
+/** A value: a text as it is, a map as its keys with their values. */
+export function value(one) {
+  if (typeof one !== 'object' || one === null || Array.isArray(one)) return block(one);
+  return keys(Object.entries(one));
+}
+
+function keys(entries) {
+  return entries.length > 0 && h('dl', { class: 'values' }, entries.map(([key, inner]) => [h('dt', {}, key), h('dd', {}, block(inner))]));
+}
+
+/** What the agent said: its response, and its other keys. */
+function output(said) {
+  if (!said) return [];
+  return labelled('Said', said.response !== null && block(said.response), keys(said.keys));
+}
+
+/** What the model was asked first. */
+function sent(asked) {
+  if (!asked) return [];
+  return labelled('Sent', asked.system && h('details', {}, h('summary', {}, 'Role'), block(asked.system)), block(asked.prompt),
+    (asked.attachments ?? []).length > 0 && h('ul', {}, asked.attachments.map(file)));
 }
 
 function answered({ answer, choices = [], source, user, unattended, at }) {
@@ -33,11 +48,17 @@ function answered({ answer, choices = [], source, user, unattended, at }) {
 
 function attempt(one) {
   const failure = one.failure ? `: ${one.failure.error}; again after ${seconds(one.pause)}` : '';
-  return h('li', {}, `attempt ${one.attempt} `, badge(one.end === 'final' ? 'done' : one.end === 'failed' ? 'failed' : 'ready', one.end), ` ${time(one.started_at)}${failure}`);
+  return h('li', {}, `attempt ${one.attempt} `, badge({ succeeded: 'done', failed: 'failed' }[one.state] ?? 'ready', one.state), ` ${time(one.started_at)}${failure}`);
 }
 
 function file(one) {
   return h('li', {}, `${one.name} (${one.mime_type}, ${number(one.size)} bytes)`);
+}
+
+/** A part of an execution, as far as it is recorded. */
+function part(one) {
+  const isFailed = one.error !== undefined || one.failure !== undefined;
+  return h('details', {}, h('summary', {}, one.key, ' ', badge(isFailed ? 'failed' : 'done'), ' ', h('span', { class: 'quiet' }, seconds(one.execution_time))), block(one));
 }
 
 function message(one) {
@@ -53,7 +74,7 @@ function exchange(one) {
     h('h4', {}, `Request ${at + 1} `, h('span', { class: 'quiet' }, [iteration.metadata?.model, iteration.metadata?.stop_reason].filter(word => word).join(' · '))),
     iteration.metadata?.system_prompt && message({ role: 'system', content: iteration.metadata.system_prompt }),
     iteration.messages.map(message), iteration.tool_calls.map(call)));
-  return h('section', {}, h('h4', {}, `Attempt ${one.attempt}${part}${inside} `, badge(one.end === 'failed' || one.end === 'call_failed' ? 'failed' : 'done', one.end)), remembered, iterations);
+  return h('section', {}, h('h4', {}, `Attempt ${one.attempt}${part}${inside} `, badge({ failed: 'failed', call_failed: 'failed', open: 'ready' }[one.end] ?? 'done', one.end)), remembered, iterations);
 }
 
 function messages(run, turn, agent) {
@@ -78,7 +99,7 @@ function again(run, turn, agent) {
   };
   return [h('h3', {}, 'In a new run'), h('p', {}, edited, h('label', { for: 'edited' }, ' by the file as it is now')),
     h('div', { class: 'actions' }, button('Repeat this execution', () => go('/api/rerun', { turn, agent })),
-      button(`Go on after turn ${turn}`, () => go('/api/fork', { turn })), turn > 1 && button(`Go on after turn ${turn - 1}`, () => go('/api/fork', { turn: turn - 1 })))];
+      button(`Continue after turn ${turn}`, () => go('/api/fork', { turn })), turn > 1 && button(`Continue after turn ${turn - 1}`, () => go('/api/fork', { turn: turn - 1 })))];
 }
 
 export function showDetail(run, side, turn, agent, view) {
@@ -89,34 +110,35 @@ export function showDetail(run, side, turn, agent, view) {
   fill(side, h('div', { class: 'side-head' }, heading, h('a', { class: 'close', href: runLink(run.id, view), 'aria-label': 'Close the execution' }, '×')), live, content);
   heading.focus({ preventScroll: true });
 
-  function draw({ execution: one, dependencies, kind, inside }) {
-    const state = one.failure ? 'failed' : one.output !== null ? 'done' : one.question ? 'asks' : 'runs';
+  function draw({ execution: one, dependencies, kind, inside, state, elapsed, said }) {
     const reads = Object.entries(one.reads).map(([name, at]) => `${name} #${at}`).join(', ');
     heading.textContent = one.execution > 1 ? `${agent} #${one.execution}` : agent;
     fill(content,
-      h('p', {}, badge(state), ` turn ${turn} · ${[kind, one.output !== null || one.failure ? seconds(one.seconds) : '', usage(one.usage), one.stop_reason].filter(word => word).join(' · ')}`),
+      h('p', {}, badge(state), ` turn ${turn} · ${[kind, one.output !== null || one.failure ? seconds(one.seconds) : '', usage(one.usage), one.stop_reason].filter(word => word).join(' · ')}`,
+        typeof elapsed === 'number' && [' · ', clock(elapsed)]),
+      inside.length > 0 && h('p', {}, 'Conversations inside: ', inside.map(name => [h('a', { href: runLink(`${run.id}/sub/${name}`) }, name), ' '])),
+      sent(one.asked),
       one.failure && labelled(`Failed (${one.failure.kind})`, block(one.failure.error, 'failure')),
       one.question && labelled('Asks', block(one.question.prompt)),
       one.answer && labelled('Asked', block(one.answer.prompt), answered(one.answer)),
-      output(one.output),
+      output(said),
       one.tool_calls.length > 0 && labelled('Tool calls', one.tool_calls.map(call)),
       messages(run, turn, agent),
       labelled('Why it ran', dependencies.length ? h('ul', { class: 'plain' }, dependencies.map(dependency)) : h('p', { class: 'quiet' }, 'It depends on nobody.'),
         one.request && h('p', {}, `asked by ${one.request.from}: `, h('code', {}, shown(one.request.parameters))),
         one.handles.length > 0 && h('p', {}, `handles the failure of ${one.handles.join(', ')}`), reads && h('p', {}, `read ${reads}`)),
       labelled('Attempts', h('ul', { class: 'plain' }, one.attempts.map(attempt))),
-      one.parts.length > 0 && labelled('Parts', one.parts.map(part => h('details', {}, h('summary', {}, part.key, ' ', h('span', { class: 'quiet' }, seconds(part.execution_time))), block(part)))),
+      one.parts.length > 0 && labelled('Parts', one.parts.map(part)),
       (one.permissions ?? []).length > 0 && labelled('Permissions', block(one.permissions)),
       one.stderr && labelled('Standard error', block(one.stderr)),
       (one.warnings ?? []).length > 0 && labelled('Warnings', h('ul', {}, one.warnings.map(text => h('li', {}, text)))),
-      inside.length > 0 && labelled('Conversations inside', h('ul', {}, inside.map(name => h('li', {}, h('a', { href: runLink(`${run.id}/sub/${name}`) }, name))))),
       again(run, turn, agent));
   }
 
   async function load() {
     try {
       const detail = await get('/api/execution', { id: run.id, turn, agent });
-      const now = JSON.stringify(detail);
+      const now = JSON.stringify({ ...detail, elapsed: 0 });
       if (now !== last) draw(detail);
       last = now;
       return detail.execution.execution;

@@ -2,7 +2,8 @@
 
 import { button, count, fill, get, h, main, post, say, trouble } from '/base.js';
 import { Editor } from '/editor.js';
-import { adding, findings, selected } from '/panel.js';
+import { Canvas } from '/canvas.js';
+import { adding, fileSettings, findings, selected } from '/panel.js';
 
 /** How long nothing is typed before the server is asked. */
 const REST = 150;
@@ -44,7 +45,7 @@ class Designer {
   constructor(name, file, tests) {
     const hasGraph = !tests.includes(file);
     const title = hasGraph ? name : file.split('/').at(-1);
-    Object.assign(this, { name, file, hasGraph, title, saved: '', digest: '', found: { text: null, findings: [], agents: [] }, chosen: null, picks: null, outside: null, mine: null, timer: 0, asked: 0, isSaving: false, isNews: false, isGone: false });
+    Object.assign(this, { name, file, hasGraph, title, saved: '', digest: '', keys: null, found: { text: null, findings: [], agents: [], values: null }, chosen: null, picks: null, outside: null, mine: null, timer: 0, asked: 0, isSaving: false, isNews: false, isGone: false });
     this.editor = new Editor({ label: `Text of ${title}`, describedby: 'keys', changed: () => this.changed(), save: () => this.save.click() });
     this.save = button('Save', () => this.write(), { class: 'first' });
     this.undo = h('button', { type: 'button', onclick: () => this.editor.step(true) }, 'Undo');
@@ -53,7 +54,8 @@ class Designer {
     this.notice = h('div', { class: 'notice' });
     this.sum = h('p', { class: 'sum', role: 'status' });
     this.list = h('ol', { class: 'findings plain' });
-    this.graph = h('div', { class: 'graph', tabindex: '0', role: 'region', 'aria-label': 'Graph' });
+    this.canvas = new Canvas('Graph');
+    this.graph = this.canvas.place;
     this.picking = h('p', { class: 'picking', role: 'status' });
     this.panel = h('div', { class: 'design-panel' });
     const own = `#/edit/${encodeURIComponent(name)}`;
@@ -69,7 +71,7 @@ class Designer {
         h('section', { class: 'writing', 'aria-label': 'Text' }, this.editor.element,
           h('p', { id: 'keys', class: 'quiet keys' }, 'Tab indents; Escape and then Tab leaves the text. Ctrl+S saves, Ctrl+Z undoes.'),
           h('div', { class: 'found', tabindex: '0', role: 'region', 'aria-label': 'Findings' }, this.sum, this.list)),
-        hasGraph && h('section', { class: 'drawing', 'aria-label': 'Graph and agents' }, this.picking, this.graph, this.panel)),
+        hasGraph && h('section', { class: 'drawing', 'aria-label': 'Graph and agents' }, this.picking, this.canvas.element, this.panel)),
     ];
     this.source = null;
     this.seen = () => (document.hidden ? this.source?.close() : this.follow());
@@ -81,6 +83,7 @@ class Designer {
   }
 
   async open() {
+    this.keys = await get('/api/design/keys');
     const { text, digest } = await get('/api/design/file', { file: this.file });
     Object.assign(this, { saved: text, digest });
     const draft = drafts.get(this.file);
@@ -103,6 +106,7 @@ class Designer {
     this.asked += 1;
     this.source?.close();
     this.editor.close();
+    this.canvas.close();
     document.removeEventListener('visibilitychange', this.seen);
     this.isLeft = true;
   }
@@ -112,8 +116,10 @@ class Designer {
     if (isUnsaved) drafts.set(this.file, { text: this.editor.text, digest: this.digest, scripts: this.editor.extra });
     else drafts.delete(this.file);
     document.title = `${isUnsaved ? '• ' : ''}${this.title} · edit`;
-    this.state.className = `badge ${isUnsaved ? 'stopped' : 'good'}`;
-    this.state.textContent = isUnsaved ? 'unsaved' : 'saved';
+    // While a text of the user gave way to the file, nothing of the user is saved.
+    const isSaved = !isUnsaved && this.mine === null;
+    this.state.className = `badge ${isSaved ? 'good' : 'stopped'}`;
+    this.state.textContent = isUnsaved ? 'unsaved' : isSaved ? 'saved' : 'your text is not saved';
     this.undo.disabled = this.editor.done.length === 0;
     this.redo.disabled = this.editor.undone.length === 0;
     clearTimeout(this.timer);
@@ -165,7 +171,7 @@ class Designer {
     this.graph.classList.toggle('old', !drawn);
     if (!drawn) {
       this.graph.setAttribute('aria-label', 'Graph of the last text without errors');
-      if (!this.graph.firstChild) fill(this.graph, h('p', { class: 'quiet' }, 'The text has errors, so it has no graph.'));
+      if (!this.graph.firstChild) this.canvas.tell(h('p', { class: 'quiet' }, 'The text has errors, so it has no graph.'));
       return;
     }
     this.graph.setAttribute('aria-label', 'Graph');
@@ -185,7 +191,7 @@ class Designer {
         this.take(agent.name);
       });
     });
-    fill(this.graph, svg);
+    this.canvas.show(svg);
     if (focused) this.node(focused)?.focus();
     this.point();
   }
@@ -223,12 +229,14 @@ class Designer {
     const agent = agents.find(one => one.name === this.chosen);
     if (!agent) this.chosen = null;
     this.point();
-    const shown = JSON.stringify([agents.map(one => [one.name, one.kind]), agent && { ...agent, at: 0, dependencies: agent.dependencies.map(one => ({ ...one, at: 0 })) }]);
+    const shown = JSON.stringify([this.found.values, agents.map(one => [one.name, one.kind]), agent && { ...agent, at: 0, dependencies: agent.dependencies.map(one => ({ ...one, at: 0 })) }]);
     if (shown === this.shown) return;
     this.shown = shown;
     const change = (command, next) => this.change(command, next);
+    const isOpen = this.panel.querySelector('.file-settings')?.open;
     fill(this.panel, agent && selected(agent, agents, {
       change,
+      keys: this.keys,
       show: () => {
         const now = this.found.agents.find(one => one.name === agent.name);
         this.editor.go(now.at.start, now.at.end);
@@ -243,7 +251,8 @@ class Designer {
         this.take(agent.name);
         this.node(agent.name)?.focus();
       },
-    }), adding(agents, change));
+    }), adding(agents, change), fileSettings(this.found.values, this.keys, change));
+    this.panel.querySelector('.file-settings').open = isOpen ?? false;
   }
 
   /** Has the server compute an edit, and applies it. `next` is the agent that is chosen then. */
@@ -260,7 +269,7 @@ class Designer {
     if (done.uncertain.length) trouble(`Rename did not change ${done.uncertain.join(', ')}, which might name the agent: the script is used by other agents or ensembles, or redefines variables that contain agents.`);
     await this.examine();
     const same = stays ? this.panel.querySelector(`[data-stays="${CSS.escape(stays)}"]`) : null;
-    same?.closest('details')?.setAttribute('open', '');
+    for (let fold = same?.closest('details'); fold; fold = fold.parentElement.closest('details')) fold.open = true;
     (same || this.panel.querySelector('.chosen h2') || this.panel.querySelector('summary'))?.focus();
   }
 
@@ -290,7 +299,6 @@ class Designer {
       this.editor.extra = since(this.editor.extra, written, digests);
       for (const change of [...this.editor.done, ...this.editor.undone]) Object.assign(change, { extra: since(change.extra, written, digests), then: since(change.then, written, digests) });
       this.settle();
-      this.changed();
       const scripts = written.map(script => script.file).join(', ');
       say(scripts ? `Saved, with ${scripts}` : 'Saved');
     } catch (error) {
@@ -319,6 +327,7 @@ class Designer {
 
   keep(why) {
     kept.set(this.file, this.mine);
+    this.changed();
     const field = h('textarea', { rows: '6', readonly: true, 'aria-label': 'Your text' });
     field.value = this.mine;
     fill(this.notice, h('section', { class: 'ask', 'aria-label': 'Your text' }, h('p', { role: 'alert' }, why), field, h('div', { class: 'actions' },
@@ -338,6 +347,7 @@ class Designer {
     this.mine = null;
     kept.delete(this.file);
     fill(this.notice);
+    this.changed();
   }
 
   /** Tells of a file that was changed elsewhere while there is an unsaved text. */

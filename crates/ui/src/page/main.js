@@ -2,7 +2,7 @@
 
 import { fill, get, h, main, post, say, trouble, Refused } from '/base.js';
 import { showEdit } from '/edit.js';
-import { showList } from '/list.js';
+import { showBatch, showList } from '/list.js';
 import { showRun } from '/run.js';
 import { showStart } from '/start.js';
 
@@ -44,7 +44,7 @@ function show() {
   shownKey = key;
   arrive = null;
   fill(main(), h('p', { class: 'quiet' }, 'Loading…'));
-  const view = { run: showRun, new: showStart, edit: showEdit }[place] ?? showList;
+  const view = { run: showRun, batch: showBatch, new: showStart, edit: showEdit }[place] ?? showList;
   const made = view(rest);
   leave = made.leave ?? (() => {});
   arrive = made.arrive ?? null;

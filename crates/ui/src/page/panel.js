@@ -1,6 +1,7 @@
 // What can be done with the agents of an ensemble that is edited.
 
-import { button, fill, h, trouble } from '/base.js';
+import { button, complain, fill, h } from '/base.js';
+import { settings } from '/form.js';
 
 const KINDS = [
   ['script', 'Script', 'Path or command'], ['model', 'Model', 'provider/model'], ['model_profile', 'Model by profile', 'Name of the profile'],
@@ -60,11 +61,11 @@ function keys(one, at, set) {
     element.dataset.stays = `${at} ${one.to} ${element.dataset.key}`;
     element.addEventListener('change', async () => {
       try {
-        trouble('');
+        complain(element, '');
         await set(element.dataset.key, value());
       } catch (error) {
         was();
-        trouble(error.message);
+        complain(element, error.message);
       }
     });
     return element;
@@ -81,9 +82,11 @@ function keys(one, at, set) {
   };
   const most = h('input', { type: 'number', min: '1', step: '1', value: one.max_executions ?? '', placeholder: 'no limit', 'data-key': 'max_executions' });
   const limit = labelled(of('Starts at most'), written(most, () => { most.value = one.max_executions ?? ''; }, () => (most.value === '' ? null : Number(most.value))));
-  const isOpen = ['on', 'wait_for', 'max_executions'].some(key => one[key] !== null);
+  const needed = h('input', { type: 'checkbox', checked: one.requires_all !== 'false', 'data-key': 'requires_all' });
+  const required = h('label', { class: 'check' }, written(needed, () => { needed.checked = one.requires_all !== 'false'; }, () => needed.checked), ' Must hold (requires_all)', h('span', { class: 'unseen' }, `: ${one.to}`));
+  const isOpen = ['on', 'wait_for', 'max_executions', 'requires_all'].some(key => one[key] !== null);
   return h('div', { class: 'keys-of' }, feedback, h('details', { open: isOpen }, h('summary', {}, 'More', h('span', { class: 'unseen' }, ` about ${one.to}`)),
-    h('div', { class: 'beside' }, choice('on', 'After', ['success', 'failure', 'any']), choice('wait_for', 'Waits for', ['update', 'settled', 'nothing']), limit)));
+    h('div', { class: 'beside' }, choice('on', 'After', ['success', 'failure', 'any']), choice('wait_for', 'Waits for', ['update', 'settled', 'nothing']), limit), required));
 }
 
 /** What belongs to the agent that is selected. `act` has `change`, `show`, `pick` and `close`. */
@@ -103,11 +106,18 @@ export function selected(agent, agents, act) {
     labelled('Name', name),
     h('div', { class: 'actions' }, rename, button('Show in the text', act.show),
       button('Remove agent', () => act.change({ do: 'remove_agent', agent: agent.name }, null))),
+    h('section', { 'aria-label': `Keys of ${agent.name}` }, settings(act.keys.agent, agent.type, agent.values, agent.name, (path, value) => act.change({ do: 'set_value', agent: agent.name, path, ...value }))),
     h('h3', {}, 'Listens to'),
     agent.dependencies.length ? h('ul', { class: 'plain' }, agent.dependencies.map((one, at) => dependency(agent, one, at, act.change))) : h('p', { class: 'quiet' }, 'No agent by name.'),
     others.length > 0 && h('fieldset', {}, h('legend', {}, 'Listen to another agent'), labelled('Agent', to), labelled('Condition', condition),
       h('div', {}, feedback, ' ', h('label', { for: 'feedback' }, 'Closes a loop (feedback)')),
       h('div', { class: 'actions' }, connect, button('Choose it in the graph', act.pick))));
+}
+
+/** What belongs to the file: its inputs, its result, its limits. */
+export function fileSettings(values, keys, change) {
+  return h('details', { class: 'file-settings' }, h('summary', {}, 'Settings of the file'),
+    settings(keys.file, 'file', values, 'the file', (path, value) => change({ do: 'set_value', path, ...value })));
 }
 
 /** The findings, each with its place and its fix. */

@@ -1,6 +1,6 @@
 // The timeline. Only the rows that are to be seen are in the page, however many there are.
 
-import { badge, fill, h, runLink, seconds, usage } from '/base.js';
+import { badge, clock, fill, h, runLink, seconds, usage } from '/base.js';
 
 const HEIGHT = 34;
 const CHUNK = 100;
@@ -19,7 +19,7 @@ function content(row, live) {
   const text = row.text || (live ? `${live.about} ${live.text.slice(-200)}` : '');
   return [badge(row.state), h('span', { class: 'agent' }, row.agent + again), h('span', { class: 'quiet by' }, by),
     h('span', { class: 'said' }, text.replaceAll(/\s+/g, ' ')),
-    h('span', { class: 'quiet sums' }, [row.tries > 1 ? `${row.tries} attempts` : '', usage(row.usage), seconds(row.seconds)].filter(one => one).join(' · '))];
+    h('span', { class: 'quiet sums' }, [row.tries > 1 ? `${row.tries} attempts` : '', usage(row.usage), seconds(row.seconds)].filter(one => one).join(' · '), typeof row.elapsed === 'number' && clock(row.elapsed + (performance.now() - row.received) / 1000))];
 }
 
 /** Can rows still be added? */

@@ -1,8 +1,8 @@
 // One run: its head, what waits for an answer, and the views of it.
 
-import { count, fill, get, h, main, runBadge, runLink, seconds, say, time, trouble, usage } from '/base.js';
+import { block, clock, count, fill, get, h, main, runBadge, runLink, say, stateColour, time, trouble, usage } from '/base.js';
 import { actions, waiting } from '/act.js';
-import { showDetail } from '/detail.js';
+import { showDetail, value } from '/detail.js';
 import { showRows } from '/rows.js';
 import { showGraph } from '/graph.js';
 import { showAgents, showTalk } from '/talk.js';
@@ -47,6 +47,7 @@ class Run {
 
   keep(row) {
     const known = this.rows.get(row.at);
+    row.received = performance.now();
     if (!known || known.seq <= row.seq) this.rows.set(row.at, row);
   }
 
@@ -58,6 +59,7 @@ class Run {
     else if (live.kind === 'reasoning') known.about = 'thinks';
     else if (live.kind === 'tool_started') known.about = `calls ${live.text}`;
     else if (live.kind === 'retrying') known.about = live.text;
+    else if (live.kind === 'pace_changed') say(known.about = live.text);
     else known.about = '';
     this.live.set(key, known);
     this.tell({ live: known, rows: [] });
@@ -73,14 +75,19 @@ class Run {
   }
 }
 
-function facts(head) {
+/** How long it took, and what it cost, in one line. */
+function sums(head) {
   const notes = [...(head.failed ? [`${head.failed} failed`] : []), ...head.failed_work];
   const failed = notes.length ? ` (${notes.join(', ')})` : '';
+  return h('p', { class: 'quiet sums' }, head.is_under_way ? 'for ' : 'took ', clock(head.active, head.is_under_way),
+    ` · ${count(head.turns, 'turn')} · ${count(head.executions, 'execution')}${failed}`, head.usage.requests > 0 && ` · ${usage(head.usage)}`);
+}
+
+/** What the run is, for whoever asks. */
+function facts(head) {
   const list = [
     ['run', head.id],
     ['begun', time(head.begun)],
-    ['took', `${seconds(head.active)}, ${count(head.turns, 'turn')}, ${count(head.executions, 'execution')}${failed}`],
-    ['models', usage(head.usage)],
     ['simulated', (head.simulated ?? []).join(', ')],
     ['file', head.file],
   ].filter(([, text]) => text);
@@ -89,8 +96,26 @@ function facts(head) {
     from && h('div', {}, h('dt', {}, 'forked from'), h('dd', {}, h('a', { href: runLink(from.run_id) }, from.run_id), ` after turn ${from.turn}`)));
 }
 
+/** What happened: the failure, or the result, once. */
+function outcome(run, result) {
+  const { head } = run;
+  if (!head.sentence || head.state === 'waiting') return [];
+  const { failure } = head;
+  const outputs = head.outputs ?? [];
+  const said = failure && [
+    h('p', {}, h('a', { href: runLink(run.id, 'at', failure.turn, failure.agent) }, failure.execution > 1 ? `${failure.agent} #${failure.execution}` : failure.agent),
+      ` failed in turn ${failure.turn}${failure.attempts > 1 ? ` after ${count(failure.attempts, 'attempt')}` : ''} (${failure.kind.replaceAll('_', ' ')}):`),
+    block(failure.error, 'failure')];
+  const gave = result !== undefined ? [h('h3', {}, 'Result'), value(result)]
+    : !head.has_result && !failure && outputs.map(one => [h('h3', {}, 'Output of ', h('a', { href: runLink(run.id, 'at', one.turn, one.agent) }, one.agent)), block(one.text)]);
+  // The sentence of a failed agent repeats the failure.
+  const isRepeated = failure && head.outcome === 'agent_failed';
+  return h('section', { class: `outcome ${stateColour(head.state, head.success)}`, 'aria-label': 'What happened' },
+    !isRepeated && head.sentence !== 'completed' && h('p', { class: 'sentence' }, head.sentence.replaceAll('_', ' ').replace(/^./, first => first.toUpperCase())), said, gave);
+}
+
 function title(head) {
-  const elsewhere = head.process ? ` in process ${head.process}` : '';
+  const elsewhere = head.process && ['running', 'waiting'].includes(head.state) ? ` in process ${head.process}` : '';
   return h('h1', {}, head.ensemble ?? '?', ' ', runBadge(head, elsewhere));
 }
 
@@ -108,9 +133,34 @@ export function showRun([id, ...rest]) {
   const panel = h('section', { class: 'panel', 'aria-label': 'View' });
   const side = h('section', { class: 'side', 'aria-label': 'Execution', tabindex: '-1' });
   const body = h('div', { class: 'body' }, panel, side);
-  const parts = { title: h('div'), detail: h('p', { class: 'detail' }), facts: h('div'), actions: h('div', { class: 'actions' }), input: h('div') };
-  fill(top, parts.title, parts.detail, parts.actions, parts.facts, parts.input);
+  const parts = { title: h('div'), sums: h('div'), outcome: h('div', { class: 'happened' }), actions: h('section', { class: 'next', 'aria-label': 'What to do next' }), facts: h('div'), input: h('div') };
+  const about = h('details', { class: 'given' }, h('summary', {}, 'About this run'), parts.facts, parts.input);
+  fill(top, parts.title, parts.sums, parts.outcome, asks, parts.actions, about);
   let drawn = {};
+  let result;
+  let resultOf = '';
+
+  /** The declared result, which is asked for when the run has ended. */
+  async function loadResult() {
+    const { head } = run;
+    const now = head.has_result ? `${head.next} ${head.state}` : '';
+    if (now === resultOf) return;
+    resultOf = now;
+    result = undefined;
+    if (!now) return;
+    try {
+      const answer = await get('/api/result', { id });
+      if (resultOf === now) result = answer.result;
+    } catch (error) {
+      trouble(`the result cannot be read: ${error.message}`);
+    }
+    if (resultOf === now) drawOutcome();
+  }
+
+  function drawOutcome() {
+    const { head } = run;
+    once('outcome', [head.sentence, head.state, head.failure, head.outputs, result], () => outcome(run, result));
+  }
 
   function once(name, value, draw) {
     const text = JSON.stringify(value);
@@ -123,14 +173,16 @@ export function showRun([id, ...rest]) {
     const head = run.head;
     document.title = `${head.ensemble} · ${head.state}`;
     once('title', [head.ensemble, head.state, head.process], () => title(head));
-    once('detail', head.detail, () => head.detail ?? '');
-    once('facts', [head.id, head.turns, head.executions, head.failed, head.failed_work, head.usage, head.active], () => facts(head));
+    once('sums', [head.turns, head.executions, head.failed, head.failed_work, head.usage, head.active], () => sums(head));
+    drawOutcome();
+    once('facts', [head.id, head.forked_from], () => facts(head));
     once('actions', [head.can, head.state], () => actions(run));
     once('input', [head.input, head.context], () => [
-      head.input && h('details', { class: 'given' }, h('summary', {}, 'Input'), h('pre', { class: 'block' }, head.input)),
-      Object.keys(head.context ?? {}).length > 0 && h('details', { class: 'given' }, h('summary', {}, 'Given values'), h('pre', { class: 'block' }, JSON.stringify(head.context, null, 2))),
+      head.input && [h('h3', {}, 'Input'), block(head.input)],
+      Object.keys(head.context ?? {}).length > 0 && [h('h3', {}, 'Given values'), block(head.context)],
     ]);
     once('asks', [head.waiting, head.questions], () => waiting(run));
+    loadResult();
     const state = `${head.ensemble}: ${head.state}`;
     if (state !== lastState && lastState) say(state);
     lastState = state;
@@ -168,7 +220,7 @@ export function showRun([id, ...rest]) {
       run.begin(JSON.parse(event.data));
       drawHead();
       if (isFirst) {
-        fill(main(), top, asks, tabs, body);
+        fill(main(), top, tabs, body);
         arrive(rest);
       }
     });

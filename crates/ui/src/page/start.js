@@ -1,6 +1,6 @@
 // A form for a new run, made of the inputs that an ensemble declares.
 
-import { button, count, fill, get, h, main, post, runLink, trouble } from '/base.js';
+import { button, count, fill, get, h, main, post, runLink, say, trouble } from '/base.js';
 
 /** A field for an input, and its value: undefined where nothing was given. */
 function field(input) {
@@ -27,7 +27,25 @@ function field(input) {
     element = h('textarea', { ...described, rows: '2', placeholder: preset === null ? (isText ? '' : 'JSON') : (isText ? preset : JSON.stringify(preset)) });
     value = () => (element.value === '' ? undefined : element.value);
   }
-  return { name: input.name, value, element: h('div', { class: 'field' }, label, element, about) };
+  return { name: input.name, value, control: element, element: h('div', { class: 'field' }, label, about, element) };
+}
+
+/** Says at each field what is wrong with it. Returns whether each error has a field. */
+function tellErrors(fields, errors) {
+  for (const { name, control } of fields) {
+    const text = errors[name];
+    control.nextElementSibling?.remove();
+    control.toggleAttribute('aria-invalid', Boolean(text));
+    if (text) control.setAttribute('aria-invalid', 'true');
+    const others = (control.getAttribute('aria-describedby') ?? '').split(' ').filter(id => id && !id.endsWith('-error'));
+    const ids = text ? [...others, `${control.id}-error`] : others;
+    if (ids.length) control.setAttribute('aria-describedby', ids.join(' '));
+    else control.removeAttribute('aria-describedby');
+    if (text) control.after(h('p', { class: 'failure', id: `${control.id}-error` }, text));
+  }
+  const wrong = fields.filter(({ name }) => errors[name]);
+  wrong[0]?.control.focus();
+  return wrong.length > 0 && wrong.length === Object.keys(errors).length;
 }
 
 function form(ensemble) {
@@ -37,8 +55,14 @@ function form(ensemble) {
     const values = Object.fromEntries(fields.map(one => [one.name, one.value()]).filter(([, value]) => value !== undefined));
     const body = { ensemble: ensemble.file, values };
     if (task.value) body.input = task.value;
-    const made = await post('/api/start', body);
-    location.hash = runLink(made.id);
+    tellErrors(fields, {});
+    try {
+      const made = await post('/api/start', body);
+      location.hash = runLink(made.id);
+    } catch (error) {
+      if (!tellErrors(fields, error.fields ?? {})) throw error;
+      say(Object.values(error.fields).join('. '));
+    }
   }, { class: 'first' });
   return h('form', { onsubmit: event => event.preventDefault() }, fields.map(one => one.element),
     h('div', { class: 'field' }, h('label', { for: 'task' }, 'Input'), task), start);
@@ -74,12 +98,17 @@ function creating(isOpen) {
       h('p', { class: 'quiet', id: 'new-about' }, 'Letters, digits, _, . and -. It begins as a chat with a simulated model, and opens in the editor.')));
 }
 
+/** The ensembles, each with what can be done with it. */
+export function ensembleCards(ensembles, heading) {
+  return h('ul', { class: 'cards' }, ensembles.map(one => h('li', {}, h(heading, {}, h('a', { href: `#/new/${encodeURIComponent(one.name)}` }, one.name)),
+    one.description && h('p', {}, one.description), h('p', { class: 'quiet' }, `${one.file} · ${one.errors.length ? count(one.errors.length, 'error') : count(one.agents.length, 'agent')}`),
+      h('p', { class: 'actions' }, h('a', { href: `#/new/${encodeURIComponent(one.name)}`, 'aria-label': `Start ${one.name}` }, 'Start'), editing(one), testing(one)))));
+}
+
 async function load(name) {
   const ensembles = await get('/api/ensembles');
   if (!name) {
-    const list = h('ul', { class: 'cards' }, ensembles.map(one => h('li', {}, h('h2', {}, h('a', { href: `#/new/${encodeURIComponent(one.name)}` }, one.name)),
-      one.description && h('p', {}, one.description), h('p', { class: 'quiet' }, `${one.file} · ${one.errors.length ? count(one.errors.length, 'error') : count(one.agents.length, 'agent')}`),
-      h('p', { class: 'actions' }, h('a', { href: `#/new/${encodeURIComponent(one.name)}`, 'aria-label': `Start ${one.name}` }, 'Start'), editing(one), testing(one)))));
+    const list = ensembleCards(ensembles, 'h2');
     fill(main(), h('h1', {}, 'New run'), creating(ensembles.length === 0), ensembles.length ? list : h('p', {}, 'There is no ensemble here yet.'));
     return;
   }

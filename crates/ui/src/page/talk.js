@@ -1,13 +1,13 @@
 // The conversation, and the sums of the agents.
 
-import { badge, count, fill, h, number, runLink, seconds, time, trouble, usage } from '/base.js';
+import { badge, clock, count, fill, h, money, number, runLink, time, trouble, usage } from '/base.js';
 
 const SOME = 100;
 
 function entry(row, run) {
   if (row.kind === 'turn') return null;
   if (row.kind !== 'execution') {
-    const who = { message: 'you', given: 'given', ended: 'end' }[row.kind] ?? row.kind;
+    const who = { message: 'you', given: 'given', ended: 'end', waits: 'waited' }[row.kind] ?? row.kind;
     return h('article', { class: `entry ${row.kind}` }, h('h2', {}, who, ' ', h('small', {}, time(row.begun))), row.text && h('p', { class: 'text' }, row.text));
   }
   const live = run.live.get(`${row.agent} ${row.execution}`);
@@ -91,15 +91,16 @@ export function showTalk(run, panel) {
 export function showAgents(run, panel) {
   const place = h('div', { class: 'wide', tabindex: '0', role: 'region', 'aria-label': 'Agents and cost' });
   fill(panel, place);
-  const columns = ['Agent', 'Kind', 'Executions', 'Failed', 'Requests', 'Tokens in', 'Tokens out', 'Cost', 'Time', 'Not run in the last turn because'];
+  const columns = ['Agent', 'Kind', 'Executions', 'Failed', 'Requests', 'Tokens in', 'Tokens out', 'Cost', 'Time', 'Now, or why it did not run in the last turn'];
   let last = '';
 
   function line(one) {
-    const cost = one.usage.cost === undefined ? '' : one.usage.cost.toFixed(4);
+    const cost = money(one.usage.cost);
     const name = one.turn ? h('a', { href: runLink(run.id, 'at', one.turn, one.name) }, one.name) : one.name;
     return h('tr', {}, h('th', { scope: 'row' }, name), h('td', {}, one.kind ?? ''),
       [one.executions, one.failed, one.usage.requests, one.usage.input_tokens, one.usage.output_tokens].map(value => h('td', { class: 'number' }, number(value))),
-      h('td', { class: 'number' }, cost), h('td', { class: 'number' }, seconds(one.seconds)), h('td', {}, one.idle ?? ''));
+      h('td', { class: 'number' }, cost), h('td', { class: 'number' }, one.seconds === null ? '' : clock(one.seconds, ['runs', 'retries'].includes(one.activity))),
+      h('td', {}, one.activity ? badge(one.activity) : one.idle ?? ''));
   }
 
   function draw() {

@@ -1,5 +1,6 @@
 //! One execution with all that is recorded of it.
 
+use ensemble_history::OutputView;
 use ensemble_reports::report::story::execution_document;
 use serde_json::{Value, json};
 
@@ -25,12 +26,26 @@ impl RunView {
                 })
             })
             .collect();
+        let mut document = execution_document(execution);
+        for (attempt, described) in execution
+            .attempts
+            .iter()
+            .zip(document["attempts"].as_array_mut().into_iter().flatten())
+        {
+            described["state"] = attempt.describe_end(execution).into();
+        }
         Some(json!({
             "at": at,
+            "state": self.execution_state(execution),
+            "elapsed": self.elapsed_seconds(execution),
             "turn": turn.turn,
             "kind": agent.map(|agent| agent.kind_name()),
             "dependencies": edges,
-            "execution": execution_document(execution),
+            "said": execution.output().map(|output| {
+                let view = OutputView::new(output);
+                json!({"response": view.response, "keys": view.other_entries().collect::<Vec<_>>()})
+            }),
+            "execution": document,
         }))
     }
 }

@@ -1,10 +1,13 @@
 //! What the page shows of a run beside its rows.
 
-use ensemble_core::conversation::{FailedWork, RunEnded};
+use chrono::Utc;
+use ensemble_core::conversation::{CompletionReason, FailedWork, RunEnded};
 use ensemble_core::store::RunId;
-use ensemble_history::{RunState, RunTotals};
+use ensemble_history::{AgentActivity, RunState, RunTotals, output_text};
+use ensemble_reports::report::story::first_failed_part;
 use serde_json::{Value, json};
 
+use super::rows::{LONG, truncate_text};
 use super::shown_request::with_shown_texts;
 use super::{DriverLocation, RunView};
 
@@ -18,6 +21,7 @@ impl RunView {
         let end_event = self.story.end_event();
         let totals = self.run_history().run_totals();
         let is_inner = id.nested_names().next().is_some();
+        let is_under_way = driven != DriverLocation::Nowhere && end_event.is_none();
         let is_free = driven == DriverLocation::Nowhere && !is_inner;
         let questions = self.story.pending_requests().into_iter().filter(|_| is_free);
         let questions: Vec<Value> = questions.map(|open| with_shown_texts(json!(open), &open)).collect();
@@ -34,12 +38,16 @@ impl RunView {
             "simulated": started.map(|started| &started.simulated),
             "begun": self.run_history().started_at(),
             "latest": self.run_history().latest_at(),
-            "active": self.story.active,
+            "active": self.story.active + self.seconds_since_latest(is_under_way),
+            "is_under_way": is_under_way,
             "state": state,
             "process": match driven { DriverLocation::Elsewhere(process) => Some(process), _ => None },
             "outcome": end_event.map(|ended| ended.completion_reason),
             "success": end_event.map(RunEnded::is_success),
-            "detail": end_event.and_then(|ended| ended.detail.as_ref()),
+            "sentence": end_event.map(|ended| ended.to_sentence().0),
+            "failure": self.failure_json(),
+            "outputs": self.last_outputs(),
+            "has_result": end_event.is_some() && self.plan.as_ref().is_some_and(|plan| plan.ensemble().result.is_some()),
             "turns": totals.turns,
             "executions": totals.all.executions,
             "failed": totals.all.failed,
@@ -53,8 +61,52 @@ impl RunView {
                 "resume": is_free && state.is_resumable(),
                 "say": is_free && end_event.is_some_and(|ended| ended.completion_reason.is_continuable()),
                 "fork": !is_inner,
+                "retry": self.retry_json().filter(|_| is_free),
+                "fork_before": end_event
+                    .filter(|ended| is_free && is_failure(ended.completion_reason))
+                    .map(|_| self.story.last_turn_before_failure()),
             },
         })
+    }
+
+    /// Returns the seconds since the latest record, if the run is under way.
+    fn seconds_since_latest(&self, is_under_way: bool) -> f64 {
+        let latest = self.run_history().latest_at().filter(|_| is_under_way);
+        latest.map_or(0.0, |latest| (Utc::now() - latest).as_seconds_f64().max(0.0))
+    }
+
+    /// Returns the failure that ended the run, with its execution.
+    fn failure_json(&self) -> Option<Value> {
+        let failed = self.story.end_event()?.failed.as_ref()?;
+        let execution = self.story.find_execution(failed.turn, &failed.agent)?;
+        let failure = execution.failure()?;
+        Some(json!({
+            "agent": failed.agent,
+            "turn": failed.turn,
+            "execution": execution.execution,
+            "attempts": execution.totals.attempts,
+            "kind": failure.kind,
+            "error": failure.error,
+        }))
+    }
+
+    /// Returns the execution from which `rerun` repeats what failed: `{turn, agent, part}`.
+    fn retry_json(&self) -> Option<Value> {
+        let failed = self.story.end_event()?.failed.as_ref()?;
+        let part = first_failed_part(&self.story, failed);
+        Some(json!({"turn": failed.turn, "agent": failed.agent, "part": part}))
+    }
+
+    /// Returns the outputs of the last turn of a run that has ended.
+    fn last_outputs(&self) -> Option<Vec<Value>> {
+        self.story.end_event()?;
+        let turn = self.story.latest_turn()?;
+        let outputs = turn.executions.iter().filter_map(|execution| {
+            let full_text = output_text(execution.output()?);
+            let (text, is_cut) = truncate_text(&full_text, LONG);
+            Some(json!({"agent": execution.agent, "turn": turn.turn, "text": text, "is_cut": is_cut}))
+        });
+        Some(outputs.collect())
     }
 
     /// Returns the agents in declaration order, each with what it did.
@@ -76,11 +128,39 @@ impl RunView {
                 "failed": sum.failed,
                 "parts": sum.parts.ended_parts,
                 "usage": sum.usage,
-                "seconds": sum.seconds,
+                "seconds": (sum.attempts > 0).then(|| sum.seconds + self.working_seconds(&name)),
+                "activity": self.activity_word(&name),
                 "turn": sum.latest_turn,
                 "idle": self.run_history().idle_reason(&name),
             })
         });
         described.collect()
     }
+
+    /// Returns the seconds since the attempt of the agent started, if it is under way.
+    fn working_seconds(&self, agent: &str) -> f64 {
+        match self.run_history().agent_activity(agent) {
+            Some(AgentActivity::Working { since }) if self.liveness.is_driven => {
+                (Utc::now() - since).as_seconds_f64().max(0.0)
+            }
+            _ => 0.0,
+        }
+    }
+
+    /// Returns the activity of the agent, in one word; `None` if no execution of the agent is under way.
+    fn activity_word(&self, agent: &str) -> Option<&'static str> {
+        let turn = self.story.latest_turn()?;
+        let mut executions = turn.executions.iter();
+        let execution = executions.find(|execution| &*execution.agent == agent)?;
+        let is_open = execution.finish_event.is_none();
+        is_open.then(|| self.execution_state(execution))
+    }
+}
+
+/// Returns whether the run failed in a turn, so that a fork can begin before it.
+fn is_failure(outcome: CompletionReason) -> bool {
+    matches!(
+        outcome,
+        CompletionReason::AgentFailed | CompletionReason::ConditionFailed
+    )
 }

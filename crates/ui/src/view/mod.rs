@@ -2,7 +2,7 @@
 //!
 //! A record costs the same in a long run as in a short one: only the rows that it changes are written again.
 //!
-//! Invariant: it depends on records alone, and a record costs the same in a long run as in a short one.
+//! Invariant: it depends on records and on [`RunLiveness`], and a record costs the same in a long run as in a short one.
 
 mod detail;
 mod head;
@@ -34,10 +34,20 @@ pub(crate) enum DriverLocation {
     Nowhere,
 }
 
+/// The facts of a run that no record contains.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct RunLiveness {
+    /// Whether a process drives the run.
+    pub(crate) is_driven: bool,
+    /// The agents whose questions and permission requests are open in this process.
+    pub(crate) asking_agents: Vec<Arc<str>>,
+}
+
 /// The fold of a run.
 #[derive(Default)]
 pub(crate) struct RunView {
     story: RunStory,
+    liveness: RunLiveness,
     /// The ensemble as it was, where it can be read.
     pub(crate) plan: Option<Arc<Plan>>,
     /// The number of the next record.
@@ -81,6 +91,15 @@ impl RunView {
             None => {}
         }
         changed
+    }
+
+    /// Sets the facts that no record contains, and returns the rows that they change.
+    pub(crate) fn set_liveness(&mut self, liveness: RunLiveness) -> Range<usize> {
+        if self.liveness == liveness {
+            return 0..0;
+        }
+        self.liveness = liveness;
+        self.latest.clone()
     }
 
     /// Returns the fold of the records up to the end of a turn.

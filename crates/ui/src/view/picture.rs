@@ -1,5 +1,6 @@
 //! The graph with the data of the run.
 
+use ensemble_history::RunState;
 use ensemble_reports::report::graph::{GraphPicture, GraphTooLarge, STYLE, render_svg};
 use hyper::StatusCode;
 
@@ -7,10 +8,11 @@ use super::RunView;
 use crate::reply::RequestFailure;
 
 impl RunView {
-    /// Adds the run to the picture of its own ensemble.
-    pub(crate) fn add_to_picture(&self, picture: &mut GraphPicture) {
+    /// Adds the run, which is in this state, to the picture of its own ensemble.
+    pub(crate) fn add_to_picture(&self, picture: &mut GraphPicture, state: RunState) {
         let Some(plan) = &self.plan else { return };
-        picture.add_run(self.run_history(), plan.ensemble(), plan.ensemble());
+        picture.add_run(self.run_history(), state, plan.ensemble(), plan.ensemble());
+        picture.mark_waiting(&self.liveness.asking_agents);
     }
 }
 

@@ -1,15 +1,17 @@
 //! Rows: one line each for what happened, and the whole text where it is asked for.
 
+use chrono::Utc;
 use serde_json::{Value, json};
 
 use super::{RowContent, RunView};
+use ensemble_core::conversation::CompletionReason;
 use ensemble_history::output_text;
 use ensemble_history::story::{StoryAttemptEnd, StoryEvent, StoryExecution, StoryTurn};
 
 /// Most characters of a text in a row.
 const SHORT: usize = 200;
 /// Most characters of a text in the conversation.
-const LONG: usize = 20_000;
+pub(super) const LONG: usize = 20_000;
 
 impl RunView {
     /// Returns a row as one line.
@@ -67,7 +69,8 @@ impl RunView {
             "turn": turn.turn,
             "agent": execution.agent,
             "execution": execution.execution,
-            "state": execution_state(execution),
+            "state": self.execution_state(execution),
+            "elapsed": self.elapsed_seconds(execution),
             "begun": execution.attempts.first().map(|attempt| attempt.started_at),
             "seconds": execution.finish_event.is_some().then_some(execution.totals.seconds),
             "tries": execution.totals.attempts,
@@ -77,6 +80,37 @@ impl RunView {
             "text": text,
             "is_cut": is_cut,
         })
+    }
+
+    /// Returns the state of an execution, in one word.
+    pub(super) fn execution_state(&self, execution: &StoryExecution) -> &'static str {
+        if execution.failure().is_some() {
+            return "failed";
+        }
+        if execution.finish_event.is_some() {
+            return "done";
+        }
+        let liveness = &self.liveness;
+        if execution.question.is_some() || liveness.is_driven && liveness.asking_agents.contains(&execution.agent) {
+            return "asks";
+        }
+        let is_driven = liveness.is_driven;
+        match execution.attempts.last().map(|attempt| &attempt.end) {
+            None if is_driven => "ready",
+            None => "not_started",
+            Some(StoryAttemptEnd::Stopped) => "stopped",
+            Some(StoryAttemptEnd::ProcessLost) => "lost",
+            Some(StoryAttemptEnd::Failed { .. }) if is_driven => "retries",
+            Some(_) if is_driven => "runs",
+            Some(_) => "lost",
+        }
+    }
+
+    /// Returns the seconds since the latest attempt started, if it is under way.
+    pub(super) fn elapsed_seconds(&self, execution: &StoryExecution) -> Option<f64> {
+        let attempt = execution.attempts.last()?;
+        let is_under_way = self.liveness.is_driven && attempt.end == StoryAttemptEnd::InProgress;
+        is_under_way.then(|| (Utc::now() - attempt.started_at).as_seconds_f64().max(0.0))
     }
 
     /// Returns the agent on which this dependency of the agent depends.
@@ -98,6 +132,9 @@ fn event_row(event: &StoryEvent, most: usize) -> Value {
         StoryEvent::ContextGiven { context, at } => ("given", at, text(&json!(context).to_string())),
         StoryEvent::Interrupted { cause, at } => ("interrupted", at, (json!(cause)["cause"].clone(), false)),
         StoryEvent::Resumed { at } => ("resumed", at, text("")),
+        StoryEvent::Ended { ended, at } if ended.completion_reason == CompletionReason::WaitingForInput => {
+            ("waits", at, text(ended.summary_sentence()))
+        }
         StoryEvent::Ended { ended, at } => ("ended", at, text(&ended.to_sentence().0)),
     };
     json!({"kind": kind, "begun": at, "text": text, "is_cut": is_cut})
@@ -118,26 +155,6 @@ fn turn_row(turn: &StoryTurn) -> Value {
     })
 }
 
-/// Returns the state of an execution, in one word.
-fn execution_state(execution: &StoryExecution) -> &'static str {
-    if execution.failure().is_some() {
-        return "failed";
-    }
-    if execution.finish_event.is_some() {
-        return "done";
-    }
-    if execution.question.is_some() {
-        return "asks";
-    }
-    match execution.attempts.last().map(|attempt| &attempt.end) {
-        None => "ready",
-        Some(StoryAttemptEnd::Stopped) => "stopped",
-        Some(StoryAttemptEnd::ProcessLost) => "lost",
-        Some(StoryAttemptEnd::Failed { .. }) => "retries",
-        Some(StoryAttemptEnd::InProgress | StoryAttemptEnd::Final | StoryAttemptEnd::AskedQuestion) => "runs",
-    }
-}
-
 /// Returns the text of the execution: of its output, its error, or its question.
 fn execution_text(execution: &StoryExecution) -> String {
     if let Some(failure) = execution.failure() {
@@ -151,7 +168,7 @@ fn execution_text(execution: &StoryExecution) -> String {
 }
 
 /// Returns the beginning of the text, and whether it is not all.
-fn truncate_text(text: &str, most: usize) -> (&str, bool) {
+pub(super) fn truncate_text(text: &str, most: usize) -> (&str, bool) {
     match text.char_indices().nth(most) {
         Some((end, _)) => (&text[..end], true),
         None => (text, false),

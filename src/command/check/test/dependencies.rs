@@ -12,6 +12,7 @@ use crate::command::shared::surroundings::CliEnvironment;
 use ensemble_language::cases::default_ensemble_name;
 use ensemble_project::config::find_config_files;
 use ensemble_project::prepare::ensemble_folder;
+use ensemble_scripts::regular_files::read_text;
 
 /// The largest file in which names of other files are looked for.
 const MOST_BYTES: u64 = 1 << 20;
@@ -120,13 +121,8 @@ fn candidate_files(folder: &Path, word: &str) -> Vec<PathBuf> {
 }
 
 /// Returns the different words of a text file that could be names of files.
-#[expect(clippy::disallowed_methods, reason = "the files of the user are watched here")]
 fn file_name_words(file: &Path) -> BTreeSet<String> {
-    let is_small = std::fs::metadata(file).is_ok_and(|data| data.is_file() && data.len() <= MOST_BYTES);
-    let text = is_small
-        .then(|| std::fs::read_to_string(file).ok())
-        .flatten()
-        .unwrap_or_default();
+    let text = read_text(file, MOST_BYTES).unwrap_or_default();
     let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '/' | '+' | '@' | '~');
     let words = text.split(|c: char| !is_part(c)).map(|word| word.trim_end_matches('.'));
     let is_name =

@@ -17,7 +17,7 @@ use ensemble_runs::RunAnswers;
 use ensemble_runs::batch::{RowAnswer, decode_table, parse_answer_table};
 
 /// The answers that the options of a batch give.
-pub(super) struct BatchAnswers {
+pub(super) struct AnswerOptions {
     /// The answers for all rows.
     pub(super) common: RunAnswers,
     /// The answers for single rows.
@@ -30,8 +30,8 @@ pub(super) fn load_answers(
     label_column: Option<&str>,
     ensemble: &Ensemble,
     surroundings: &CliEnvironment,
-) -> Result<BatchAnswers, CliError> {
-    let mut answers = BatchAnswers {
+) -> Result<AnswerOptions, CliError> {
+    let mut answers = AnswerOptions {
         common: run_options::answering_options(&without_file(args), surroundings)?.answers,
         rows: Vec::new(),
     };
@@ -49,7 +49,7 @@ pub(super) fn without_file(args: &AnsweringArgs) -> AnsweringArgs {
     }
 }
 
-impl BatchAnswers {
+impl AnswerOptions {
     fn add_file(
         &mut self,
         file: &Path,

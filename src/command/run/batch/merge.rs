@@ -3,13 +3,14 @@
 use std::path::Path;
 
 use crate::command::run::batch::progress::format_rows;
-use crate::command::run::batch::rows::wrong_rows_error;
+use crate::command::run::batch::rows::{LARGEST_TABLE, wrong_rows_error};
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
 use crate::command::shared::surroundings::CliEnvironment;
 use clap::Args;
 use ensemble_reports::report::sanitized_writer::EscapeStyle;
 use ensemble_runs::batch::{self, MergedTable};
+use ensemble_scripts::regular_files;
 use std::path::PathBuf;
 
 /// `ensemble batch merge`.
@@ -29,7 +30,7 @@ const MOST_NAMED: usize = 10;
 /// `ensemble batch merge`.
 pub(crate) fn merge_results(args: &BatchMergeArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let read = |path: &std::path::PathBuf| {
-        let text = std::fs::read_to_string(surroundings.project.folder.join(path));
+        let text = regular_files::read_text(&surroundings.project.folder.join(path), LARGEST_TABLE);
         let text = text.map_err(|error| CliError::usage_error(format!("cannot read {}: {error}", path.display())))?;
         Ok((path.display().to_string(), text))
     };

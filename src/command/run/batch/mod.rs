@@ -25,6 +25,8 @@ use clap::{ArgAction, Args, Subcommand};
 use ensemble_core::conversation::CompletionReason;
 use ensemble_core::operator::{Operator, UnattendedOperator};
 use ensemble_language::data::Cost;
+use ensemble_language::ensemble::Ensemble;
+use ensemble_models::ModelNetwork;
 use ensemble_remote::EngineClient;
 use ensemble_runs::batch::BatchShard;
 use ensemble_runs::batch::{
@@ -162,7 +164,6 @@ impl From<BatchError> for CliError {
         match error {
             BatchError::Run(error) => error.into(),
             BatchError::Answers(wrong) => wrong_rows_error(wrong),
-            BatchError::Unknown(_) => Self::usage_error(error.to_string()),
             BatchError::Busy { .. } => Self::usage_error_with_help(
                 error.to_string(),
                 "wait until the other process ends, look at the batch with --dry-run, or name another batch with --name",
@@ -183,24 +184,8 @@ pub(crate) fn run_batch(args: &BatchArgs, surroundings: &CliEnvironment) -> Resu
     let unshared = surroundings.runs_with(&operator);
     let runs = Runs::open(unshared.project().clone(), unshared.host().clone().with_shared_models());
     let prepared = Arc::new(runs.prepare_ensemble(&EnsembleRef::from_file(&**ensemble))?);
-    let ensemble = prepared.plan.ensemble();
-    let cells = rows::load_rows(data, surroundings)?;
-    let columns = resolve_columns(args, &cells)?;
-    let rows = batch::resolve_rows(cells, &columns, &shared_row(args)?, ensemble).map_err(wrong_rows_error)?;
-    let name = batch_name(args, &ensemble.name, data)?;
-    let answers = answers::load_answers(&args.answering, args.id.as_deref(), ensemble, surroundings)?;
-    let answering = &args.answering;
-    let request = BatchRequest {
-        name: &name,
-        data: data.display().to_string(),
-        rows,
-        shard: args.shard,
-        models: &answering.model,
-        retry: args.retry.clone(),
-        answers: answers.common,
-        row_answers: answers.rows,
-        decides_tools: !answering.allow_tool.is_empty() || !answering.deny_tool.is_empty(),
-    };
+    let name = batch_name(args, &prepared.plan.ensemble().name, data)?;
+    let request = build_request(args, data, &name, prepared.plan.ensemble(), surroundings)?;
     let options = || build_options(args, surroundings);
     if args.dry_run {
         let batch = block_on(async { Ok(Batch::inspect(&runs, prepared.clone(), request).await?) })?;
@@ -221,7 +206,8 @@ pub(crate) fn run_batch(args: &BatchArgs, surroundings: &CliEnvironment) -> Resu
             None => None,
         },
     };
-    let end = block_on(drive_rows(&mut batch, &driving, args, surroundings));
+    let network = runs.host().model_network();
+    let end = block_on(drive_rows(&mut batch, &driving, network, args, surroundings));
     // What has ended is in the results, also if another row could not begin.
     let results = batch.write_results()?;
     let end = end?;
@@ -246,6 +232,32 @@ pub(crate) fn run_batch(args: &BatchArgs, surroundings: &CliEnvironment) -> Resu
     Ok(report::batch_exit_code(&batch, &end, args))
 }
 
+/// Loads the rows and the answers, and checks the rows.
+fn build_request<'a>(
+    args: &'a BatchArgs,
+    data: &Path,
+    name: &'a str,
+    ensemble: &Ensemble,
+    surroundings: &CliEnvironment,
+) -> Result<BatchRequest<'a>, CliError> {
+    let cells = rows::load_rows(data, surroundings)?;
+    let columns = resolve_columns(args, &cells)?;
+    let rows = batch::resolve_rows(cells, &columns, &shared_row(args)?, ensemble).map_err(wrong_rows_error)?;
+    let answering = &args.answering;
+    let answers = answers::load_answers(answering, args.id.as_deref(), ensemble, surroundings)?;
+    Ok(BatchRequest {
+        name,
+        data: data.display().to_string(),
+        rows,
+        shard: args.shard,
+        models: &answering.model,
+        retry: args.retry.clone(),
+        answers: answers.common,
+        row_answers: answers.rows,
+        decides_tools: !answering.allow_tool.is_empty() || !answering.deny_tool.is_empty(),
+    })
+}
+
 /// Writes the table of open questions if it is wanted.
 fn write_questions(batch: &Batch, args: &BatchArgs, surroundings: &CliEnvironment) -> Result<(), CliError> {
     let Some(path) = &args.questions else { return Ok(()) };
@@ -258,12 +270,13 @@ fn write_questions(batch: &Batch, args: &BatchArgs, surroundings: &CliEnvironmen
 async fn drive_rows(
     batch: &mut Batch,
     driving: &BatchOptions,
+    network: ModelNetwork,
     args: &BatchArgs,
     surroundings: &CliEnvironment,
 ) -> Result<BatchEnd, CliError> {
     let mut signals = signals::listen_for_signals();
     let (to_do, cost) = (batch.count_rows_to_run(), batch.total_cost());
-    let progress = RefCell::new(BatchProgress::new(to_do, cost, args.quiet, surroundings));
+    let progress = RefCell::new(BatchProgress::new(to_do, cost, args.quiet, network, surroundings));
     let options = || build_options(args, surroundings);
     let work = batch.run_rows(
         driving,

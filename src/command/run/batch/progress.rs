@@ -7,6 +7,7 @@ use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::command::shared::surroundings::CliEnvironment;
 use ensemble_language::data::Cost;
+use ensemble_models::ModelNetwork;
 use ensemble_reports::report::format_count;
 use ensemble_runs::batch::{RowResult, RowStanding};
 
@@ -18,6 +19,8 @@ pub(crate) struct BatchProgress<'a> {
     bar: Option<ProgressBar>,
     surroundings: &'a CliEnvironment,
     is_quiet: bool,
+    /// The models, whose slowdowns are printed.
+    network: ModelNetwork,
     start: Instant,
     counts: ProgressCounts,
     /// What all tries had cost before this call.
@@ -39,6 +42,7 @@ impl<'a> BatchProgress<'a> {
         rows: usize,
         cost_before: Option<Cost>,
         is_quiet: bool,
+        network: ModelNetwork,
         surroundings: &'a CliEnvironment,
     ) -> Self {
         let bar = (surroundings.streams.err_is_terminal && !is_quiet).then(|| {
@@ -54,6 +58,7 @@ impl<'a> BatchProgress<'a> {
             bar,
             surroundings,
             is_quiet,
+            network,
             start: Instant::now(),
             counts: ProgressCounts {
                 rows,
@@ -67,6 +72,7 @@ impl<'a> BatchProgress<'a> {
     /// A row has ended.
     pub(crate) fn add_ended(&mut self, ended: &RowResult<'_>) {
         self.counts.ended += 1;
+        self.print_pace_changes();
         self.counts.cost = ended.cost;
         match ended.entry.standing() {
             RowStanding::Failed | RowStanding::Limited => {
@@ -105,9 +111,22 @@ impl<'a> BatchProgress<'a> {
         if self.counts.failed == MOST_NAMED {
             line.push_str("the results list further failures\n");
         }
+        self.print_line(&line);
+    }
+
+    /// Prints the slowdowns of models that have begun or ended.
+    fn print_pace_changes(&self) {
+        for change in self.network.take_pace_changes() {
+            if !self.is_quiet {
+                self.print_line(&format!("{change}\n"));
+            }
+        }
+    }
+
+    fn print_line(&self, line: &str) {
         match &self.bar {
-            Some(bar) => bar.suspend(|| self.surroundings.print_err(&line)),
-            None => self.surroundings.print_err(&line),
+            Some(bar) => bar.suspend(|| self.surroundings.print_err(line)),
+            None => self.surroundings.print_err(line),
         }
     }
 
@@ -116,6 +135,7 @@ impl<'a> BatchProgress<'a> {
         if self.bar.is_some() || self.is_quiet {
             return;
         }
+        self.print_pace_changes();
         let now = DateTime::<Local>::from(SystemTime::now()).format("%Y-%m-%d %H:%M:%S");
         let counts = self.counts.to_words(self.start.elapsed());
         self.surroundings.print_err(&format!("{now}  {counts}\n"));
@@ -123,6 +143,7 @@ impl<'a> BatchProgress<'a> {
 
     /// No further row ends.
     pub(crate) fn finish_bar(&self) {
+        self.print_pace_changes();
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }

@@ -53,7 +53,7 @@ pub(super) fn print_dry_run(batch: &Batch, name: &str, args: &BatchArgs, surroun
         text.push_str(&format!("  {}\n", describe_task(group)));
     }
     let counts = batch.count_rows();
-    if !counts.to_words().is_empty() {
+    if counts.left < counts.rows {
         text.push_str(&format!("  until now: {}\n", counts.to_words()));
     }
     if let Some(cost) = batch.total_cost() {
@@ -78,9 +78,9 @@ pub(super) fn print_outdated(batch: &Batch, args: &BatchArgs, surroundings: &Cli
 }
 
 fn describe_task(group: &TaskGroup) -> String {
-    let mut text = format!("{} {}", group.rows, group.task.to_words());
+    let mut text = group.task.to_words(group.rows);
     if let (RowTask::RunOutdated { .. }, Some(cost)) = (&group.task, group.cost) {
-        text.push_str(&format!("; until now, they have cost {}", format_money(cost)));
+        text.push_str(&format!("; cost until now {}", format_money(cost)));
     }
     text
 }

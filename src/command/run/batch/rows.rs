@@ -6,6 +6,10 @@ use std::path::Path;
 use crate::command::shared::error::CliError;
 use crate::command::shared::surroundings::CliEnvironment;
 use ensemble_runs::batch::{RowError, TableRow, decode_table, parse_csv, parse_json_lines, row_from_file};
+use ensemble_scripts::regular_files;
+
+/// The largest table that is read, in bytes.
+pub(super) const LARGEST_TABLE: u64 = 1 << 30;
 
 /// The number of wrong rows that an error names.
 const MOST_NAMED: usize = 1000;
@@ -76,13 +80,10 @@ fn load_folder(path: &Path, data: &Path) -> Result<Vec<TableRow>, CliError> {
     }
 }
 
-/// Returns the content of a file. A device could have no end.
+/// Reads a regular file. A device could have no end.
 pub(crate) fn read_bytes(path: &Path, name: &str) -> Result<Vec<u8>, CliError> {
-    let unreadable = |error: std::io::Error| CliError::usage_error(format!("cannot read {name}: {error}"));
-    if !std::fs::metadata(path).map_err(unreadable)?.is_file() {
-        return Err(CliError::usage_error(format!("cannot read {name}: it is not a file")));
-    }
-    std::fs::read(path).map_err(unreadable)
+    regular_files::read_bytes(path, LARGEST_TABLE)
+        .map_err(|error| CliError::usage_error(format!("cannot read {name}: {error}")))
 }
 
 /// Returns the error that names what is wrong with rows.

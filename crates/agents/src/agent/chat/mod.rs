@@ -84,7 +84,7 @@ pub use stream::{DialogueStream, StreamItem, ToolCallMessage};
 pub use tools::{CallAdmission, ModelTools, NoTools};
 #[cfg(feature = "typed")]
 pub use typed_reply::{MAX_CORRECTIONS, TypedReply};
-pub use window::{MessageSelector, WindowError, WindowInput, WindowOutput};
+pub use window::{MessageSelector, UnsentIterations, WindowError, WindowInput, WindowOutput};
 
 pub use ensemble_core::thread::{
     MergeError, MergeOrder, MergeSide, Message, Role, StopReason, TextTokenizer, Thread, ThreadError,
@@ -106,6 +106,7 @@ use self::function::DialogueTools;
 use self::stream::StreamStart;
 use super::BoxFuture;
 use ensemble_core::runner::ExecutionRecords;
+use ensemble_core::stopwatch::Stopwatch;
 use ensemble_core::thread::ExecutionRef;
 use ensemble_language::data::RemainingBudget;
 use ensemble_language::ensemble::{SIMULATED, SimulatedReplySource};
@@ -347,6 +348,7 @@ impl Dialogue {
             records: ExecutionRecords::default(),
             options: Some(self.state_options()),
             goes_on: None,
+            clock: Stopwatch::default(),
         }
     }
 

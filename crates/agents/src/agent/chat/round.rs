@@ -9,8 +9,9 @@ use super::shortened_request::{
     drop_older_half, estimate_messages as tokens_of, fit_into_limit, merge_retried_answer, overhead_tokens,
 };
 use super::tools::ReplyCalls;
-use super::{Dialogue, DialogueErrorKind, ModelTools, WindowInput, WindowOutput};
+use super::{Dialogue, DialogueErrorKind, ModelTools, UnsentIterations, WindowInput, WindowOutput};
 use ensemble_core::runner::{AttemptLedger, ExecutionRecords};
+use ensemble_core::stopwatch::Stopwatch;
 use ensemble_core::thread::{
     Attachment, ExecutionRef, LEFT_OUT, LiveOutput, Message, OPTIONS, Role, SYSTEM_PROMPT, StopReason, TASK, Thread,
     ThreadGrowthError, ThreadIteration, ToolCall, make_call_ids_unique,
@@ -53,6 +54,8 @@ pub struct RoundRequest {
     /// The iteration that the round continues, instead of a request with `text`. If it has calls, those that have not
     /// ended are made; otherwise its messages are sent.
     pub goes_on: Option<ThreadIteration>,
+    /// The clock of the execution, which stands while a request waits for the pace of its profile.
+    pub clock: Stopwatch,
 }
 
 /// The result of a round that has ended normally.
@@ -213,16 +216,26 @@ impl Dialogue {
         live_output: &dyn LiveOutput,
         ledger: &AttemptLedger,
     ) -> Result<ModelReply, DialogueErrorKind> {
-        let mut messages = opening.thread.to_messages();
+        let unsent = self.window.as_ref().map_or_else(UnsentIterations::default, |window| {
+            window.find_unsent_iterations(&opening.thread, opening.earlier)
+        });
+        let mut messages = opening.thread.to_messages_after(unsent.iterations);
         messages.extend(ledger.with_exchange(Thread::to_messages));
         let systems = match opening.systems.as_slice() {
             [] => self.system_messages(),
             systems => systems.to_vec(),
         };
         let system = systems.first().cloned().flatten();
-        let task = messages.get(opening.earlier).cloned();
+        let task_index = opening.earlier - unsent.messages;
+        let task = messages.get(task_index).cloned();
         let message_count = messages.len();
-        let fitted = self.fit_messages(opening, system.as_deref(), messages, ledger).await?;
+        let earlier_messages = match self.window {
+            Some(_) => messages[..task_index.min(message_count)].to_vec(),
+            None => Vec::new(),
+        };
+        let fitted = self
+            .fit_messages(opening, system.as_deref(), messages, unsent, ledger)
+            .await?;
         let (mut messages, systems, system) = match fitted.drops_system {
             false => (fitted.messages, systems, system),
             true => (fitted.messages, vec![None; systems.len()], None),
@@ -235,6 +248,7 @@ impl Dialogue {
             output_schema: opening.output_schema.clone(),
             tools: Arc::clone(specs),
             request_counter: ledger.open_request(),
+            clock: opening.clock.clone(),
         };
         let recent = self.window.as_ref().map_or(1, |window| window.min_recent_turns());
         let beside = overhead_tokens(system.as_deref(), specs);
@@ -267,7 +281,7 @@ impl Dialogue {
         ledger.change_exchange(|exchange| {
             let exchange = correct_system_prompt(exchange, systems.get(answer.link).cloned().flatten());
             match self.window.is_some() || messages.len() != message_count {
-                true => add_left_out_messages(exchange, opening, &messages),
+                true => add_left_out_messages(exchange, unsent.messages, &earlier_messages, &messages),
                 false => exchange,
             }
         });
@@ -286,6 +300,7 @@ impl Dialogue {
         opening: &RoundRequest,
         system: Option<&str>,
         messages: Vec<Message>,
+        unsent: UnsentIterations,
         ledger: &AttemptLedger,
     ) -> Result<WindowOutput, DialogueErrorKind> {
         let Some(window) = &self.window else {
@@ -297,8 +312,10 @@ impl Dialogue {
         let sending = WindowInput {
             system,
             messages,
-            task: opening.earlier,
+            task: opening.earlier - unsent.messages,
+            unsent,
             source: &opening.source,
+            clock: &opening.clock,
             requests_made: opening.requests_made + ledger.usage().own_requests(),
             earlier_dropped: ledger
                 .with_exchange(find_last_dropped)
@@ -393,12 +410,12 @@ fn correct_system_prompt(exchange: Thread, sent: Option<String>) -> Thread {
     }
 }
 
-/// Adds the ranges of the earlier messages that the request does not contain, if there are any.
-fn add_left_out_messages(exchange: Thread, opening: &RoundRequest, sent: &[Message]) -> Thread {
-    let earlier = opening.thread.to_messages();
+/// Adds the ranges of the earlier messages that the request does not contain, if there are any: the unsent ones, and those
+/// of `earlier`, which follow them.
+fn add_left_out_messages(exchange: Thread, unsent: usize, earlier: &[Message], sent: &[Message]) -> Thread {
     let mut before = sent.len();
     let mut ranges: Vec<(usize, usize)> = Vec::new();
-    for (at, message) in earlier.iter().take(opening.earlier).enumerate().rev() {
+    for (at, message) in (unsent..).zip(earlier).collect::<Vec<_>>().into_iter().rev() {
         let is_it = |sent: &Message| sent.role == message.role && sent.content == message.content;
         match sent[..before].iter().rposition(is_it) {
             Some(place) => before = place,
@@ -407,6 +424,11 @@ fn add_left_out_messages(exchange: Thread, opening: &RoundRequest, sent: &[Messa
                 _ => ranges.push((at, at + 1)),
             },
         }
+    }
+    match ranges.last_mut() {
+        _ if unsent == 0 => {}
+        Some((start, _)) if *start == unsent => *start = 0,
+        _ => ranges.push((0, unsent)),
     }
     ranges.reverse();
     match ranges.is_empty() {

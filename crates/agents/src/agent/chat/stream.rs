@@ -155,7 +155,7 @@ impl LiveOutput for StreamOutput {
                 output.reply.clear();
                 output.ended_calls.retain(|ended| ended.id != call.id);
             }
-            LiveUpdate::Reasoning(_) | LiveUpdate::Retrying { .. } => {}
+            LiveUpdate::Reasoning(_) | LiveUpdate::Retrying { .. } | LiveUpdate::PaceChanged { .. } => {}
         }
     }
 }

@@ -201,6 +201,7 @@ fn opening(remaining: RemainingBudget) -> RoundRequest {
         records: ExecutionRecords::default(),
         options: None,
         goes_on: None,
+        clock: ensemble_core::stopwatch::Stopwatch::default(),
     }
 }
 

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::round::{append_exchange, count_requests};
 use super::{Dialogue, DialogueError, DialogueErrorKind, ToolError};
-use crate::agent::output::repair::{correction_request, mismatch_text};
+use crate::agent::output::repair::{correction_request, explain_mismatch, mismatch_text};
 use crate::agent::output::schema::CompiledSchema;
 use ensemble_core::reply::{output_for_schema, parse_json_reply};
 use ensemble_core::runner::AttemptLedger;
@@ -76,7 +76,7 @@ impl<T: DeserializeOwned + JsonSchema> ReplySchema<T> {
         let object = output_for_schema(&output).into_owned();
         let errors = self.compiled.list_errors(&object);
         if !errors.is_empty() {
-            return Err(errors);
+            return Err(explain_mismatch(text, errors));
         }
         (self.read)(Value::Object(object)).map_err(|error| vec![error.to_string()])
     }

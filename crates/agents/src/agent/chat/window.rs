@@ -4,12 +4,22 @@ use serde_json::Value;
 
 use crate::agent::BoxFuture;
 use ensemble_core::runner::AttemptLedger;
-use ensemble_core::thread::{ExecutionRef, Message};
+use ensemble_core::stopwatch::Stopwatch;
+use ensemble_core::thread::window::ThreadSize;
+use ensemble_core::thread::{ExecutionRef, Message, Thread};
 
 /// Selects the messages of a request so that they fit the context window of the model.
 pub trait MessageSelector: Send + Sync {
     /// Selects the messages that are sent.
     fn select_messages<'a>(&'a self, sending: WindowInput<'a>) -> BoxFuture<'a, Result<WindowOutput, WindowError>>;
+
+    /// Returns the oldest iterations of the thread that no request contains, with their size, so that a long thread is
+    /// neither copied nor counted for each request. They are whole turns. `earlier` is the number of messages before the
+    /// task.
+    fn find_unsent_iterations(&self, thread: &Thread, earlier: usize) -> UnsentIterations {
+        let _ = (thread, earlier);
+        UnsentIterations::default()
+    }
 
     /// Returns the number of latest turns that are always sent, except for their tool calls.
     fn min_recent_turns(&self) -> usize {
@@ -17,17 +27,32 @@ pub trait MessageSelector: Send + Sync {
     }
 }
 
+/// The oldest iterations of a thread, which no request contains.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct UnsentIterations {
+    /// The number of iterations.
+    pub iterations: usize,
+    /// The number of their messages, without the results of tools.
+    pub messages: usize,
+    /// Their size.
+    pub size: ThreadSize,
+}
+
 /// The request without a context window.
 #[derive(Debug, Clone)]
 pub struct WindowInput<'a> {
     /// The system message. It is sent in addition to the messages and counts.
     pub system: Option<&'a str>,
-    /// The messages of the thread, including the new user message.
+    /// The messages of the thread after the unsent iterations, including the new user message.
     pub messages: Vec<Message>,
-    /// The index of the task of the present execution, which is always sent.
+    /// The oldest iterations, whose messages are not among `messages`.
+    pub unsent: UnsentIterations,
+    /// The index in `messages` of the task of the present execution, which is always sent.
     pub task: usize,
     /// The execution that makes the request.
     pub source: &'a ExecutionRef,
+    /// The clock of the execution.
+    pub clock: &'a Stopwatch,
     /// The number of earlier requests of the agent.
     pub requests_made: u64,
     /// The dropped messages of the last request that dropped any, in the form that the thread stores.

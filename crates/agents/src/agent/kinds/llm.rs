@@ -23,10 +23,12 @@ use crate::agent::build_error::{BuildError, compile_template};
 use crate::agent::chat::RoundEnd;
 use crate::agent::chat::{Dialogue, DialogueErrorKind, MessageSelector, ModelTools, NoTools, RoundRequest};
 use crate::agent::kinds::scope::{build_scope, list_dependencies, warn_about_missed_keys};
-use crate::agent::output::repair::{correction_request, mismatch_text};
+use crate::agent::output::repair::{correction_request, explain_mismatch, mismatch_text};
 use crate::agent::output::schema::CompiledSchema;
 use crate::agent::{AttemptOutcome, AttemptResult, BoxFuture, ExecutionInput, Runner, attachments};
-use ensemble_core::reply::{output_for_schema, parse_json_reply, parse_plain_reply, quotes_requests};
+use ensemble_core::reply::{
+    output_for_schema, parse_json_reply, parse_plain_reply, quotes_requests, unread_keys_warning,
+};
 use ensemble_core::thread::{Attachment, ExecutionRef, LiveOutput, NoLiveOutput, StopReason};
 use ensemble_language::data::{ExecutionFailure, FailureKind, JsonMap};
 use ensemble_language::ensemble::{Agent, LlmSpec, MemoryMode, ModelChoice};
@@ -338,6 +340,10 @@ impl LlmRunner {
             if errors.is_empty() {
                 if self.triggers && quotes_requests(&reply) {
                     execution.ledger.warn(QUOTED_REQUESTS);
+                } else if self.schema.is_none()
+                    && let Some(warning) = unread_keys_warning(&reply)
+                {
+                    execution.ledger.warn(warning);
                 }
                 return Ok(output);
             }
@@ -387,7 +393,7 @@ impl LlmRunner {
         };
         let output = parse_json_reply(reply);
         let errors = schema.list_errors_async(output_for_schema(&output)).await;
-        (output, errors)
+        (output, explain_mismatch(reply, errors))
     }
 
     /// Returns how many requests of `max_iterations` the execution has left.
@@ -434,11 +440,15 @@ impl LlmRunner {
             MemoryMode::None => Arc::default(),
         };
         // What was sent back is part of this exchange, although it is not remembered later.
-        let thread = (*remembered).clone().append_iterations(said.iterations.clone());
+        let thread = match said.iterations.is_empty() {
+            // A long thread is not copied for each execution.
+            true => Arc::clone(&remembered),
+            false => Arc::new((*remembered).clone().append_iterations(said.iterations.clone())),
+        };
         RoundRequest {
             earlier: remembered.message_count(),
             attachments,
-            thread: Arc::new(thread),
+            thread,
             text,
             remembered_text,
             goes_on,
@@ -455,6 +465,7 @@ impl LlmRunner {
             max_requests: self.requests_left(said, execution),
             remaining: execution.remaining,
             output_schema: self.schema.as_ref().map(|(_, value)| Arc::clone(value)),
+            clock: execution.stopwatch.clone(),
         }
     }
 
@@ -498,7 +509,7 @@ impl LlmRunner {
 fn incomplete_reply_warning(end: &Result<(String, StopReason), DialogueErrorKind>) -> Option<&'static str> {
     match end {
         Ok((text, StopReason::MaxTokens)) if text.trim().is_empty() => {
-            Some("the model's reply is empty: its token limit was reached before the first word; raise `max_tokens`")
+            Some("the model's reply is empty: its token limit was reached before the first word")
         }
         Ok((_, StopReason::MaxTokens)) => Some("the model's reply was cut off at its token limit"),
         Ok((text, _)) if text.trim().is_empty() => Some("the model's reply is empty"),

@@ -1,5 +1,15 @@
 //! The correction request for a reply that does not match its schema.
 
+use ensemble_core::reply::describe_missing_object;
+
+/// Returns the errors of a reply. If the reply has no JSON object, the reason replaces the errors about missing keys.
+pub(crate) fn explain_mismatch(reply: &str, errors: Vec<String>) -> Vec<String> {
+    match describe_missing_object(reply) {
+        Some(reason) if !errors.is_empty() => vec![reason],
+        _ => errors,
+    }
+}
+
 /// Returns the errors of the reply, one on each line.
 pub(crate) fn mismatch_text(errors: &[String]) -> String {
     let lines: Vec<String> = errors.iter().map(|error| format!("\n- {error}")).collect();

@@ -3,10 +3,12 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use crate::agent::output::repair::explain_mismatch;
 use crate::agent::output::schema::CompiledSchema;
 use crate::agent::{AttemptOutcome, AttemptResult, BoxFuture, ExecutionInput, Runner};
 use ensemble_core::reply::output_for_schema;
-use ensemble_language::data::{ExecutionFailure, FailureKind};
+use ensemble_language::data::{ExecutionFailure, FailureKind, RESPONSE};
+use serde_json::Value;
 
 /// Turns outputs that do not match into failures of kind `schema`.
 pub struct SchemaCheckedRunner {
@@ -30,15 +32,23 @@ impl SchemaCheckedRunner {
         let Ok(output) = &observation.result else {
             return observation;
         };
-        let output = if self.is_reply {
+        let checked_output = if self.is_reply {
             output_for_schema(output)
         } else {
             Cow::Borrowed(output)
         };
-        let errors = self.schema.list_errors_async(output).await;
+        let errors = self.schema.list_errors_async(checked_output).await;
         if errors.is_empty() {
             return observation;
         }
+        let text = output
+            .get(RESPONSE)
+            .and_then(Value::as_str)
+            .filter(|_| self.is_reply && output.len() == 1);
+        let errors = match text {
+            Some(text) => explain_mismatch(text, errors),
+            None => errors,
+        };
         let error = format!("the output does not match output_schema: {}", errors.join("; "));
         AttemptResult {
             result: Err(ExecutionFailure::new(FailureKind::Schema, error)),

@@ -287,6 +287,7 @@ async fn request_partial_summary(
         requests_made: sending.requests_made + *requests,
         output_schema: None,
         tools: std::sync::Arc::default(),
+        clock: sending.clock.clone(),
     };
     let answer = model.answer_query(ask, &NoLiveOutput).await;
     *requests += answer.requests;

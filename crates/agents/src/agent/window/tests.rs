@@ -1,11 +1,12 @@
 mod limits;
+mod long_threads;
 
 use std::num::NonZeroU32;
 use std::sync::Mutex;
 
 use super::*;
 use ensemble_core::runner::AttemptLedger;
-use ensemble_core::thread::{ExecutionRef, Role, ToolCall, ToolEnd};
+use ensemble_core::thread::{ExecutionRef, ToolCall, ToolEnd};
 use ensemble_language::data::ModelUsage;
 use ensemble_language::ensemble::ModelProfile;
 use ensemble_language::profiles::ChainedProfile;
@@ -105,6 +106,16 @@ struct Unfitted {
 }
 
 async fn fit(window: &AgentWindow, messages: Vec<Message>, before: Option<Value>) -> Result<Fitted, Unfitted> {
+    fit_after(window, UnsentIterations::default(), messages, before).await
+}
+
+/// Returns the output of a window for the messages after these iterations.
+async fn fit_after(
+    window: &AgentWindow,
+    unsent: UnsentIterations,
+    messages: Vec<Message>,
+    before: Option<Value>,
+) -> Result<Fitted, Unfitted> {
     let ledger = AttemptLedger::default();
     let source = ExecutionRef {
         run: "".into(),
@@ -119,7 +130,9 @@ async fn fit(window: &AgentWindow, messages: Vec<Message>, before: Option<Value>
             .rposition(|one| one.role == Role::User)
             .unwrap_or_default(),
         messages,
+        unsent,
         source: &source,
+        clock: &ensemble_core::stopwatch::Stopwatch::default(),
         requests_made: 4,
         earlier_dropped: before,
         ledger: &ledger,

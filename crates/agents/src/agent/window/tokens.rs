@@ -54,6 +54,14 @@ impl TokenCounter {
         !self.has_o200k && self.tokenizer.is_none()
     }
 
+    /// Returns the number of tokens that every message has at least.
+    pub(super) fn least_tokens(&self) -> u64 {
+        match self.has_o200k {
+            true => PER_MESSAGE,
+            false => 0,
+        }
+    }
+
     /// Returns the number of tokens of each message. The first call is slow because it loads the tokenizer.
     pub fn count_messages(&self, messages: &[Message]) -> Vec<u64> {
         messages.iter().map(|message| self.count_message(message)).collect()

@@ -433,3 +433,72 @@ fn what_cannot_be_done_is_told() {
         assert!(why.contains(expected), "{command:?}: {why}");
     }
 }
+
+#[test]
+fn a_key_of_an_agent_or_of_the_file_is_set_where_it_is_missing_and_changed_where_it_is() {
+    let turns = &["conversation", "max_turns"];
+    let with = |new: &str| {
+        BLOCK.replace(
+            "    depends_on: [a]  # short\n",
+            &format!("    depends_on: [a]  # short\n{new}"),
+        )
+    };
+    let once = with("    conversation:\n      max_turns: 3\n");
+    is(BLOCK, &set(Some("b"), turns, 3), &once);
+    is(
+        &once,
+        &set(Some("b"), turns, 4),
+        &once.replace("max_turns: 3", "max_turns: 4"),
+    );
+    is(&once, &set(Some("b"), turns, Value::Null), BLOCK);
+    is(
+        BLOCK,
+        &set(Some("a"), &["script"], "z"),
+        &BLOCK.replace("script: x #", "script: z #"),
+    );
+    let file = set(None, &["default_task"], "Go");
+    is(
+        BLOCK,
+        &file,
+        &BLOCK.replace("limits: 1\n", "limits: 1\ndefault_task: Go\n"),
+    );
+    let short = "agents:\n  - {name: a, input: 'Good?'}\n";
+    let long = "agents:\n  - {name: a, input: {prompt: Good?, default: 'yes'}}\n";
+    is(short, &set(Some("a"), &["input", "default"], "yes"), long);
+    let empty = "agents:\n  - name: a\n    script: x\n    conversation:\n";
+    let filled = "agents:\n  - name: a\n    script: x\n    conversation: {max_turns: 2}\n";
+    is(empty, &set(Some("a"), turns, 2), filled);
+    for (path, value, why) in [
+        (
+            &["max_turns"][..],
+            Value::from(3),
+            "`max_turns` of `a` cannot be set here; edit the text",
+        ),
+        (&["name"], "x".into(), "`name` of `a` cannot be set here; edit the text"),
+        (
+            &["depends_on"],
+            "b".into(),
+            "`depends_on` of `a` cannot be set here; edit the text",
+        ),
+        (
+            &["script", "x"],
+            "b".into(),
+            "`script.x` of `a` cannot be set here; edit the text",
+        ),
+        (&["script"], "x".into(), "`script` of `a` already has this value"),
+        (&["prompt"], Value::Null, "`prompt` of `a` already has this value"),
+    ] {
+        let refused = edited(BLOCK, &set(Some("a"), path, value)).expect_err("it is refused");
+        assert_eq!(refused, why);
+    }
+    let refused = edited(BLOCK, &set(None, &["agents"], "x")).expect_err("it is refused");
+    assert_eq!(refused, "`agents` of the file cannot be set here; edit the text");
+}
+
+#[test]
+fn whether_a_dependency_must_hold_is_set() {
+    let with = |keys: &str| BLOCK.replace("depends_on: [a]", &format!("dependencies: [{{agent_name: a{keys}}}]"));
+    let any_of = with(", requires_all: false");
+    is(BLOCK, &key("b", 0, "a", "requires_all", false), &any_of);
+    is(&any_of, &key("b", 0, "a", "requires_all", true), &with(""));
+}

@@ -13,6 +13,8 @@ pub(super) mod tools;
 
 use serde_json::{Map, Value};
 
+use super::FileSection;
+
 /// A key that a section may have.
 #[derive(Debug)]
 pub struct SectionKey {
@@ -81,8 +83,17 @@ impl SectionKey {
         self.given_by_defaults.is_some_and(is_given)
     }
 
+    /// Returns the section that is the value of the key; `None` if the value is no section. A question can also be a text.
+    pub fn value_section(&self) -> Option<FileSection> {
+        let definition = match self.shape.strip_prefix('#')? {
+            "input" => FileSection::Input.schema_definition(),
+            definition => definition,
+        };
+        FileSection::iter_all().find(|section| section.schema_definition() == definition)
+    }
+
     /// Returns the property of the key in the JSON Schema of its section.
-    pub(crate) fn to_schema(&self) -> Value {
+    pub fn to_schema(&self) -> Value {
         self.build_schema(|form| form)
     }
 

@@ -87,6 +87,7 @@ fn ask(requests_made: u64) -> ModelQuery {
         requests_made,
         output_schema: None,
         tools: Arc::default(),
+        clock: ensemble_core::stopwatch::Stopwatch::default(),
     }
 }
 

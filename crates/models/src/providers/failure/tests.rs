@@ -132,6 +132,30 @@ fn some_refusals_may_be_tried_again() {
 }
 
 #[test]
+fn an_exhausted_quota_is_not_a_limit_that_ends_by_itself() {
+    let plan = "You exceeded your current quota, please check your plan and billing details.";
+    let gemini = format!(
+        r#"{{"error": {{"message": "{plan}", "status": "RESOURCE_EXHAUSTED", "details": [{{"retryDelay": "9s"}}]}}}}"#
+    );
+    let openai = format!(r#"{{"error": {{"message": "{plan}", "type": "insufficient_quota"}}}}"#);
+    let rows: [(u16, Rows<'_>, &str, bool); 7] = [
+        (429, &[], &openai, true),
+        (429, &[("retry-after", "1"), ("x-should-retry", "true")], &openai, true),
+        (429, &[], plan, true),
+        (429, &[], &gemini, false),
+        (429, &[("retry-after", "1")], "Rate limit reached", false),
+        (400, &[], "Your credit balance is too low to access the API", true),
+        (402, &[], "Insufficient Balance", true),
+    ];
+    for (status, headers, body, is_exhausted) in rows {
+        let error = refusal(&profile(None), "openai", status, headers, body);
+        let is_limit = error.kind == ModelErrorKind::RateLimited && error.retryable;
+        assert_eq!(is_limit, !is_exhausted, "{error:?}");
+        assert_eq!(error.message.contains("add credit"), is_exhausted, "{error}");
+    }
+}
+
+#[test]
 fn how_long_to_wait_is_understood() {
     let rows: [(Rows<'_>, Option<f64>); 8] = [
         (&[], None),

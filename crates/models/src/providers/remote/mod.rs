@@ -24,7 +24,8 @@ use crate::reply::assembly::ReplyAssembly;
 use crate::request::tool_files;
 pub use crate::transport::credentials::key_variable;
 use crate::transport::credentials::{ProviderCredentials, SecretFilter};
-use crate::transport::frames::{EventFraming, EventSplitter};
+use crate::transport::frames::{EventFraming, EventSplitter, StreamEvent};
+use crate::transport::pauses::parse_limits;
 use crate::transport::reply_error::ReplyError;
 use crate::{
     BoxFuture, ModelError, ModelNetwork, ModelProvider, ModelReply, ModelRequest, OnPiece, ReplyPiece, describe_schema,
@@ -46,6 +47,17 @@ const SILENCE: Duration = Duration::from_secs(600);
 
 /// The time limit for the end of a response after the reply is complete, so that the connection can be reused.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(20);
+
+/// The names of events whose data is a part of a reply or an error, in all dialects.
+const KNOWN_EVENTS: [&str; 7] = [
+    "",
+    "message",
+    "error",
+    "data",
+    "message_start",
+    "message_delta",
+    "message_stop",
+];
 
 /// Returns the implementation of a dialect.
 pub(crate) fn dialect_implementation(dialect: ensemble::ProviderApi) -> &'static dyn ProviderDialect {
@@ -225,14 +237,16 @@ impl RemoteProvider {
             let start = read_beginning(&mut response).await;
             return Err(target.unexpected_content_type(&content_type, &start));
         };
+        let limits = parse_limits(response.headers(), "", self.network.current_time());
         let filter = SecretFilter::new(&endpoint.credentials, on_piece);
         let on_piece = |piece: ReplyPiece<'_>| filter.push_piece(piece);
         let mut reply = ReplyAssembly::new(&on_piece);
         let read = read_reply(response, framing, dialect, silence_limit(&profile), &mut reply).await;
         filter.flush();
-        let reply = read.and_then(|()| reply.into_reply(request_number));
+        let reply = read.and_then(|()| reply.into_reply(request_number, dialect.max_tokens(&profile)));
         let mut reply = reply.map_err(|broken| target.reply_error(broken))?;
         reply.warnings.extend(warnings);
+        reply.limits = limits;
         if let Some(reasoning) = &mut reply.reasoning {
             reasoning.from = reasoning_source(&profile);
         }
@@ -355,10 +369,10 @@ async fn read_reply(
             Err(_) if reply.stop.is_some() => return Ok(()),
             Err(error) => return Err(ReplyError::ConnectionLost(innermost_cause(&error))),
         };
-        let mut take = |event: &str| apply_event_text(event, dialect, reply);
         let Some(chunk) = chunk else {
-            return frames.finish_stream(&mut take);
+            return finish_stream(frames, dialect, reply);
         };
+        let mut take = |event: StreamEvent<'_>| apply_stream_event(event, dialect, reply);
         size += chunk.len();
         if size > MAX_RESPONSE_BYTES {
             return Err(ReplyError::TooLarge);
@@ -371,22 +385,39 @@ async fn read_reply(
     }
 }
 
-fn apply_event_text(
-    event: &str,
+/// Applies the last event. After an end reason there is a reply, whatever is missing after it.
+fn finish_stream(
+    frames: EventSplitter,
+    dialect: &dyn ProviderDialect,
+    reply: &mut ReplyAssembly<'_>,
+) -> Result<(), ReplyError> {
+    let last = frames.finish_stream(&mut |event| apply_stream_event(event, dialect, reply));
+    last.or_else(|error| reply.stop.map(drop).ok_or(error))
+}
+
+/// Applies an event to the reply, unless the dialect does not know the name and the form of the event.
+fn apply_stream_event(
+    event: StreamEvent<'_>,
     dialect: &dyn ProviderDialect,
     reply: &mut ReplyAssembly<'_>,
 ) -> Result<(), ReplyError> {
     if reply.is_complete {
         return Ok(());
     }
-    if dialect.is_end(event) {
-        reply.is_complete = true;
+    if event.data.trim().eq_ignore_ascii_case("[done]") {
+        reply.is_complete = dialect.ends_with_done() || reply.stop.is_some();
         return Ok(());
     }
-    let value: Value = serde_json::from_str(event).map_err(|error| {
-        let start: String = event.chars().take(80).collect();
-        ReplyError::Malformed(format!("`{start}` is not valid JSON ({error})"))
-    })?;
+    let is_known_name = KNOWN_EVENTS.contains(&event.name) || event.name.starts_with("content_block");
+    let value: Value = match serde_json::from_str(event.data) {
+        Ok(value) if is_known_name || dialect.owns_event(&value) => value,
+        Ok(_) => return Ok(()),
+        Err(_) if !is_known_name => return Ok(()),
+        Err(error) => {
+            let start: String = event.data.chars().take(80).collect();
+            return Err(ReplyError::Malformed(format!("`{start}` is not valid JSON ({error})")));
+        }
+    };
     dialect.apply_event(&value, reply)
 }
 
@@ -424,28 +455,18 @@ async fn read_beginning(response: &mut Response) -> String {
 
 /// A server may repeat its input in the reply. The reply goes into the journal, so keys are removed.
 fn redact_reply(mut reply: ModelReply, credentials: &ProviderCredentials) -> ModelReply {
-    if credentials.may_occur_in(&reply.text) {
-        reply.text = credentials.redact(reply.text);
-    }
+    reply.text = credentials.redact(reply.text);
     if let Some(reasoning) = &mut reply.reasoning {
         reasoning.text = credentials.redact(std::mem::take(&mut reasoning.text));
         reasoning
             .blocks
             .iter_mut()
-            .for_each(|block| redact_value(block, credentials));
+            .for_each(|block| credentials.redact_value(block));
     }
     for call in &mut reply.tool_calls {
-        redact_value(&mut call.arguments, credentials);
+        credentials.redact_value(&mut call.arguments);
         call.id = credentials.redact(std::mem::take(&mut call.id));
         call.name = credentials.redact(std::mem::take(&mut call.name));
     }
     reply
-}
-
-fn redact_value(value: &mut Value, credentials: &ProviderCredentials) {
-    let text = value.to_string();
-    if credentials.may_occur_in(&text) {
-        let text = credentials.redact(text);
-        *value = serde_json::from_str(&text).unwrap_or(Value::String(text));
-    }
 }

@@ -1,5 +1,6 @@
 //! What is said to each provider, and what is made of what it says.
 
+mod ends;
 mod oddities;
 mod silence;
 
@@ -56,6 +57,7 @@ fn request(provider: &str) -> ModelRequest {
         }]
         .into(),
         profile: Arc::new(profile(provider)),
+        clock: ensemble_core::stopwatch::Stopwatch::default(),
     }
 }
 
@@ -201,9 +203,10 @@ fn reply(provider: &str, events: &[Value]) -> (Result<ModelReply, ReplyError>, V
     let dialect = dialect_implementation(known.dialect);
     let taken = events.iter().try_for_each(|event| {
         let text = event.as_str().map_or_else(|| event.to_string(), str::to_owned);
-        apply_event_text(&text, dialect, &mut assembly)
+        let event = StreamEvent { name: "", data: &text };
+        apply_stream_event(event, dialect, &mut assembly)
     });
-    let reply = taken.and_then(|()| assembly.into_reply(3));
+    let reply = taken.and_then(|()| assembly.into_reply(3, None));
     (reply, heard.into_inner().expect("unpoisoned"))
 }
 

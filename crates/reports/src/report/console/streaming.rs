@@ -57,7 +57,7 @@ impl ConsoleState {
             LiveUpdate::Restarted if reply.is_text || reply.is_thinking => {
                 self.write_tool_line(&mut reply, "(the reply was interrupted; requesting it again)")
             }
-            LiveUpdate::Retrying { .. } => {}
+            LiveUpdate::Retrying { .. } | LiveUpdate::PaceChanged { .. } => {}
             LiveUpdate::Restarted => {
                 self.data_replies.remove(&reply.source.agent);
                 reply.buffered.clear();

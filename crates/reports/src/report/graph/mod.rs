@@ -86,11 +86,42 @@ pub enum NodeRunData {
         /// The number of parts that have ended, and how many of them failed.
         parts: (usize, usize),
     },
+    /// An execution of the agent has started and has not ended.
+    Unfinished {
+        /// The activity of the agent.
+        activity: NodeActivity,
+        /// The number of executions that ended.
+        executions: usize,
+        /// The number of failed executions.
+        failed: usize,
+    },
     /// The agent was not executed.
     Idle {
         /// The reason; a run in progress has none yet.
         why: Option<String>,
     },
+}
+
+/// The activity of an agent whose execution has not ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NodeActivity {
+    /// The agent runs.
+    Running,
+    /// The agent waits for an answer or a permission.
+    Waiting,
+    /// The run stopped before the execution ended.
+    Stopped,
+}
+
+impl NodeActivity {
+    /// Returns the words for people.
+    fn describe(self) -> &'static str {
+        match self {
+            Self::Running => "runs now",
+            Self::Waiting => "waits for an answer",
+            Self::Stopped => "was stopped",
+        }
+    }
 }
 
 /// A dependency: `to` depends on `from`.
@@ -154,24 +185,48 @@ impl PictureNode {
         matches!(self.run_data, Some(NodeRunData::Idle { .. }))
     }
 
+    /// Returns the activity of the agent, if a run is shown in which an execution of the agent has not ended.
+    fn activity(&self) -> Option<NodeActivity> {
+        match self.run_data {
+            Some(NodeRunData::Unfinished { activity, .. }) => Some(activity),
+            _ => None,
+        }
+    }
+
     /// Returns whether a run is shown in which the agent failed.
     fn has_failed(&self) -> bool {
-        matches!(self.run_data, Some(NodeRunData::Ran { failed: 1.., .. }))
+        matches!(
+            self.run_data,
+            Some(NodeRunData::Ran { failed: 1.., .. } | NodeRunData::Unfinished { failed: 1.., .. })
+        )
     }
 }
 
 impl NodeRunData {
     fn describe(&self) -> String {
+        let failures = |failed: usize| match failed {
+            0 => String::new(),
+            failed => format!(", {failed} failed"),
+        };
         match self {
+            Self::Unfinished {
+                activity,
+                executions: 0,
+                ..
+            } => activity.describe().to_owned(),
+            Self::Unfinished {
+                activity,
+                executions,
+                failed,
+            } => {
+                let times = format_times(*executions);
+                format!("{}; ran {times} before{}", activity.describe(), failures(*failed))
+            }
             Self::Ran {
                 executions,
                 failed,
                 parts,
             } => {
-                let failures = |failed: usize| match failed {
-                    0 => String::new(),
-                    failed => format!(", {failed} failed"),
-                };
                 let parts = match parts {
                     (0, _) => String::new(),
                     (ended, failed) => format!("; {}{}", format_count(*ended as u64, "part"), failures(*failed)),

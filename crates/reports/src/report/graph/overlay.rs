@@ -1,22 +1,24 @@
 //! Adds a run to the picture of an ensemble.
 
-use ensemble_history::{RunDriver, RunHistory};
+use ensemble_history::{AgentActivity, AgentTotals, RunDriver, RunHistory, RunState};
 use ensemble_language::ensemble::{Agent, Dependency, Ensemble};
 
-use super::{GraphPicture, NodeRunData};
+use super::{GraphPicture, NodeActivity, NodeRunData};
 
 impl GraphPicture {
     /// Adds a run to the picture of `shown`: how often each agent ran, how often each arrow started an agent, and why
-    /// other agents did not run. The run used the agents and dependencies of `recorded`; the file may have been edited
-    /// since.
-    pub fn add_run(&mut self, history: &RunHistory, shown: &Ensemble, recorded: &Ensemble) {
+    /// other agents did not run. The run is in this state, and used the agents and dependencies of `recorded`; the file
+    /// may have been edited since.
+    pub fn add_run(&mut self, history: &RunHistory, state: RunState, shown: &Ensemble, recorded: &Ensemble) {
         for node in &mut self.nodes {
             let totals = history.agent_totals(&node.name);
-            node.run_data = Some(match totals.executions + totals.parts.ended_parts {
-                0 => NodeRunData::Idle {
+            let activity = history.agent_activity(&node.name);
+            node.run_data = Some(match (activity, totals.executions + totals.parts.ended_parts) {
+                (Some(activity), _) => describe_unfinished(node_activity(activity, state), totals),
+                (None, 0) => NodeRunData::Idle {
                     why: history.idle_reason(&node.name).map(str::to_owned),
                 },
-                _ => NodeRunData::Ran {
+                (None, _) => NodeRunData::Ran {
                     executions: totals.executions,
                     failed: totals.failed,
                     parts: (totals.parts.ended_parts, totals.parts.failed_parts),
@@ -33,10 +35,37 @@ impl GraphPicture {
         }
     }
 
+    /// Marks agents that wait for an answer which no record contains yet.
+    pub fn mark_waiting(&mut self, agents: &[impl AsRef<str>]) {
+        let waits = |name: &str| agents.iter().any(|agent| agent.as_ref() == name);
+        for node in self.nodes.iter_mut().filter(|node| waits(&node.name)) {
+            if let Some(NodeRunData::Unfinished { activity, .. }) = &mut node.run_data {
+                *activity = NodeActivity::Waiting;
+            }
+        }
+    }
+
     /// Adds the id and the state of the run as the subtitle.
     pub fn add_run_title(&mut self, history: &RunHistory, driver: RunDriver) {
         let id = history.start_event().map(|started| &*started.run_id);
         self.subtitle = Some(format!("run {}: {}", id.unwrap_or_default(), history.run_state(driver)));
+    }
+}
+
+/// Returns the activity of an agent in a run with this state.
+fn node_activity(activity: AgentActivity, state: RunState) -> NodeActivity {
+    match (activity, state) {
+        (AgentActivity::Waiting, RunState::Running | RunState::Waiting) => NodeActivity::Waiting,
+        (_, RunState::Running | RunState::Waiting) => NodeActivity::Running,
+        (_, RunState::Interrupted | RunState::Ended(_)) => NodeActivity::Stopped,
+    }
+}
+
+fn describe_unfinished(activity: NodeActivity, totals: AgentTotals) -> NodeRunData {
+    NodeRunData::Unfinished {
+        activity,
+        executions: totals.executions,
+        failed: totals.failed,
     }
 }
 

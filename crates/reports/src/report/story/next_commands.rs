@@ -49,14 +49,10 @@ pub fn next_commands(story: &RunStory, driver: RunDriver) -> Vec<NextCommand> {
         }
         state if state.is_resumable() => vec![new_command("resume with", format!("ensemble resume {id}"))],
         RunState::Ended(CompletionReason::AgentFailed | CompletionReason::ConditionFailed) => {
-            let turn = last_turn_before_failure(story);
+            let turn = story.last_turn_before_failure();
             let failed = story.end_event().and_then(|ended| ended.failed.as_ref());
             let failed = failed.map(|failed| {
-                let turn = story.turns().find(|turn| turn.turn == failed.turn);
-                let execution = turn.and_then(|turn| turn.executions.iter().find(|one| one.agent == failed.agent));
-                let parts = execution.and_then(|execution| PartsSummary::from_events(&execution.parts));
-                let part = parts.and_then(|parts| parts.first_failed());
-                let from = rerun_place(failed, part.map(|part| &*part.key));
+                let from = rerun_place(failed, first_failed_part(story, failed));
                 new_command("run it again with", format!("ensemble rerun {id} --from {from}"))
             });
             let edited = new_command(
@@ -73,6 +69,13 @@ pub fn next_commands(story: &RunStory, driver: RunDriver) -> Vec<NextCommand> {
             ),
         ],
     }
+}
+
+/// Returns the key of the first failed part of the execution; `None` if the execution has no parts, or none failed.
+pub fn first_failed_part<'s>(story: &'s RunStory, failed: &FailedExecution) -> Option<&'s str> {
+    let execution = story.find_execution(failed.turn, &failed.agent)?;
+    let part = PartsSummary::from_events(&execution.parts)?.first_failed()?;
+    Some(&*part.key)
 }
 
 /// `agent@turn`, or `agent[key]@turn` for a failed part, as one word for a shell.
@@ -93,18 +96,6 @@ pub fn quote_for_shell(text: &str) -> String {
 /// Returns a name that somebody else chose, as one word for a shell and for a terminal.
 pub(crate) fn sanitize_for_shell(name: &str) -> String {
     quote_for_shell(&escape_hidden(name))
-}
-
-/// Returns the last turn before the first failed execution.
-fn last_turn_before_failure(story: &RunStory) -> u32 {
-    let mut sound = 0;
-    for turn in story.turns().filter(|turn| turn.finished_at.is_some()) {
-        if turn.executions.iter().any(|execution| execution.failure().is_some()) {
-            break;
-        }
-        sound = turn.turn;
-    }
-    sound
 }
 
 #[cfg(test)]

@@ -16,7 +16,8 @@ use super::write::{JOURNAL, JournalWriter};
 use ensemble_core::log::RunLog;
 use ensemble_core::runner::BoxFuture;
 use ensemble_core::store::{
-    Durability, Lease, LogEnd, ReadError, RunFollower, RunId, RunReader, RunStore, StoreError, StoredRun, find_only_run,
+    Durability, Lease, LogEnd, ReadError, RunFollower, RunId, RunReader, RunStore, StoreError, StoredRun,
+    find_only_run, find_run_inside, is_run_name,
 };
 
 /// The name of the copy of the ensemble in the folder of a run.
@@ -88,6 +89,7 @@ impl FileStore {
 
     /// Removes what is left of a run that was killed before its first record.
     pub(crate) fn discard_run(&self, id: &RunId) -> Result<(), StoreError> {
+        id.check()?;
         let removed = self
             .place
             .open_folder()
@@ -152,6 +154,7 @@ impl FileStore {
     }
 
     fn create_run_folder(&self, id: &RunId, ensemble: &str) -> Result<FileRun, StoreError> {
+        id.check()?;
         let missing = self.place.list_missing();
         let create_result = self.create_folder_in_place(id, ensemble);
         if create_result.is_err() {
@@ -210,17 +213,36 @@ impl RunStore for FileStore {
         Box::pin(async move { self.list_run_folders() })
     }
 
-    /// Also finds the run, of whatever project, whose folder or journal stands at the path `given`, and runs of batches.
+    /// Also finds the run, of whatever project, whose folder or journal stands at the path `given` if that cannot be an id, and runs
+    /// of batches.
     fn find_run<'a>(&'a self, given: &'a str) -> BoxFuture<'a, Result<Arc<dyn StoredRun>, StoreError>> {
         Box::pin(async move {
+            if let Ok(id) = RunId::parse(given) {
+                return self.find_run_with_id(&id).await;
+            }
             match FileRun::from_path(Path::new(given)) {
                 Some(run) => Ok(Arc::new(run) as Arc<dyn StoredRun>),
-                None if given.starts_with(ROW) => match self.find_in_batches(given) {
-                    runs if runs.is_empty() => find_only_run(given, self.list_run_folders()?, self.describe_place()),
-                    runs => find_only_run(given, runs, self.describe_place()),
-                },
                 None => find_only_run(given, self.list_run_folders()?, self.describe_place()),
             }
+        })
+    }
+
+    /// Also finds runs of batches.
+    fn find_run_with_id<'a>(&'a self, id: &'a RunId) -> BoxFuture<'a, Result<Arc<dyn StoredRun>, StoreError>> {
+        Box::pin(async move {
+            id.check()?;
+            let outermost = id.outermost();
+            let given = outermost.as_str();
+            let rows = match given.starts_with(ROW) {
+                true => self.find_in_batches(given),
+                false => Vec::new(),
+            };
+            let all = match rows.is_empty() {
+                true => self.list_run_folders()?,
+                false => rows,
+            };
+            let run = find_only_run(given, all, self.describe_place())?;
+            find_run_inside(run, id, self.describe_place()).await
         })
     }
 }
@@ -366,6 +388,7 @@ impl StoredRun for FileRun {
 
     fn create_nested<'a>(&'a self, name: &'a str, ensemble: &'a str) -> Created<'a> {
         Box::pin(async move {
+            self.id.parse_nested(name)?;
             let run = self.nested_run(name);
             let open_result = run.place.open_or_create_folder();
             open_result.map_err(|source| store_error("create the folder", &run.path, source))?;
@@ -376,6 +399,9 @@ impl StoredRun for FileRun {
 
     fn find_nested<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<Arc<dyn StoredRun>>, StoreError>> {
         Box::pin(async move {
+            if !is_run_name(name) {
+                return Ok(None);
+            }
             let run = self.nested_run(name);
             let is_there = match run.open_folder() {
                 Ok(folder) => folder.has_file(JOURNAL),

@@ -245,6 +245,7 @@ async fn ask_model(
         records: ExecutionRecords::default(),
         options: None,
         goes_on: None,
+        clock: execution.stopwatch.clone(),
     };
     let end = dialogue
         .run_round(opening, &NoTools, &NoLiveOutput, &execution.ledger)

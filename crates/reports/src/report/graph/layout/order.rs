@@ -4,13 +4,18 @@ use super::grid::LayoutGrid;
 
 /// The number of sweeps up and down; more of them rarely find a better order.
 const SWEEPS: usize = 24;
+/// The number of cells that all sweeps together visit: a large layout has fewer sweeps.
+const SWEPT_CELLS: usize = 48_000;
+/// The number of rounds of swaps in a sweep.
+const ROUNDS: usize = 8;
 
 /// Sets the best order that was found for every row.
 pub(super) fn reduce_crossings(grid: &mut LayoutGrid) {
     order_by_links(grid);
     let mut best = grid.rows.clone();
     let mut fewest = count_crossings(grid);
-    for sweep in 0..SWEEPS {
+    let sweeps = (SWEPT_CELLS / grid.cells.len().max(1)).clamp(1, SWEEPS);
+    for sweep in 0..sweeps {
         if fewest == 0 {
             break;
         }
@@ -20,7 +25,7 @@ pub(super) fn reduce_crossings(grid: &mut LayoutGrid) {
         for at in 0..count {
             sort_row(grid, &mut positions, if down { at } else { count - 1 - at }, down);
         }
-        swap_neighbours(grid);
+        swap_neighbours(grid, sweeps.min(ROUNDS));
         let crossings = count_crossings(grid);
         if crossings < fewest {
             fewest = crossings;
@@ -76,12 +81,12 @@ fn sort_row(grid: &mut LayoutGrid, positions: &mut [usize], row: usize, down: bo
     }
 }
 
-/// Swaps neighbours as long as this removes a crossing.
-fn swap_neighbours(grid: &mut LayoutGrid) {
+/// Swaps neighbours as long as this removes a crossing, in at most this number of rounds.
+fn swap_neighbours(grid: &mut LayoutGrid, most_rounds: usize) {
     let mut positions = grid.cell_positions();
     let mut improved = true;
     let mut rounds = 0;
-    while improved && rounds < 8 {
+    while improved && rounds < most_rounds {
         improved = false;
         rounds += 1;
         for row in 0..grid.rows.len() {

@@ -1,7 +1,7 @@
 //! An agent as a shape with text.
 
 use super::super::layout::PlacedBox;
-use super::super::{NodeShape, PictureNode};
+use super::super::{NodeActivity, NodeShape, PictureNode};
 use super::canvas::{Size, SvgCanvas, round_to_half};
 use super::escape_xml;
 use super::words;
@@ -64,6 +64,11 @@ impl<'a> NodeFigure<'a> {
         let mut classes = "agent".to_owned();
         if self.node.is_idle() {
             classes.push_str(" idle");
+        }
+        match self.node.activity() {
+            Some(NodeActivity::Running) => classes.push_str(" active"),
+            Some(NodeActivity::Waiting) => classes.push_str(" waiting"),
+            Some(NodeActivity::Stopped) | None => {}
         }
         if self.node.has_failed() {
             classes.push_str(" failed");

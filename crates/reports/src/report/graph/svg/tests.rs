@@ -1,6 +1,6 @@
 //! The element is sound, whole in itself, and says what there is to say.
 
-use super::super::{NodeRunData, NodeShape, PictureNode};
+use super::super::{NodeActivity, NodeRunData, NodeShape, PictureNode};
 use super::*;
 
 fn draw(picture: &GraphPicture) -> String {
@@ -183,6 +183,51 @@ fn a_run_is_laid_over_it() {
         ">run x: completed</text>",
     ] {
         assert!(drawn.contains(piece), "{piece}\n{drawn}");
+    }
+}
+
+#[test]
+fn an_agent_at_work_is_drawn_at_work() {
+    let table = [
+        (
+            NodeActivity::Running,
+            0,
+            0,
+            "<g class=\"agent active\"><title>a, llm, runs now</title>",
+        ),
+        (
+            NodeActivity::Running,
+            2,
+            1,
+            "<g class=\"agent active failed\"><title>a, llm, runs now; ran 2 times before, 1 failed</title>",
+        ),
+        (
+            NodeActivity::Waiting,
+            1,
+            0,
+            "<g class=\"agent waiting\"><title>a, llm, waits for an answer; ran once before</title>",
+        ),
+        (
+            NodeActivity::Stopped,
+            0,
+            0,
+            "<g class=\"agent\"><title>a, llm, was stopped</title>",
+        ),
+    ];
+    for (activity, executions, failed, piece) in table {
+        let mut nodes = vec![node("a", NodeShape::Llm), node("b", NodeShape::Llm)];
+        nodes[0].run_data = Some(NodeRunData::Unfinished {
+            activity,
+            executions,
+            failed,
+        });
+        let mut picture = picture(nodes, Vec::new());
+        let drawn = draw(&picture);
+        assert!(drawn.contains(piece), "{piece}\n{drawn}");
+        // A question that no record contains makes an agent wait, but only one at work.
+        picture.mark_waiting(&["a", "b"]);
+        let drawn = draw(&picture);
+        assert_eq!(drawn.matches("<g class=\"agent waiting").count(), 1, "{drawn}");
     }
 }
 

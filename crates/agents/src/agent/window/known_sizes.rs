@@ -1,0 +1,70 @@
+//! The sizes of the beginnings of threads, so that a message is counted once and not for each request.
+//!
+//! Invariant: the cache changes no result. A beginning is known by its last iteration, because a thread only grows.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use ensemble_core::thread::window::ThreadSize;
+use ensemble_core::thread::{Thread, ThreadIteration};
+
+use super::TokenCounter;
+use crate::agent::chat::UnsentIterations;
+
+/// The maximum number of threads whose beginnings are known.
+const MAX_THREADS: usize = 64;
+
+/// The sizes of beginnings, by thread.
+#[derive(Debug, Default)]
+pub(super) struct KnownSizes(Mutex<HashMap<String, MeasuredBeginning>>);
+
+/// A beginning of a thread with its size.
+#[derive(Debug, Clone)]
+struct MeasuredBeginning {
+    /// The last iteration of the beginning.
+    last: ThreadIteration,
+    unsent: UnsentIterations,
+}
+
+impl KnownSizes {
+    /// Returns the size of this number of the oldest iterations; it is more than 0.
+    pub(super) fn measure_beginning(
+        &self,
+        thread: &Thread,
+        iterations: usize,
+        counter: &TokenCounter,
+    ) -> UnsentIterations {
+        let all = thread.iterations();
+        let key = thread_key(&all[0]);
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_beginning = |known: &&MeasuredBeginning| {
+            let count = known.unsent.iterations;
+            count <= iterations && all[count - 1] == known.last
+        };
+        let mut unsent = known
+            .get(&key)
+            .filter(is_beginning)
+            .map_or_else(UnsentIterations::default, |known| known.unsent);
+        for iteration in &all[unsent.iterations..iterations] {
+            let messages = iteration.to_messages();
+            let tokens = counter.count_messages(&messages);
+            let sizes = messages.iter().zip(tokens);
+            let size = sizes.map(|(message, tokens)| ThreadSize::from_message(message, tokens));
+            unsent.size = unsent.size + size.sum::<ThreadSize>();
+            unsent.messages += messages.len();
+        }
+        unsent.iterations = iterations;
+        if known.len() >= MAX_THREADS && !known.contains_key(&key) {
+            known.clear();
+        }
+        let last = all[iterations - 1].clone();
+        known.insert(key, MeasuredBeginning { last, unsent });
+        unsent
+    }
+}
+
+/// Returns what distinguishes a thread from the other threads of an agent.
+fn thread_key(first: &ThreadIteration) -> String {
+    let text = first.messages.first().map(|message| message.content.as_str());
+    format!("{:?} {}", first.started_at, text.unwrap_or_default())
+}

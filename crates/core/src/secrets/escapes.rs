@@ -1,0 +1,209 @@
+//! Texts without their escapes, in which each byte knows its place in the text with escapes.
+
+/// A way in which programs write characters by others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum EscapeKind {
+    /// `\n`, `\"`, `\u00e9`, `\u{e9}`, `\x41`: JSON and strings of programming languages.
+    Backslash,
+    /// `%41`: addresses.
+    Percent,
+    /// `+` for a space, beside `%41`: forms.
+    Form,
+    /// `&amp;`, `&#65;`: HTML and XML.
+    Entity,
+}
+
+/// A text without escapes.
+#[derive(Debug, Clone)]
+pub(super) struct UnescapedText {
+    pub(super) bytes: Vec<u8>,
+    /// The place of each byte in the original text, and the length of that text at the end.
+    places: Vec<usize>,
+}
+
+impl UnescapedText {
+    pub(super) fn from_text(text: &str) -> Self {
+        Self {
+            bytes: text.as_bytes().to_vec(),
+            places: (0..=text.len()).collect(),
+        }
+    }
+
+    /// Returns the text, if it is one.
+    pub(super) fn as_text(&self) -> Option<&str> {
+        std::str::from_utf8(&self.bytes).ok()
+    }
+
+    /// Returns the range in the original text of a range of bytes.
+    pub(super) fn original_range(&self, start: usize, end: usize) -> std::ops::Range<usize> {
+        self.places[start]..self.places[end]
+    }
+
+    /// Returns the text without escapes of this kind; `None`: it has none.
+    pub(super) fn undo_escapes(&self, kind: EscapeKind) -> Option<Self> {
+        let marks: &[u8] = match kind {
+            EscapeKind::Backslash => b"\\",
+            EscapeKind::Percent => b"%",
+            EscapeKind::Form => b"+",
+            EscapeKind::Entity => b"&",
+        };
+        if !self.bytes.iter().any(|byte| marks.contains(byte)) {
+            return None;
+        }
+        let mut decoded = Self {
+            bytes: Vec::with_capacity(self.bytes.len()),
+            places: Vec::with_capacity(self.places.len()),
+        };
+        let mut at = 0;
+        let mut has_changed = false;
+        while let Some(byte) = self.bytes.get(at) {
+            let read = match (kind, byte) {
+                (EscapeKind::Backslash, b'\\') => read_backslash(&self.bytes[at..]),
+                (EscapeKind::Percent | EscapeKind::Form, b'%') => read_percent(&self.bytes[at..]),
+                (EscapeKind::Form, b'+') => Some((' ', 1).into()),
+                (EscapeKind::Entity, b'&') => read_entity(&self.bytes[at..]),
+                _ => None,
+            };
+            let length = match read {
+                Some(escape) => {
+                    has_changed = true;
+                    decoded.bytes.extend_from_slice(&escape.bytes);
+                    decoded.places.extend(escape.bytes.iter().map(|_| self.places[at]));
+                    escape.length
+                }
+                None => {
+                    decoded.bytes.push(*byte);
+                    decoded.places.push(self.places[at]);
+                    1
+                }
+            };
+            at += length;
+        }
+        decoded.places.extend(self.places.last());
+        has_changed.then_some(decoded)
+    }
+}
+
+/// One escape: the bytes that it means, and its length.
+struct EscapeSequence {
+    bytes: Vec<u8>,
+    length: usize,
+}
+
+impl From<(char, usize)> for EscapeSequence {
+    fn from((character, length): (char, usize)) -> Self {
+        Self {
+            bytes: character.to_string().into_bytes(),
+            length,
+        }
+    }
+}
+
+fn read_backslash(text: &[u8]) -> Option<EscapeSequence> {
+    let plain = match text.get(1)? {
+        b'n' => '\n',
+        b't' => '\t',
+        b'r' => '\r',
+        b'b' => '\u{8}',
+        b'f' => '\u{c}',
+        b'u' => return read_unicode(text),
+        b'x' => return Some((read_hex(text.get(2..4)?)?, 4).into()),
+        other if other.is_ascii_punctuation() => char::from(*other),
+        _ => return None,
+    };
+    Some((plain, 2).into())
+}
+
+/// Reads `\u00e9`, two of them for one character, and `\u{e9}`.
+fn read_unicode(text: &[u8]) -> Option<EscapeSequence> {
+    if text.get(2) == Some(&b'{') {
+        let end = text.iter().take(12).position(|byte| *byte == b'}')?;
+        return Some((read_hex(&text[3..end])?, end + 1).into());
+    }
+    let unit =
+        |at: usize| -> Option<u16> { u16::from_str_radix(std::str::from_utf8(text.get(at..at + 4)?).ok()?, 16).ok() };
+    let first = unit(2)?;
+    if let Some(character) = char::from_u32(u32::from(first)) {
+        return Some((character, 6).into());
+    }
+    let second = (text.get(6..8)? == b"\\u").then(|| unit(8))??;
+    let character = char::decode_utf16([first, second]).next()?.ok()?;
+    Some((character, 12).into())
+}
+
+fn read_hex(digits: &[u8]) -> Option<char> {
+    char::from_u32(u32::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?)
+}
+
+/// Reads one byte, which can be a part of a character.
+fn read_percent(text: &[u8]) -> Option<EscapeSequence> {
+    let digits = text
+        .get(1..3)
+        .filter(|digits| digits.iter().all(u8::is_ascii_hexdigit))?;
+    let byte = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
+    Some(EscapeSequence {
+        bytes: vec![byte],
+        length: 3,
+    })
+}
+
+fn read_entity(text: &[u8]) -> Option<EscapeSequence> {
+    let end = text.iter().take(10).position(|byte| *byte == b';')?;
+    let name = std::str::from_utf8(&text[1..end]).ok()?;
+    let character = match name {
+        "amp" => '&',
+        "lt" => '<',
+        "gt" => '>',
+        "quot" => '"',
+        "apos" => '\'',
+        "nbsp" => '\u{a0}',
+        _ => {
+            let number = name.strip_prefix('#')?;
+            match number.strip_prefix(['x', 'X']) {
+                Some(digits) => read_hex(digits.as_bytes())?,
+                None => char::from_u32(number.parse().ok()?)?,
+            }
+        }
+    };
+    Some((character, end + 1).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escapes_are_undone_and_bytes_keep_their_places() {
+        let rows = [
+            (
+                EscapeKind::Backslash,
+                r#"a\"b\\c\né\u00e9\ud83d\ude00\u{41}\x42\/\q"#,
+                "a\"b\\c\néé😀AB/\\q",
+            ),
+            (EscapeKind::Percent, "a%2Fb%c3%A9%zz%", "a/bé%zz%"),
+            (EscapeKind::Form, "a+b%2B", "a b+"),
+            (EscapeKind::Entity, "a&amp;&#65;&#x42;&lt;&no;&", "a&AB<&no;&"),
+        ];
+        for (kind, text, expected) in rows {
+            let decoded = UnescapedText::from_text(text)
+                .undo_escapes(kind)
+                .expect("it has escapes");
+            assert_eq!(decoded.as_text(), Some(expected));
+            assert_eq!(decoded.original_range(0, decoded.bytes.len()), 0..text.len());
+        }
+        let decoded = UnescapedText::from_text(r"ab\u0041c")
+            .undo_escapes(EscapeKind::Backslash)
+            .expect("it has escapes");
+        assert_eq!(decoded.original_range(2, 3), 2..8);
+        assert!(
+            UnescapedText::from_text("plain")
+                .undo_escapes(EscapeKind::Backslash)
+                .is_none()
+        );
+        assert!(
+            UnescapedText::from_text("100% & more")
+                .undo_escapes(EscapeKind::Percent)
+                .is_none()
+        );
+    }
+}

@@ -1,0 +1,212 @@
+//! The search for all forms of all secrets in one pass, and in the text without its escapes.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use aho_corasick::{AhoCorasick, MatchKind};
+use serde_json::{Map, Value};
+
+use super::STRUCK_OUT;
+use super::escapes::{EscapeKind, UnescapedText};
+use super::forms::{SecretParts, list_encoded_forms, list_escaped_forms};
+
+/// The maximum number of escapes inside each other: JSON in JSON in JSON.
+const DEPTH: usize = 4;
+
+/// The maximum number of texts without escapes that are made of one text.
+const PASSES: usize = 24;
+
+/// Fewer bytes of a secret at the end of a text are no part of it.
+const SHORTEST_REST: usize = 6;
+
+/// The search for the secrets of a run.
+pub(super) struct SecretMatcher {
+    automaton: AhoCorasick,
+    /// The forms in which a secret can begin at the end of a text, sorted.
+    forms: Vec<String>,
+    longest_form: usize,
+    /// The escapes in which a secret can look different.
+    escapes: Vec<EscapeKind>,
+    structures: Vec<Value>,
+}
+
+impl SecretMatcher {
+    /// Returns the search for these secrets; `None`: there are none.
+    pub(super) fn for_parts(parts: &SecretParts) -> Option<Self> {
+        let mut forms: BTreeSet<String> = parts.texts.clone();
+        for text in &parts.texts {
+            forms.extend(list_encoded_forms(text));
+        }
+        // Every match is asked for: one secret can begin in another one.
+        let automaton = AhoCorasick::builder().match_kind(MatchKind::Standard).build(&forms);
+        let escapes = list_escapes(&parts.texts, &forms);
+        for text in &parts.texts {
+            forms.extend(list_escaped_forms(text));
+        }
+        Some(Self {
+            automaton: automaton.ok().filter(|_| !forms.is_empty())?,
+            longest_form: forms.iter().map(String::len).max().unwrap_or_default(),
+            forms: forms.into_iter().collect(),
+            escapes,
+            structures: parts.structures.clone(),
+        })
+    }
+
+    /// Returns whether a secret is in the text, in any form.
+    pub(super) fn occurs_in(&self, text: &str) -> bool {
+        let mut ranges = Vec::new();
+        self.automaton.is_match(text) || {
+            self.find_behind_escapes(text, &mut ranges);
+            !ranges.is_empty()
+        }
+    }
+
+    /// Returns the text without secrets.
+    pub(super) fn redact<'t>(&self, text: Cow<'t, str>) -> Cow<'t, str> {
+        let ranges = self.find_ranges(&text);
+        if ranges.is_empty() {
+            return text;
+        }
+        let mut redacted = String::with_capacity(text.len());
+        let mut end = 0;
+        for range in ranges {
+            redacted.push_str(&text[end..range.start]);
+            redacted.push_str(STRUCK_OUT);
+            end = range.end;
+        }
+        redacted.push_str(&text[end..]);
+        Cow::Owned(redacted)
+    }
+
+    /// Returns whether the value is the object, the list or the number that is a secret.
+    pub(super) fn is_secret_value(&self, value: &Value) -> bool {
+        match value {
+            Value::Number(number) => self.automaton.is_match(&number.to_string()),
+            Value::Array(_) | Value::Object(_) => self.structures.contains(value),
+            Value::Null | Value::Bool(_) | Value::String(_) => false,
+        }
+    }
+
+    /// Returns whether the map is an object that is a secret.
+    pub(super) fn is_secret_map(&self, map: &Map<String, Value>) -> bool {
+        let is_map = |structure: &Value| structure.as_object().is_some_and(|object| object == map);
+        self.structures.iter().any(is_map)
+    }
+
+    /// Returns the ranges of secrets in order, none of which overlap.
+    fn find_ranges(&self, text: &str) -> Vec<Range<usize>> {
+        let mut ranges: Vec<Range<usize>> = self
+            .automaton
+            .find_overlapping_iter(text)
+            .map(|found| found.range())
+            .collect();
+        self.find_behind_escapes(text, &mut ranges);
+        ranges.sort_by_key(|range| (range.start, std::cmp::Reverse(range.end)));
+        let mut merged: Vec<Range<usize>> = Vec::with_capacity(ranges.len());
+        for range in ranges {
+            match merged.last_mut() {
+                Some(last) if range.start < last.end => last.end = last.end.max(range.end),
+                _ => merged.push(range),
+            }
+        }
+        merged
+    }
+
+    /// Adds what is found in the text without its escapes.
+    fn find_behind_escapes(&self, text: &str, ranges: &mut Vec<Range<usize>>) {
+        if !self.escapes.is_empty() && text.bytes().any(|byte| b"\\%+&".contains(&byte)) {
+            let mut passes = PASSES;
+            self.find_without_escapes(&UnescapedText::from_text(text), DEPTH, &mut passes, ranges);
+        }
+    }
+
+    /// Adds what is found in the text without its escapes, which can be inside each other.
+    fn find_without_escapes(
+        &self,
+        text: &UnescapedText,
+        depth: usize,
+        passes: &mut usize,
+        ranges: &mut Vec<Range<usize>>,
+    ) {
+        if depth == 0 {
+            return;
+        }
+        for kind in &self.escapes {
+            if *passes == 0 {
+                return;
+            }
+            let Some(decoded) = text.undo_escapes(*kind) else {
+                continue;
+            };
+            *passes -= 1;
+            let found = self.automaton.find_overlapping_iter(&decoded.bytes);
+            ranges.extend(found.map(|found| decoded.original_range(found.start(), found.end())));
+            self.find_without_escapes(&decoded, depth - 1, passes, ranges);
+        }
+    }
+
+    /// Returns the number of bytes at the end of the text that may be the beginning of a secret.
+    fn possible_secret_length(&self, text: &str) -> usize {
+        let first = text.floor_char_boundary(text.len().saturating_sub(self.longest_form));
+        let mut ends = text[first..].char_indices().map(|(at, _)| &text[first + at..]);
+        let begins_form = |end: &&str| {
+            let next = self.forms.partition_point(|form| form.as_str() <= *end);
+            self.forms.get(next).is_some_and(|form| form.starts_with(*end))
+        };
+        ends.find(begins_form).map_or(0, str::len)
+    }
+
+    /// Splits a text that goes on into what can be shown, without secrets, and the end that may belong to a secret.
+    pub(super) fn split_stream(&self, text: &str) -> (String, String) {
+        let possible = text.len() - self.possible_secret_length(text);
+        let crossing = self
+            .find_ranges(text)
+            .into_iter()
+            .find(|range| range.start < possible && possible < range.end);
+        let (shown, held) = text.split_at(crossing.map_or(possible, |range| range.start));
+        (self.redact(Cow::Borrowed(shown)).into_owned(), held.to_owned())
+    }
+
+    /// Returns the number of bytes at the start of the text that may be the end of a secret.
+    fn possible_rest_length(&self, text: &str) -> usize {
+        let rest_length = |form: &String| {
+            let mut starts = form.char_indices().skip(1).map(|(at, _)| &form[at..]);
+            starts.find(|rest| text.starts_with(rest)).map(str::len)
+        };
+        self.forms.iter().filter_map(rest_length).max().unwrap_or_default()
+    }
+
+    /// Returns the text, which was cut out of a longer one, without secrets and without parts of secrets at its ends.
+    pub(super) fn redact_fragment(&self, text: &str) -> String {
+        let mut redacted = self.redact(Cow::Borrowed(text)).into_owned();
+        let rest = self.possible_rest_length(&redacted);
+        if rest >= SHORTEST_REST {
+            redacted.replace_range(..rest, STRUCK_OUT);
+        }
+        let beginning = self.possible_secret_length(&redacted);
+        if beginning >= SHORTEST_REST {
+            redacted.replace_range(redacted.len() - beginning.., STRUCK_OUT);
+        }
+        redacted
+    }
+}
+
+/// Returns the escapes in which one of the texts, or one of their encoded forms, looks different.
+fn list_escapes(texts: &BTreeSet<String>, forms: &BTreeSet<String>) -> Vec<EscapeKind> {
+    let has = |texts: &BTreeSet<String>, is_meant: fn(char) -> bool| texts.iter().any(|text| text.contains(is_meant));
+    let is_escaped = |c: char| !c.is_ascii_alphanumeric() && !matches!(c, '-' | '_' | '.');
+    let mut escapes = Vec::new();
+    if has(texts, is_escaped) {
+        escapes.extend([EscapeKind::Backslash, EscapeKind::Entity]);
+    }
+    if has(forms, |c| {
+        !c.is_ascii_alphanumeric() && !matches!(c, '-' | '_' | '.' | '~')
+    }) {
+        escapes.push(EscapeKind::Percent);
+    }
+    if has(texts, |c| c == ' ') {
+        escapes.push(EscapeKind::Form);
+    }
+    escapes
+}

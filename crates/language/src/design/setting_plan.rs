@@ -1,0 +1,122 @@
+//! The plan of a command that sets a key of an agent or of the file.
+
+use serde_json::{Value, json};
+
+use super::edit_plan::{EditDraft, LISTS, find_value_mut, replace_edit};
+use super::error::GraphEditError;
+use crate::source::{Route, RouteStep};
+use crate::vocabulary::FileSection;
+use crate::yaml::edit::RouteEdit;
+
+impl EditDraft {
+    /// Sets a key of an agent or of the file; `null` removes it. Maps around the key are added.
+    pub(super) fn set_value(
+        &mut self,
+        agent: Option<&str>,
+        path: &[String],
+        value: &Value,
+    ) -> Result<(), GraphEditError> {
+        let route = value_route(agent, path, &self.after)?;
+        let same_value = || GraphEditError::SameSetting {
+            key: path.join("."),
+            owner: describe_owner(agent),
+        };
+        let now = find_value_mut(&mut self.after, &route).cloned();
+        match (&now, value) {
+            (None, Value::Null) => return Err(same_value()),
+            (Some(now), value) if now == value && !value.is_null() => return Err(same_value()),
+            (Some(_), Value::Null) => {
+                self.remove_value(&route);
+                return Ok(());
+            }
+            (Some(now), value) => {
+                let is_text = now.is_string() && value.is_string();
+                if let Some(now) = find_value_mut(&mut self.after, &route) {
+                    *now = value.clone();
+                }
+                self.edits.push(match is_text || value.is_array() || value.is_object() {
+                    true => RouteEdit::Rewrite(route, value.clone()),
+                    false => replace_edit(route, value),
+                });
+                return Ok(());
+            }
+            (None, _) => {}
+        }
+        self.add_missing_key(&route, value)
+            .ok_or_else(|| GraphEditError::UnknownSetting {
+                key: path.join("."),
+                owner: describe_owner(agent),
+            })
+    }
+
+    /// Adds the key at the end of the route to the nearest map that exists, inside of the maps that are missing. `None`: there
+    /// is another value instead of a map.
+    fn add_missing_key(&mut self, route: &Route, value: &Value) -> Option<()> {
+        let mut parent = route.clone();
+        let mut value = value.clone();
+        while let Some(RouteStep::Key(key)) = parent.0.pop() {
+            let Some(map) = find_value_mut(&mut self.after, &parent) else {
+                value = json!({ key.to_string(): value });
+                continue;
+            };
+            if let Some(entries) = map.as_object_mut() {
+                entries.insert(key.to_string(), value.clone());
+                self.edits.push(RouteEdit::AddKey(parent, key.to_string(), value));
+                return Some(());
+            }
+            // An empty value, and a question that is only its text, are written anew as a map.
+            let mut entries = match (&*map, parent.0.last()) {
+                (Value::Null, _) => json!({}),
+                (Value::String(prompt), Some(RouteStep::Key(key))) if &**key == "input" => json!({"prompt": prompt}),
+                _ => return None,
+            };
+            entries[&*key] = value;
+            *map = entries;
+            self.edits.push(replace_edit(parent, map));
+            return Some(());
+        }
+        None
+    }
+}
+
+/// Returns the route of a key of an agent or of the file. Each key is one of its section.
+fn value_route(agent: Option<&str>, path: &[String], text: &Value) -> Result<Route, GraphEditError> {
+    let mut section = match agent {
+        Some(_) => FileSection::Agent,
+        None => FileSection::Ensemble,
+    };
+    let route = match agent {
+        Some(name) => {
+            let draft = EditDraft {
+                after: text.clone(),
+                edits: Vec::new(),
+            };
+            Route::root().with_key("agents").with_index(draft.find_agent(name)?)
+        }
+        None if text.is_object() => Route::root(),
+        None => return Err(GraphEditError::NotEnsemble),
+    };
+    let is_list = agent.is_some() && path.first().is_some_and(|key| LISTS.contains(&&**key) || key == "name");
+    let is_agents = agent.is_none() && path.first().is_some_and(|key| key == "agents");
+    let unknown = || GraphEditError::UnknownSetting {
+        key: path.join("."),
+        owner: describe_owner(agent),
+    };
+    if path.is_empty() || is_list || is_agents {
+        return Err(unknown());
+    }
+    for (depth, key) in path.iter().enumerate() {
+        let row = section.find_key(key).ok_or_else(unknown)?;
+        match row.value_section() {
+            Some(inner) => section = inner,
+            None if depth + 1 < path.len() => return Err(unknown()),
+            None => {}
+        }
+    }
+    Ok(path.iter().fold(route, |route, key| route.with_key(key.as_str())))
+}
+
+/// Returns the words for the agent, or for the file.
+pub(super) fn describe_owner(agent: Option<&str>) -> String {
+    agent.map_or_else(|| "the file".to_owned(), |agent| format!("`{agent}`"))
+}

@@ -1,0 +1,192 @@
+//! Copies of runs of an engine in a store.
+//!
+//! Invariant: a run is read and checked as a whole before anything of it is written. The engine decides neither the id under which it is
+//! stored, nor a path, nor how much is read.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use ensemble_core::conversation::{Event, Record};
+use ensemble_core::log::SyncPoint;
+use ensemble_core::operator::escape_hidden;
+use ensemble_core::runner::BoxFuture;
+use ensemble_core::store::{Durability, LogEnd, RunId, RunStore, StoreError, StoredRun, is_run_name};
+
+use crate::client::{EngineClient, EngineClientError};
+use crate::protocol::{InnerRunLines, RecordsReply};
+
+/// How deep runs may be inside each other. Ensembles contain each other less deeply.
+const DEEPEST: usize = 16;
+/// The most runs that are copied with a run.
+const MOST_RUNS: usize = 100_000;
+/// The most bytes of records and ensembles that are copied with a run.
+const MOST_BYTES: usize = 1 << 30;
+
+/// A run inside a run, as it was read.
+struct FetchedRun {
+    name: String,
+    ensemble: String,
+    records: Vec<Record>,
+    inside: Vec<FetchedRun>,
+}
+
+/// The rest of what may be read of a run.
+struct FetchBudget {
+    runs: usize,
+    bytes: usize,
+}
+
+impl FetchBudget {
+    const WHOLE: Self = Self {
+        runs: MOST_RUNS,
+        bytes: MOST_BYTES,
+    };
+
+    /// Subtracts one run with so many bytes.
+    fn take_run(&mut self, bytes: usize) -> Result<(), String> {
+        match (self.runs.checked_sub(1), self.bytes.checked_sub(bytes)) {
+            (Some(runs), Some(bytes)) => {
+                *self = Self { runs, bytes };
+                Ok(())
+            }
+            (None, _) => Err(format!("it has more than {MOST_RUNS} runs inside it")),
+            (_, None) => Err(format!("it has more than {} MiB of records", MOST_BYTES >> 20)),
+        }
+    }
+}
+
+impl EngineClient {
+    /// Copies a run as it is now, with the runs inside it, into a store that has no run with its id.
+    ///
+    /// # Errors
+    /// The run cannot be read, or is too large, or the store has it or cannot be written.
+    pub async fn copy_run(&self, id: &RunId, store: &dyn RunStore) -> Result<Arc<dyn StoredRun>, EngineClientError> {
+        let reply = self.fetch_records(id.as_str(), 0).await?;
+        let Some(start) = &reply.start else {
+            return Err(self.no_run_error(id.as_str()));
+        };
+        let mut budget = FetchBudget::WHOLE;
+        let taken = budget.take_run(reply.lines.len() + start.ensemble.len());
+        taken.map_err(|reason| self.content_error(reason))?;
+        let records = self.decode_records(&reply.lines)?;
+        self.check_first_record(id, &records)?;
+        let inside = self.fetch_inner_runs(&reply.inside, 1, &mut budget).await?;
+        let run = store.create_run(id, &start.ensemble).await?;
+        let lease = run.acquire_lease().await?;
+        let written = async {
+            self.write_records(&*run, &records).await?;
+            self.write_inner_runs(&*run, &inside).await
+        };
+        if let Err(error) = written.await {
+            // Half a run would be taken for a run that was cut short.
+            let _ = run.remove_run().await;
+            return Err(error);
+        }
+        drop(lease);
+        Ok(run)
+    }
+
+    /// Copies a run as it is now into a store that may have a copy of it, which is replaced.
+    ///
+    /// # Errors
+    /// As for [`Self::copy_run`], and [`EngineClientError::CopyDiverged`] if the copy is no beginning of what the engine has.
+    pub async fn update_copy(&self, id: &RunId, store: &dyn RunStore) -> Result<Arc<dyn StoredRun>, EngineClientError> {
+        match self.copy_run(id, store).await {
+            Err(EngineClientError::Store(StoreError::Exists(_))) => {}
+            fetched => return fetched,
+        }
+        let reply = self.fetch_records(id.as_str(), 0).await?;
+        let theirs = self.decode_records(&reply.lines)?;
+        let before = store.find_run_with_id(id).await?;
+        let lease = before.acquire_lease().await?;
+        if !theirs.starts_with(&before.read_journal().await?.records) {
+            return Err(EngineClientError::CopyDiverged(id.clone()));
+        }
+        before.remove_run().await?;
+        drop(lease);
+        self.copy_run(id, store).await
+    }
+
+    /// Checks that the records are those of the run with this id.
+    fn check_first_record(&self, id: &RunId, records: &[Record]) -> Result<(), EngineClientError> {
+        match records.first().map(|record| &record.event) {
+            Some(Event::RunStarted(started)) if *started.run_id != *id.as_str() => {
+                let other = escape_hidden(&started.run_id);
+                Err(self.content_error(format!("the records of run {id} are those of `{other}`")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Reads the runs inside a run, and those inside them.
+    fn fetch_inner_runs<'a>(
+        &'a self,
+        inside: &'a [InnerRunLines],
+        depth: usize,
+        budget: &'a mut FetchBudget,
+    ) -> BoxFuture<'a, Result<Vec<FetchedRun>, EngineClientError>> {
+        Box::pin(async move {
+            if depth > DEEPEST && !inside.is_empty() {
+                return Err(self.content_error(format!("runs are nested more than {DEEPEST} levels deep")));
+            }
+            let (mut fetched_runs, mut names) = (Vec::new(), HashSet::new());
+            for inner in inside {
+                if !is_run_name(&inner.name) || !names.insert(&inner.name) {
+                    let name = escape_hidden(&inner.name);
+                    return Err(self.content_error(format!("`{name}` cannot be the name of a run here")));
+                }
+                let reply = self.fetch_inner_records(inner).await?;
+                let taken = budget.take_run(reply.lines.len() + inner.ensemble.len());
+                taken.map_err(|reason| self.content_error(reason))?;
+                // Otherwise it was called, and has not begun.
+                if !reply.lines.is_empty() {
+                    fetched_runs.push(FetchedRun {
+                        name: inner.name.clone(),
+                        ensemble: inner.ensemble.clone(),
+                        records: self.decode_records(&reply.lines)?,
+                        inside: self.fetch_inner_runs(&reply.inside, depth + 1, budget).await?,
+                    });
+                }
+            }
+            Ok(fetched_runs)
+        })
+    }
+
+    async fn fetch_inner_records(&self, inner: &InnerRunLines) -> Result<RecordsReply, EngineClientError> {
+        match &inner.run {
+            Some(id) => {
+                let id = RunId::parse(id).map_err(|error| self.content_error(error.to_string()))?;
+                self.fetch_records(id.as_str(), 0).await
+            }
+            None => Ok(RecordsReply {
+                lines: inner.lines.clone(),
+                inside: inner.inside.clone(),
+                ..RecordsReply::default()
+            }),
+        }
+    }
+
+    fn write_inner_runs<'a>(
+        &'a self,
+        run: &'a dyn StoredRun,
+        inside: &'a [FetchedRun],
+    ) -> BoxFuture<'a, Result<(), EngineClientError>> {
+        Box::pin(async move {
+            for inner in inside {
+                let stored = run.create_nested(&inner.name, &inner.ensemble).await?;
+                self.write_records(&*stored, &inner.records).await?;
+                self.write_inner_runs(&*stored, &inner.inside).await?;
+            }
+            Ok(())
+        })
+    }
+
+    async fn write_records(&self, run: &dyn StoredRun, records: &[Record]) -> Result<(), EngineClientError> {
+        let mut log = run.open_log(LogEnd::NEW, Durability::Commit).await?;
+        for record in records {
+            log.append(record).await?;
+        }
+        log.sync(SyncPoint::Turn).await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,153 @@
+//! The ensembles that a worker runs.
+//!
+//! **Invariant:** unless the operator has said otherwise, a text runs only if a file of the served folder has it. Whoever reaches the
+//! engine can send any text, and a text names the commands that are started.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the files of the served folder are listed here"
+)]
+
+use std::collections::HashSet;
+use std::path::{Component, Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use ensemble_language::data::digest_text;
+use ensemble_project::Project;
+
+/// The most files next to an ensemble that are compared with a text.
+const MOST_FILES: usize = 1_000;
+
+/// The check of the texts that requests contain.
+#[derive(Debug)]
+pub struct ServedEnsembles {
+    allows_any_text: bool,
+    /// The digests of texts that files of the folder had since the start of the worker: a run continues with the text that it began
+    /// with, also if the file has changed.
+    known_digests: Mutex<HashSet<String>>,
+}
+
+impl ServedEnsembles {
+    /// Returns the check for a worker that runs only the ensembles of its folder.
+    pub fn from_folder() -> Self {
+        Self {
+            allows_any_text: false,
+            known_digests: Mutex::default(),
+        }
+    }
+
+    /// Returns the check for a worker that runs every text. The paths of scripts still begin in the folder.
+    pub fn any_text() -> Self {
+        Self {
+            allows_any_text: true,
+            ..Self::from_folder()
+        }
+    }
+
+    /// Returns the absolute path of the file that the text is run as.
+    ///
+    /// # Errors
+    /// The path is not inside the served folder, or no file there has the text.
+    pub fn check_text(&self, project: &Project, file: &str, text: &str) -> Result<PathBuf, String> {
+        let mut parts = Path::new(file).components();
+        let is_inside = !file.is_empty() && parts.all(|part| matches!(part, Component::Normal(_)));
+        if !is_inside || !project.contains_file(Path::new(file)) {
+            return Err(format!("`{file}` is not inside the folder that this worker serves"));
+        }
+        let path = project.folder.join(file);
+        if self.allows_any_text {
+            return Ok(path);
+        }
+        let digest = digest_text(text);
+        let mut known = self.known_digests.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.contains(&digest) || has_file_with(project, Path::new(file), text) {
+            known.insert(digest);
+            return Ok(path);
+        }
+        Err(format!(
+            "the text of `{file}` is not that of a file in the folder that this worker serves; copy the file to all workers, also that of \
+             an older version, or start them with --unsafe-any-ensemble"
+        ))
+    }
+}
+
+/// Returns whether the file, or another YAML file next to it, has this text.
+fn has_file_with(project: &Project, file: &Path, text: &str) -> bool {
+    let has_text = |path: &Path| {
+        project.contains_file(path) && project.read_file(path).is_ok_and(|source| **source.text() == *text)
+    };
+    if has_text(file) {
+        return true;
+    }
+    let folder = file.parent().unwrap_or(Path::new(""));
+    let entries = std::fs::read_dir(project.folder.join(folder))
+        .into_iter()
+        .flatten()
+        .flatten();
+    let names = entries.take(MOST_FILES).map(|entry| folder.join(entry.file_name()));
+    let is_yaml = |path: &PathBuf| path.extension().is_some_and(|end| end == "yaml" || end == "yml");
+    names.filter(is_yaml).any(|path| has_text(&path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "name: e\nagents: [{name: a, script: echo}]\n";
+
+    #[test]
+    fn only_texts_of_the_folder_run() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let served = folder.path().join("served");
+        std::fs::create_dir_all(served.join("in")).expect("a folder");
+        std::fs::write(served.join("in/e.yaml"), TEXT).expect("written");
+        std::fs::write(folder.path().join("outside.yaml"), "name: outside\n").expect("written");
+        std::os::unix::fs::symlink("../outside.yaml", served.join("link.yaml")).expect("a link");
+        let (project, check) = (Project::from_folder(&served), ServedEnsembles::from_folder());
+        let is_run = |file: &str, text: &str| check.check_text(&project, file, text).is_ok();
+        assert!(is_run("in/e.yaml", TEXT));
+        for (file, text) in [
+            ("in/e.yaml", "name: e\nagents: [{name: a, script: 'touch pwned'}]\n"),
+            ("new.yaml", TEXT.trim_end()),
+            ("link.yaml", "name: outside\n"),
+        ] {
+            assert!(!is_run(file, text), "{file}");
+        }
+        let any = ServedEnsembles::any_text();
+        any.check_text(&project, "new.yaml", "name: any\n").expect("it is run");
+        for file in [
+            "../outside.yaml",
+            "/etc/x.yaml",
+            "in/../../outside.yaml",
+            "link.yaml",
+            ".",
+            "",
+        ] {
+            let error = any.check_text(&project, file, "name: outside\n").expect_err(file);
+            assert!(error.contains("is not inside the folder"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_run_goes_on_with_the_text_that_it_began_with() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("e.yaml");
+        std::fs::write(&file, TEXT).expect("written");
+        let (project, check) = (Project::from_folder(folder.path()), ServedEnsembles::from_folder());
+        check
+            .check_text(&project, "e.yaml", TEXT)
+            .expect("it is that of the file");
+        std::fs::write(&file, "name: new\n").expect("written");
+        check
+            .check_text(&project, "e.yaml", TEXT)
+            .expect("it was that of the file");
+        let restarted = ServedEnsembles::from_folder();
+        restarted
+            .check_text(&project, "e.yaml", TEXT)
+            .expect_err("no file has it");
+        std::fs::write(folder.path().join("e-1.yaml"), TEXT).expect("written");
+        restarted
+            .check_text(&project, "e.yaml", TEXT)
+            .expect("the old version is kept");
+    }
+}
