@@ -23,14 +23,18 @@ impl<'de> Visitor<'de> for &mut IdFinder {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        // A number at the end of the beginning can be a part of a number.
+        let mut unconfirmed: Option<Value> = None;
         while let Some(key) = map.next_key::<String>()? {
+            self.0 = unconfirmed.take().or(self.0.take());
             match key.as_str() {
-                "id" => self.0 = Some(map.next_value()?),
+                "id" => unconfirmed = Some(map.next_value()?),
                 _ => {
                     map.next_value::<IgnoredAny>()?;
                 }
             }
         }
+        self.0 = unconfirmed.or(self.0.take());
         Ok(())
     }
 }
