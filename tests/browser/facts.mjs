@@ -104,7 +104,7 @@ try {
   seen.asking_row = await page.locator('.row.execution').filter({ hasText: 'editor' }).innerText();
   await page.getByRole('link', { name: 'Graph' }).click();
   await page.locator('.graph g.agent.waiting').waitFor();
-  seen.asking_node = await page.locator('.graph g.agent.waiting .fate').innerText();
+  seen.asking_node = await page.locator('.graph g.agent.waiting .fate').textContent();
   const clock = page.locator('.sums [data-zero]').first();
   const before = await clock.innerText();
   await page.waitForFunction(text => document.querySelector('.sums [data-zero]').innerText !== text, before);
