@@ -107,7 +107,7 @@ try {
   await page.keyboard.press('Space');
   await page.waitForSelector('.complaint');
   seen.vain = [await page.innerText('.complaint'), await page.getByLabel('Closes a loop (feedback): first').isChecked()];
-  await page.getByLabel('conversation.max_turns').fill('2');
+  await page.locator('.chosen').getByLabel('conversation.max_turns', { exact: true }).fill('2');
   await page.keyboard.press('Enter');
   await state('unsaved');
   await page.waitForFunction(() => document.activeElement.dataset.stays);
