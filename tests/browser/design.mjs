@@ -107,7 +107,7 @@ try {
   await page.keyboard.press('Space');
   await page.waitForSelector('.complaint');
   seen.vain = [await page.innerText('.complaint'), await page.getByLabel('Closes a loop (feedback): first').isChecked()];
-  await page.getByLabel('conversation.max_turns').fill('2');
+  await page.locator('.chosen').getByLabel('conversation.max_turns', { exact: true }).fill('2');
   await page.keyboard.press('Enter');
   await state('unsaved');
   await page.waitForFunction(() => document.activeElement.dataset.stays);
@@ -311,11 +311,11 @@ try {
   await page.waitForSelector('.design-panel [aria-invalid="true"]');
   seen.wrong = [await keyField('prompt').inputValue(), await page.locator('.design-panel .field:has([aria-invalid="true"]) .failure').innerText()];
   await judged(page, 'design-form');
-  await set('prompt', '{{ input }} {{ critic.response }}');
   await set('conversation.max_turns', '3');
   await page.locator('.chosen fieldset').getByLabel('Condition').fill('not output.good');
   await page.locator('.chosen fieldset').getByLabel('Closes a loop (feedback)').check();
   await redrawn(() => page.locator('.chosen fieldset').getByRole('button', { name: 'Connect' }).click());
+  await set('prompt', '{{ input }} {{ critic.response }}');
   await page.locator('.file-settings > summary').click();
   await set('result', 'text: outputs.companion.response');
   await set('conversation_limits.max_total_turns', '6');

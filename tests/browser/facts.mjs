@@ -101,10 +101,10 @@ try {
   await page.getByRole('button', { name: 'Start' }).click();
   await page.getByRole('heading', { name: 'editor asks' }).waitFor();
   seen.waiting = await page.getByRole('heading', { level: 1 }).innerText();
-  seen.asking_row = await page.getByRole('option').filter({ hasText: 'editor' }).innerText();
+  seen.asking_row = await page.locator('.row.execution').filter({ hasText: 'editor' }).innerText();
   await page.getByRole('link', { name: 'Graph' }).click();
   await page.locator('.graph g.agent.waiting').waitFor();
-  seen.asking_node = await page.locator('.graph g.agent.waiting .fate').innerText();
+  seen.asking_node = await page.locator('.graph g.agent.waiting .fate').textContent();
   const clock = page.locator('.sums [data-zero]').first();
   const before = await clock.innerText();
   await page.waitForFunction(text => document.querySelector('.sums [data-zero]').innerText !== text, before);

@@ -148,7 +148,8 @@ fn a_person_edits_an_ensemble() {
     let built = seen["loop"].as_str().unwrap_or_default();
     for part in [
         "# A chat with one language model, which remembers the conversation.",
-        "    prompt: \"{{ input }} {{ critic.response }}\"\n    conversation:\n      max_turns: 3\n",
+        "    prompt: \"{{ input }} {{ critic.response }}\"\n",
+        "    conversation:\n      max_turns: 3\n",
         "      - agent_name: critic\n        condition: not output.good\n        feedback: true\n",
         "    model: simulated/critic\n",
         "conversation_limits:\n  max_total_turns: 6\n",

@@ -149,7 +149,7 @@ export function block(value, kind = '') {
 
 /** Says next to a control what went wrong with it; without a text, it says nothing any more. */
 export function complain(control, text) {
-  const place = control.closest('.actions') ?? control;
+  const place = control.closest('.actions') ?? control.closest('label') ?? control;
   const known = place.nextElementSibling?.matches('.complaint') ? place.nextElementSibling : null;
   if (!text) known?.remove();
   else if (known) known.textContent = text;

@@ -106,8 +106,8 @@ function outcome(run, result) {
     h('p', {}, h('a', { href: runLink(run.id, 'at', failure.turn, failure.agent) }, failure.execution > 1 ? `${failure.agent} #${failure.execution}` : failure.agent),
       ` failed in turn ${failure.turn}${failure.attempts > 1 ? ` after ${count(failure.attempts, 'attempt')}` : ''} (${failure.kind.replaceAll('_', ' ')}):`),
     block(failure.error, 'failure')];
-  const gave = result !== undefined ? [h('h3', {}, 'Result'), value(result)]
-    : !head.has_result && !failure && outputs.map(one => [h('h3', {}, 'Output of ', h('a', { href: runLink(run.id, 'at', one.turn, one.agent) }, one.agent)), block(one.text)]);
+  const gave = result !== undefined ? [h('h2', {}, 'Result'), value(result)]
+    : !head.has_result && !failure && outputs.map(one => [h('h2', {}, 'Output of ', h('a', { href: runLink(run.id, 'at', one.turn, one.agent) }, one.agent)), block(one.text)]);
   // The sentence of a failed agent repeats the failure.
   const isRepeated = failure && head.outcome === 'agent_failed';
   return h('section', { class: `outcome ${stateColour(head.state, head.success)}`, 'aria-label': 'What happened' },
