@@ -28,15 +28,16 @@ agents:
   - {name: sorter, model_profile: main, prompt: 'sort {{ inputs.ticket }}', output_schema: {type: object, properties: {label: {enum: [refund, other]}}, required: [label]}}
   - name: writer
     model_profile: main
-    prompt: 'write {{ inputs.ticket }} {{ execution.number }}'
+    prompt: 'write {{ inputs.ticket }} {{ execution }}'
     conversation: {max_turns: 3}
-    depends_on:
-      - sorter
-      - {agent: critic, condition: not output.approved, required: false}
-  - {name: critic, model_profile: main, prompt: 'review {{ outputs.writer }}', depends_on: [writer], output_schema: {type: object, properties: {approved: {type: boolean}}, required: [approved]}}
+    dependencies:
+      - {agent_name: sorter}
+      - {agent_name: critic, condition: not output.approved, feedback: true}
+  - {name: critic, model_profile: main, prompt: 'review {{ writer }}', conversation: {max_turns: 3}, depends_on: [writer], output_schema: {type: object, properties: {approved: {type: boolean}}, required: [approved]}}
   - name: gate
     input: {prompt: 'Refund {{ inputs.ticket }}?', choices: [approve, reject]}
-    depends_on: [{agent: sorter, condition: output.label == 'refund'}]
+    dependencies: [{agent_name: sorter, condition: output.label == 'refund'}]
+success: outputs.critic.approved
 result: {label: outputs.sorter.label, letter: outputs.writer, decision: outputs.gate}
 ";
 

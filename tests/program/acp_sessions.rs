@@ -410,7 +410,10 @@ fn a_loaded_session_tells_the_text_before_calls_with_an_id_for_each_message() {
     let loaded = json!({"sessionId": session, "cwd": workspace.path(), "mcpServers": []});
     assert!(client.ask("session/load", loaded)["result"].is_object());
     assert_eq!(messages(&client), live);
-    assert!(live.iter().any(|(id, text)| id == "b#1" && text == "done"), "{live:?}");
+    assert!(
+        live.iter().any(|(id, text)| id.starts_with("b#1") && text == "done"),
+        "{live:?}"
+    );
 
     let alone = workspace.read("a.yaml");
     let alone = alone.split("  - {name: team").next().expect("a part");

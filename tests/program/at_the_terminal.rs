@@ -451,11 +451,7 @@ fn nothing_of_the_spinner_remains_after_a_signal() {
 fn nothing_of_the_spinner_remains_after_an_error() {
     // An agent that fails, and a journal that cannot be written.
     for (script, file_blocks, end) in [
-        (
-            "exit 3",
-            None,
-            "✗ agent_failed: first failed: the script ended with exit code 3",
-        ),
+        ("exit 3", None, "✗ agent_failed: first failed"),
         (
             "head -c 90000 /dev/zero | tr '\\0' x",
             Some(64),

@@ -144,6 +144,7 @@ fn what_was_left_out_is_told_to_those_who_ask() {
     let workspace = Workspace::new();
     workspace.write("talk.yaml", talker("{max_messages: 6, min_recent_turns: 1}"));
     workspace.write("mirror.rhai", MIRROR);
+    workspace.write("scribe.rhai", SCRIBE);
     let line = "context window: 2 messages of about 4 tokens (estimated at 4 bytes a token) were not sent";
     let verbose = workspace.run(["run", "talk.yaml", "-v"]).expect_code(0);
     assert!(verbose.stderr.contains(line), "{}", verbose.stderr);
@@ -176,6 +177,7 @@ fn a_script_that_selects_wrongly_is_told_why() {
         let workspace = Workspace::new();
         workspace.write("talk.yaml", talker("{strategy: {custom: keep.rhai}}"));
         workspace.write("mirror.rhai", MIRROR);
+        workspace.write("scribe.rhai", SCRIBE);
         workspace.write("keep.rhai", script);
         let outcome = workspace.run(["run", "talk.yaml"]).expect_code(1);
         let told = format!("{}{}", outcome.stdout, outcome.stderr);
@@ -187,6 +189,7 @@ fn a_script_that_selects_wrongly_is_told_why() {
     let workspace = Workspace::new();
     workspace.write("talk.yaml", talker("{strategy: {custom: nowhere.rhai}}"));
     workspace.write("mirror.rhai", MIRROR);
+    workspace.write("scribe.rhai", SCRIBE);
     let outcome = workspace.run(["run", "talk.yaml"]).expect_code(2);
     assert!(
         outcome

@@ -220,7 +220,7 @@ fn an_ensemble_that_cannot_be_run_is_an_error_where_it_is_named() {
         "name: team\nagents: [{name: a, model: simulated/x, tools: [t]}]\ntools: {t: {description: x, ensemble: bad.yaml}}\n",
     );
     workspace.write("bad.yaml", "name: bad\n");
-    assert!(first(&workspace).starts_with("E048 3:39 this ensemble cannot be run: bad.yaml:1:1: error[E013]"));
+    assert!(first(&workspace).starts_with("E048 3:39 this ensemble cannot be run: `bad.yaml` is not an ensemble"));
 }
 
 #[test]

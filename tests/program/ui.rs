@@ -182,7 +182,7 @@ fn a_recorded_run_is_told_as_rows_executions_messages_and_a_graph() {
     );
     assert_eq!(
         head["can"],
-        json!({"cancel": false, "resume": false, "say": true, "fork": true})
+        json!({"cancel": false, "resume": false, "say": true, "fork": true, "retry": null, "fork_before": null})
     );
     let agents = head["agents"].as_array().expect("agents");
     assert_eq!(

@@ -108,7 +108,7 @@ fn an_edit_without_an_effect_is_refused_with_its_fix() {
         ),
         (
             set(None, &["conversation_limits", "max_total_turns"], 0),
-            ["max_total_turns", "1"],
+            ["an integer of at least 1", "found the integer 0"],
         ),
         (
             set(Some("writer"), &["max_turns"], 3),

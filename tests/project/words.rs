@@ -14,8 +14,8 @@ const CEILINGS: &[(Pattern, usize)] = &[
     (Pattern::ParticipleFunction, 8),
     (Pattern::PrepositionFunction, 1),
     (Pattern::FunctionOf, 3),
-    (Pattern::FunctionDoc, 20),
-    (Pattern::TypeDoc, 12),
+    (Pattern::FunctionDoc, 18),
+    (Pattern::TypeDoc, 1),
     (Pattern::SharedTypeName, 0),
     (Pattern::ParticipleType, 4),
 ];

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use similar::{ChangeTag, DiffOp, TextDiff};
 
-/// What became of a line.
+/// The change of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LineChange {
     /// Both texts have the line.

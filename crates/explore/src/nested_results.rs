@@ -8,11 +8,11 @@ use super::{Exploration, ExplorationBudget};
 use ensemble_core::conversation::CompletionReason;
 use ensemble_language::ensemble::{Agent, AgentKind};
 
-/// What is known of the ensembles that agents are, by the names of these agents.
+/// The known results of nested ensembles, by the names of their agents.
 pub type Inside = BTreeMap<Arc<str>, NestedResults>;
 
-/// How the conversations of an inner ensemble can end, for the agent that it is. Any execution can fail besides, as by a
-/// time limit.
+/// The possible results of a nested ensemble, for its agent. In addition, any execution can fail, for example by a time
+/// limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NestedResults {
     /// One can end with exit code 0.

@@ -14,9 +14,9 @@ use std::fs::{File, Permissions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use crate::open_folder::OpenFolder;
+use crate::open_folder::ProjectFolder;
 
-/// Why a file has not been replaced. It is as it was.
+/// The reason why a file has not been replaced. The file is unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReplaceError {
     /// Its text is another one than the caller has read.
@@ -47,7 +47,7 @@ pub struct FileReplacement<'t> {
     pub new_text: &'t str,
 }
 
-/// Why none of several files has been replaced.
+/// The reason why none of several files has been replaced.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReplaceAllError {
     /// The number of the file that is in the way.
@@ -68,7 +68,7 @@ pub fn replace_file(path: &Path, before: &str, after: &str) -> Result<(), Replac
         old_text: before,
         new_text: after,
     };
-    rename_all(None, &[file], &mut OpenFolder::rename_entry).map_err(|none| none.error)
+    rename_all(None, &[file], &mut ProjectFolder::rename_entry).map_err(|none| none.error)
 }
 
 /// Replaces the texts of several files inside the folder `root`, or none of them. A path can contain links that lead to another
@@ -80,11 +80,11 @@ pub fn replace_file(path: &Path, before: &str, after: &str) -> Result<(), Replac
 /// # Errors
 /// A file is outside of the folder or cannot be written, or its text is another one.
 pub fn replace_files(root: &Path, files: &[FileReplacement<'_>]) -> Result<(), ReplaceAllError> {
-    rename_all(Some(root), files, &mut OpenFolder::rename_entry)
+    rename_all(Some(root), files, &mut ProjectFolder::rename_entry)
 }
 
 /// What renames a file within its folder.
-type Rename<'r> = &'r mut dyn FnMut(&OpenFolder, &OsStr, &OsStr) -> io::Result<()>;
+type Rename<'r> = &'r mut dyn FnMut(&ProjectFolder, &OsStr, &OsStr) -> io::Result<()>;
 
 fn rename_all(root: Option<&Path>, files: &[FileReplacement<'_>], rename: Rename<'_>) -> Result<(), ReplaceAllError> {
     let none = |(at, why)| ReplaceAllError {
@@ -121,7 +121,7 @@ fn rename_all(root: Option<&Path>, files: &[FileReplacement<'_>], rename: Rename
 /// The new text of a file beside it, and its old text. What is not renamed is removed.
 struct StagedFile {
     /// The folder of all three, which is the same one whatever becomes of its path.
-    folder: OpenFolder,
+    folder: ProjectFolder,
     target: OsString,
     new: OsString,
     old: Option<OsString>,
@@ -138,7 +138,7 @@ impl StagedFile {
             check_inside(root, &path)?;
         }
         let in_no_folder = || ReplaceError::Refused("its path has no folder".to_owned());
-        let folder = OpenFolder::open_without_links(path.parent().ok_or_else(in_no_folder)?)?;
+        let folder = ProjectFolder::open_without_links(path.parent().ok_or_else(in_no_folder)?)?;
         let target = path.file_name().ok_or_else(in_no_folder)?.to_owned();
         let permissions = folder.open_file(&target)?.metadata()?.permissions();
         if permissions.readonly() {
@@ -205,7 +205,7 @@ pub fn create_file(path: &Path, text: &str) -> io::Result<()> {
     }
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let folder = OpenFolder::open_without_links(&folder.unwrap_or(Path::new(".")).canonicalize()?)?;
+    let folder = ProjectFolder::open_without_links(&folder.unwrap_or(Path::new(".")).canonicalize()?)?;
     fill_file(&folder, name, folder.create_file(name)?, text)
 }
 
@@ -216,7 +216,7 @@ pub fn create_file(path: &Path, text: &str) -> io::Result<()> {
 /// As [`create_file`], or a file is outside of the folder; with the number of the file that is in the way. Folders that were made for
 /// the files stay.
 pub fn create_files(root: &Path, files: &[(PathBuf, &str)]) -> Result<(), (usize, io::Error)> {
-    let mut created: Vec<(OpenFolder, &OsStr)> = Vec::new();
+    let mut created: Vec<(ProjectFolder, &OsStr)> = Vec::new();
     for (at, (path, text)) in files.iter().enumerate() {
         match create_file_inside(root, path, text) {
             Ok(file) => created.push(file),
@@ -232,7 +232,7 @@ pub fn create_files(root: &Path, files: &[(PathBuf, &str)]) -> Result<(), (usize
 }
 
 /// Writes a file inside the folder; returns the folder that contains the file, and the name of the file.
-fn create_file_inside<'p>(root: &Path, path: &'p Path, text: &str) -> io::Result<(OpenFolder, &'p OsStr)> {
+fn create_file_inside<'p>(root: &Path, path: &'p Path, text: &str) -> io::Result<(ProjectFolder, &'p OsStr)> {
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
     let mut missing: Vec<&OsStr> = Vec::new();
     let mut nearest = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
@@ -242,7 +242,7 @@ fn create_file_inside<'p>(root: &Path, path: &'p Path, text: &str) -> io::Result
     }
     let nearest = nearest.canonicalize()?;
     check_inside(root, &nearest)?;
-    let mut folder = OpenFolder::open_without_links(&nearest)?;
+    let mut folder = ProjectFolder::open_without_links(&nearest)?;
     for name in missing.into_iter().rev() {
         folder = folder.open_or_create_child(name)?;
     }
@@ -252,13 +252,13 @@ fn create_file_inside<'p>(root: &Path, path: &'p Path, text: &str) -> io::Result
 }
 
 /// Writes the text into a new file; nothing is left of the file if that fails.
-fn fill_file(folder: &OpenFolder, name: &OsStr, mut file: File, text: &str) -> io::Result<()> {
+fn fill_file(folder: &ProjectFolder, name: &OsStr, mut file: File, text: &str) -> io::Result<()> {
     let write_result = file.write_all(text.as_bytes());
     write_result.inspect_err(|_| drop(folder.remove_file(name)))
 }
 
 /// Writes a file with these permissions, and waits until the text is on the disk.
-fn write_new_file(folder: &OpenFolder, name: &OsStr, text: &str, permissions: &Permissions) -> io::Result<()> {
+fn write_new_file(folder: &ProjectFolder, name: &OsStr, text: &str, permissions: &Permissions) -> io::Result<()> {
     let file = folder.create_file(name)?;
     let finished = file.try_clone().and_then(|copy| {
         fill_file(folder, name, copy, text)?;

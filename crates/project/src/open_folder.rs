@@ -17,9 +17,9 @@ const POSITION: OFlags = OFlags::RDONLY;
 
 /// An open folder.
 #[derive(Debug)]
-pub(crate) struct OpenFolder(File);
+pub(crate) struct ProjectFolder(File);
 
-impl OpenFolder {
+impl ProjectFolder {
     /// Opens the folder at an absolute path that contains no link.
     ///
     /// # Errors
@@ -100,12 +100,12 @@ mod tests {
         std::fs::create_dir_all(root.join("a/b")).expect("a folder");
         std::os::unix::fs::symlink("a", root.join("link")).expect("a link");
         std::os::unix::fs::symlink("b", root.join("a/link")).expect("a link");
-        OpenFolder::open_without_links(&root.join("a/b")).expect("it has no link");
+        ProjectFolder::open_without_links(&root.join("a/b")).expect("it has no link");
         for path in ["link", "link/b", "a/link", "a/../a", "missing"] {
-            OpenFolder::open_without_links(&root.join(path)).expect_err(path);
+            ProjectFolder::open_without_links(&root.join(path)).expect_err(path);
         }
-        OpenFolder::open_without_links(Path::new("relative")).expect_err("it is not absolute");
-        let open = OpenFolder::open_without_links(&root).expect("it has no link");
+        ProjectFolder::open_without_links(Path::new("relative")).expect_err("it is not absolute");
+        let open = ProjectFolder::open_without_links(&root).expect("it has no link");
         open.open_file(OsStr::new("link")).expect_err("a link");
         open.open_file(OsStr::new("a")).expect_err("a folder");
         open.create_file(OsStr::new("link")).expect_err("it is there");

@@ -13,7 +13,7 @@ use clap::{Arg, Command, ValueHint};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathCompleter};
 use ensemble_language::hidden_characters::is_hidden_character;
 
-/// What a shell does to a candidate before it inserts the candidate.
+/// The quoting of a candidate by the shell, before the shell inserts the candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CandidateQuoting {
     /// Quotes it.

@@ -15,7 +15,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct RequestAddress(Vec<AddressSegment>);
 
-/// One agent of an address, with its part and its calls.
+/// An agent of an address, with its part and its calls.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AddressSegment {
     /// The agent.

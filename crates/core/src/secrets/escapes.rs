@@ -84,7 +84,7 @@ impl UnescapedText {
     }
 }
 
-/// One escape: the bytes that it means, and its length.
+/// An escape: the bytes that it means, and its length.
 struct EscapeSequence {
     bytes: Vec<u8>,
     length: usize,

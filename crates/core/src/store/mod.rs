@@ -80,7 +80,7 @@ pub trait RunStore: Send + Sync {
     }
 }
 
-/// One run in a store.
+/// A run in a store.
 pub trait StoredRun: Send + Sync {
     /// Returns the id of the run.
     fn id(&self) -> &RunId;

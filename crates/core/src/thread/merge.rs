@@ -15,7 +15,7 @@ pub enum MergeOrder {
     SideBySide,
 }
 
-/// One of the two threads of a merge.
+/// A thread of a merge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MergeSide {
     /// The first thread.

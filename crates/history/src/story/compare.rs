@@ -14,7 +14,7 @@ use super::{RunStory, StoryEvent, StoryExecution, StoryTurn};
 use ensemble_core::conversation::ExecutionEnd;
 use ensemble_language::data::{ModelUsage, RunContext};
 
-/// One side of a comparison of two runs.
+/// A run of a comparison of two runs.
 #[derive(Debug, Clone, Copy)]
 pub struct ComparedRun<'a> {
     /// The events of the run.

@@ -3,8 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::DesignCommand;
-use super::error::GraphEditError;
-use super::setting_plan::describe_owner;
+use super::error::{GraphEditError, describe_owner};
 use crate::names::is_name;
 use crate::source::{Route, RouteStep};
 use crate::vocabulary::chooses_type;

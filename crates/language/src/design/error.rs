@@ -127,3 +127,8 @@ fn describe_problem(first: &Option<(usize, String)>) -> String {
         .as_ref()
         .map_or_else(String::new, |(line, message)| format!(": line {line}: {message}"))
 }
+
+/// Returns the words for the agent, or for the file.
+pub(super) fn describe_owner(agent: Option<&str>) -> String {
+    agent.map_or_else(|| "the file".to_owned(), |agent| format!("`{agent}`"))
+}

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::edit_plan::{EditDraft, LISTS, find_value_mut, replace_edit};
-use super::error::GraphEditError;
+use super::error::{GraphEditError, describe_owner};
 use crate::source::{Route, RouteStep};
 use crate::vocabulary::FileSection;
 use crate::yaml::edit::RouteEdit;
@@ -114,9 +114,4 @@ fn value_route(agent: Option<&str>, path: &[String], text: &Value) -> Result<Rou
         }
     }
     Ok(path.iter().fold(route, |route, key| route.with_key(key.as_str())))
-}
-
-/// Returns the words for the agent, or for the file.
-pub(super) fn describe_owner(agent: Option<&str>) -> String {
-    agent.map_or_else(|| "the file".to_owned(), |agent| format!("`{agent}`"))
 }

@@ -276,3 +276,14 @@ fn find_key_by_name(keys: &'static [SectionKey], name: &str) -> Option<&'static 
 fn key_for_defaults(key: &'static SectionKey) -> &'static SectionKey {
     find_key_by_name(agents::DEFAULTS, key.name).unwrap_or(key)
 }
+
+impl SectionKey {
+    /// Returns the section that is the value of the key; `None` if the value is no section. A question can also be a text.
+    pub fn value_section(&self) -> Option<FileSection> {
+        let definition = match self.shape.strip_prefix('#')? {
+            "input" => FileSection::Input.schema_definition(),
+            definition => definition,
+        };
+        FileSection::iter_all().find(|section| section.schema_definition() == definition)
+    }
+}

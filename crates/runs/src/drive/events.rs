@@ -83,7 +83,7 @@ pub enum LiveEventKind {
     PaceChanged(String),
 }
 
-/// Who makes a trace of a run, and of the runs inside it.
+/// Receives the records of a run and of its nested runs, and makes a trace of them.
 pub trait RunTracer: Send + Sync {
     /// Returns the span that the run is a part of.
     fn parent_span(&self) -> Option<TraceParent>;

@@ -2,10 +2,10 @@
 //!
 //! Invariant: a decision applies to what was shown when the permission was asked, once.
 
-use futures_util::stream::FuturesUnordered;
 use serde_json::{Value, json};
 
 use super::ExternalAgent;
+use super::decided_request::{DecidedAcpRequest, DecidingRequests, PermittedAction};
 use super::files;
 use super::limits::check_waiting;
 use super::permitted_files::PermittedFile;
@@ -18,27 +18,6 @@ use crate::agent::{BoxFuture, ExecutionInput};
 use ensemble_core::thread::ToolCall;
 use ensemble_language::data::{JsonMap, digest_text};
 use ensemble_language::ensemble::{AcpToolKind, PermissionMode};
-
-/// A request for permission that has been decided.
-pub(super) struct DecidedAcpRequest {
-    /// The id of the request.
-    id: Value,
-    call: String,
-    action: PermittedAction,
-    permitted: PermissionResult,
-    /// The kinds that were asked about.
-    kinds: Vec<AcpToolKind>,
-}
-
-/// The action that follows a permission.
-enum PermittedAction {
-    /// The program hears the decision, and may use these files.
-    Answer(PermissionOptions, Vec<PermittedFile>),
-    /// The file is read or written. A write has the digest of the text that it replaces.
-    Perform(AcpRequest, String),
-}
-
-pub(super) type DecidingRequests<'a> = FuturesUnordered<BoxFuture<'a, DecidedAcpRequest>>;
 
 impl<'a> PromptRound<'a> {
     /// The program asks for something.

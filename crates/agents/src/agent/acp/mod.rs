@@ -9,6 +9,7 @@
 //! program sends contains no secrets when it leaves this module.
 
 mod calls;
+mod decided_request;
 mod diff;
 mod file_requests;
 mod files;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::ExternalAgent;
 use super::calls::AcpToolCalls;
-use super::file_requests::DecidingRequests;
+use super::decided_request::DecidingRequests;
 use super::limits::PromptLimits;
 use super::permitted_files::PermittedFiles;
 use super::program::{LiveProgram, SessionOrigin, refusal_message};

@@ -8,7 +8,7 @@ use ensemble_models::{ModelError, ModelErrorKind};
 /// The error of a call that was not made.
 pub(crate) const NOT_MADE: &str = "the call was not made";
 
-/// Why a dialogue has no final reply, with the thread so far.
+/// The error of a dialogue without a final reply, with the thread so far.
 ///
 /// The thread can be continued like any other:
 ///

@@ -39,7 +39,7 @@ pub struct ReadNote {
     words: String,
 }
 
-/// What the sentence of a note is about.
+/// The subject of the sentence of a note.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum NotePlace {
     Output,

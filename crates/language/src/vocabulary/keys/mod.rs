@@ -13,15 +13,13 @@ pub(super) mod tools;
 
 use serde_json::{Map, Value};
 
-use super::FileSection;
-
 /// A key that a section may have.
 #[derive(Debug)]
 pub struct SectionKey {
     /// The name.
     pub name: &'static str,
     /// The JSON Schema of the value: a JSON text, or `#` and the name of a definition.
-    shape: &'static str,
+    pub(super) shape: &'static str,
     /// The description, in Markdown; empty if the definition of the shape has it.
     documentation: &'static str,
     /// The value without the key, as JSON.
@@ -81,15 +79,6 @@ impl SectionKey {
     pub(crate) fn is_default_for(&self, agent_type: Option<&str>) -> bool {
         let is_given = |types: &[&str]| types.is_empty() || agent_type.is_some_and(|one| types.contains(&one));
         self.given_by_defaults.is_some_and(is_given)
-    }
-
-    /// Returns the section that is the value of the key; `None` if the value is no section. A question can also be a text.
-    pub fn value_section(&self) -> Option<FileSection> {
-        let definition = match self.shape.strip_prefix('#')? {
-            "input" => FileSection::Input.schema_definition(),
-            definition => definition,
-        };
-        FileSection::iter_all().find(|section| section.schema_definition() == definition)
     }
 
     /// Returns the property of the key in the JSON Schema of its section.

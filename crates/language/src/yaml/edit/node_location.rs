@@ -88,7 +88,7 @@ pub(super) fn locate_node<'d>(document: &'d YamlDocument, route: &Route) -> Opti
     Some(located_node)
 }
 
-/// What is removed together with a part of a map or a list.
+/// The nodes that are removed together with a part of a map or a list.
 pub(super) struct RemovalTarget<'d> {
     /// The value, with its key in a map.
     pub(super) found: LocatedNode<'d>,

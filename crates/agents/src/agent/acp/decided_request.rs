@@ -1,0 +1,35 @@
+//! Decided requests of an external program for permission.
+
+use futures_util::stream::FuturesUnordered;
+use serde_json::Value;
+
+use super::permitted_files::PermittedFile;
+use super::protocol::{AcpRequest, PermissionOptions};
+use crate::agent::BoxFuture;
+use crate::agent::tools::PermissionResult;
+use ensemble_language::ensemble::AcpToolKind;
+
+/// A request for permission that has been decided.
+pub(super) struct DecidedAcpRequest {
+    /// The id of the request.
+    pub(super) id: Value,
+    /// The id of the call.
+    pub(super) call: String,
+    /// The action that follows.
+    pub(super) action: PermittedAction,
+    /// The decision.
+    pub(super) permitted: PermissionResult,
+    /// The kinds that were asked about.
+    pub(super) kinds: Vec<AcpToolKind>,
+}
+
+/// The action that follows a permission.
+pub(super) enum PermittedAction {
+    /// The program hears the decision, and may use these files.
+    Answer(PermissionOptions, Vec<PermittedFile>),
+    /// The file is read or written. A write has the digest of the text that it replaces.
+    Perform(AcpRequest, String),
+}
+
+/// The requests that wait for a decision.
+pub(super) type DecidingRequests<'a> = FuturesUnordered<BoxFuture<'a, DecidedAcpRequest>>;
