@@ -22,7 +22,7 @@ pub struct ModelExchange {
     pub scope: AttemptScope,
     /// The messages of earlier executions that were sent before these.
     pub remembered_messages: Vec<Message>,
-    /// The requests with their replies, and the calls of the replies.
+    /// The requests with their replies, and the calls of the replies, numbered from 1.
     pub iterations: Vec<ThreadIteration>,
     /// How the attempt ended.
     pub end: ExchangeEnd,
@@ -151,8 +151,18 @@ pub fn collect_model_exchanges(records: &[Record], plan: &Arc<Plan>) -> Result<V
     }
     let mut exchanges = collector.exchanges;
     exchanges.retain(|exchange| !exchange.iterations.is_empty());
-    exchanges.iter_mut().for_each(remove_left_out_messages);
+    for exchange in &mut exchanges {
+        remove_left_out_messages(exchange);
+        number_iterations(exchange);
+    }
     Ok(exchanges)
+}
+
+/// Numbers the requests of the exchange, from 1.
+fn number_iterations(exchange: &mut ModelExchange) {
+    for (number, iteration) in (1..).zip(&mut exchange.iterations) {
+        iteration.number = number;
+    }
 }
 
 /// Removes the remembered messages that the first request did not contain.

@@ -142,8 +142,8 @@ pub(super) fn exchange_entries(exchange: &ModelExchange, with_earlier: bool) -> 
     for message in exchange.remembered_messages.iter().filter(|_| with_earlier) {
         add_message(&mut entries, message, "earlier ");
     }
-    for (number, iteration) in (1_u32..).zip(&exchange.iterations) {
-        add_iteration(&mut entries, number, iteration);
+    for iteration in &exchange.iterations {
+        add_iteration(&mut entries, iteration);
     }
     match &exchange.end {
         ExchangeEnd::Succeeded => {}
@@ -162,14 +162,14 @@ pub(super) fn exchange_entries(exchange: &ModelExchange, with_earlier: bool) -> 
     entries
 }
 
-fn add_iteration(entries: &mut Vec<ExchangeEntry>, number: u32, iteration: &ThreadIteration) {
+fn add_iteration(entries: &mut Vec<ExchangeEntry>, iteration: &ThreadIteration) {
     let metadata_value = |key: &str| iteration.metadata.get(key);
     let word = |key: &str| {
         metadata_value(key)
             .and_then(serde_json::Value::as_str)
             .map(make_visible)
     };
-    let mut about = vec![format!("request {number}")];
+    let mut about = vec![format!("request {}", iteration.number)];
     about.extend(word("model").map(|model| model.trim_end_matches('/').to_owned()));
     about.extend(word("stop_reason").map(|reason| reason.replace('_', " ")));
     if let Some(usage) = metadata_value("usage") {

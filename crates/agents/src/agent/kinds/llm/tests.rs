@@ -183,7 +183,11 @@ async fn a_mismatch_is_sent_back_with_its_errors() {
     let asked = asked(&fake);
     let last = &asked[2];
     assert_eq!(last[4], (Role::Assistant, "no json".to_owned()));
-    assert!(last[5].1.contains("the reply is not JSON: line 1, column "), "{}", last[5].1);
+    assert!(
+        last[5].1.contains("the reply is not JSON: line 1, column "),
+        "{}",
+        last[5].1
+    );
     assert!(
         last[7].1.contains("/score: \"x\" is not of type \"integer\""),
         "{}",
