@@ -46,12 +46,14 @@ fn list_promises(page: &str) -> Vec<String> {
             continue;
         }
         let item = line.strip_prefix("- ");
-        match promises.last_mut() {
-            Some(promise) if is_open && item.is_none() => {
+        if !is_open || item.is_some() {
+            promises.push(String::new());
+        }
+        if let Some(promise) = promises.last_mut() {
+            if !promise.is_empty() {
                 promise.push(' ');
-                promise.push_str(line.trim());
             }
-            _ => promises.push(item.unwrap_or(line).trim().to_owned()),
+            promise.push_str(item.unwrap_or(line).trim());
         }
         is_open = true;
     }
@@ -134,7 +136,7 @@ fn promises_without_a_test_become_no_more() {
     );
 }
 
-/// Whatever is not promised stands in one place, so that nobody has to look for it.
+/// Requires a short page, with one list at its end, so that a reader finds what is not promised.
 #[test]
 fn the_page_lists_once_what_is_not_promised() {
     let page = read(PAGE);
@@ -150,12 +152,15 @@ fn the_page_lists_once_what_is_not_promised() {
 fn items_and_paragraphs_are_promises() {
     let page = "# A\n\nNot one.\n\n- Not\n  one.\n\n## B\n\nAttackers: a,\nb.\n\n- One\n  item.\n- Two.\n\nA\nparagraph.\n- Three.\n\n\
                 ### C\n\nFour.\n\n## What is not promised\n\n- Not one.\n";
-    assert_eq!(list_promises(page), ["One item.", "Two.", "A paragraph.", "Three.", "Four."]);
+    assert_eq!(
+        list_promises(page),
+        ["One item.", "Two.", "A paragraph.", "Three.", "Four."]
+    );
     let proofs = parse_proofs("# A comment\n\n\"One *item*, a\" = [\"a.rs::b\", \"c.rs::d\"]\n\"Two\" = []\n");
-    let read: Vec<(&str, usize)> = proofs
+    let found: Vec<(&str, usize)> = proofs
         .iter()
         .map(|proof| (proof.beginning.as_str(), proof.tests.len()))
         .collect();
-    assert_eq!(read, [("One *item*, a", 2), ("Two", 0)]);
+    assert_eq!(found, [("One *item*, a", 2), ("Two", 0)]);
     assert_eq!(proofs[0].tests, ["a.rs::b", "c.rs::d"]);
 }
