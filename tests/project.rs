@@ -8,6 +8,7 @@ mod project {
     mod ci;
     mod documents;
     mod schema;
+    mod security_promises;
     mod shipped;
     mod words;
 }
