@@ -1,6 +1,7 @@
 //! The time of a batch whose provider refuses requests, compared with a client that knows when it refuses. The clock is
 //! virtual, so the figures do not depend on the machine.
 
+#![expect(clippy::disallowed_methods, reason = "benches measure time and files")]
 #![expect(dead_code, reason = "each bench uses a part of what they share")]
 
 #[path = "support/flaky_provider.rs"]

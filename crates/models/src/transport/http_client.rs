@@ -43,6 +43,9 @@ pub fn http_client_builder() -> Result<ClientBuilder, String> {
     builder_with_proxy(&|name| std::env::var(name).ok())
 }
 
+/// Makes the proxy with this address for one scheme.
+type BuildProxy = fn(&str) -> reqwest::Result<Proxy>;
+
 fn builder_with_proxy(variable: &dyn Fn(&str) -> Option<String>) -> Result<ClientBuilder, String> {
     // Somebody else in this process may have chosen one already, which is as good.
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -58,7 +61,7 @@ fn builder_with_proxy(variable: &dyn Fn(&str) -> Option<String>) -> Result<Clien
     };
     let others = find(&NO_PROXY_VARIABLES).map(|(_, hosts)| format!(",{hosts}"));
     let direct_hosts = format!("{THIS_MACHINE}{}", others.unwrap_or_default());
-    let schemes: [(_, fn(&str) -> reqwest::Result<Proxy>); 2] = [
+    let schemes: [(_, BuildProxy); 2] = [
         (&HTTP_VARIABLES, |address| Proxy::http(address)),
         (&HTTPS_VARIABLES, |address| Proxy::https(address)),
     ];

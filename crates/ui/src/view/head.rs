@@ -1,12 +1,12 @@
 //! What the page shows of a run beside its rows.
 
-use chrono::Utc;
 use ensemble_core::conversation::{CompletionReason, FailedWork, RunEnded};
 use ensemble_core::store::RunId;
 use ensemble_history::{AgentActivity, RunState, RunTotals, output_text};
 use ensemble_reports::report::story::first_failed_part;
 use serde_json::{Value, json};
 
+use super::elapsed_time::seconds_since;
 use super::rows::{LONG, truncate_text};
 use super::shown_request::with_shown_texts;
 use super::{DriverLocation, RunView};
@@ -72,7 +72,7 @@ impl RunView {
     /// Returns the seconds since the latest record, if the run is under way.
     fn seconds_since_latest(&self, is_under_way: bool) -> f64 {
         let latest = self.run_history().latest_at().filter(|_| is_under_way);
-        latest.map_or(0.0, |latest| (Utc::now() - latest).as_seconds_f64().max(0.0))
+        latest.map_or(0.0, seconds_since)
     }
 
     /// Returns the failure that ended the run, with its execution.
@@ -140,9 +140,7 @@ impl RunView {
     /// Returns the seconds since the attempt of the agent started, if it is under way.
     fn working_seconds(&self, agent: &str) -> f64 {
         match self.run_history().agent_activity(agent) {
-            Some(AgentActivity::Working { since }) if self.liveness.is_driven => {
-                (Utc::now() - since).as_seconds_f64().max(0.0)
-            }
+            Some(AgentActivity::Working { since }) if self.liveness.is_driven => seconds_since(since),
             _ => 0.0,
         }
     }

@@ -5,6 +5,7 @@
 //! Invariant: it depends on records and on [`RunLiveness`], and a record costs the same in a long run as in a short one.
 
 mod detail;
+mod elapsed_time;
 mod head;
 mod picture;
 mod rows;

@@ -1,8 +1,8 @@
 //! Rows: one line each for what happened, and the whole text where it is asked for.
 
-use chrono::Utc;
 use serde_json::{Value, json};
 
+use super::elapsed_time::seconds_since;
 use super::{RowContent, RunView};
 use ensemble_core::conversation::CompletionReason;
 use ensemble_history::output_text;
@@ -110,7 +110,7 @@ impl RunView {
     pub(super) fn elapsed_seconds(&self, execution: &StoryExecution) -> Option<f64> {
         let attempt = execution.attempts.last()?;
         let is_under_way = self.liveness.is_driven && attempt.end == StoryAttemptEnd::InProgress;
-        is_under_way.then(|| (Utc::now() - attempt.started_at).as_seconds_f64().max(0.0))
+        is_under_way.then(|| seconds_since(attempt.started_at))
     }
 
     /// Returns the agent on which this dependency of the agent depends.

@@ -19,13 +19,16 @@ pub enum AgentAnswers {
     Each(Vec<Value>),
 }
 
+/// The prepared answers of several agents, by agent.
+pub(crate) type AnswersByAgent = Vec<(Arc<str>, AgentAnswers)>;
+
 /// The prepared answers of a batch.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct BatchAnswers {
     /// The answers for all rows, by agent.
-    pub common: Vec<(Arc<str>, AgentAnswers)>,
+    pub common: AnswersByAgent,
     /// The answers for single rows: the name of the row, and its answers by agent.
-    pub rows: Vec<(Arc<str>, Vec<(Arc<str>, AgentAnswers)>)>,
+    pub rows: Vec<(Arc<str>, AnswersByAgent)>,
 }
 
 /// Reads a map from agents to their answers, and from rows to such maps. A key is the name of a row if its value is a map

@@ -45,7 +45,7 @@ pub(crate) enum QuestionResponder {
         agent_names: Arc<[Arc<str>]>,
     },
     Model {
-        dialogue: Dialogue,
+        dialogue: Box<Dialogue>,
         /// The `system_prompt` of each profile in the chain.
         profile_prompts: Vec<Option<Template>>,
         /// The description of the agent.
@@ -73,7 +73,7 @@ impl QuestionResponder {
                 });
                 Self::Model {
                     profile_prompts: prompts.collect::<Result<_, _>>()?,
-                    dialogue: Dialogue::new(model),
+                    dialogue: Box::new(Dialogue::new(model)),
                     description: agent.description.as_deref().map(Arc::from),
                 }
             }
