@@ -70,7 +70,7 @@ pub(crate) async fn prune_runs(
     let root = project.project_root(&project.folder);
     let mut runs = store.list_runs().await?;
     let mut batches = list_batches(&root)?;
-    batches.sort_by_key(|batch| batch_time(batch));
+    batches.sort_by_key(batch_time);
     let oversized = args.max_size.map(|most| list_oversized(most, &runs, &batches));
     let is_chosen = |folder: Option<&Path>| match (&oversized, folder) {
         (Some(oversized), Some(folder)) => oversized.contains(folder),

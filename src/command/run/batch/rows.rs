@@ -29,7 +29,7 @@ pub(crate) fn load_rows(data: &Path, surroundings: &CliEnvironment) -> Result<Ve
         return load_folder(&path, data);
     }
     let kind = data.extension().and_then(|kind| kind.to_str()).unwrap_or_default();
-    let parse: fn(&str, &str) -> Result<Vec<TableRow>, Vec<RowError>> = match kind.to_lowercase().as_str() {
+    let parse: ParseTable = match kind.to_lowercase().as_str() {
         "csv" => |name, text| parse_csv(name, text, b','),
         "tsv" => |name, text| parse_csv(name, text, b'\t'),
         "jsonl" | "ndjson" => parse_json_lines,
@@ -42,6 +42,9 @@ pub(crate) fn load_rows(data: &Path, surroundings: &CliEnvironment) -> Result<Ve
     };
     parse_table(&name, &read_bytes(&path, &name)?, parse)
 }
+
+/// Parses a table with this name and text.
+type ParseTable = fn(&str, &str) -> Result<Vec<TableRow>, Vec<RowError>>;
 
 fn parse_table(
     name: &str,
