@@ -118,6 +118,7 @@ mod program {
     mod ui_chat_restarts;
     mod ui_design;
     mod ui_facts;
+    mod ui_files;
     mod ui_server;
     mod ui_settings;
     mod unwritten;

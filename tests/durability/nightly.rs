@@ -1,11 +1,6 @@
 //! A job of one night: tickets that are sorted, answered and reviewed by models of a provider that fails now and then, with a
 //! person who decides about refunds. The batch is killed twice, resumed, and ends with the answers of the person.
 
-#![expect(
-    clippy::disallowed_methods,
-    reason = "a server that counts requests, and tests that wait for processes"
-)]
-
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
@@ -25,7 +20,7 @@ inputs: {ticket: {type: string}}
 model_profiles:
   main: {provider: openai, model: some-model, base_url: 'URL', cost: {input_per_million: 1, output_per_million: 2}}
 agents:
-  - {name: sorter, model_profile: main, prompt: 'sort {{ inputs.ticket }}', output_schema: {type: object, properties: {label: {enum: [refund, other]}}, required: [label]}}
+  - {name: sorter, model_profile: main, prompt: 'sort {{ inputs.ticket }}', retry: {max_attempts: 4}, output_schema: {type: object, properties: {label: {enum: [refund, other]}}, required: [label]}}
   - name: writer
     model_profile: main
     prompt: 'write {{ inputs.ticket }} {{ execution }}'
@@ -33,7 +28,7 @@ agents:
     dependencies:
       - {agent_name: sorter}
       - {agent_name: critic, condition: not output.approved, feedback: true}
-  - {name: critic, model_profile: main, prompt: 'review {{ writer }}', conversation: {max_turns: 3}, depends_on: [writer], output_schema: {type: object, properties: {approved: {type: boolean}}, required: [approved]}}
+  - {name: critic, model_profile: main, prompt: 'review {{ writer }}', conversation: {max_turns: 3}, retry: {max_attempts: 4}, depends_on: [writer], output_schema: {type: object, properties: {approved: {type: boolean}}, required: [approved]}}
   - name: gate
     input: {prompt: 'Refund {{ inputs.ticket }}?', choices: [approve, reject]}
     dependencies: [{agent_name: sorter, condition: output.label == 'refund'}]

@@ -112,9 +112,8 @@ pub(crate) fn resolve_ensemble_file(project: &Project, given: &str) -> Result<Pa
     let outside = || format!("`{given}` is not inside the served folder");
     let file = project.resolve_ensemble_file(given).map_err(|error| match error {
         ProjectError::NotFound { given, similar, .. } => match similar {
-            // A link that leads outside of the folder has a name in it.
-            Some(similar) if similar != given => format!("there is no ensemble `{given}`; did you mean `{similar}`?"),
-            _ => format!("there is no ensemble `{given}` in the served folder"),
+            Some(similar) => format!("there is no ensemble `{given}`; did you mean `{similar}`?"),
+            None => format!("there is no ensemble `{given}` in the served folder"),
         },
         error => error.to_string(),
     })?;

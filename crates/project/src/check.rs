@@ -30,7 +30,7 @@ use crate::prepare::{PreparedEnsemble, ensemble_folder};
 use crate::project::Project;
 use ensemble_language::check::{CheckContext, OutputKeys, ScriptText};
 use ensemble_language::condition::ValueType;
-use ensemble_language::diagnostic::Finding;
+use ensemble_language::diagnostic::{Finding, FindingSeverity};
 use ensemble_language::ensemble::{
     AcpProgram, Agent, AgentKind, CommandLine, Ensemble, LlmSpec, McpServer, ModelProfile, PermissionMode,
     ToolDefinition, ToolKind,
@@ -332,14 +332,23 @@ impl<'s> EnsembleFolder<'s> {
             ToolKind::Mcp(McpServer::Command { command, .. }) if !self.allows_command(command) => None,
             ToolKind::Mcp(McpServer::Command { command, .. }) => {
                 let at = route.with_key("mcp").with_key("command").into_value_location();
-                match command {
+                let finding = match command {
                     CommandLine::Text(text) => self.check_script(text, at),
                     CommandLine::Words(words) => {
                         let resolved = resolve_words(words, &self.places);
                         let started = resolved.and_then(|found| check_startable(found, &self.places));
                         self.unavailable_finding(started.err()?, at)
                     }
-                }
+                };
+                // A server starts with the first model that needs it, which is too late for a run.
+                finding.map(|finding| match self.is_run {
+                    true => Finding {
+                        severity: FindingSeverity::Error,
+                        code: codes::MISSING_SCRIPT_FILE,
+                        ..finding
+                    },
+                    false => finding,
+                })
             }
             ToolKind::Agent { .. } | ToolKind::Mcp(McpServer::Url { .. } | McpServer::Client) => None,
         }

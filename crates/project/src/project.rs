@@ -142,7 +142,8 @@ impl Project {
         Err(ProjectError::NotFound {
             given: given.to_owned(),
             is_path,
-            similar: find_similar_word(given, nearby.iter().map(String::as_str)).map(str::to_owned),
+            similar: find_similar_word(given, nearby.iter().map(String::as_str).filter(|name| *name != given))
+                .map(str::to_owned),
             looked: searched_places,
         })
     }

@@ -123,9 +123,12 @@ pub(super) fn secret_findings(found: &[(Span, &'static str)]) -> Vec<Finding> {
     found.iter().take(MOST_SHOWN).map(warn).collect()
 }
 
+/// The minimum number of bytes of a hidden value that messages do not repeat. Shorter values are no secrets.
+const MIN_VALUE: usize = 8;
+
 /// The same diagnostics, with asterisks in place of each secret of the text.
 ///
-/// In the places of `hidden`, there can be secrets that no message repeats.
+/// In the places of `hidden`, there can be secrets; only findings about such a place repeat them.
 pub(super) fn redact_diagnostics(
     source: &SourceText,
     found: &[(Span, &'static str)],
@@ -153,8 +156,13 @@ pub(super) fn redact_diagnostics(
     masked.push_str(&text[from..]);
     let masked = SourceText::new(source.name(), masked);
     for diagnostic in diagnostics {
-        for (span, _) in found.iter().take(MOST_QUOTED) {
-            let secret = &text[span.start..span.end];
+        let at = diagnostic.span;
+        let own_values = hidden.iter().filter(|span| {
+            let value = text[span.start..span.end].trim_matches(['\'', '"']);
+            span.start < at.end && at.start < span.end && value.len() >= MIN_VALUE
+        });
+        for span in found.iter().take(MOST_QUOTED).map(|(span, _)| span).chain(own_values) {
+            let secret = text[span.start..span.end].trim_matches(['\'', '"']);
             // Messages quote only the beginning of a long text.
             let beginning: String = secret.chars().take(8).collect();
             for words in std::iter::once(&mut diagnostic.message).chain(&mut diagnostic.help) {

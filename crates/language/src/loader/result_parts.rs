@@ -78,7 +78,23 @@ fn canonical_tool(tool: &YamlNode) -> String {
 
 fn canonical_without_limits(node: &YamlNode, is_meant: impl Fn(&str) -> bool) -> String {
     let is_part = |entry: &&YamlEntry| is_meant(&entry.key) && !LIMIT_KEYS.contains(&&*entry.key);
-    canonical_entries(map_entries(node).iter().filter(is_part))
+    let entries: Vec<&YamlEntry> = map_entries(node).iter().filter(is_part).collect();
+    let others = canonical_entries(entries.iter().copied().filter(|entry| !has_own_limits(entry)));
+    let with_limits = entries.iter().filter(|entry| has_own_limits(entry)).map(|entry| {
+        let value = map_entries(&entry.value)
+            .iter()
+            .filter(|key| !LIMIT_KEYS.contains(&&*key.key));
+        format!("{}: {}", entry.key, canonical_entries(value))
+    });
+    std::iter::once(others)
+        .chain(with_limits)
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+/// Returns whether the value of the key of an agent is a section with limits: a question has a time limit.
+fn has_own_limits(entry: &YamlEntry) -> bool {
+    &*entry.key == "input" && !map_entries(&entry.value).is_empty()
 }
 
 #[cfg(test)]
@@ -92,6 +108,16 @@ mod tests {
     fn parts(text: &str) -> BTreeMap<String, String> {
         let document = load_ensemble(&SourceText::new("e.yaml", text)).document;
         list_result_parts(&document.expect("YAML"))
+    }
+
+    #[test]
+    fn the_time_limit_of_a_question_is_no_part() {
+        let ask = |question: &str| parts(&format!("name: e\nagents:\n- {{name: gate, input: {{{question}}}}}\n"));
+        let before = ask("prompt: Go on?, default: no, timeout_seconds: 60");
+        assert_eq!(before, ask("prompt: Go on?, default: no, timeout_seconds: 90"));
+        assert_eq!(before, ask("default: no, prompt: Go on?"));
+        assert_ne!(before, ask("prompt: Stop?, default: no"));
+        assert_ne!(before, ask("prompt: Go on?, default: yes"));
     }
 
     #[test]

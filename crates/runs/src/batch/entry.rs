@@ -83,7 +83,8 @@ impl BatchEntry {
 
     /// Returns whether models were asked whose price is not known.
     pub fn is_unpriced(&self) -> bool {
-        self.cost().is_none() && self.usage_number("requests") > 0
+        let has_usage = self.usage_number("input_tokens") + self.usage_number("output_tokens") > 0;
+        self.cost().is_none() && has_usage
     }
 
     /// Was the run stopped, so that it goes on when the batch does?

@@ -11,6 +11,7 @@ use ensemble_runs::service::run_service::RunService;
 use ensemble_runs::{EnsembleRef, ReadyFork, RunOptions};
 use serde_json::{Value, json};
 
+use super::usable_ensemble::{check_ensemble, take_edited_file};
 use crate::app::UiApp;
 use crate::conversations::BY_PAGE;
 use crate::reply::RequestFailure;
@@ -28,7 +29,9 @@ fn parse_run_id(given: &Value) -> Result<RunId, RequestFailure> {
 
 /// Starts a run: `{ensemble, input, values, answers, models}`.
 pub(super) async fn start_run(app: &UiApp, given: &Value) -> Result<Value, RequestFailure> {
-    let ensemble = EnsembleRef::from_file(required_text(given, "ensemble")?);
+    let named = required_text(given, "ensemble")?;
+    check_ensemble(app.runs.runs().project(), named)?;
+    let ensemble = EnsembleRef::from_file(named);
     let options = parse_options(given);
     let runs = app.runs.clone();
     let id = app
@@ -133,7 +136,7 @@ pub(super) async fn add_message(app: &UiApp, given: &Value) -> Result<Value, Req
 pub(super) async fn fork_run(app: &UiApp, given: &Value) -> Result<Value, RequestFailure> {
     let id = parse_run_id(given)?;
     let turn = parse_turn(given)?;
-    let file = given["file"].as_str().map(str::to_owned);
+    let file = take_edited_file(app.runs.runs().project(), given)?;
     let runs = app.runs.clone();
     let forked = app.run_on_driver(async move {
         let fork = runs
@@ -148,7 +151,7 @@ pub(super) async fn fork_run(app: &UiApp, given: &Value) -> Result<Value, Reques
 pub(super) async fn rerun_execution(app: &UiApp, given: &Value) -> Result<Value, RequestFailure> {
     let (id, agent) = (parse_run_id(given)?, required_text(given, "agent")?.to_owned());
     let turn = parse_turn(given)?;
-    let file = given["file"].as_str().map(str::to_owned);
+    let file = take_edited_file(app.runs.runs().project(), given)?;
     let part = given["part"].as_str().map(str::to_owned);
     let runs = app.runs.clone();
     let forked = app.run_on_driver(async move {

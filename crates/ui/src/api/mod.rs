@@ -9,6 +9,7 @@ mod query;
 mod replay;
 mod run_stream;
 mod runs;
+mod usable_ensemble;
 
 use std::sync::Arc;
 

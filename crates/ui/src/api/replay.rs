@@ -4,6 +4,7 @@ use ensemble_core::store::RunId;
 use ensemble_runs::replay::{ReplayOptions, ReplayOutcome, ReplayResult};
 use serde_json::{Value, json};
 
+use super::usable_ensemble::take_edited_file;
 use crate::app::UiApp;
 use crate::reply::RequestFailure;
 
@@ -13,7 +14,7 @@ pub(super) async fn replay_run(app: &UiApp, given: &Value) -> Result<Value, Requ
         .as_str()
         .ok_or_else(|| RequestFailure::bad_request("`id` is missing"))?;
     let options = ReplayOptions {
-        ensemble: given["file"].as_str().map(str::to_owned),
+        ensemble: take_edited_file(app.runs.runs().project(), given)?,
         ..ReplayOptions::default()
     };
     let id = RunId::parse(id).map_err(|error| RequestFailure::not_found(error.to_string()))?;

@@ -272,7 +272,7 @@ mod tests {
             ..ThreadIteration::default()
         };
         let mut entries = Vec::new();
-        add_iteration(&mut entries, 1, &iteration);
+        add_iteration(&mut entries, &iteration);
         entries.split_off(1)
     }
 

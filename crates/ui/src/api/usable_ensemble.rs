@@ -1,0 +1,43 @@
+//! The ensembles that a client of the page may start, and with which it may decide a run again.
+//!
+//! Invariant: a client uses only ensembles that the page lists, or that are inside its folder. The text of another file is
+//! never quoted.
+
+use ensemble_language::loader::load_ensemble;
+use ensemble_project::project::Project;
+
+use crate::reply::RequestFailure;
+
+/// Checks that a client may use the ensemble that it names, by a name or a path.
+///
+/// # Errors
+/// The ensemble does not exist, is neither listed nor inside the folder, or the file is not an ensemble.
+pub(super) fn check_ensemble(project: &Project, given: &str) -> Result<(), RequestFailure> {
+    let unlisted = || RequestFailure::not_found(format!("there is no ensemble `{given}` on this page"));
+    let file = project.resolve_ensemble_file(given).map_err(|_| unlisted())?;
+    let absolute = project.folder.join(&file);
+    let is_listed = || {
+        let listed = project.list_all_named_files();
+        listed.iter().any(|(_, listed)| project.folder.join(listed) == absolute)
+    };
+    if !project.contains_file(&file) && !is_listed() {
+        return Err(unlisted());
+    }
+    let source = project.read_file(&file).map_err(|_| unlisted())?;
+    match load_ensemble(&source).is_ensemble() {
+        true => Ok(()),
+        false => Err(RequestFailure::bad_request(format!("`{given}` is not an ensemble"))),
+    }
+}
+
+/// Checks the ensemble under the key `file`, if there is one, and returns its name or path.
+///
+/// # Errors
+/// As [`check_ensemble`].
+pub(super) fn take_edited_file(project: &Project, given: &serde_json::Value) -> Result<Option<String>, RequestFailure> {
+    let Some(file) = given["file"].as_str() else {
+        return Ok(None);
+    };
+    check_ensemble(project, file)?;
+    Ok(Some(file.to_owned()))
+}
