@@ -18,7 +18,7 @@ const NOT_PROMISED: &str = "What is not promised";
 const UNTESTED: usize = 3;
 
 /// The largest number of words of the page.
-const MOST_WORDS: usize = 5000;
+const MOST_WORDS: usize = 5100;
 
 /// The smallest number of words by which a promise is named.
 const FEWEST_WORDS: usize = 5;

@@ -330,7 +330,7 @@ impl<'s> EnsembleFolder<'s> {
                 self.check_nested_ensemble(ensemble, route.with_key("ensemble").into_value_location())
             }
             ToolKind::Mcp(McpServer::Command { command, .. }) if !self.allows_command(command) => None,
-            ToolKind::Mcp(McpServer::Command { command, .. }) => {
+            ToolKind::Mcp(McpServer::Command { command, cwd, .. }) => {
                 let at = route.with_key("mcp").with_key("command").into_value_location();
                 let finding = match command {
                     CommandLine::Text(text) => self.check_script(text, at),
@@ -340,8 +340,9 @@ impl<'s> EnsembleFolder<'s> {
                         self.unavailable_finding(started.err()?, at)
                     }
                 };
-                // A server starts with the first model that needs it, which is too late for a run.
-                finding.map(|finding| match self.is_run {
+                // A server starts with the first model that needs it, which is too late for a run. Files that the command
+                // names are relative to `cwd`.
+                finding.map(|finding| match self.is_run && cwd.is_none() {
                     true => Finding {
                         severity: FindingSeverity::Error,
                         code: codes::MISSING_SCRIPT_FILE,

@@ -64,7 +64,9 @@ pub fn describe_missing_object(text: &str) -> Option<String> {
             "the reply is not JSON: the code fence that opens in line {line} is not closed"
         ));
     }
-    let (json, first_line) = match find_lone_block(text.trim()) {
+    let lone_block = find_lone_block(text.trim());
+    let is_fenced = lone_block.is_some();
+    let (json, first_line) = match lone_block {
         // The line of the fence, and blank lines before it.
         Some(block) => (block, 2 + count_blank_lines(text)),
         None => (text.to_owned(), 1),
@@ -85,7 +87,9 @@ pub fn describe_missing_object(text: &str) -> Option<String> {
             "the reply has {objects} JSON objects in code fences; expected one"
         ));
     }
-    Some(describe_object_in_text(text).unwrap_or_else(|| describe_syntax_error(&json, &error, first_line)))
+    // The fence is no text around the object.
+    let surrounded = (!is_fenced).then(|| describe_object_in_text(text)).flatten();
+    Some(surrounded.unwrap_or_else(|| describe_syntax_error(&json, &error, first_line)))
 }
 
 /// Describes a reply with text before or after a JSON object, which may be invalid.

@@ -463,7 +463,7 @@ fn a_key_of_an_agent_or_of_the_file_is_set_where_it_is_missing_and_changed_where
         &BLOCK.replace("limits: 1\n", "limits: 1\ndefault_task: Go\n"),
     );
     let short = "agents:\n  - {name: a, input: 'Good?'}\n";
-    let long = "agents:\n  - {name: a, input: {prompt: Good?, default: 'yes'}}\n";
+    let long = "agents:\n  - {name: a, input: {prompt: Good?, default: \"yes\"}}\n";
     is(short, &set(Some("a"), &["input", "default"], "yes"), long);
     let empty = "agents:\n  - name: a\n    script: x\n    conversation:\n";
     let filled = "agents:\n  - name: a\n    script: x\n    conversation: {max_turns: 2}\n";
