@@ -182,7 +182,7 @@ fn a_job_of_a_night_loses_nothing_pays_nothing_twice_and_ends_with_the_answers_o
     let paid: usize = counts.values().sum();
     let stated = ended.stdout.lines().chain(ended.stderr.lines()).find_map(|line| {
         let cost = line.trim().strip_prefix("cost ")?;
-        cost.split_whitespace().next()?.parse::<f64>().ok()
+        cost.split([',', ' ']).next()?.parse::<f64>().ok()
     });
     let stated = stated.expect("the report states the cost");
     let most = paid as f64 * REPLY_COST + 25.0 * REPLY_COST;

@@ -195,7 +195,7 @@ async fn a_stale_answer_is_refused_live_and_recorded() {
 #[tokio::test]
 async fn an_answer_of_one_person_is_not_used_for_the_next_question_of_another() {
     let fixture = fixture();
-    let steps = "name: steps\nagents:\n  - {name: gate, input: {prompt: Next?}, trigger: every_turn, conversation: {max_turns: 15}}\n";
+    let steps = "name: steps\nagents:\n  - {name: gate, input: {prompt: Next?}, conversation: {trigger: every_turn, max_turns: 15}}\n";
     write(&fixture.folder.path().join("steps.yaml"), steps);
     let id = fixture
         .service
