@@ -246,7 +246,7 @@ mod tests {
             ),
             (
                 "Here you are: {\"a\": 1}",
-                Some("there is text before the JSON object in line 1, column 15: `Here you are: {\"a\": …`"),
+                Some("there is text before the JSON object in line 1, column 15: `Here you are: {\"a\":…`"),
             ),
             (
                 "{\"a\": 1}\nIs that good?",
