@@ -113,7 +113,7 @@ async fn decisions() {
             by: None,
             at: Utc::now(),
         };
-        remote().send_answer(id, &answer).await.expect("it is taken");
+        remote().send_answer(id, &answer).await
     };
 
     let first = stopped(0).await;
@@ -122,23 +122,31 @@ async fn decisions() {
     engine.kill_worker();
     engine.start_worker();
     // A text is no decision, whatever it says.
-    answer(&first, json!("yes"), None).await;
+    answer(&first, json!("yes"), None).await.expect("it is taken");
     let again = stopped(first.len()).await;
     assert_eq!((wanted(&again), written(&engine)), (Some(1), vec![]));
 
-    answer(&again, Value::Null, Some(PermissionDecision::Once)).await;
+    answer(&again, Value::Null, Some(PermissionDecision::Once))
+        .await
+        .expect("it is taken");
     let second = stopped(again.len()).await;
     // The same call as the first, which was permitted once.
     assert_eq!((wanted(&second), written(&engine)), (Some(1), vec![1]));
     // An answer to the question before is none to this one, and a text brings no earlier decision back.
-    answer(&again, Value::Null, Some(PermissionDecision::Always)).await;
-    answer(&second, json!("yes"), None).await;
+    let late = answer(&again, Value::Null, Some(PermissionDecision::Always)).await;
+    let late = late.expect_err("it is decided").to_string();
+    assert!(late.contains("your answer was not used"), "{late}");
+    answer(&second, json!("yes"), None).await.expect("it is taken");
     let text = stopped(second.len()).await;
     assert_eq!((wanted(&text), written(&engine)), (Some(1), vec![1]));
-    answer(&text, Value::Null, Some(PermissionDecision::Denied)).await;
+    answer(&text, Value::Null, Some(PermissionDecision::Denied))
+        .await
+        .expect("it is taken");
     let third = stopped(text.len()).await;
     assert_eq!((wanted(&third), written(&engine)), (Some(2), vec![1]));
-    answer(&third, Value::Null, Some(PermissionDecision::Always)).await;
+    answer(&third, Value::Null, Some(PermissionDecision::Always))
+        .await
+        .expect("it is taken");
     let records = stopped(third.len()).await;
     let state = folded(&plan, &records);
     assert_eq!(
