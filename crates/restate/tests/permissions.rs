@@ -7,10 +7,11 @@
 #[expect(dead_code, reason = "this program uses a part of the harness")]
 mod support;
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use chrono::Utc;
 use ensemble_core::conversation::PermissionDecision;
@@ -226,9 +227,31 @@ async fn program_decides() {
         return skipped("there is no `script`, which is a terminal");
     };
     let mut keys = terminal.stdin.take().expect("a pipe");
-    // One decision for each question: the call that was permitted once is asked about again.
-    keys.write_all(b"y\nn\nn\na\n").expect("somebody reads");
-    let (code, text) = shown(&terminal.wait_with_output().expect("it ends"));
+    let mut output = terminal.stdout.take().expect("a pipe");
+    let printed = Arc::new(Mutex::new(Vec::new()));
+    let kept = Arc::clone(&printed);
+    let reader = std::thread::spawn(move || {
+        let mut bytes = [0; 4096];
+        while let Ok(count @ 1..) = output.read(&mut bytes) {
+            kept.lock().expect("unpoisoned").extend_from_slice(&bytes[..count]);
+        }
+    });
+    let read_text = || String::from_utf8_lossy(&printed.lock().expect("unpoisoned")).into_owned();
+    // One decision for each question: the call that was permitted once is asked about again. What is typed before a question
+    // is not its answer.
+    let mut seen = 0;
+    for key in ["y\n", "n\n", "n\n", "a\n"] {
+        let begun = Instant::now();
+        while read_text().matches("may the tool").count() <= seen {
+            assert!(begun.elapsed() < Duration::from_secs(60), "{}", read_text());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        seen = read_text().matches("may the tool").count();
+        keys.write_all(key.as_bytes()).expect("somebody reads");
+    }
+    let status = terminal.wait().expect("it ends");
+    reader.join().expect("the output is read");
+    let (code, text) = (status.code(), read_text());
     drop(keys);
     assert_eq!(code, Some(0), "{text}");
     assert!(
