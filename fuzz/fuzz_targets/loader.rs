@@ -156,7 +156,10 @@ fn draw_graph(ensemble: &Ensemble) {
         nodes: ensemble.agents.iter().map(node).collect(),
         arrows,
     };
-    assert_clean_xml(&render_svg(&picture));
+    // A graph that is too large is refused.
+    if let Ok(svg) = render_svg(&picture) {
+        assert_clean_xml(&svg);
+    }
     render_mermaid(&picture);
     render_dot(&picture);
     render_ascii(&picture);

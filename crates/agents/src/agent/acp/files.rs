@@ -325,7 +325,7 @@ mod tests {
         let entries = fs::read_dir(root.join("sub/.ensemble")).expect("a folder");
         assert_eq!(entries.count(), 0);
         let settings = root.join("home/.config/ensemble");
-        let refuse = |path: &str| refuse_private_folders(root, Path::new(path), &[settings.clone()]);
+        let refuse = |path: &str| refuse_private_folders(root, Path::new(path), std::slice::from_ref(&settings));
         assert!(refuse("home/.config/ensemble/trust.json").is_err());
         assert!(refuse("home/.Config/Ensemble/trust.json").is_err());
         assert!(refuse("home/.config/ensembles.yaml").is_ok());
