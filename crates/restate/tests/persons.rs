@@ -7,10 +7,11 @@
 #[expect(dead_code, reason = "this program uses a part of the harness")]
 mod support;
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use chrono::Utc;
 use ensemble_core::conversation::PermissionDecision;
@@ -445,11 +446,30 @@ async fn program_answers() {
         return skipped("there is no `script`, which is a terminal");
     };
     let mut keys = terminal.stdin.take().expect("a pipe");
-    keys.write_all(b"1\n2\n3\n").expect("somebody reads");
+    let mut output = terminal.stdout.take().expect("a pipe");
+    let printed = Arc::new(Mutex::new(Vec::new()));
+    let kept = Arc::clone(&printed);
+    let reader = std::thread::spawn(move || {
+        let mut bytes = [0; 4096];
+        while let Ok(count @ 1..) = output.read(&mut bytes) {
+            kept.lock().expect("unpoisoned").extend_from_slice(&bytes[..count]);
+        }
+    });
+    let read_text = || String::from_utf8_lossy(&printed.lock().expect("unpoisoned")).into_owned();
+    // What is typed before a question is not its answer.
+    for n in 1..=3 {
+        let begun = Instant::now();
+        while !read_text().contains(&format!("How many of {n}?")) {
+            assert!(begun.elapsed() < Duration::from_secs(60), "{}", read_text());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        keys.write_all(format!("{n}\n").as_bytes()).expect("somebody reads");
+    }
+    let status = terminal.wait().expect("it ends");
     drop(keys);
-    let output = terminal.wait_with_output().expect("it ends");
-    let text = String::from_utf8(output.stdout).expect("text");
-    assert_eq!(output.status.code(), Some(0), "{text}");
+    reader.join().expect("the output is read");
+    let text = read_text();
+    assert_eq!(status.code(), Some(0), "{text}");
     for n in 1..=3 {
         assert!(text.contains(&format!("How many of {n}?")), "{text}");
     }
