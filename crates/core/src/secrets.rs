@@ -1,8 +1,8 @@
 //! Values that nobody may see: keys, and other values of the environment that a run sends somewhere.
 //!
 //! A run has one set. What performs an execution strikes them out of what it says, and the executor strikes them out of
-//! every event once more before the event is appended. A secret is found in every form that [`forms`] lists, and behind
-//! the escapes of [`escapes`]; what is inside of a structured secret is secret as well.
+//! every event once more before the event is appended. A secret is found in every form that `forms` lists, and behind
+//! the escapes of `escapes`; what is inside of a structured secret is secret as well.
 //!
 //! Invariant: the executor strikes them out of every event before it is appended; names by which events belong together stay.
 
