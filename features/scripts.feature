@@ -88,3 +88,4 @@ Feature: Scripts
       | script: list.rhai            | attachments: [gone.md] |                                                                   | E057 |
       | script: list.rhai            | tools: [t]             | tools: {t: {script: wrong.rhai, parameters: {type: object}}}      | E103 |
       | script: list.rhai            | prompt: x              | tools: {spare: {script: nowhere.rhai, parameters: {type: object}}} | E106 |
+      | script: list.rhai            | tools: [t]             | tools: {t: {mcp: {command: nosuchserver --x}}}                     | E106 |

@@ -22,6 +22,7 @@ mod permission;
 mod question;
 mod reason;
 mod result;
+mod run_ended;
 mod run_value;
 mod state;
 mod static_readiness;
@@ -31,9 +32,8 @@ pub use attempt_scope::AttemptScope;
 pub use end::ExecutionEnd;
 pub use enforced_sandbox::EnforcedSandbox;
 pub use event::{
-    AgentNotRun, AgentStart, AttemptFailed, ConditionFailure, Event, ExecutionFinished, ExecutionStarted,
-    FailedExecution, ForkedFrom, MessageAdded, ReadWarning, Record, RequestsByTarget, RunEnded, RunResumed, RunStarted,
-    TurnFinished, TurnStarted,
+    AgentStart, AttemptFailed, Event, ExecutionFinished, ExecutionStarted, ForkedFrom, MessageAdded, ReadWarning,
+    Record, RequestsByTarget, RunResumed, RunStarted, TurnFinished, TurnStarted,
 };
 pub use exchange::{
     CallDecision, RecordedExchange, RecordedExchanges, ReplyReceived, RequestStopped, ToolCallEnded, ToolCallStarted,
@@ -49,6 +49,7 @@ pub use permission::{DecidedBy, PermissionDecided, PermissionDecision};
 pub use question::InputRequested;
 pub use reason::{AgentSkipReason, AwaitedDependency, SkippedAgent};
 pub use result::{ReportedRunResult, RunResult, usage_by_agent};
+pub use run_ended::{AgentNotRun, ConditionFailure, FailedExecution, RunEnded};
 pub use run_value::{RunValue, SuccessCheck};
 pub use state::AGENT_REQUESTS;
 pub use state::{

@@ -161,8 +161,10 @@ pub(super) fn redact_diagnostics(
             let value = text[span.start..span.end].trim_matches(['\'', '"']);
             span.start < at.end && at.start < span.end && value.len() >= MIN_VALUE
         });
-        for span in found.iter().take(MOST_QUOTED).map(|(span, _)| span).chain(own_values) {
-            let secret = text[span.start..span.end].trim_matches(['\'', '"']);
+        let value_of = |span: &Span| text[span.start..span.end].trim_matches(['\'', '"']);
+        let own_values: Vec<&str> = own_values.map(value_of).collect();
+        let found_values = found.iter().map(|(span, _)| value_of(span));
+        for secret in found_values.clone().take(MOST_QUOTED).chain(own_values.iter().copied()) {
             // Messages quote only the beginning of a long text.
             let beginning: String = secret.chars().take(8).collect();
             for words in std::iter::once(&mut diagnostic.message).chain(&mut diagnostic.help) {
@@ -175,8 +177,8 @@ pub(super) fn redact_diagnostics(
             }
         }
         let is_quoted = |edit: &crate::yaml::edit::TextEdit| {
-            let secrets = found.iter().map(|(span, _)| &text[span.start..span.end]);
-            secrets.into_iter().any(|secret| edit.replacement.contains(secret))
+            let mut secrets = found_values.clone().chain(own_values.iter().copied());
+            secrets.any(|secret| edit.replacement.contains(secret))
         };
         diagnostic.fix.take_if(|fix| fix.edits.iter().any(is_quoted));
         for related in &mut diagnostic.related {

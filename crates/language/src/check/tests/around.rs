@@ -259,6 +259,25 @@ fn secrets_are_told_and_never_shown() {
 }
 
 #[test]
+fn a_finding_does_not_repeat_the_value_of_a_key() {
+    for (entry, value) in [
+        ("env: {API_TOKEN: 84729104857361}", "84729104857361"),
+        ("env: {PASSWORD: true false 1}, scirpt: 1", "true false 1"),
+        ("sandbox: {env: {SECRET_KEY: 90817263544536}}", "90817263544536"),
+    ] {
+        let text = format!("name: e\nagents:\n- {{name: a, script: x, {entry}}}\n");
+        let source = SourceText::new("t", text.as_str());
+        let loaded = load_ensemble(&source);
+        let secrets = TextSecrets::find_in(&source, loaded.document.as_ref());
+        let mut diagnostics = loaded.diagnostics_with(&secrets.findings());
+        assert!(!diagnostics.is_empty(), "{text}");
+        secrets.redact(&mut diagnostics);
+        let shown = format!("{diagnostics:?}");
+        assert!(!shown.contains(value) && !shown.contains(&value[..8]), "{shown}");
+    }
+}
+
+#[test]
 fn keys_in_templates_that_nobody_writes() {
     let asked = |on: &str, of_a: &str, prompt: &str| {
         let agents = format!(

@@ -1,0 +1,163 @@
+//! The event that ends a conversation: the outcome, its details, and what did not run.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::CompletionReason;
+use super::exhausted::{ExhaustedAgent, describe_exhausted};
+use ensemble_language::condition::ConditionRead;
+
+/// The conversation has ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunEnded {
+    /// The outcome.
+    pub completion_reason: CompletionReason,
+    /// Whether the run reached its goal, so that its exit code is 0; absent in older journals.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub success: Option<bool>,
+    /// Details of the outcome, as text: the limit, the agent, or the condition.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+    /// The first failure that nobody has handled, if it is the outcome.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<FailedExecution>,
+    /// The condition that could not be evaluated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub condition: Option<ConditionFailure>,
+    /// The agents that were never executed, in declaration order. An agent some of whose parts ended is not
+    /// among them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_run: Vec<AgentNotRun>,
+    /// The agents that still had work when their own limits kept them from running, in declaration order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub exhausted: Vec<ExhaustedAgent>,
+    /// Warnings about the result, and about conditions that decide whether an agent is exhausted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+}
+
+impl RunEnded {
+    /// Returns whether the run reached its goal, so that its exit code is 0. Without a record of it, this is the case for
+    /// `completed` only.
+    pub fn is_success(&self) -> bool {
+        self.success
+            .unwrap_or(self.completion_reason == CompletionReason::Completed)
+    }
+
+    /// Returns the sentence of the summary: the detail, or the outcome if there is nothing to add.
+    pub fn summary_sentence(&self) -> &str {
+        self.detail.as_deref().unwrap_or(self.completion_reason.as_str())
+    }
+
+    /// Returns whether a limit of the conversation cut the run off, so that it is a failure.
+    pub fn is_cut_off(&self) -> bool {
+        self.completion_reason.is_limit() && !self.is_success()
+    }
+
+    /// Adds the exhausted agents to the details: every summary shows them.
+    #[must_use]
+    pub(crate) fn with_exhausted_details(self) -> Self {
+        if self.exhausted.is_empty() {
+            return self;
+        }
+        let separator = match &self.detail {
+            Some(detail) if detail.contains('\n') => "\n",
+            _ => "; ",
+        };
+        let before = self.detail.unwrap_or_else(|| self.completion_reason.to_string());
+        let detail = format!("{before}{separator}{}", describe_exhausted(&self.exhausted));
+        Self {
+            detail: Some(detail),
+            ..self
+        }
+    }
+
+    /// Returns the outcome and its details, as every summary shows them; the position is where the outcome ends.
+    pub fn to_sentence(&self) -> (String, usize) {
+        let reason = self.completion_reason.as_str();
+        let outcome = match self.is_cut_off() {
+            true => format!("cut off by {reason}"),
+            false => reason.to_owned(),
+        };
+        let sentence = match &self.detail {
+            // The details of an outcome without details of its own begin with the outcome.
+            Some(detail) if detail.starts_with(reason) && self.completion_reason == CompletionReason::Completed => {
+                detail.clone()
+            }
+            Some(detail) => format!("{outcome}: {detail}"),
+            None => outcome.clone(),
+        };
+        (sentence, outcome.len())
+    }
+
+    /// Returns the same for a reader who has seen the failure of the run: the error is not repeated.
+    pub fn to_sentence_below_failure(&self) -> (String, usize) {
+        let (mut sentence, outcome_end) = self.to_sentence();
+        let failed = self.failed.as_ref().map(|failed| format!(": {} failed", failed.agent));
+        let details = failed.filter(|failed| sentence[outcome_end..].starts_with(&format!("{failed}: ")));
+        if let Some(details) = details {
+            sentence.truncate(outcome_end + details.len());
+        }
+        (sentence, outcome_end)
+    }
+}
+
+/// An execution that failed after all its attempts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FailedExecution {
+    /// The agent.
+    pub agent: Arc<str>,
+    /// The turn.
+    pub turn: u32,
+}
+
+/// A condition, `success`, or an expression of the result, that could not be evaluated.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ConditionFailure {
+    /// The agent that has the dependency with the condition; empty for `success` and an expression of the result.
+    pub agent: Arc<str>,
+    /// The position of the dependency in the agent's list, from 0.
+    pub position: usize,
+    /// The key of the result, if an expression of the result could not be evaluated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<Arc<str>>,
+    /// Whether `success` could not be evaluated.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub success: bool,
+    /// The text of the condition.
+    pub text: Arc<str>,
+    /// The first byte of the part of the text that causes the error.
+    pub start: usize,
+    /// The byte after that part.
+    pub end: usize,
+    /// The error message.
+    pub message: String,
+    /// What to write instead, if it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub help: Option<String>,
+    /// The values that the condition read.
+    pub values: Vec<ConditionRead>,
+}
+
+/// An agent of which no execution has ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentNotRun {
+    /// The agent.
+    pub agent: Arc<str>,
+    /// The reason, as text.
+    pub reason: String,
+}
+
+impl AgentNotRun {
+    /// The reason of an agent whose first execution was under way when the run ended.
+    pub const INTERRUPTED: &str = "interrupted";
+
+    /// Returns the whole sentence for users.
+    pub fn to_sentence(&self) -> String {
+        match self.reason == Self::INTERRUPTED {
+            true => format!("{} was interrupted in its first execution", self.agent),
+            false => format!("{} never ran: {}", self.agent, self.reason),
+        }
+    }
+}
