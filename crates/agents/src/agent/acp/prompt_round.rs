@@ -442,11 +442,12 @@ impl<'a> PromptRound<'a> {
     /// Returns the program's own name, else that in the file.
     fn agent_name(&self) -> String {
         let reported_name = self.live.as_ref().and_then(|live| live.abilities.name.clone());
-        let Some(mut name) = reported_name else {
+        let Some(name) = reported_name else {
             return self.external.acp.program.display_name().to_owned();
         };
+        let mut name = self.external.secrets().redact(name).into_owned();
         name.truncate(name.floor_char_boundary(LONGEST_NAME));
-        self.external.secrets().redact(name).into_owned()
+        name
     }
 }
 
