@@ -178,6 +178,8 @@ impl<'a> PromptRound<'a> {
         let prompt = protocol::prompt_params(&live.session, told, request);
         let number = live.send_request("session/prompt", &prompt)?;
         live.open = Some(number);
+        // The messages that a loaded session has repeated are not those of this prompt.
+        let _repeated = live.reader.take_received();
         loop {
             let live = self.live_program()?;
             tokio::select! {
