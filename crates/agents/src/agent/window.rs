@@ -317,16 +317,15 @@ impl AgentWindow {
         let iterations = thread.iterations();
         let latest = iterations.iter().enumerate().rev();
         for (at, iteration) in latest {
-            let begins_turn = iteration.messages.first().is_some_and(|first| first.role == Role::User);
             let is_full = limits.max_messages.is_some_and(|most| messages > most)
                 || limits.max_tokens.is_some_and(|most| tokens > most)
                 || max_turns.is_some_and(|most| turns > most);
-            if is_full && turns > self.rules.min_recent_turns && was_turn_start(iterations, at + 1) {
+            if is_full && turns > self.rules.min_recent_turns && is_turn_start(iterations, at + 1) {
                 return Some(at + 1);
             }
             messages += (iteration.messages.len() + iteration.tool_calls.len()) as u64;
             tokens += self.count_least_tokens(iteration);
-            turns += usize::from(begins_turn);
+            turns += usize::from(is_turn_start(iterations, at));
         }
         Some(0)
     }
@@ -341,7 +340,7 @@ impl AgentWindow {
 }
 
 /// Returns whether a turn begins with the iteration at this index.
-fn was_turn_start(iterations: &[ThreadIteration], at: usize) -> bool {
+fn is_turn_start(iterations: &[ThreadIteration], at: usize) -> bool {
     let first = iterations.get(at).and_then(|iteration| iteration.messages.first());
     first.is_some_and(|first| first.role == Role::User)
 }

@@ -21,6 +21,7 @@ use tokio::time::Instant;
 use self::known_limits::KnownLimits;
 pub(crate) use self::slowdown::PaceChange;
 use self::slowdown::Slowdown;
+use crate::policy::retry_reasons::MAX_PAUSE;
 use crate::{ModelError, ReportedLimit};
 
 /// The window of the limits of a profile.
@@ -28,9 +29,6 @@ const MINUTE: Duration = Duration::from_secs(60);
 
 /// The longest pause after a refusal if the provider does not state one.
 const LONGEST: Duration = Duration::from_secs(30);
-
-/// The longest stated pause for which requests wait.
-const LONGEST_STATED: Duration = Duration::from_secs(300);
 
 /// A provider that has accepted nothing for so long is not waited for.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -260,7 +258,7 @@ impl AdmittedRequest<'_> {
     /// The provider has refused the request for too many requests. `usual`: the pause if the provider states none.
     pub(crate) fn record_refusal(&self, error: &ModelError, usual: Duration) {
         let stated = error.retry_after;
-        if stated.is_some_and(|pause| pause > LONGEST_STATED) {
+        if stated.is_some_and(|pause| pause > MAX_PAUSE) {
             // No request waits so long, so it does not stop others.
             return;
         }

@@ -17,7 +17,7 @@ const ATTEMPTS: NonZeroU32 = NonZeroU32::new(3).expect("is not 0");
 pub(crate) const MAX_PAUSE_WITH_FALLBACK: Duration = Duration::from_secs(60);
 
 /// The maximum pause that a provider may ask for if there is no fallback.
-const MAX_PAUSE: Duration = Duration::from_secs(300);
+pub(crate) const MAX_PAUSE: Duration = Duration::from_secs(300);
 
 /// A reason to ask the same profile again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -131,7 +131,7 @@ impl RequestTarget<'_> {
             message.push_str(": ");
             message.push_str(&shorten_message(server_message));
         }
-        let advice = match is_quota_exhausted(headers, body) {
+        let advice = match is_quota_exhausted(status, headers, body) {
             true => Some("the account has no quota left: add credit, or use another key".to_owned()),
             false => self.find_advice(status, headers),
         };
@@ -181,7 +181,7 @@ impl RequestTarget<'_> {
 /// Can the same request succeed later?
 fn can_retry_help(status: StatusCode, headers: &HeaderMap, body: &str) -> bool {
     // No money comes from waiting.
-    if is_quota_exhausted(headers, body) {
+    if is_quota_exhausted(status, headers, body) {
         return false;
     }
     match headers.get("x-should-retry").map(|told| told.as_bytes()) {
@@ -213,11 +213,16 @@ const UNPAID: [&str; 10] = [
 /// Words that also occur in errors that end by themselves: Gemini writes them for the limits of a minute, with a pause.
 const UNPAID_WITHOUT_PAUSE: [&str; 2] = ["exceeded your current quota", "billing details"];
 
-/// Returns whether the account has used up its quota or its money.
-fn is_quota_exhausted(headers: &HeaderMap, body: &str) -> bool {
+/// Returns whether the account has used up its quota or its money. Answers of other statuses are not read for it: they can
+/// repeat the text of the request.
+fn is_quota_exhausted(status: StatusCode, headers: &HeaderMap, body: &str) -> bool {
+    if !matches!(status.as_u16(), 400 | 402 | 403 | 429) {
+        return false;
+    }
     let body = body.to_lowercase();
     let has_pause = headers.contains_key(RETRY_AFTER) || body.contains("retrydelay");
-    names_exhausted_quota(&body) || !has_pause && UNPAID_WITHOUT_PAUSE.iter().any(|words| body.contains(words))
+    let may_be_unpaid = status == StatusCode::TOO_MANY_REQUESTS && !has_pause;
+    names_exhausted_quota(&body) || may_be_unpaid && UNPAID_WITHOUT_PAUSE.iter().any(|words| body.contains(words))
 }
 
 /// Returns whether this text, in lower case, says that the account has used up its quota or its money.
@@ -249,7 +254,7 @@ fn find_error_kind(said: &str) -> Option<ModelErrorKind> {
 fn classify_status(status: StatusCode, headers: &HeaderMap, body: &str, has_schema: bool) -> ModelErrorKind {
     match status.as_u16() {
         400 | 403 | 413 | 422 => {}
-        429 if is_quota_exhausted(headers, body) => return ModelErrorKind::OtherFailure,
+        429 if is_quota_exhausted(status, headers, body) => return ModelErrorKind::OtherFailure,
         429 => return ModelErrorKind::RateLimited,
         503 if headers.contains_key(RETRY_AFTER) => return ModelErrorKind::RateLimited,
         // llama.cpp and others that report a request that is too long as an error of their own.

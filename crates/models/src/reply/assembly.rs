@@ -30,7 +30,7 @@ pub(crate) struct ReplyAssembly<'h> {
     refusal: Option<String>,
     /// Is the reply complete?
     pub(crate) is_complete: bool,
-    /// Why the reply was cut off, if the provider tells.
+    /// The limit that counts if the reply is cut off.
     cut_off: CutOffCause,
     /// The description of an end reason with which the reply may be incomplete.
     doubtful_end: Option<String>,

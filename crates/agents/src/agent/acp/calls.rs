@@ -58,7 +58,7 @@ struct AcpCallState {
 }
 
 impl AcpCallState {
-    fn merge_news(&mut self, news: AcpCallNews) {
+    fn merge_news(&mut self, news: AcpCallNews, secrets: &Secrets) {
         self.title = news.title.or(self.title.take());
         self.kind = news.kind.or(self.kind);
         self.input = news.input.or(self.input.take());
@@ -67,7 +67,8 @@ impl AcpCallState {
             self.texts = news.texts;
         }
         if !news.diffs.is_empty() {
-            self.diffs = news.diffs.iter().map(ShownDiff::new).collect();
+            let diffs = news.diffs.iter().map(|diff| ShownDiff::new(diff, secrets));
+            self.diffs = diffs.collect();
             self.has_edits = true;
         }
         if !news.paths.is_empty() {
@@ -106,7 +107,7 @@ impl AcpToolCalls {
         };
         let call = &mut self.calls[at];
         if !call.is_over {
-            call.merge_news(news);
+            call.merge_news(news, &self.secrets);
         } else if news.kind.is_some() || !news.diffs.is_empty() {
             // What has ended is recorded already, but its kind still counts.
             call.kind = news.kind.or(call.kind);
@@ -128,7 +129,7 @@ impl AcpToolCalls {
             is_asked: true,
             ..AcpCallState::default()
         })?;
-        self.calls[at].merge_news(news);
+        self.calls[at].merge_news(news, &self.secrets);
         Ok(self.calls[at].id.clone())
     }
 
@@ -263,9 +264,9 @@ impl AcpToolCalls {
             (Some(refused), _) => ToolEnd::Error(refused.clone()),
             (None, true) => ToolEnd::Error(match call.texts.join("\n") {
                 text if text.trim().is_empty() => "it failed".to_owned(),
-                text => truncate_result(text),
+                text => truncate_result(text, &secrets),
             }),
-            (None, false) => ToolEnd::Result(result_json(call)),
+            (None, false) => ToolEnd::Result(result_json(call, &secrets)),
         };
         match &mut end {
             ToolEnd::Error(error) => *error = secrets.redact(error.as_str()).into_owned(),
@@ -296,15 +297,15 @@ impl AcpToolCalls {
 }
 
 /// Returns the result of the call: its text, and its changes.
-fn result_json(call: &AcpCallState) -> Value {
+fn result_json(call: &AcpCallState, secrets: &Secrets) -> Value {
     let mut result = JsonMap::new();
     let text = call.texts.join("\n");
     if !text.trim().is_empty() {
-        result.insert("text".to_owned(), json!(truncate_result(text)));
+        result.insert("text".to_owned(), json!(truncate_result(text, secrets)));
     } else if let Some(output) = call.output.as_ref().filter(|output| !is_empty_value(output)) {
         let text = output.to_string();
         let output = if text.len() > LONGEST_RESULT {
-            json!(truncate_result(text))
+            json!(truncate_result(text, secrets))
         } else {
             output.clone()
         };
@@ -324,7 +325,12 @@ fn is_empty_value(value: &Value) -> bool {
     value.is_null() || value.as_object().is_some_and(|map| map.is_empty())
 }
 
-fn truncate_result(mut text: String) -> String {
+fn truncate_result(text: String, secrets: &Secrets) -> String {
+    if text.len() <= LONGEST_RESULT {
+        return text;
+    }
+    // A secret of which only a part is left is not found later.
+    let mut text = secrets.redact(text).into_owned();
     if text.len() > LONGEST_RESULT {
         text.truncate(text.floor_char_boundary(LONGEST_RESULT));
         text.push_str("\n[the rest is left out]");
@@ -369,6 +375,17 @@ mod tests {
             ..news("c")
         };
         assert_eq!(calls.add_news(begins, false), Ok((true, "c~3".to_owned())));
+    }
+
+    #[test]
+    fn a_long_result_contains_no_part_of_a_secret() {
+        let secrets = Secrets::default();
+        secrets.add_value("sk-0123456789");
+        for before in LONGEST_RESULT - 12..LONGEST_RESULT {
+            let text = format!("{}sk-0123456789{}", "x".repeat(before), "x".repeat(100));
+            let text = truncate_result(text, &secrets);
+            assert!(!text.contains("sk"), "{before}");
+        }
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! What changes in a file, as people read it.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use ensemble_core::secrets::Secrets;
 use ensemble_language::data::digest_text;
 
 use super::protocol::FileDiff;
@@ -23,20 +24,21 @@ pub(super) struct ShownDiff {
 }
 
 impl ShownDiff {
-    /// Renders the diff.
-    pub(super) fn new(diff: &FileDiff) -> Self {
+    /// Renders the diff. A long one is cut off after its secrets are replaced.
+    pub(super) fn new(diff: &FileDiff, secrets: &Secrets) -> Self {
         let (before, after) = (digest_text(&diff.old), digest_text(&diff.new));
         Self {
             path: diff.path.clone(),
-            text: render_diff(&diff.path, &diff.old, &diff.new, &after),
+            text: render_diff(diff, &after, secrets),
             before,
             after,
         }
     }
 }
 
-fn render_diff(path: &Path, old: &str, new: &str, digest: &str) -> String {
-    let path_text = path.display().to_string();
+fn render_diff(diff: &FileDiff, digest: &str, secrets: &Secrets) -> String {
+    let (old, new) = (diff.old.as_str(), diff.new.as_str());
+    let path_text = diff.path.display().to_string();
     if old.len().max(new.len()) > LARGEST {
         return format!(
             "{path_text}: {} bytes before, {} bytes now (SHA-256 {digest})\n",
@@ -46,6 +48,8 @@ fn render_diff(path: &Path, old: &str, new: &str, digest: &str) -> String {
     }
     let mut text = ensemble_diff::render_unified_diff(&path_text, old, new);
     if text.len() > LONGEST {
+        // A secret of which only a part is left is not found later.
+        text = secrets.redact(text).into_owned();
         text.truncate(text.floor_char_boundary(LONGEST));
         text.push_str(&format!(
             "\n[the rest of the diff is left out; SHA-256 of the new text: {digest}]\n"
@@ -64,7 +68,17 @@ mod tests {
             old: old.to_owned(),
             new: new.to_owned(),
         };
-        ShownDiff::new(&diff).text
+        let secrets = Secrets::default();
+        secrets.add_value("sk-0123456789");
+        ShownDiff::new(&diff, &secrets).text
+    }
+
+    #[test]
+    fn a_diff_that_is_cut_off_contains_no_part_of_a_secret() {
+        for before in LONGEST - 60..LONGEST {
+            let text = format!("{}sk-0123456789{}", "x".repeat(before), "x".repeat(100));
+            assert!(!shown("a", "", &text).contains("sk"), "{before}");
+        }
     }
 
     #[test]

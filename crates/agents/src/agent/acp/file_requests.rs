@@ -19,6 +19,9 @@ use ensemble_core::thread::ToolCall;
 use ensemble_language::data::{JsonMap, digest_text};
 use ensemble_language::ensemble::{AcpToolKind, PermissionMode};
 
+/// The maximum number of bytes of the name of a method in an answer.
+const LONGEST_METHOD: usize = 100;
+
 impl<'a> PromptRound<'a> {
     /// The program asks for something.
     pub(super) async fn handle_request(
@@ -32,7 +35,8 @@ impl<'a> PromptRound<'a> {
             Ok(Some(request)) => request,
             Ok(None) => {
                 self.limits.count_unsupported()?;
-                let refused = format!("`{}` is not supported", method.get(..100).unwrap_or(method));
+                let method = &method[..method.floor_char_boundary(LONGEST_METHOD)];
+                let refused = format!("`{method}` is not supported");
                 return Ok(self.live_program()?.writer.send_error(&id, NO_METHOD, &refused)?);
             }
             Err(wrong) => {

@@ -17,9 +17,9 @@ use super::protocol::{AcpCallNews, AcpCallPhase, AcpUpdate};
 use super::wire::AcpMessage;
 use crate::agent::ExecutionInput;
 use crate::agent::chat::external::{
-    ProgramMessage, add_message, continue_iteration, end_call, note_data, open_iteration,
+    ProgramMessage, SESSION_PROGRAM, add_message, continue_iteration, end_call, note_data, open_iteration,
 };
-use crate::agent::chat::{DialogueErrorKind, RoundRequest};
+use crate::agent::chat::{DialogueErrorKind, RoundRequest, SESSION};
 use crate::agent::chat::{RoundEnd, record_iteration};
 use ensemble_core::request::PendingRequest;
 use ensemble_core::secrets::SecretStream;
@@ -28,10 +28,6 @@ use ensemble_language::data::{FailureKind, ModelUsage};
 use ensemble_language::ensemble::{AcpToolKind, PermissionMode};
 use ensemble_models::estimate_tokens;
 
-/// The metadata key of an iteration for the session of the program.
-pub(super) const SESSION: &str = "session";
-/// The metadata key of an iteration for the program that made the session.
-pub(super) const SESSION_PROGRAM: &str = "session_program";
 /// The metadata key for the plan of the program.
 const PLAN: &str = "plan";
 /// The maximum number of bytes of the name that a program gives itself.
@@ -182,6 +178,8 @@ impl<'a> PromptRound<'a> {
         let prompt = protocol::prompt_params(&live.session, told, request);
         let number = live.send_request("session/prompt", &prompt)?;
         live.open = Some(number);
+        // The messages that a loaded session has repeated are not those of this prompt.
+        let _repeated = live.reader.take_received();
         loop {
             let live = self.live_program()?;
             tokio::select! {
@@ -442,11 +440,12 @@ impl<'a> PromptRound<'a> {
     /// Returns the program's own name, else that in the file.
     fn agent_name(&self) -> String {
         let reported_name = self.live.as_ref().and_then(|live| live.abilities.name.clone());
-        let Some(mut name) = reported_name else {
+        let Some(name) = reported_name else {
             return self.external.acp.program.display_name().to_owned();
         };
+        let mut name = self.external.secrets().redact(name).into_owned();
         name.truncate(name.floor_char_boundary(LONGEST_NAME));
-        self.external.secrets().redact(name).into_owned()
+        name
     }
 }
 

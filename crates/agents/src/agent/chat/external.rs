@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 
 use super::DialogueErrorKind;
-use super::round::{RoundEnd, RoundRequest, complete_iteration};
+use super::round::{RoundEnd, RoundRequest, SESSION, complete_iteration};
 use ensemble_core::runner::{AttemptLedger, ExecutionRecords};
 use ensemble_core::thread::{
     Message, Reasoning, Role, StopReason, TASK, Thread, ThreadGrowthError, ThreadIteration, ToolCall, ToolEnd,
@@ -120,13 +120,13 @@ pub(in crate::agent) fn end_call(ledger: &AttemptLedger, ended: &ToolCall) {
     });
 }
 
-/// The metadata keys of a session: its id, and the program that made it.
-const SESSION_KEYS: [&str; 2] = ["session", "session_program"];
+/// The metadata key of an iteration for the program that made the session.
+pub(in crate::agent) const SESSION_PROGRAM: &str = "session_program";
 
 /// Returns a new iteration of the same session.
 fn reopen_iteration(exchange: Thread, at: DateTime<Utc>) -> Thread {
     let last = exchange.iterations().last();
-    let session: Vec<(&str, Value)> = SESSION_KEYS
+    let session: Vec<(&str, Value)> = [SESSION, SESSION_PROGRAM]
         .into_iter()
         .filter_map(|key| Some((key, last?.metadata.get(key)?.clone())))
         .collect();

@@ -76,6 +76,7 @@ mod window;
 
 pub use error::{DialogueError, DialogueErrorKind};
 pub use function::ToolError;
+pub(in crate::agent) use round::SESSION;
 pub(in crate::agent) use round::add_reply_usage;
 pub(in crate::agent) use round::record_iteration;
 pub use round::{RoundEnd, RoundRequest, RoundResult};

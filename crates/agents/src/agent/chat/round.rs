@@ -398,6 +398,9 @@ fn further_requests(iteration: &ThreadIteration) -> u64 {
 /// The metadata key for the number of requests without an iteration: failed requests, retries and summaries.
 const FURTHER_REQUESTS: &str = "further_requests";
 
+/// The metadata key for the session of an external program.
+pub(in crate::agent) const SESSION: &str = "session";
+
 /// Corrects the system prompt of an iteration that states one: a context window may have left it out, and a fallback
 /// profile may have another one.
 fn correct_system_prompt(exchange: Thread, sent: Option<String>) -> Thread {

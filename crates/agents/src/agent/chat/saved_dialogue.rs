@@ -63,22 +63,21 @@ impl Dialogue {
     pub fn from_thread(thread: &Thread, network: &ModelNetwork) -> Result<Self, ProfileError> {
         let options = thread.options().unwrap_or(&Value::Null);
         let name = options["model"].as_str().unwrap_or_default();
-        let (provider, model) = name.split_once('/').unwrap_or((name, ""));
-        // The error for a name that is not a model has one home.
-        Model::from_name(name, network)?;
+        let named_model = Model::from_name(name, network)?;
+        let named_profile = named_model
+            .profiles()
+            .next()
+            .map(|link| ModelProfile::clone(&link.profile));
         let model = Model::from_profile_with_network(
             ModelProfile {
-                provider: provider.into(),
-                model: model.into(),
                 temperature: options["temperature"].as_f64(),
                 top_p: options["top_p"].as_f64(),
                 max_tokens: options["max_tokens"].as_u64(),
                 seed: options["seed"].as_i64(),
-                ..ModelProfile::default()
+                ..named_profile.unwrap_or_default()
             },
             network,
         )?;
-        model.check_keys()?;
         let dialogue = Self {
             system: thread.instructions().map(str::to_owned),
             ..Self::new(model)

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{ElicitationContext, McpServerHandle, ServerTool};
 use crate::agent::tools::result::{ToolCallResult, end_from_outcome, timeout_message};
@@ -69,7 +69,7 @@ impl StubbedServer {
 fn stubbed_tool(name: Arc<str>) -> Arc<ServerTool> {
     Arc::new(ServerTool {
         description: String::new(),
-        parameters: json!({"type": "object", "additionalProperties": Value::Bool(true)}),
+        parameters: json!({"type": "object", "additionalProperties": true}),
         output_schema: None,
         only_reads: false,
         name,

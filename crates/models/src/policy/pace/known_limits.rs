@@ -77,8 +77,8 @@ impl KnownLimit {
             .limit
             .map(|limit| limit.saturating_sub(self.reported.remaining));
         let wait = match refilled {
-            // The limit fills up evenly until its reset.
-            Some(refilled) if refilled > 0 => until_full.mul_f64(missing as f64 / refilled as f64),
+            // The limit fills up evenly until its reset, and is full then.
+            Some(refilled) if refilled > missing => until_full.mul_f64(missing as f64 / refilled as f64),
             _ => until_full,
         };
         Some(self.at + wait)
@@ -118,6 +118,7 @@ mod tests {
             (requests(2, None, 30), Some(30.0)),
             (requests(3, None, 30), None),
             (requests(0, Some(60), 60), Some(3.0)),
+            (requests(1, Some(2), 30), Some(30.0)),
             (requests(0, None, 301), None),
             (
                 ReportedLimit {

@@ -153,6 +153,9 @@ fn an_exhausted_quota_is_not_a_limit_that_ends_by_itself() {
         assert_eq!(is_limit, !is_exhausted, "{error:?}");
         assert_eq!(error.message.contains("add credit"), is_exhausted, "{error}");
     }
+    let repeated = r#"{"input": "payment required"}"#;
+    let error = refusal(&profile(None), "openai", 500, &[], repeated);
+    assert!(error.retryable && !error.message.contains("add credit"), "{error}");
 }
 
 #[test]

@@ -468,5 +468,10 @@ fn redact_reply(mut reply: ModelReply, credentials: &ProviderCredentials) -> Mod
         call.id = credentials.redact(std::mem::take(&mut call.id));
         call.name = credentials.redact(std::mem::take(&mut call.name));
     }
+    // Both can contain the words of the server about the end of the reply.
+    reply.refusal = reply.refusal.map(|refusal| credentials.redact(refusal));
+    for warning in &mut reply.warnings {
+        *warning = credentials.redact(std::mem::take(warning));
+    }
     reply
 }

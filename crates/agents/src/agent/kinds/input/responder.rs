@@ -16,7 +16,7 @@ use crate::agent::ExecutionInput;
 use crate::agent::build_error::{BuildError, compile_template};
 use crate::agent::chat::{Dialogue, NoTools, RoundRequest};
 use crate::agent::kinds::scope::rhai_variables;
-use ensemble_core::reply::{output_for_schema, parse_json_reply};
+use ensemble_core::reply::{describe_missing_object, output_for_schema, parse_json_reply};
 use ensemble_core::request::AnswerSource;
 use ensemble_core::runner::ExecutionRecords;
 use ensemble_core::thread::{ExecutionRef, NoLiveOutput, Role, Thread, ThreadIteration};
@@ -259,14 +259,11 @@ async fn ask_model(
 /// Returns the answer that a reply is. If the agent has an `output_schema`, the only JSON object of the reply is the
 /// answer, whatever is around it.
 fn convert_reply(reply: &str, question: &OperatorQuestion) -> Value {
-    if question.output_schema.is_none() || !question.choices.is_empty() {
+    let is_text = question.output_schema.is_none() || !question.choices.is_empty();
+    if is_text || describe_missing_object(reply).is_some() {
         return json!(reply);
     }
-    let output = parse_json_reply(reply);
-    match output_for_schema(&output).into_owned() {
-        object if object.len() == 1 && object.contains_key("response") => json!(reply),
-        object => Value::Object(object),
-    }
+    Value::Object(output_for_schema(&parse_json_reply(reply)).into_owned())
 }
 
 async fn render_system_prompts(

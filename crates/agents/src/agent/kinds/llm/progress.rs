@@ -1,5 +1,6 @@
 //! What was said between an agent and its model in one execution: how it goes on, and what is not recorded yet.
 
+use crate::agent::chat::SESSION;
 use ensemble_core::request::PendingRequest;
 use ensemble_core::runner::{ExecutionInput, ExecutionRecords};
 use ensemble_core::thread::{REJECTED, Role, StopReason, ThreadIteration};
@@ -48,7 +49,7 @@ impl ExecutionMessages {
     /// Returns the session of an external program that was noted last.
     pub(crate) fn latest_session(&self) -> Option<&str> {
         let mut iterations = self.iterations.iter().rev();
-        iterations.find_map(|iteration| iteration.metadata.get("session")?.as_str())
+        iterations.find_map(|iteration| iteration.metadata.get(SESSION)?.as_str())
     }
 
     pub(crate) fn next_step(&self) -> NextStep {

@@ -233,10 +233,12 @@ fn a_key_that_a_model_repeats_as_an_argument_is_struck_out() {
     let credentials = ProviderCredentials::from_environment(&ModelProfile::default(), openai, &network).expect("a key");
     let told = ModelReply {
         tool_calls: vec![ToolCall::new("c", "send", json!({"to": ["sk-0123456789"]}))],
+        refusal: Some("sk-0123456789".to_owned()),
+        warnings: vec!["sk-0123456789".to_owned()],
         ..ModelReply::from_text("")
     };
-    assert_eq!(
-        redact_reply(told, &credentials).tool_calls[0].arguments,
-        json!({"to": ["[secret]"]})
-    );
+    let reply = redact_reply(told, &credentials);
+    assert_eq!(reply.tool_calls[0].arguments, json!({"to": ["[secret]"]}));
+    assert_eq!(reply.refusal.as_deref(), Some("[secret]"));
+    assert_eq!(reply.warnings, ["[secret]"]);
 }
