@@ -126,7 +126,7 @@ pub(super) fn secret_findings(found: &[(Span, &'static str)]) -> Vec<Finding> {
 /// The minimum number of bytes of a hidden value that messages do not repeat. Shorter values are no secrets.
 const MIN_VALUE: usize = 8;
 
-/// The same diagnostics, with asterisks in place of each secret of the text.
+/// Hides each secret of the text behind asterisks in messages and excerpts.
 ///
 /// In the places of `hidden`, there can be secrets; only findings about such a place repeat them.
 pub(super) fn redact_diagnostics(
@@ -157,12 +157,13 @@ pub(super) fn redact_diagnostics(
     let masked = SourceText::new(source.name(), masked);
     for diagnostic in diagnostics {
         let at = diagnostic.span;
-        let own_values = hidden.iter().filter(|span| {
-            let value = text[span.start..span.end].trim_matches(['\'', '"']);
-            span.start < at.end && at.start < span.end && value.len() >= MIN_VALUE
-        });
-        for span in found.iter().take(MOST_QUOTED).map(|(span, _)| span).chain(own_values) {
-            let secret = text[span.start..span.end].trim_matches(['\'', '"']);
+        let found_values = found.iter().map(|(span, _)| &text[span.start..span.end]);
+        let own_values = hidden
+            .iter()
+            .filter(|span| span.start < at.end && at.start < span.end)
+            .map(|span| text[span.start..span.end].trim_matches(['\'', '"']))
+            .filter(|value| value.len() >= MIN_VALUE);
+        for secret in found_values.take(MOST_QUOTED).chain(own_values) {
             // Messages quote only the beginning of a long text.
             let beginning: String = secret.chars().take(8).collect();
             for words in std::iter::once(&mut diagnostic.message).chain(&mut diagnostic.help) {
