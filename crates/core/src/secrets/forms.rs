@@ -69,18 +69,7 @@ impl SecretParts {
     }
 
     fn add_json(&mut self, parsed: Value, depth: usize) {
-        match &parsed {
-            Value::String(text) => self.add_part(text, depth + 1),
-            Value::Number(number) => {
-                let text = number.to_string();
-                if text.len() >= SHORTEST {
-                    self.texts.insert(text);
-                }
-            }
-            Value::Array(items) => items.iter().for_each(|item| self.add_member(item, depth)),
-            Value::Object(map) => map.values().for_each(|item| self.add_member(item, depth)),
-            Value::Null | Value::Bool(_) => {}
-        }
+        self.add_member(&parsed, depth);
         let compact = parsed.to_string();
         if matches!(parsed, Value::Array(_) | Value::Object(_)) && compact.len() >= SHORTEST {
             self.texts.insert(compact);
