@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use serde_json::Value;
 
 use crate::{ModelNetwork, OnPiece, ReplyPiece};
-use ensemble_core::secrets::Secrets;
+use ensemble_core::secrets::{SecretStream, Secrets};
 use ensemble_language::ensemble::{HeaderText, HttpProvider, ModelProfile};
 
 /// The key and the headers of a profile.
@@ -81,17 +81,16 @@ impl ProviderCredentials {
     }
 }
 
-/// The places of what a filter holds back.
+/// The positions of the streams of a filter.
 const TEXT: usize = 0;
 const REASONING: usize = 1;
 
-/// Removes secrets from the pieces of a streamed reply. A possible beginning of a secret is held back until the next
-/// piece.
+/// Removes secrets from the pieces of a streamed reply.
 pub(crate) struct SecretFilter<'a> {
     credentials: &'a ProviderCredentials,
     on_piece: &'a OnPiece<'a>,
-    /// What is held back of the text, and of the reasoning.
-    held_text: Mutex<[String; 2]>,
+    /// The text, and the reasoning.
+    streams: Mutex<[SecretStream; 2]>,
     /// The text has begun; reasoning after it is not shown while it arrives.
     has_text: AtomicBool,
 }
@@ -101,7 +100,7 @@ impl<'a> SecretFilter<'a> {
         Self {
             credentials,
             on_piece,
-            held_text: Mutex::default(),
+            streams: Mutex::new([TEXT, REASONING].map(|_| SecretStream::new(credentials.secrets.clone()))),
             has_text: AtomicBool::default(),
         }
     }
@@ -120,11 +119,8 @@ impl<'a> SecretFilter<'a> {
             REASONING if self.has_text.load(Ordering::Relaxed) => return,
             _ => {}
         }
-        let mut held_texts = self.lock_held_text();
-        let held_text = &mut held_texts[at];
-        held_text.push_str(piece);
-        let (text, rest) = self.credentials.secrets.split_stream(held_text);
-        *held_text = rest;
+        let mut streams = self.lock_streams();
+        let text = streams[at].push_piece(piece);
         self.send_piece(at, &text);
     }
 
@@ -135,8 +131,8 @@ impl<'a> SecretFilter<'a> {
     }
 
     fn release_held_text(&self, at: usize) {
-        let held_text = std::mem::take(&mut self.lock_held_text()[at]);
-        self.send_piece(at, &self.credentials.secrets.redact(held_text));
+        let text = self.lock_streams()[at].finish();
+        self.send_piece(at, &text);
     }
 
     fn send_piece(&self, at: usize, text: &str) {
@@ -148,8 +144,8 @@ impl<'a> SecretFilter<'a> {
         }
     }
 
-    fn lock_held_text(&self) -> MutexGuard<'_, [String; 2]> {
-        self.held_text.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_streams(&self) -> MutexGuard<'_, [SecretStream; 2]> {
+        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
