@@ -115,11 +115,9 @@ impl EnsembleStubs {
         let mut stubs = self.stubbed.stubs.iter();
         stubs.find(|(name, _)| **name == *path).map(|(_, stubs)| stubs)
     }
-}
 
-impl EnsembleStubs {
-    /// Returns the runner of a tool of an agent: the results of its stubs, and of the replies of the agent. `tool` is the
-    /// name of the tool for the model, and the name of its stub.
+    /// Returns the runner of a tool of an agent: the results of its stubs, and of the replies of the agent. `model_name`: the
+    /// name of the tool for the model; `stub_name`: the name of its stub.
     fn tool_runner(
         &self,
         agent: &str,
