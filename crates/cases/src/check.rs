@@ -4,7 +4,6 @@
 
 use std::sync::Arc;
 
-use ensemble_core::request::RequestAddress;
 use ensemble_language::cases::{
     AgentStubs, StubOutput, StubReply, StubResult, TestCase, TestFile, case_route, expect_route,
 };
@@ -15,6 +14,7 @@ use ensemble_language::loader::codes::{
     BAD_STUB, CONDITION_AGENT, EXPECTS_NOTHING, UNKNOWN_AGENT, UNKNOWN_INPUT, UNKNOWN_TOOL,
 };
 use ensemble_language::source::{Route, RouteLocation};
+use ensemble_runs::is_permission_name;
 
 /// Returns all findings about the cases.
 pub fn check_cases(file: &TestFile, ensemble: &Ensemble) -> Vec<Finding> {
@@ -125,23 +125,9 @@ impl CaseChecker<'_> {
         true
     }
 
-    /// Refuses a decision about a tool that does not exist. Nested ensembles have their own tools, which are not checked.
+    /// Refuses a decision about a tool that does not exist.
     fn check_permission_name(&mut self, name: &str, place: &Route) {
-        let is_call = name.contains('/') && name.parse::<RequestAddress>().is_ok();
-        let is_tool = |name: &str| self.ensemble.find_tool(name).is_some();
-        let is_external = |name: &str| {
-            let agent = self.ensemble.find_agent(name);
-            agent.is_some_and(|agent| agent.kind_name() == "acp")
-        };
-        let outer = name.split_once('.').map_or(name, |(outer, _)| outer);
-        let contains_ensembles = self.ensemble.agents.iter().any(|agent| agent.kind_name() == "ensemble")
-            || self
-                .ensemble
-                .tools
-                .iter()
-                .any(|(_, tool)| matches!(tool.kind, ToolKind::Ensemble { .. }));
-        let is_known = is_call || name == "*" || is_tool(name) || is_tool(outer) || is_external(outer);
-        if is_known || contains_ensembles {
+        if is_permission_name(name, self.ensemble) {
             return;
         }
         let message = format!("there is no tool `{name}`");

@@ -8,6 +8,7 @@ use ensemble_core::runner::{AttemptOutcome, AttemptResult, BoxFuture, ExecutionI
 use ensemble_language::cases::{AgentStubs, StubOutput, StubResult, TestCase};
 use ensemble_language::data::{ExecutionFailure, FailureKind, JsonMap, ModelUsage};
 use ensemble_language::ensemble::{Agent, AgentKind, ToolDefinition, ToolKind, ToolUse};
+use ensemble_language::names::server_tool_name;
 use ensemble_process::output;
 use ensemble_runs::{AgentReplacements, OutputMode, PromptPreview, ReplyStub, ServerStub};
 use serde_json::Value;
@@ -115,11 +116,9 @@ impl EnsembleStubs {
         let mut stubs = self.stubbed.stubs.iter();
         stubs.find(|(name, _)| **name == *path).map(|(_, stubs)| stubs)
     }
-}
 
-impl EnsembleStubs {
-    /// Returns the runner of a tool of an agent: the results of its stubs, and of the replies of the agent. `tool` is the
-    /// name of the tool for the model, and the name of its stub.
+    /// Returns the runner of a tool of an agent: the results of its stubs, and of the replies of the agent. `model_name`: the
+    /// name of the tool for the model; `stub_name`: the name of its stub.
     fn tool_runner(
         &self,
         agent: &str,
@@ -148,7 +147,7 @@ impl EnsembleStubs {
 
     fn server_tool_runner(&self, agent: &Agent, used: &ToolUse, tool: &str) -> Arc<dyn Runner> {
         let names = (
-            model_tool_name(&used.tool, tool).into(),
+            server_tool_name(&used.tool, tool).into(),
             format!("{}.{tool}", used.tool).into(),
         );
         let needs = format!("the MCP server `{}`", used.tool);
@@ -170,12 +169,17 @@ impl EnsembleStubs {
             .into_iter()
             .flat_map(list_reply_calls)
             .filter(|call| !is_live || call.result.is_some());
-        let model_prefix = model_tool_name(&used.tool, "");
+        let model_prefix = server_tool_name(&used.tool, "");
         let in_replies = calls.filter_map(|call| call.tool.strip_prefix(&*model_prefix));
         let mut tools: Vec<Arc<str>> = Vec::new();
         for name in with_stub.chain(in_replies) {
             let is_usable = used.member.as_ref().is_none_or(|member| **member == *name);
-            if is_usable && !tools.iter().any(|tool| **tool == *name) {
+            let model_name = server_tool_name(&used.tool, name);
+            if is_usable
+                && !tools
+                    .iter()
+                    .any(|tool| server_tool_name(&used.tool, tool) == model_name)
+            {
                 tools.push(name.into());
             }
         }
@@ -190,11 +194,6 @@ impl EnsembleStubs {
         }
         tools
     }
-}
-
-/// Returns the name of a tool of a server for the model.
-fn model_tool_name(server: &str, tool: &str) -> String {
-    format!("{server}__{tool}")
 }
 
 /// The tools of an MCP server that a case replaces.

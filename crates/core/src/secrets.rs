@@ -112,7 +112,7 @@ impl Secrets {
 
     /// Splits a text that goes on into what can be shown, without secrets, and the end that may be the beginning of a
     /// secret.
-    pub fn split_stream(&self, text: &str) -> (String, String) {
+    fn split_stream(&self, text: &str) -> (String, String) {
         match &self.read_known().matcher {
             Some(matcher) => matcher.split_stream(text),
             None => (text.to_owned(), String::new()),

@@ -38,6 +38,20 @@ pub fn is_tool_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= MAX_TOOL_NAME && name.chars().all(is_tool_name_char)
 }
 
+/// Returns the name of a tool that a model can get: characters that no provider accepts are replaced by `_`, and a long name
+/// is cut.
+pub fn to_tool_name(text: &str) -> String {
+    text.chars()
+        .map(|c| if is_tool_name_char(c) { c } else { '_' })
+        .take(MAX_TOOL_NAME)
+        .collect()
+}
+
+/// Returns the name of a tool of an MCP server for a model.
+pub fn server_tool_name(server: &str, tool: &str) -> String {
+    to_tool_name(&format!("{server}__{tool}"))
+}
+
 /// Returns whether the text can be the name of an input or of an environment variable: ASCII letters, digits and `_`,
 /// without a digit at the start.
 pub fn is_ascii_identifier(name: &str) -> bool {

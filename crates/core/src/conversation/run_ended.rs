@@ -91,13 +91,16 @@ impl RunEnded {
         (sentence, outcome.len())
     }
 
-    /// Returns the same for a reader who has seen the failure of the run: the error is not repeated.
+    /// Returns the sentence without the error of the failed agent, for a reader who has seen the error.
     pub fn to_sentence_below_failure(&self) -> (String, usize) {
         let (mut sentence, outcome_end) = self.to_sentence();
         let failed = self.failed.as_ref().map(|failed| format!(": {} failed", failed.agent));
         let details = failed.filter(|failed| sentence[outcome_end..].starts_with(&format!("{failed}: ")));
         if let Some(details) = details {
             sentence.truncate(outcome_end + details.len());
+            if !self.exhausted.is_empty() {
+                sentence.push_str(&format!("; {}", describe_exhausted(&self.exhausted)));
+            }
         }
         (sentence, outcome_end)
     }

@@ -280,7 +280,7 @@ fn render_question(question: &OperatorQuestion) -> String {
     if shown.len() < text.len() {
         shown.push('…');
     }
-    escape_hidden(&shown).to_string()
+    escape_hidden(&shown)
 }
 
 /// Returns the end of the sentence about a decided request, with the requests that still wait.

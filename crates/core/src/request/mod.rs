@@ -138,7 +138,7 @@ impl PendingRequest {
 
 /// Returns the question of a permission request. It shows all arguments, or the number of bytes that are hidden.
 pub fn permission_question(tool: &str, arguments: &JsonMap) -> OperatorQuestion {
-    let text = escape_hidden(&Value::Object(arguments.clone()).to_string()).to_string();
+    let text = escape_hidden(&Value::Object(arguments.clone()).to_string());
     let arguments_text = match text.len() > SHOWN_ARGUMENTS {
         false => text,
         true => {

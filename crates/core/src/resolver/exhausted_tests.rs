@@ -196,6 +196,10 @@ fn the_details_of_every_outcome_name_exhausted_agents() {
         ended.to_sentence().0,
         "agent_failed: f failed: no; `w` reached `max_turns: 3` while it still had work"
     );
+    assert_eq!(
+        ended.to_sentence_below_failure().0,
+        "agent_failed: f failed; `w` reached `max_turns: 3` while it still had work"
+    );
     let spin = "agents:\n- {name: w, script: x, conversation: {max_turns: 9, trigger: every_turn}}\nconversation_limits: {max_total_turns: 1, on_limit: LIMIT}\n";
     for (on_limit, expected) in [
         ("fail", "cut off by max_total_turns: max_total_turns was reached: 1"),

@@ -17,8 +17,8 @@ const DEPTH: usize = 5;
 /// The widths at which programs break lines of base64.
 const LINE_WIDTHS: [usize; 2] = [64, 76];
 
-/// Parts of structured secrets that each reader knows.
-const KNOWN_LINES: [&str; 2] = ["-----BEGIN ", "-----END "];
+/// The beginnings of the first and of the last line of a key.
+const FRAME_LINES: [&str; 2] = ["-----BEGIN ", "-----END "];
 
 /// A secret and all that is inside of it.
 #[derive(Debug, Default, Clone, PartialEq)]
@@ -38,8 +38,7 @@ impl SecretParts {
 
     fn add_part(&mut self, value: &str, depth: usize) {
         let value = value.trim();
-        let is_known = KNOWN_LINES.iter().any(|known| value.starts_with(known)) && !value.contains('\n');
-        if value.len() < SHORTEST || depth > DEPTH || is_known || !self.texts.insert(value.to_owned()) {
+        if value.len() < SHORTEST || depth > DEPTH || is_frame_line(value) || !self.texts.insert(value.to_owned()) {
             return;
         }
         if let Ok(parsed) = serde_json::from_str::<Value>(value) {
@@ -55,9 +54,12 @@ impl SecretParts {
         if let Some(password) = find_password(value) {
             self.add_part(password, depth + 1);
         }
-        let decoded = UnescapedText::from_text(value).undo_escapes(EscapeKind::Percent);
-        if let Some(text) = decoded.as_ref().and_then(UnescapedText::as_text) {
-            self.add_part(text, depth + 1);
+        // A variable can contain the line breaks of a key as `\n`.
+        for kind in [EscapeKind::Percent, EscapeKind::Backslash] {
+            let decoded = UnescapedText::from_text(value).undo_escapes(kind);
+            if let Some(text) = decoded.as_ref().and_then(UnescapedText::as_text) {
+                self.add_part(text, depth + 1);
+            }
         }
         if let Some(text) = decode_base64(value) {
             // Of `user:password`, the password.
@@ -69,18 +71,7 @@ impl SecretParts {
     }
 
     fn add_json(&mut self, parsed: Value, depth: usize) {
-        match &parsed {
-            Value::String(text) => self.add_part(text, depth + 1),
-            Value::Number(number) => {
-                let text = number.to_string();
-                if text.len() >= SHORTEST {
-                    self.texts.insert(text);
-                }
-            }
-            Value::Array(items) => items.iter().for_each(|item| self.add_member(item, depth)),
-            Value::Object(map) => map.values().for_each(|item| self.add_member(item, depth)),
-            Value::Null | Value::Bool(_) => {}
-        }
+        self.add_member(&parsed, depth);
         let compact = parsed.to_string();
         if matches!(parsed, Value::Array(_) | Value::Object(_)) && compact.len() >= SHORTEST {
             self.texts.insert(compact);
@@ -134,6 +125,13 @@ impl SecretParts {
             }
         }
     }
+}
+
+/// Returns whether the text is only the first or the last line of a key, which is no secret.
+fn is_frame_line(text: &str) -> bool {
+    let mut labels = FRAME_LINES.iter().filter_map(|start| text.strip_prefix(*start));
+    let label = labels.next().and_then(|rest| rest.strip_suffix("-----"));
+    label.is_some_and(|label| !label.contains(['-', '\\', '\n']))
 }
 
 /// Returns the password of an address with `user:password@`.
@@ -222,7 +220,7 @@ mod tests {
 
     #[test]
     fn what_is_inside_of_a_secret_is_a_part_of_it() {
-        let rows: [(&str, &[&str]); 9] = [
+        let rows: [(&str, &[&str]); 11] = [
             ("short", &[]),
             ("Bearer abcdefgh-1", &["abcdefgh-1"]),
             (
@@ -233,6 +231,18 @@ mod tests {
             (
                 "-----BEGIN X-----\nMIIabcdefgh\nMIJklmnopqr\n-----END X-----",
                 &["MIIabcdefgh", "MIIabcdefghMIJklmnopqr"],
+            ),
+            (
+                r"-----BEGIN X-----\nMIIabcdefgh\nMIJklmnopqr\n-----END X-----",
+                &[
+                    r"-----BEGIN X-----\nMIIabcdefgh\nMIJklmnopqr\n-----END X-----",
+                    "MIIabcdefgh",
+                    "MIIabcdefghMIJklmnopqr",
+                ],
+            ),
+            (
+                "-----BEGIN X----- MIIabcdefgh -----END X-----",
+                &["-----BEGIN X----- MIIabcdefgh -----END X-----"],
             ),
             (
                 "postgres://me:pass%2Fword1@host/db?x=1",

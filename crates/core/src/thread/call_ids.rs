@@ -20,15 +20,13 @@ pub fn make_call_ids_unique(calls: &mut [ToolCall], threads: [&Thread; 2]) {
     for call in calls {
         if used_ids.contains(&call.id) {
             let begin: String = call.id.chars().take(LONGEST).collect();
-            let numbered = (2_u64..).map(|number| format!("{begin}_{number}"));
-            call.id = numbered
-                .into_iter()
-                .find(|id| !used_ids.contains(id))
-                .unwrap_or_default();
+            let mut numbered = (2_u64..).map(|number| format!("{begin}_{number}"));
+            call.id = numbered.find(|id| !used_ids.contains(id)).unwrap_or_default();
         }
         used_ids.insert(call.id.clone());
     }
 }
+
 #[cfg(test)]
 mod tests {
     use chrono::DateTime;

@@ -101,7 +101,8 @@ impl Thread {
                 }
             }
         };
-        let mut lefts = Self::from_iterations(
+        // The iterations with whose ids those of the right side may not collide.
+        let mut used = Self::from_iterations(
             rounds
                 .iter()
                 .filter(|(side, _)| *side == MergeSide::Left)
@@ -111,8 +112,8 @@ impl Thread {
         let mut merged = base.clone();
         for (side, mut round) in rounds {
             for iteration in round.iter_mut().filter(|_| side == MergeSide::Right) {
-                make_call_ids_unique(&mut iteration.tool_calls, [base, &lefts]);
-                lefts = lefts.append_iterations(vec![iteration.clone()]);
+                make_call_ids_unique(&mut iteration.tool_calls, [base, &used]);
+                used = used.append_iterations(vec![iteration.clone()]);
             }
             merged = merged.append_iterations(round);
         }

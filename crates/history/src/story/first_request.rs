@@ -1,6 +1,6 @@
 //! What a model was asked at the beginning of an execution.
 
-use ensemble_core::thread::{Attachment, Role, ThreadIteration};
+use ensemble_core::thread::{Attachment, Role, SYSTEM_PROMPT, ThreadIteration};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -20,7 +20,7 @@ impl FirstRequest {
     /// Returns the question of this iteration. Returns `None` if the iteration sends only the results of tools.
     pub fn from_iteration(first: &ThreadIteration) -> Option<Self> {
         let prompt = first.messages.iter().find(|message| message.role == Role::User)?;
-        let system = first.metadata.get("system_prompt").and_then(|text| text.as_str());
+        let system = first.metadata.get(SYSTEM_PROMPT).and_then(|text| text.as_str());
         Some(Self {
             system: system.map(str::to_owned),
             prompt: prompt.content.clone(),

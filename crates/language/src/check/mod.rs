@@ -1,12 +1,13 @@
 //! Checks of an ensemble without errors, before a run: one file for each check, and one line in `CHECKS`.
 //!
-//! Checks are pure functions. [`check_ensemble`] reads only the typed ensemble; [`check_with_context`] also reads the files that the
-//! caller knows, and [`check_file_errors`] returns the errors in these files, which refuse a run; [`TextSecrets`] reads the text. **Invariant:** an error means that no run is possible as written; anything that
-//! is only suspicious is a warning or a hint.
+//! Checks are pure functions. [`check_ensemble`] reads only the typed ensemble; [`check_with_context`] also reads the files
+//! that the caller knows, and [`check_file_errors`] returns the errors in these files, which refuse a run; [`TextSecrets`]
+//! reads the text. **Invariant:** an error means that no run is possible as written; anything that is only suspicious is a
+//! warning or a hint.
 //!
-//! `check/graph.rs` is the graph that several checks share: the dependencies of each agent, with conditions parsed and not
-//! compiled. `check/subject.rs` has the other facts that checks share. Code that implements [`CheckContext`] supplies what
-//! is outside the file (configuration, scripts); no check opens a file. `check/allow.rs` runs last and removes the findings
+//! `check/check_graph.rs` is the graph that several checks share: the dependencies of each agent, with conditions parsed and not
+//! compiled. `check/check_subject.rs` has the other facts that checks share. Code that implements [`CheckContext`] supplies what
+//! is outside the file (configuration, scripts); no check opens a file. `check/allowances.rs` runs last and removes the findings
 //! that a comment in the file allows. After it, `check/secrets.rs` replaces secrets in messages with stars.
 
 mod allowances;

@@ -126,7 +126,7 @@ pub(super) fn secret_findings(found: &[(Span, &'static str)]) -> Vec<Finding> {
 /// The minimum number of bytes of a hidden value that messages do not repeat. Shorter values are no secrets.
 const MIN_VALUE: usize = 8;
 
-/// The same diagnostics, with asterisks in place of each secret of the text.
+/// Hides each secret of the text behind asterisks in messages and excerpts.
 ///
 /// In the places of `hidden`, there can be secrets; only findings about such a place repeat them.
 pub(super) fn redact_diagnostics(
@@ -157,13 +157,13 @@ pub(super) fn redact_diagnostics(
     let masked = SourceText::new(source.name(), masked);
     for diagnostic in diagnostics {
         let at = diagnostic.span;
-        let own_values = hidden.iter().filter(|span| {
-            let value = text[span.start..span.end].trim_matches(['\'', '"']);
-            span.start < at.end && at.start < span.end && value.len() >= MIN_VALUE
-        });
-        let value_of = |span: &Span| text[span.start..span.end].trim_matches(['\'', '"']);
-        let own_values: Vec<&str> = own_values.map(value_of).collect();
-        let found_values = found.iter().map(|(span, _)| value_of(span));
+        let found_values = found.iter().map(|(span, _)| &text[span.start..span.end]);
+        let own_values: Vec<&str> = hidden
+            .iter()
+            .filter(|span| span.start < at.end && at.start < span.end)
+            .map(|span| text[span.start..span.end].trim_matches(['\'', '"']))
+            .filter(|value| value.len() >= MIN_VALUE)
+            .collect();
         for secret in found_values.clone().take(MOST_QUOTED).chain(own_values.iter().copied()) {
             // Messages quote only the beginning of a long text.
             let beginning: String = secret.chars().take(8).collect();

@@ -16,7 +16,7 @@ impl EditDraft {
         path: &[String],
         value: &Value,
     ) -> Result<(), GraphEditError> {
-        let route = value_route(agent, path, &self.after)?;
+        let route = self.find_setting(agent, path)?;
         let same_value = || GraphEditError::SameSetting {
             key: path.join("."),
             owner: describe_owner(agent),
@@ -77,41 +77,35 @@ impl EditDraft {
         }
         None
     }
-}
 
-/// Returns the route of a key of an agent or of the file. Each key is one of its section.
-fn value_route(agent: Option<&str>, path: &[String], text: &Value) -> Result<Route, GraphEditError> {
-    let mut section = match agent {
-        Some(_) => FileSection::Agent,
-        None => FileSection::Ensemble,
-    };
-    let route = match agent {
-        Some(name) => {
-            let draft = EditDraft {
-                after: text.clone(),
-                edits: Vec::new(),
-            };
-            Route::root().with_key("agents").with_index(draft.find_agent(name)?)
+    /// Returns the route of a key of an agent or of the file. Each key is one of its section.
+    fn find_setting(&self, agent: Option<&str>, path: &[String]) -> Result<Route, GraphEditError> {
+        let mut section = match agent {
+            Some(_) => FileSection::Agent,
+            None => FileSection::Ensemble,
+        };
+        let route = match agent {
+            Some(name) => Route::root().with_key("agents").with_index(self.find_agent(name)?),
+            None if self.after.is_object() => Route::root(),
+            None => return Err(GraphEditError::NotEnsemble),
+        };
+        let is_list = agent.is_some() && path.first().is_some_and(|key| LISTS.contains(&&**key) || key == "name");
+        let is_agents = agent.is_none() && path.first().is_some_and(|key| key == "agents");
+        let unknown = || GraphEditError::UnknownSetting {
+            key: path.join("."),
+            owner: describe_owner(agent),
+        };
+        if path.is_empty() || is_list || is_agents {
+            return Err(unknown());
         }
-        None if text.is_object() => Route::root(),
-        None => return Err(GraphEditError::NotEnsemble),
-    };
-    let is_list = agent.is_some() && path.first().is_some_and(|key| LISTS.contains(&&**key) || key == "name");
-    let is_agents = agent.is_none() && path.first().is_some_and(|key| key == "agents");
-    let unknown = || GraphEditError::UnknownSetting {
-        key: path.join("."),
-        owner: describe_owner(agent),
-    };
-    if path.is_empty() || is_list || is_agents {
-        return Err(unknown());
-    }
-    for (depth, key) in path.iter().enumerate() {
-        let row = section.find_key(key).ok_or_else(unknown)?;
-        match row.value_section() {
-            Some(inner) => section = inner,
-            None if depth + 1 < path.len() => return Err(unknown()),
-            None => {}
+        for (depth, key) in path.iter().enumerate() {
+            let row = section.find_key(key).ok_or_else(unknown)?;
+            match row.value_section() {
+                Some(inner) => section = inner,
+                None if depth + 1 < path.len() => return Err(unknown()),
+                None => {}
+            }
         }
+        Ok(path.iter().fold(route, |route, key| route.with_key(key.as_str())))
     }
-    Ok(path.iter().fold(route, |route, key| route.with_key(key.as_str())))
 }

@@ -81,12 +81,11 @@ impl ProviderCredentials {
     }
 }
 
-/// The places of the streams of a filter.
+/// The positions of the streams of a filter.
 const TEXT: usize = 0;
 const REASONING: usize = 1;
 
-/// Removes secrets from the pieces of a streamed reply. A possible beginning of a secret is held back until the next
-/// piece.
+/// Removes secrets from the pieces of a streamed reply.
 pub(crate) struct SecretFilter<'a> {
     credentials: &'a ProviderCredentials,
     on_piece: &'a OnPiece<'a>,

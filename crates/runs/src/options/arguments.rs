@@ -167,28 +167,32 @@ fn question_addresses(questions: &[PendingRequest]) -> Vec<String> {
     addresses.into_iter().collect()
 }
 
-/// Refuses permissions (or their denial) for tools that are not there. Inner ensembles have tools of their own, which are not looked at.
-pub(crate) fn check_tools(allowed: &[String], is_denied: bool, ensemble: &Ensemble) -> Result<(), RunError> {
-    let holds_others = ensemble.agents.iter().any(|agent| agent.kind_name() == "ensemble")
+/// Returns whether a permission can be about this name: a tool, an external agent, the address of a call, or `*` for all
+/// tools. An ensemble with nested ensembles has every name, because their tools are not known here.
+pub fn is_permission_name(name: &str, ensemble: &Ensemble) -> bool {
+    let has_nested_ensembles = ensemble.agents.iter().any(|agent| agent.kind_name() == "ensemble")
         || ensemble
             .tools
             .iter()
             .any(|(_, tool)| matches!(tool.kind, ToolKind::Ensemble { .. }));
-    let is_known = |name: &str| {
-        let (tool, member) = name
-            .split_once('.')
-            .map_or((name, None), |(tool, member)| (tool, Some(member)));
-        let is_server = |tool: &ToolDefinition| matches!(tool.kind, ToolKind::Mcp(_));
-        let tool_definition = ensemble.find_tool(tool);
-        // The address of a call, which is checked when the call is asked for.
-        let is_address = name.contains('#') && name.parse::<RequestAddress>().is_ok();
-        is_address
-            || name == "*"
-            || is_external_agent(ensemble, name)
-            || tool_definition.is_some_and(|tool| member.is_none() || is_server(tool))
-    };
-    match allowed.iter().find(|name| !is_known(name)) {
-        Some(name) if !holds_others => {
+    let (tool, member) = name
+        .split_once('.')
+        .map_or((name, None), |(tool, member)| (tool, Some(member)));
+    let is_server = |tool: &ToolDefinition| matches!(tool.kind, ToolKind::Mcp(_));
+    let tool_definition = ensemble.find_tool(tool);
+    // The address of a call, which is checked when the call is asked for.
+    let is_address = name.contains('#') && name.parse::<RequestAddress>().is_ok();
+    has_nested_ensembles
+        || is_address
+        || name == "*"
+        || is_external_agent(ensemble, name)
+        || tool_definition.is_some_and(|tool| member.is_none() || is_server(tool))
+}
+
+/// Refuses permissions (or their denial) for tools that do not exist.
+pub(crate) fn check_tools(allowed: &[String], is_denied: bool, ensemble: &Ensemble) -> Result<(), RunError> {
+    match allowed.iter().find(|name| !is_permission_name(name, ensemble)) {
+        Some(name) => {
             let externals = ensemble.agents.iter().filter(|agent| agent.kind_name() == "acp");
             let tools = ensemble.tools.iter().map(|(name, _)| &**name);
             let names: Vec<&str> = tools.chain(externals.map(|agent| &*agent.name)).collect();
@@ -199,7 +203,7 @@ pub(crate) fn check_tools(allowed: &[String], is_denied: bool, ensemble: &Ensemb
                 tools: names.into_iter().map(str::to_owned).collect(),
             })
         }
-        _ => Ok(()),
+        None => Ok(()),
     }
 }
 

@@ -82,7 +82,7 @@ pub(in crate::agent) fn add_message(ledger: &AttemptLedger, message: ProgramMess
     } = message;
     let is_recorded = ledger.with_exchange(|exchange| {
         let last = exchange.iterations().last();
-        last.is_none_or(|last| last.messages.iter().any(|message| message.role == Role::Assistant))
+        last.is_none_or(ThreadIteration::has_reply)
     });
     let reasoning = (!thought.trim().is_empty()).then(|| Reasoning {
         from: from.clone(),

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use ensemble_language::names::{MAX_TOOL_NAME, is_tool_name_char};
+use ensemble_language::names::{MAX_TOOL_NAME, to_tool_name};
 
 /// The names that are in use.
 #[derive(Default)]
@@ -11,11 +11,7 @@ pub(crate) struct ToolNames(HashSet<String>);
 impl ToolNames {
     /// Returns a unique valid name: at most 64 letters, digits, `_` and `-`.
     pub(crate) fn reserve_name(&mut self, wanted: &str) -> String {
-        let plain: String = wanted
-            .chars()
-            .map(|c| if is_tool_name_char(c) { c } else { '_' })
-            .take(MAX_TOOL_NAME)
-            .collect();
+        let plain = to_tool_name(wanted);
         let mut name = plain.clone();
         let mut number = 2;
         while name.is_empty() || !self.0.insert(name.clone()) {

@@ -21,6 +21,7 @@ use crate::agent::{AttemptOutcome, BoxFuture, ExecutionInput, Runner};
 use ensemble_core::request::PendingRequest;
 use ensemble_core::thread::{ToolCall, ToolEnd};
 use ensemble_language::data::{JsonMap, ModelUsage};
+use ensemble_language::names::server_tool_name;
 use ensemble_models::ToolSpec;
 
 /// The tools of one execution, with their names for the model.
@@ -111,7 +112,7 @@ impl<'a> ToolSession<'a> {
                         ));
                     }
                     for tool in first.into_iter().chain(matching_tools) {
-                        let name = names.reserve_name(&format!("{}__{}", settings.name, tool.name));
+                        let name = names.reserve_name(&server_tool_name(&settings.name, &tool.name));
                         targets.insert(name.clone(), ToolTarget::Member(settings, server, Arc::clone(tool)));
                         specs.push(ToolSpec {
                             name,

@@ -218,6 +218,19 @@ fn every_place_stays_where_it_is_beside_a_hidden_secret() {
 }
 
 #[test]
+fn a_secret_of_quotation_marks_is_hidden_as_any_other() {
+    let text = "name: e\nagents:\n- {name: a, script: x, config: {password: '\"''\"''\"''\"'}}\n";
+    let source = SourceText::new("t", text);
+    let loaded = load_ensemble(&source);
+    let looked = TextSecrets::find_in(&source, loaded.document.as_ref());
+    let mut diagnostics = loaded.diagnostics_with(&looked.findings());
+    looked.redact(&mut diagnostics);
+    let warning = diagnostics.iter().find(|one| one.code.0 == "W014").expect("a warning");
+    assert_eq!(warning.message, "this looks like a secret");
+    assert!(!warning.source.text().contains('"'), "{}", warning.source.text());
+}
+
+#[test]
 fn secrets_are_told_and_never_shown() {
     let secret = format!("{}{}", "sk-ant-aB3dE5fG7hJ9", "kL1mN2pQ4rS6tU8v");
     for text in [

@@ -2,7 +2,7 @@
 
 use crate::condition::expression::tree::ConditionVariable;
 use crate::condition::functions::FUNCTIONS;
-use crate::diagnostic::find_nearest_word;
+use crate::diagnostic::find_similar_word;
 use crate::source::Span;
 use crate::yaml::edit::FixApplicability;
 
@@ -39,10 +39,10 @@ pub(crate) fn find_replacement(
     let (word, applicability) = match spelling {
         Some((_, word)) => (*word, FixApplicability::Safe),
         // A near word is a guess, which can give the condition another value.
-        None => {
-            let nearest_word = find_nearest_word(original_text, list_expression_words())?;
-            (nearest_word.word, FixApplicability::Unsafe)
-        }
+        None => (
+            find_similar_word(original_text, list_expression_words())?,
+            FixApplicability::Unsafe,
+        ),
     };
     let corrected = format!("{}{word}{}", &text[..span.start], &text[span.end..]);
     let is_better = match check(&corrected) {

@@ -46,22 +46,19 @@ pub(in crate::loader) fn decode_batch_answers(
             answers.common.extend(read.map(|read| (name.clone(), read)));
             continue;
         }
-        let mut of_row = Vec::new();
-        for (agent, entry) in entry.require_entries("a map from agents to answers", findings)? {
-            let read = decode_agent_answers(&entry, findings);
-            of_row.extend(read.map(|read| (agent.clone(), read)));
-        }
-        answers.rows.push((name.clone(), of_row));
+        answers
+            .rows
+            .push((name.clone(), decode_answers_by_agent(&entry, findings)?));
     }
     Some(answers)
 }
 
 /// Reads a map from agents to a string, a map, or a list of these.
-pub(in crate::loader) fn decode_answers(
-    document: &YamlDocument,
-    findings: &mut FindingList,
-) -> Option<Vec<(Arc<str>, AgentAnswers)>> {
-    let at = NodeCursor::from_root(document.root());
+pub(in crate::loader) fn decode_answers(document: &YamlDocument, findings: &mut FindingList) -> Option<AnswersByAgent> {
+    decode_answers_by_agent(&NodeCursor::from_root(document.root()), findings)
+}
+
+fn decode_answers_by_agent(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<AnswersByAgent> {
     let mut answers = Vec::new();
     for (agent, entry) in at.require_entries("a map from agents to answers", findings)? {
         let read = decode_agent_answers(&entry, findings);
