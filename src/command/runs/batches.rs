@@ -20,10 +20,12 @@ use ensemble_runs::{EnsembleRef, Runs};
 /// The number of rows that a report of differences names.
 const MOST_NAMED: usize = 20;
 
-/// Returns all batches of the project.
+/// Returns all batches of the project, the latest last.
 pub(super) fn load_batches(surroundings: &CliEnvironment) -> Result<Vec<BatchSummary>, CliError> {
     let project = &surroundings.project;
-    Ok(batch::list_batches(&project.project_root(&project.folder))?)
+    let mut batches = batch::list_batches(&project.project_root(&project.folder))?;
+    batches.sort_by_key(|batch| batch.started_at);
+    Ok(batches)
 }
 
 /// Finds the batch of this name, or in this folder. Returns `None` if the name is not that of a batch.
