@@ -199,6 +199,43 @@ fn a_dry_run_says_what_would_run_while_the_batch_runs() {
 }
 
 #[test]
+fn a_row_that_another_process_executes_is_no_success() {
+    let workspace = gated(&["T-1", "T-2"]);
+    let slow = "  - {name: b, script: b.sh, depends_on: [gate]}\nresult:";
+    workspace.write("g.yaml", GATED.replace("result:", slow));
+    workspace.script(
+        "b.sh",
+        "#!/bin/sh\ncat > /dev/null\ntouch begun\nwhile [ ! -e go ]; do sleep 0.05; done\necho '{}'\n",
+    );
+    workspace.run(GATES).expect_code(3);
+    let run = results(&workspace, "g-t")[0]["run"].as_str().expect("a run").to_owned();
+    let running = workspace.spawn(["resume", &run, "--answer", "gate=approve"]);
+    eventually("the script", || workspace.path().join("begun").exists().then_some(()));
+    let dry = workspace.run(with(&GATES, &["--dry-run"])).expect_code(0);
+    assert!(
+        dry.stdout.starts_with("g-t: 2 rows, 0 to run, 1 finished\n"),
+        "{}",
+        dry.stdout
+    );
+    let told = workspace.run(GATES).expect_code(1);
+    assert!(
+        told.stderr.contains("note: 1 is executed by process "),
+        "{}",
+        told.stderr
+    );
+    assert!(told.stdout.contains("  1 row had already ended\n"), "{}", told.stdout);
+    workspace.write("go", "");
+    running.finish().expect_code(0);
+    let told = workspace.run(GATES).expect_code(3);
+    assert!(
+        told.stdout
+            .starts_with("g-t: 2 rows · 1 waits for gate · 1 completed\n"),
+        "{}",
+        told.stdout
+    );
+}
+
+#[test]
 fn questions_are_a_table_that_a_person_fills_in() {
     let workspace = gated(&["T-1", "T-2", "T-3"]);
     let waiting = workspace.run(with(&GATES, &["--questions", "q.csv"])).expect_code(3);

@@ -192,6 +192,18 @@ fn files_outside_are_not_read() {
 }
 
 #[test]
+fn files_outside_are_not_moved_or_removed() {
+    // The first half succeeds without a sandbox, and leaves the second half something to do.
+    for command in [
+        "mv ../victim/secret ../victim/moved || mv ../victim/moved ../victim/secret",
+        "mv ../victim/secret out/moved || mv out/moved ../victim/secret",
+        "rm ../victim/secret || rmdir ../victim",
+    ] {
+        is_stopped(command, "{write: [out]}");
+    }
+}
+
+#[test]
 fn links_lead_nowhere_else() {
     is_stopped("ln -sf ../../victim out/link && cat out/link/secret", "{write: [out]}");
     is_stopped("ln -f ../victim/secret out/hard && cat out/hard", "{write: [out]}");

@@ -24,13 +24,14 @@ pub(crate) fn run_ensemble(args: &RunArgs, surroundings: &CliEnvironment) -> Res
         return Err(no_ensemble_error("run", surroundings));
     };
     let showing = build_remote_display(args.on.as_deref(), &args.showing, surroundings);
-    let runs = match args.ui {
+    let (runs, page_token) = match args.ui {
         true => {
             // What the page goes on with is given the same servers.
             let servers = run_options::load_servers(args.answering.mcp_config.as_deref(), surroundings)?;
-            surroundings.runs_for_clients(servers)
+            let (runs, token) = ui::protect_token(surroundings.runs_for_clients(servers))?;
+            (runs, Some(token))
         }
-        false => surroundings.runs_with(&showing.operator),
+        false => (surroundings.runs_with(&showing.operator), None),
     };
     let prepared = Arc::new(runs.prepare_ensemble(&EnsembleRef::from_file(ensemble))?);
     print_findings(&prepared, &args.showing, surroundings);
@@ -52,8 +53,8 @@ pub(crate) fn run_ensemble(args: &RunArgs, surroundings: &CliEnvironment) -> Res
     }
     let messages: QueuedMessages = args.then.iter().map(|text| text.as_str().into()).collect();
     let ending = EndReporter::new(&args.driving, &args.showing, surroundings);
-    if args.ui {
-        return block_on(ui::run_with_page(ready, runs, args.port, ending));
+    if let Some(token) = page_token {
+        return block_on(ui::run_with_page(ready, (runs, token), args.port, ending));
     }
     block_on(drive_run(ready, messages, ending))
 }

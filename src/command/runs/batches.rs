@@ -14,15 +14,18 @@ use ensemble_reports::report::format_count;
 use ensemble_reports::report::sanitized_writer::EscapeStyle;
 use ensemble_runs::batch::{self, BatchEntry, BatchSummary, RowStanding};
 use ensemble_runs::replay::{ReplayOptions, ReplayOutcome};
+use ensemble_runs::store::files::BatchFiles;
 use ensemble_runs::{EnsembleRef, Runs};
 
 /// The number of rows that a report of differences names.
 const MOST_NAMED: usize = 20;
 
-/// Returns all batches of the project.
+/// Returns all batches of the project, the latest last.
 pub(super) fn load_batches(surroundings: &CliEnvironment) -> Result<Vec<BatchSummary>, CliError> {
     let project = &surroundings.project;
-    Ok(batch::list_batches(&project.project_root(&project.folder))?)
+    let mut batches = batch::list_batches(&project.project_root(&project.folder))?;
+    batches.sort_by_key(|batch| batch.started_at);
+    Ok(batches)
 }
 
 /// Finds the batch of this name, or in this folder. Returns `None` if the name is not that of a batch.
@@ -42,20 +45,18 @@ pub(crate) fn find_batch(given: &str, surroundings: &CliEnvironment) -> Result<O
         }
     };
     let Some(name) = name else { return Ok(None) };
-    match batch::list_batches(&root)?.into_iter().find(|batch| batch.name == name) {
-        Some(found) => Ok(Some(found)),
-        None => Ok(None),
+    // The other batches are not read.
+    match BatchFiles::list_names(&root)?.contains(&name) {
+        true => Ok(Some(BatchSummary::load(&root, &name)?)),
+        false => Ok(None),
     }
 }
 
 /// Returns the batch of this name.
 fn require_batch(name: &str, surroundings: &CliEnvironment) -> Result<BatchSummary, CliError> {
     find_batch(name, surroundings)?.ok_or_else(|| {
-        let names: Vec<String> = load_batches(surroundings)
-            .unwrap_or_default()
-            .into_iter()
-            .map(|batch| batch.name)
-            .collect();
+        let project = &surroundings.project;
+        let names = BatchFiles::list_names(&project.project_root(&project.folder)).unwrap_or_default();
         let message = format!("there is no batch `{name}`");
         match names.is_empty() {
             true => CliError::usage_error(message),

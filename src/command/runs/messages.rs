@@ -1,5 +1,6 @@
 //! `ensemble runs show --messages`: prints what the models of a run were sent and what they replied.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -23,8 +24,8 @@ pub(crate) async fn print_messages(
     let recorded = RecordedRun::load(run, &surroundings.project).await?;
     let all = collect_model_exchanges(&recorded.journal.records, &recorded.prepared.plan).map_err(RunError::from)?;
     let selection = MessageFilter::parse(filter)?;
-    let selected: Vec<ModelExchange> = all.iter().filter_map(|one| selection.select_messages(one)).collect();
-    let selected_exchanges: Vec<&ModelExchange> = selected.iter().collect();
+    let selected: Vec<_> = all.iter().filter_map(|one| selection.select_messages(one)).collect();
+    let selected_exchanges: Vec<&ModelExchange> = selected.iter().map(|one| &**one).collect();
     if selected_exchanges.is_empty() && !filter.is_empty() {
         return Err(no_messages_error(filter, &all));
     }
@@ -81,16 +82,17 @@ impl<'a> MessageFilter<'a> {
     }
 
     /// Returns the selected messages of the exchange; `None` if there are none.
-    fn select_messages(&self, exchange: &ModelExchange) -> Option<ModelExchange> {
+    fn select_messages<'e>(&self, exchange: &'e ModelExchange) -> Option<Cow<'e, ModelExchange>> {
         let within = &exchange.scope;
         let is_selected =
             (self.agent.is_empty() || *within.agent == *self.agent) && self.turn.is_none_or(|turn| within.turn == turn);
-        let mut selected = is_selected.then(|| exchange.clone())?;
-        if let Some(request) = self.request {
-            selected.remembered_messages.clear();
-            selected.iterations.retain(|iteration| iteration.number == request);
-        }
-        (self.request.is_none() || !selected.iterations.is_empty()).then_some(selected)
+        let Some(request) = self.request.filter(|_| is_selected) else {
+            return is_selected.then_some(Cow::Borrowed(exchange));
+        };
+        let mut selected = exchange.clone();
+        selected.remembered_messages.clear();
+        selected.iterations.retain(|iteration| iteration.number == request);
+        (!selected.iterations.is_empty()).then_some(Cow::Owned(selected))
     }
 }
 

@@ -70,11 +70,11 @@ pub(crate) async fn prune_runs(
     let root = project.project_root(&project.folder);
     let mut runs = store.list_runs().await?;
     let mut batches = list_batches(&root)?;
-    batches.sort_by_key(batch_time);
+    batches.sort_by_cached_key(batch_time);
     let oversized = args.max_size.map(|most| list_oversized(most, &runs, &batches));
     let is_chosen = |folder: Option<&Path>| match (&oversized, folder) {
-        (Some(oversized), Some(folder)) => oversized.contains(folder),
-        _ => true,
+        (Some(oversized), folder) => folder.is_some_and(|folder| oversized.contains(folder)),
+        (None, _) => true,
     };
     runs.truncate(runs.len().saturating_sub(args.keep.unwrap_or(0)));
     batches.truncate(batches.len().saturating_sub(args.keep.unwrap_or(0)));

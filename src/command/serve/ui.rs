@@ -54,10 +54,7 @@ pub(crate) fn serve_ui(args: &UiArgs, surroundings: &CliEnvironment) -> Result<u
     block_on(async {
         let mut signals = signals::listen_for_signals();
         let servers = run_options::load_servers(args.mcp_config.as_deref(), surroundings)?;
-        let token = resolve_token()?;
-        let runs = surroundings
-            .runs_for_clients(servers)
-            .with_server_token(token.as_str(), Some(TOKEN));
+        let (runs, token) = protect_token(surroundings.runs_for_clients(servers))?;
         let runs = RunService::new(runs);
         let server = bind_server(&args.place, &runs, token)?;
         let link = server.link_with_token();
@@ -73,7 +70,7 @@ pub(crate) fn serve_ui(args: &UiArgs, surroundings: &CliEnvironment) -> Result<u
 /// `ensemble run --ui`: runs it to its end, and keeps the page until a signal.
 pub(crate) async fn run_with_page(
     ready: ReadyRun,
-    runs: Runs,
+    (runs, token): (Runs, AccessToken),
     port: Option<u16>,
     ending: EndReporter<'_>,
 ) -> Result<u8, CliError> {
@@ -84,7 +81,7 @@ pub(crate) async fn run_with_page(
         port,
         address: Ipv4Addr::LOCALHOST.into(),
     };
-    let server = bind_server(&place, &runs, resolve_token()?)?;
+    let server = bind_server(&place, &runs, token)?;
     let link = server.link_with_token();
     start_server(server)?;
     let id = runs.start_ready_run(ready).await?;
@@ -147,6 +144,12 @@ fn bind_server(place: &PageArgs, runs: &RunService, token: AccessToken) -> Resul
 fn start_server(server: UiServer) -> Result<(), CliError> {
     let started = server.serve_on_thread();
     started.map_err(|error| CliError::Internal(format!("cannot start the server: {error}")))
+}
+
+/// Redacts the token of the page in all runs, and returns both.
+pub(crate) fn protect_token(runs: Runs) -> Result<(Runs, AccessToken), CliError> {
+    let token = resolve_token()?;
+    Ok((runs.with_server_token(token.as_str(), Some(TOKEN)), token))
 }
 
 /// Returns the token of the environment, or a new one.

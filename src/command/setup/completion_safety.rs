@@ -13,12 +13,12 @@ use clap::{Arg, Command, ValueHint};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathCompleter};
 use ensemble_language::hidden_characters::is_hidden_character;
 
-/// The quoting of a candidate by the shell, before the shell inserts the candidate.
+/// Quoting of a candidate by the shell that inserts it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CandidateQuoting {
-    /// Quotes it.
+    /// The shell quotes it.
     Quoted,
-    /// Nothing.
+    /// The shell inserts it as it is.
     Raw,
 }
 

@@ -66,7 +66,8 @@ impl AnswerOptions {
                 .or_else(|| ensemble.find_agent(agent))
                 .is_some()
         };
-        match file.extension().and_then(|kind| kind.to_str()).unwrap_or_default() {
+        let kind = file.extension().and_then(|kind| kind.to_str()).unwrap_or_default();
+        match kind.to_lowercase().as_str() {
             "csv" => {
                 let text = decode_table(&name, &read_bytes(&path, &name)?).map_err(wrong_rows_error)?;
                 let rows = parse_answer_table(&name, &text, label_column).map_err(wrong_rows_error)?;
@@ -106,6 +107,9 @@ impl AnswerOptions {
             match value {
                 Value::Object(answers) if !is_agent(&key) => {
                     for (agent, answer) in answers {
+                        if answer.is_null() {
+                            return Err(refuse(format!("the answer of `{agent}` for `{key}` is null")));
+                        }
                         self.add_row_answer(name, &key, &agent, answer);
                     }
                 }

@@ -196,8 +196,8 @@ pub(crate) fn run_batch(args: &BatchArgs, surroundings: &CliEnvironment) -> Resu
     }
     let mut batch = block_on(async { Ok(Batch::open(&runs, prepared.clone(), request).await?) })?;
     batch.check_answers(options)?;
-    report::print_outdated(&batch, args, surroundings);
-    let (to_do, cost_before) = (batch.count_rows_to_run(), batch.total_cost());
+    report::print_task_notes(&batch, args, surroundings);
+    let (ended_before, cost_before) = (report::count_finished(&batch), batch.total_cost());
     let driving = BatchOptions {
         jobs: args.jobs,
         max_cost: args.max_cost,
@@ -224,7 +224,7 @@ pub(crate) fn run_batch(args: &BatchArgs, surroundings: &CliEnvironment) -> Resu
         batch: &batch,
         name: &name,
         end: &end,
-        to_do,
+        ended_before,
         cost_before,
         results: &surroundings.project.relative_path(results_path),
     };

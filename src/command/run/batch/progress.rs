@@ -1,4 +1,4 @@
-//! What is told of a batch while it is worked on: a bar on a terminal, otherwise a line from time to time.
+//! The progress of a batch: a bar on a terminal, otherwise a line from time to time.
 
 use std::time::{Duration, Instant, SystemTime};
 

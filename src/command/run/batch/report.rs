@@ -23,8 +23,8 @@ pub(super) struct BatchReport<'a> {
     pub(super) batch: &'a Batch,
     pub(super) name: &'a str,
     pub(super) end: &'a BatchEnd,
-    /// The number of rows that the call was to run.
-    pub(super) to_do: usize,
+    /// The number of rows that had ended before the call and did not run again.
+    pub(super) ended_before: usize,
     /// What all tries had cost before the call.
     pub(super) cost_before: Option<Cost>,
     /// The path of the results.
@@ -47,8 +47,8 @@ pub(super) fn print_dry_run(batch: &Batch, name: &str, args: &BatchArgs, surroun
         surroundings.print_as(args.output, &format!("{document:#}\n"));
         return;
     }
-    let rows = format_rows(batch.len());
-    let mut text = format!("{name}: {rows}, {to_do} to run, {} finished\n", batch.len() - to_do);
+    let (rows, finished) = (format_rows(batch.len()), count_finished(batch));
+    let mut text = format!("{name}: {rows}, {to_do} to run, {finished} finished\n");
     for group in groups.iter().filter(|group| group.task != RowTask::Nothing) {
         text.push_str(&format!("  {}\n", describe_task(group)));
     }
@@ -65,13 +65,21 @@ pub(super) fn print_dry_run(batch: &Batch, name: &str, args: &BatchArgs, surroun
     surroundings.print_out(&text);
 }
 
-/// Prints which rows have ended before and are paid again, before the first of them runs.
-pub(super) fn print_outdated(batch: &Batch, args: &BatchArgs, surroundings: &CliEnvironment) {
+/// Returns the number of rows with nothing to do.
+pub(super) fn count_finished(batch: &Batch) -> usize {
+    let groups = batch.group_tasks().into_iter();
+    let finished = groups.filter(|group| group.task == RowTask::Nothing);
+    finished.map(|group| group.rows).sum()
+}
+
+/// Prints which rows have ended before and are paid again, and which rows other processes execute, before the first row
+/// runs.
+pub(super) fn print_task_notes(batch: &Batch, args: &BatchArgs, surroundings: &CliEnvironment) {
     if args.quiet {
         return;
     }
     for group in batch.group_tasks() {
-        if matches!(group.task, RowTask::RunOutdated { .. }) {
+        if matches!(group.task, RowTask::RunOutdated { .. } | RowTask::Elsewhere(_)) {
             surroundings.print_err(&format!("note: {}\n", describe_task(&group)));
         }
     }
@@ -164,9 +172,8 @@ impl BatchReport<'_> {
                 None => "  to write the questions into a table, add: --questions FILE.csv\n".to_owned(),
             });
         }
-        let before = batch.len() - self.to_do;
-        if before > 0 {
-            text.push_str(&format!("  {} had already ended\n", format_rows(before)));
+        if self.ended_before > 0 {
+            text.push_str(&format!("  {} had already ended\n", format_rows(self.ended_before)));
         }
         if let Some(cost) = batch.total_cost() {
             text.push_str(&format!("  cost {}", format_money(cost)));
@@ -244,13 +251,19 @@ pub(super) fn batch_exit_code(batch: &Batch, end: &BatchEnd, args: &BatchArgs) -
         BatchEnd::CostLimit(_) => return exit::BUDGET,
         BatchEnd::Done => {}
     }
+    if has_rows_elsewhere(batch) {
+        return exit::FAILURE;
+    }
     let entries = batch.table_lines().filter_map(|line| line.entry);
     let codes: Vec<u8> = entries
         .map(|entry| exit::apply_fail_on_limit(entry.exit_code(), args.fail_on_limit && !entry.exhausted.is_empty()))
         .collect();
     let worst = [exit::FAILURE, 4, 3, 130].into_iter().find(|code| codes.contains(code));
-    match worst {
-        None if !batch.busy_rows().is_empty() => exit::FAILURE,
-        worst => worst.unwrap_or(exit::SUCCESS),
-    }
+    worst.unwrap_or(exit::SUCCESS)
+}
+
+/// Returns whether other processes execute runs of rows.
+fn has_rows_elsewhere(batch: &Batch) -> bool {
+    let is_elsewhere = |group: &TaskGroup| matches!(group.task, RowTask::Elsewhere(_));
+    !batch.busy_rows().is_empty() || batch.group_tasks().iter().any(is_elsewhere)
 }

@@ -46,11 +46,7 @@ pub(crate) fn load_rows(data: &Path, surroundings: &CliEnvironment) -> Result<Ve
 /// Parses a table with this name and text.
 type ParseTable = fn(&str, &str) -> Result<Vec<TableRow>, Vec<RowError>>;
 
-fn parse_table(
-    name: &str,
-    bytes: &[u8],
-    parse: impl FnOnce(&str, &str) -> Result<Vec<TableRow>, Vec<RowError>>,
-) -> Result<Vec<TableRow>, CliError> {
+fn parse_table(name: &str, bytes: &[u8], parse: ParseTable) -> Result<Vec<TableRow>, CliError> {
     let rows = decode_table(name, bytes).and_then(|text| parse(name, &text));
     rows.map_err(wrong_rows_error)
 }
