@@ -36,7 +36,7 @@ pub struct BodyReader {
 /// A body, which counts in the total until it is dropped.
 #[derive(Debug)]
 pub struct ReadBody {
-    bytes: Vec<u8>,
+    bytes: Bytes,
     _permit: Option<OwnedSemaphorePermit>,
 }
 
@@ -112,7 +112,10 @@ impl BodyReader {
             }
             bytes.extend_from_slice(&data);
         }
-        Ok(ReadBody { bytes, _permit: permit })
+        Ok(ReadBody {
+            bytes: bytes.into(),
+            _permit: permit,
+        })
     }
 }
 
@@ -122,9 +125,9 @@ impl ReadBody {
         &self.bytes
     }
 
-    /// Takes the bytes, which no longer count in the total.
-    pub fn into_bytes(self) -> Bytes {
-        self.bytes.into()
+    /// Returns the bytes without a copy. They count in the total only as long as this body exists.
+    pub fn to_bytes(&self) -> Bytes {
+        self.bytes.clone()
     }
 }
 
