@@ -261,8 +261,7 @@ impl SessionStory {
     fn reply_updates(&mut self, run: &RunId, reply: &ReplyReceived) -> Vec<SessionUpdate> {
         let within = &reply.within;
         let source = UpdateSource::new(run, &within.agent, within.execution);
-        let is_own = within.part.is_none() && within.outer_calls.is_empty();
-        let mut updates = match is_own {
+        let mut updates = match within.is_execution() {
             true => self.iteration_updates(&source, &reply.iteration),
             false => Vec::new(),
         };
