@@ -42,10 +42,7 @@ pub(crate) fn find_batch(given: &str, surroundings: &CliEnvironment) -> Result<O
         }
     };
     let Some(name) = name else { return Ok(None) };
-    match batch::list_batches(&root)?.into_iter().find(|batch| batch.name == name) {
-        Some(found) => Ok(Some(found)),
-        None => Ok(None),
-    }
+    Ok(batch::find_batch(&root, &name)?)
 }
 
 /// Returns the batch of this name.
