@@ -1,7 +1,6 @@
 //! Help for writing ensembles: nothing here runs one.
 //!
-//! Invariant: nothing here runs an ensemble, and nothing here tells of files outside of the served folder, or quotes a file that is not
-//! an ensemble.
+//! Invariant: nothing here runs an ensemble, reports a file outside of the served folder, or quotes a file that is not an ensemble.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -110,7 +110,7 @@ impl RequestForm {
             }
             OperatorRequest::Permission(call) => {
                 let words = DECISIONS.map(|(word, _)| word);
-                let arguments = escape_hidden(&json!(call.arguments).to_string()).to_string();
+                let arguments = escape_hidden(&json!(call.arguments).to_string());
                 let message = format!(
                     "May {} call the tool {} with {arguments}?",
                     escape_hidden(&request.address.to_string()),

@@ -1,6 +1,6 @@
 //! Bodies of requests, read with limits.
 //!
-//! Invariant: a body is read up to a size and for a time, and all bodies of a server together have a size.
+//! Invariant: each body has a maximum size and a time limit, and all bodies of a server together have a maximum size.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -92,7 +92,7 @@ impl BodyReader {
     }
 
     async fn read_frames<B: Body<Data = Bytes> + Unpin>(&self, mut body: B) -> Result<ReadBody, BodyError> {
-        let (mut bytes, mut permit) = (Vec::new(), None::<OwnedSemaphorePermit>);
+        let (mut bytes, mut permit) = (Vec::<u8>::new(), None::<OwnedSemaphorePermit>);
         while let Some(frame) = body.frame().await {
             let Ok(data) = frame.map_err(|_| BodyError::Broken)?.into_data() else {
                 continue;
