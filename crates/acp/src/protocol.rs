@@ -310,8 +310,8 @@ pub(crate) fn question_form_request(session: &str, asked: &QuestionRequest) -> V
     if !asked.request.question.choices.is_empty() {
         answer["enum"] = json!(asked.request.shown_choices());
     }
-    if let Some(default) = &asked.default {
-        answer["default"] = json!(escape_hidden_lines(default));
+    if let Some(default) = asked.shown_default() {
+        answer["default"] = default.into();
     }
     json!({
         "mode": "form",
@@ -325,16 +325,7 @@ pub(crate) fn question_form_request(session: &str, asked: &QuestionRequest) -> V
 pub(crate) fn form_answer(asked: &QuestionRequest, answer: &Value) -> Option<String> {
     (answer["action"] == "accept").then_some(())?;
     let shown = answer["content"]["answer"].as_str()?;
-    // A form that is sent back as it is contains the default as it was shown.
-    let default = asked
-        .default
-        .as_deref()
-        .filter(|default| escape_hidden_lines(default) == shown);
-    Some(
-        default
-            .unwrap_or_else(|| asked.request.find_shown_choice(shown))
-            .to_owned(),
-    )
+    Some(asked.find_shown_answer(shown).to_owned())
 }
 
 /// Returns the text of a question, line by line, with its hidden characters spelt out.

@@ -18,6 +18,7 @@ use ensemble_core::store::RunId;
 use ensemble_runs::service::run_service::RunService;
 use ensemble_runs::store::files::FileStore;
 use ensemble_runs::{RunEventKind, Runs};
+use ensemble_wire::json_rpc::{INVALID_REQUEST, is_message_id};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::{LocalSet, spawn_local};
@@ -127,8 +128,8 @@ impl AcpServer {
                 self.wire.deliver_response(message);
             }
             (None, id) => {
-                let refusal = RpcError::new(-32600, "this is not a JSON-RPC message");
-                let id = id.filter(|id| id.is_string() || id.is_number());
+                let refusal = RpcError::new(INVALID_REQUEST, "this is not a JSON-RPC message");
+                let id = id.filter(is_message_id);
                 self.wire.send_response(id.unwrap_or_default(), Err(refusal)).await;
             }
         }
@@ -158,7 +159,9 @@ impl AcpServer {
                 self.is_initialized.set(true);
                 Ok(protocol::initialize_response(self.services.version))
             }
-            _ if !self.is_initialized.get() => Err(RpcError::new(-32600, "the first request must be `initialize`")),
+            _ if !self.is_initialized.get() => {
+                Err(RpcError::new(INVALID_REQUEST, "the first request must be `initialize`"))
+            }
             "authenticate" => Ok(json!({})),
             "session/new" => self.create_session(protocol::parse_new_session(params)?),
             "session/load" => {
@@ -195,7 +198,7 @@ impl AcpServer {
         let (session, text) = protocol::parse_prompt(params)?;
         let session = self.find_session(&session)?;
         if session.turn.borrow().is_some() {
-            return Err(RpcError::new(-32600, "the previous prompt is still running"));
+            return Err(RpcError::new(INVALID_REQUEST, "the previous prompt is still running"));
         }
         let (sender, cancelled) = watch::channel(false);
         session.turn.replace(Some(ActivePrompt {

@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ensemble_core::conversation::{CompletionReason, Event, ExecutionEnd, RunEnded};
-use ensemble_core::store::RunId;
+use ensemble_core::store::{NestedRunName, RunId};
 use ensemble_core::thread::{StopReason, ThreadIteration};
 
 /// A run, an agent, and a part of the execution of the agent.
-type ReasonKey = (String, Arc<str>, Option<Arc<str>>);
+type ReasonKey = (RunId, Arc<str>, Option<Arc<str>>);
 
 /// The latest stop reasons of the agents of a run and of its nested runs.
 #[derive(Debug, Default)]
@@ -28,17 +28,20 @@ impl StopReasons {
     pub(crate) fn apply_event(&mut self, run: &RunId, event: &Event) {
         match event {
             Event::ExecutionStarted(started) if started.attempt == 1 => {
-                self.0
-                    .retain(|(of, agent, _), _| of != run.as_str() || *agent != started.agent);
+                let is_earlier = |(of, agent, _): &ReasonKey| match of == run {
+                    true => *agent == started.agent,
+                    false => contains_run(run, &started.agent, of),
+                };
+                self.0.retain(|key, _| !is_earlier(key));
             }
             Event::PartEnded(part) if part.usage.is_some() => {
                 let stop = find_stop(&part.end, &part.exchange);
-                self.set_stop((run.to_string(), part.agent.clone(), Some(part.key.clone())), stop);
+                self.set_stop((run.clone(), part.agent.clone(), Some(part.key.clone())), stop);
             }
             // A call without a model uses no tokens. That it was refused is an error.
             Event::ExecutionFinished(finished) if finished.usage.is_some() => {
                 let stop = find_stop(&finished.end, &finished.exchange);
-                self.set_stop((run.to_string(), finished.agent.clone(), None), stop);
+                self.set_stop((run.clone(), finished.agent.clone(), None), stop);
             }
             Event::RunEnded(ended) if !ended.is_success() => {
                 let reason = match ended.completion_reason {
@@ -52,7 +55,7 @@ impl StopReasons {
                     reason,
                     is_failure: true,
                 });
-                self.set_stop((run.to_string(), "".into(), None), stop);
+                self.set_stop((run.clone(), "".into(), None), stop);
             }
             _ => {}
         }
@@ -99,11 +102,20 @@ impl StopReasons {
     /// Returns why the agent failed: itself, one of its parts, or an agent of a nested run. `failed`: `None` means any agent.
     fn find_failure(&self, run: &RunId, failed: Option<&Arc<str>>) -> Option<StopReason> {
         let failures = || self.0.iter().filter(|(_, stop)| stop.is_failure);
-        let is_own = |(of, agent, _): &ReasonKey| of == run.as_str() && failed.is_none_or(|failed| failed == agent);
+        let is_own = |(of, agent, _): &ReasonKey| of == run && failed.is_none_or(|failed| failed == agent);
         let own = failures().find(|(key, _)| is_own(key));
-        let nested = failures().find(|((of, ..), _)| of != run.as_str());
+        let is_nested = |of: &RunId| of != run && failed.is_none_or(|failed| contains_run(run, failed, of));
+        let nested = failures().find(|((of, ..), _)| is_nested(of));
         own.or(nested).map(|(_, stop)| stop.reason)
     }
+}
+
+/// Returns whether an execution of this agent of the run contains the run `inner`.
+fn contains_run(run: &RunId, agent: &str, inner: &RunId) -> bool {
+    let depth = run.nested_names().count();
+    let is_below = run.outermost() == inner.outermost() && run.nested_names().eq(inner.nested_names().take(depth));
+    let name = inner.nested_names().nth(depth).and_then(NestedRunName::parse);
+    is_below && name.is_some_and(|name| name.agent == agent)
 }
 
 fn reason_word(reason: StopReason) -> Option<&'static str> {
@@ -127,4 +139,25 @@ fn find_stop(end: &ExecutionEnd, exchange: &[ThreadIteration]) -> Option<AgentSt
         ),
     };
     reason.map(|reason| AgentStop { reason, is_failure })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent_contains_the_runs_of_its_executions() {
+        for (run, agent, inner, expected) in [
+            ("r", "a", "r/sub/a-1-1", true),
+            ("r", "a", "r/sub/a@look.1-2.3-1/sub/b-1-1", true),
+            ("r/sub/a-1-1", "b", "r/sub/a-1-1/sub/b-1-1", true),
+            ("r/sub/a-2-1", "b", "r/sub/a-1-1/sub/b-1-1", false),
+            ("r", "b", "r/sub/a-1-1/sub/b-1-1", false),
+            ("r", "a", "r/sub/big-a-1-1", false),
+            ("r", "a", "r", false),
+        ] {
+            let is_contained = contains_run(&RunId::new(run), agent, &RunId::new(inner));
+            assert_eq!(is_contained, expected, "{run} {agent} {inner}");
+        }
+    }
 }

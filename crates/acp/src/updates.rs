@@ -69,6 +69,8 @@ struct MessageProgress {
     number: u32,
     has_text: bool,
     has_thought: bool,
+    /// A piece of the text was not sent, so the text is sent whole at its end.
+    is_withheld: bool,
 }
 
 impl Default for MessageProgress {
@@ -77,6 +79,7 @@ impl Default for MessageProgress {
             number: 1,
             has_text: false,
             has_thought: false,
+            is_withheld: false,
         }
     }
 }
@@ -94,6 +97,17 @@ impl MessageProgress {
         Self {
             number: self.number + 1,
             ..Self::default()
+        }
+    }
+
+    /// The message begins again: as another one, if a piece of it was sent.
+    fn restart(self) -> Self {
+        match self.has_text || self.has_thought {
+            true => self.next(),
+            false => Self {
+                number: self.number,
+                ..Self::default()
+            },
         }
     }
 }
@@ -202,11 +216,9 @@ impl SessionStory {
             }
             Event::ExecutionStarted(started) => {
                 let source = UpdateSource::new(run, &started.agent, started.execution);
-                if let Some(message) = self.messages_in_progress.get_mut(&source.card_id())
-                    && (message.has_text || message.has_thought)
-                {
+                if let Some(message) = self.messages_in_progress.get_mut(&source.card_id()) {
                     // The attempt that wrote this message was cut short.
-                    *message = message.next();
+                    *message = message.restart();
                 }
                 let card = self.new_card(source.card_id(), &source, &started.agent, ProgressStatus::Running);
                 let mut updates = vec![SessionUpdate::Card(card)];
@@ -261,8 +273,7 @@ impl SessionStory {
     fn reply_updates(&mut self, run: &RunId, reply: &ReplyReceived) -> Vec<SessionUpdate> {
         let within = &reply.within;
         let source = UpdateSource::new(run, &within.agent, within.execution);
-        let is_own = within.part.is_none() && within.outer_calls.is_empty();
-        let mut updates = match is_own {
+        let mut updates = match within.is_execution() {
             true => self.iteration_updates(&source, &reply.iteration),
             false => Vec::new(),
         };
@@ -325,10 +336,12 @@ impl SessionStory {
         let card = source.card_id();
         match live.kind {
             LiveEventKind::Text(text) => {
-                if *self.streamed_card.get_or_insert_with(|| card.clone()) != card {
+                let is_streamed = *self.streamed_card.get_or_insert_with(|| card.clone()) == card;
+                let message = self.messages_in_progress.entry(card.clone()).or_default();
+                message.is_withheld |= !is_streamed;
+                if message.is_withheld {
                     return None;
                 }
-                let message = self.messages_in_progress.entry(card.clone()).or_default();
                 message.has_text = true;
                 Some(SessionUpdate::AgentMessage(MessageChunk {
                     id: message.message_id(&card),
@@ -346,9 +359,8 @@ impl SessionStory {
                 }))
             }
             LiveEventKind::ReplyRestarted => {
-                // What follows is another message.
                 if let Some(message) = self.messages_in_progress.get_mut(&card) {
-                    *message = message.next();
+                    *message = message.restart();
                 }
                 None
             }
@@ -535,5 +547,8 @@ mod tests {
         assert_eq!(live(&mut story, "a", LiveEventKind::ReplyRestarted), None);
         let again = live(&mut story, "a", LiveEventKind::Text("anew".to_owned()));
         assert_eq!(again.as_deref(), Some("a#1.2: anew"));
+        story.streamed_card = None;
+        let rest = live(&mut story, "b", LiveEventKind::Text("rest".to_owned()));
+        assert_eq!(rest, None, "a message without its beginning is not sent in pieces");
     }
 }

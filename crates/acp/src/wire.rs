@@ -6,7 +6,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::io::{BufReader, Read, Write};
 
-use ensemble_wire::json_rpc::find_message_id;
+use ensemble_wire::json_rpc::{INVALID_REQUEST, PARSE_ERROR, find_message_id};
 use ensemble_wire::lines::LineBuffer;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
@@ -120,12 +120,12 @@ pub(crate) fn spawn_reader(input: Box<dyn Read + Send>) -> mpsc::Receiver<Result
                 Ok(line) if line.trim_ascii().is_empty() => continue,
                 Ok(line) => serde_json::from_slice(&line).map_err(|error| UnreadableLine {
                     id: Value::Null,
-                    code: -32700,
+                    code: PARSE_ERROR,
                     message: error.to_string(),
                 }),
                 Err(error) => Err(UnreadableLine {
                     id: find_message_id(&error.beginning).unwrap_or_default(),
-                    code: -32600,
+                    code: INVALID_REQUEST,
                     message: error.to_string(),
                 }),
             };

@@ -45,6 +45,21 @@ pub struct QuestionRequest {
     pub refused: Option<String>,
 }
 
+impl QuestionRequest {
+    /// Returns the default as a form shows it: with its hidden characters spelt out.
+    pub fn shown_default(&self) -> Option<String> {
+        self.default.as_deref().map(escape_hidden_lines)
+    }
+
+    /// Returns the default or the choice that a form showed with this text, or the text itself if the form showed neither.
+    pub fn find_shown_answer<'a>(&'a self, shown: &'a str) -> &'a str {
+        let default = self.default.as_deref();
+        default
+            .filter(|default| escape_hidden_lines(default) == shown)
+            .unwrap_or_else(|| self.request.find_shown_choice(shown))
+    }
+}
+
 /// The result of a question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OperatorAnswer {

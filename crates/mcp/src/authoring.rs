@@ -1,7 +1,6 @@
 //! Help for writing ensembles: nothing here runs one.
 //!
-//! Invariant: nothing here runs an ensemble, and nothing here tells of files outside of the served folder, or quotes a file that is not
-//! an ensemble.
+//! Invariant: nothing here runs an ensemble, reports a file outside of the served folder, or quotes a file that is not an ensemble.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -16,13 +15,13 @@ use ensemble_language::yaml::document::MAX_BYTES;
 use ensemble_project::Project;
 use ensemble_project::check::EnsembleFolder;
 use ensemble_project::nested::{NestedEnsemble, load_nested};
-use ensemble_project::prepare::{check_loaded_ensemble, describe_unquoted, prepare_text};
+use ensemble_project::prepare::{check_loaded_ensemble, prepare_text};
 use ensemble_reports::report::diagnostics;
 use ensemble_reports::report::exploration::{ExploredEnsemble, render_all_json};
 use ensemble_runs::exploration::explore_nested;
 use serde_json::{Value, json};
 
-use crate::catalog::{ToolCatalog, resolve_ensemble_file};
+use crate::catalog::{ToolCatalog, resolve_quoted_file};
 use crate::skill::SKILL;
 use crate::tools::ToolArguments;
 
@@ -52,19 +51,11 @@ enum GivenEnsemble {
 fn parse_ensemble(arguments: &mut ToolArguments, project: &Project) -> Result<Option<GivenEnsemble>, String> {
     match (arguments.take_text("ensemble")?, arguments.take_text("text")?) {
         (Some(_), Some(_)) => Err("give `ensemble` or `text`, not both".to_owned()),
-        (Some(name), None) => {
-            let file = resolve_ensemble_file(project, &name)?;
-            let source = project.read_file(&file).map_err(|error| error.to_string())?;
-            // Findings quote the text, and any file of the folder can be named.
-            let loaded = load_ensemble(&source);
-            match loaded.is_ensemble() {
-                true => Ok(Some(GivenEnsemble::File(file))),
-                false => Err(describe_unquoted(&file, &loaded)),
-            }
-        }
+        (Some(name), None) => Ok(Some(GivenEnsemble::File(resolve_quoted_file(project, &name)?))),
         (None, Some(text)) if text.len() > MAX_BYTES => Err(format!(
-            "`text` has {} bytes; an ensemble has at most 16 MiB",
-            text.len()
+            "`text` has {} bytes; an ensemble has at most {} MiB",
+            text.len(),
+            MAX_BYTES >> 20
         )),
         (None, Some(text)) => Ok(Some(GivenEnsemble::Text(SourceText::new(TEXT, text)))),
         (None, None) => Ok(None),

@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use ensemble_core::operator::escape_hidden;
 use ensemble_language::ensemble::{AgentKind, Ensemble, ResultSpec};
+use ensemble_language::loader::load_ensemble;
 use ensemble_project::catalogue::list_all_ensembles;
+use ensemble_project::prepare::describe_unquoted;
 use ensemble_project::{Project, ProjectError};
 use ensemble_reports::report::format_count;
 use ensemble_runs::schema_of_inputs;
@@ -108,7 +110,7 @@ pub(crate) fn folder_fingerprint(project: &Project) -> Fingerprint {
 ///
 /// # Errors
 /// It is not there, or not inside the folder.
-pub(crate) fn resolve_ensemble_file(project: &Project, given: &str) -> Result<PathBuf, String> {
+fn resolve_ensemble_file(project: &Project, given: &str) -> Result<PathBuf, String> {
     let outside = || format!("`{given}` is not inside the served folder");
     let file = project.resolve_ensemble_file(given).map_err(|error| match error {
         ProjectError::NotFound { given, similar, .. } => match similar {
@@ -121,6 +123,21 @@ pub(crate) fn resolve_ensemble_file(project: &Project, given: &str) -> Result<Pa
         Ok(file)
     } else {
         Err(outside())
+    }
+}
+
+/// Returns the file of an ensemble that a client names. Findings quote the text of the file, and a client can name any file of
+/// the folder, so a file that is not an ensemble is refused.
+///
+/// # Errors
+/// It is not there, not inside the folder, cannot be read, or is not an ensemble.
+pub(crate) fn resolve_quoted_file(project: &Project, given: &str) -> Result<PathBuf, String> {
+    let file = resolve_ensemble_file(project, given)?;
+    let source = project.read_file(&file).map_err(|error| error.to_string())?;
+    let loaded = load_ensemble(&source);
+    match loaded.is_ensemble() {
+        true => Ok(file),
+        false => Err(describe_unquoted(&file, &loaded)),
     }
 }
 

@@ -84,14 +84,15 @@ pub fn serve_http(
 async fn answer_request(
     guard: &RequestGuard,
     bodies: &BodyReader,
-    request: Request<Incoming>,
+    mut request: Request<Incoming>,
     service: &Service,
 ) -> Result<Response<Body>, GuardRefusal> {
     check_request(guard, request.headers(), request.uri().path())?;
-    connections::admit_request(&request)?;
+    connections::admit_request(&mut request)?;
     let (parts, body) = request.into_parts();
+    // The body counts in the total until the response begins.
     let body = bodies.read_body(body).await?;
-    let request = Request::from_parts(parts, Full::new(body.into_bytes()));
+    let request = Request::from_parts(parts, Full::new(body.to_bytes()));
     Ok(service.handle(request).await.map(BodyExt::boxed_unsync))
 }
 

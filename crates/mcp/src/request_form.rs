@@ -98,23 +98,23 @@ impl RequestForm {
                 if !request.question.choices.is_empty() {
                     schema["enum"] = json!(request.shown_choices());
                 }
-                if let Some(default) = &asked.default {
-                    schema["default"] = json!(escape_hidden_lines(default));
+                if let Some(default) = asked.shown_default() {
+                    schema["default"] = default.into();
                 }
                 let text = escape_hidden_lines(question_request_text(asked).trim());
                 (
-                    format!("{} asks: {text}", escape_hidden_lines(&request.address.to_string())),
+                    format!("{} asks: {text}", escape_hidden(&request.address.to_string())),
                     "answer",
                     schema,
                 )
             }
             OperatorRequest::Permission(call) => {
                 let words = DECISIONS.map(|(word, _)| word);
-                let arguments = escape_hidden(&json!(call.arguments).to_string()).to_string();
+                let arguments = escape_hidden(&json!(call.arguments).to_string());
                 let message = format!(
                     "May {} call the tool {} with {arguments}?",
-                    escape_hidden_lines(&request.address.to_string()),
-                    escape_hidden_lines(&call.tool)
+                    escape_hidden(&request.address.to_string()),
+                    escape_hidden(&call.tool)
                 );
                 (
                     message,
@@ -154,15 +154,7 @@ impl RequestForm {
         };
         let answer = match &self.0 {
             OperatorRequest::Question(asked) => {
-                // A form that is sent back as it is contains the default as it was shown.
-                let is_default = |text: &&str| {
-                    asked
-                        .default
-                        .as_deref()
-                        .is_some_and(|own| escape_hidden_lines(own) == **text)
-                };
-                let answer = text_field("answer").filter(|text| !is_default(text));
-                let answer = answer.map(|text| asked.request.find_shown_choice(text));
+                let answer = text_field("answer").map(|text| asked.find_shown_answer(text));
                 RequestAnswer::Text(answer.or(asked.default.as_deref()).unwrap_or_default().to_owned())
             }
             OperatorRequest::Permission(_) => {

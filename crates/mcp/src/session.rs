@@ -13,8 +13,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ensemble_core::store::RunId;
-use ensemble_language::loader::load_ensemble;
-use ensemble_project::prepare::describe_unquoted;
 use ensemble_runs::service::run_service::RunService;
 use ensemble_runs::{Project, RunError};
 use rmcp::model::{
@@ -28,7 +26,7 @@ use serde_json::Value;
 
 use self::watched_folder::WatchedFolder;
 use crate::authoring::{self, AuthoringOutput};
-use crate::catalog::{CatalogEntry, Fingerprint, ToolCatalog, folder_fingerprint, resolve_ensemble_file};
+use crate::catalog::{CatalogEntry, Fingerprint, ToolCatalog, folder_fingerprint, resolve_quoted_file};
 use crate::request_form::AskingMethod;
 use crate::status::run_status;
 use crate::tools::{self, ToolArguments};
@@ -184,12 +182,7 @@ impl McpSession {
                     .await
             }
             "estimate" => {
-                let file = resolve_ensemble_file(project, &arguments.require_text("ensemble")?)?;
-                let source = project.read_file(&file).map_err(RunError::from)?;
-                let loaded = load_ensemble(&source);
-                if !loaded.is_ensemble() {
-                    return Err(describe_unquoted(&file, &loaded).into());
-                }
+                let file = resolve_quoted_file(project, &arguments.require_text("ensemble")?)?;
                 let from = match arguments.take_text("run")? {
                     Some(run) => self.resolve_run(&run).await?,
                     None => self.find_latest_run(&file).await?,

@@ -24,7 +24,7 @@ pub(crate) async fn answer_request(app: Arc<UiApp>, request: Request<Incoming>) 
         .unwrap_or_else(RequestFailure::into_response)
 }
 
-async fn route_request(app: Arc<UiApp>, request: Request<Incoming>) -> Result<Reply, RequestFailure> {
+async fn route_request(app: Arc<UiApp>, mut request: Request<Incoming>) -> Result<Reply, RequestFailure> {
     app.guard.check_host(request.headers())?;
     let path = request.uri().path().to_owned();
     if *request.method() == Method::GET
@@ -39,7 +39,7 @@ async fn route_request(app: Arc<UiApp>, request: Request<Incoming>) -> Result<Re
         return create_session(&app, &read_json_body(request, &app.session_bodies).await?);
     }
     app.guard.check_client(request.method(), request.headers())?;
-    admit_request(&request)?;
+    admit_request(&mut request)?;
     let query = RequestQuery::parse(request.uri().query().unwrap_or_default());
     match *request.method() {
         Method::GET => api::answer_get(&app, &path, &query).await,

@@ -102,7 +102,7 @@ impl WatchedRun {
         }
         changed.extend(fold.view.set_liveness(self.read_liveness(runs)));
         if !records.is_empty() || !changed.is_empty() {
-            self.send_changes(&mut fold.view, changed, runs);
+            self.send_changes(&fold.view, changed, runs);
         }
         Ok(())
     }
@@ -163,8 +163,7 @@ impl WatchedRun {
         (event_frame("begin", &json!({"head": head})), receiver)
     }
 
-    fn send_changes(&self, view: &mut RunView, mut changed: Vec<usize>, runs: &RunService) {
-        changed.extend(view.set_liveness(self.read_liveness(runs)));
+    fn send_changes(&self, view: &RunView, mut changed: Vec<usize>, runs: &RunService) {
         if !self.is_followed() {
             return;
         }
@@ -223,7 +222,7 @@ impl WatchedRun {
         if std::mem::take(&mut fold.is_changed) || !relit.is_empty() {
             let mut pending = std::mem::take(&mut fold.pending);
             pending.extend(relit);
-            self.send_changes(&mut fold.view, pending, runs);
+            self.send_changes(&fold.view, pending, runs);
         }
     }
 }
@@ -260,7 +259,7 @@ async fn pump_events(watched: Arc<WatchedRun>, mut last: DriverLocation, runs: R
         let _ = watched.catch_up(&runs).await;
         let now = watched.driver_location(&runs);
         if now != last {
-            watched.send_changes(&mut watched.fold.lock().await.view, Vec::new(), &runs);
+            watched.send_changes(&*watched.lock_view().await, Vec::new(), &runs);
         }
         last = now;
     }

@@ -1,6 +1,6 @@
 //! Bodies of requests, read with limits.
 //!
-//! Invariant: a body is read up to a size and for a time, and all bodies of a server together have a size.
+//! Invariant: each body has a maximum size and a time limit, and all bodies of a server together have a maximum size.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,7 +36,7 @@ pub struct BodyReader {
 /// A body, which counts in the total until it is dropped.
 #[derive(Debug)]
 pub struct ReadBody {
-    bytes: Vec<u8>,
+    bytes: Bytes,
     _permit: Option<OwnedSemaphorePermit>,
 }
 
@@ -92,7 +92,7 @@ impl BodyReader {
     }
 
     async fn read_frames<B: Body<Data = Bytes> + Unpin>(&self, mut body: B) -> Result<ReadBody, BodyError> {
-        let (mut bytes, mut permit) = (Vec::new(), None::<OwnedSemaphorePermit>);
+        let (mut bytes, mut permit) = (Vec::<u8>::new(), None::<OwnedSemaphorePermit>);
         while let Some(frame) = body.frame().await {
             let Ok(data) = frame.map_err(|_| BodyError::Broken)?.into_data() else {
                 continue;
@@ -112,7 +112,10 @@ impl BodyReader {
             }
             bytes.extend_from_slice(&data);
         }
-        Ok(ReadBody { bytes, _permit: permit })
+        Ok(ReadBody {
+            bytes: bytes.into(),
+            _permit: permit,
+        })
     }
 }
 
@@ -122,9 +125,9 @@ impl ReadBody {
         &self.bytes
     }
 
-    /// Takes the bytes, which no longer count in the total.
-    pub fn into_bytes(self) -> Bytes {
-        self.bytes.into()
+    /// Returns the bytes without a copy. They count in the total only as long as this body exists.
+    pub fn to_bytes(&self) -> Bytes {
+        self.bytes.clone()
     }
 }
 

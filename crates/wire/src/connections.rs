@@ -61,7 +61,8 @@ struct WaitingConnections {
     closers: BTreeMap<u64, oneshot::Sender<()>>,
 }
 
-/// The place of a connection in the table. Clones share it; requests of the connection carry it in their extensions.
+/// The place of a connection in the table. Clones share it; requests of the connection carry it in their extensions until
+/// [`admit_request`].
 #[derive(Debug, Clone)]
 pub struct ConnectionPlace(Arc<PlaceState>);
 
@@ -133,12 +134,13 @@ impl Drop for PlaceState {
     }
 }
 
-/// Admits the connection of a request whose client may use the server.
+/// Admits the connection of a request whose client may use the server. The request no longer carries the place, so that work
+/// which outlasts the connection keeps no place.
 ///
 /// # Errors
 /// Too many connections are admitted.
-pub fn admit_request<B>(request: &Request<B>) -> Result<(), GuardRefusal> {
-    match request.extensions().get::<ConnectionPlace>() {
+pub fn admit_request<B>(request: &mut Request<B>) -> Result<(), GuardRefusal> {
+    match request.extensions_mut().remove::<ConnectionPlace>() {
         Some(place) => place.admit(),
         None => Ok(()),
     }
@@ -191,11 +193,11 @@ mod tests {
     async fn start_server() -> std::net::SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
         let address = listener.local_addr().expect("it has an address");
-        let respond: Respond = Arc::new(|request| {
+        let respond: Respond = Arc::new(|mut request| {
             Box::pin(async move {
                 let mut response = Response::new(Empty::new().boxed_unsync());
                 if request.uri().path() == "/in"
-                    && let Err(refusal) = admit_request(&request)
+                    && let Err(refusal) = admit_request(&mut request)
                 {
                     *response.status_mut() = refusal.status;
                 }

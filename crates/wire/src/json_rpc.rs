@@ -1,7 +1,17 @@
-//! Ids of messages of JSON-RPC that cannot be read whole.
+//! Codes and ids of JSON-RPC, also of messages that cannot be read whole.
 
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
+
+/// The code of a text that is not JSON.
+pub const PARSE_ERROR: i64 = -32700;
+/// The code of a text that is not a message.
+pub const INVALID_REQUEST: i64 = -32600;
+
+/// Returns whether the value can be the id of a request: a text or a number.
+pub fn is_message_id(value: &Value) -> bool {
+    value.is_string() || value.is_number()
+}
 
 /// Returns the id of a message of which only the beginning is known. Returns `None` if the beginning has no id that is a
 /// text or a number.
@@ -9,7 +19,7 @@ pub fn find_message_id(beginning: &[u8]) -> Option<Value> {
     let mut finder = IdFinder(None);
     // The beginning of a message is never a whole document, so this always ends with an error.
     let _ = serde_json::Deserializer::from_slice(beginning).deserialize_map(&mut finder);
-    finder.0.filter(|id| id.is_string() || id.is_number())
+    finder.0.filter(is_message_id)
 }
 
 /// The id of the outermost object.

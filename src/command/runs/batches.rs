@@ -45,11 +45,7 @@ pub(crate) fn find_batch(given: &str, surroundings: &CliEnvironment) -> Result<O
         }
     };
     let Some(name) = name else { return Ok(None) };
-    // The other batches are not read.
-    match BatchFiles::list_names(&root)?.contains(&name) {
-        true => Ok(Some(BatchSummary::load(&root, &name)?)),
-        false => Ok(None),
-    }
+    Ok(batch::find_batch(&root, &name)?)
 }
 
 /// Returns the batch of this name.

@@ -22,6 +22,11 @@ pub struct AttemptScope {
 }
 
 impl AttemptScope {
+    /// Returns whether this is the execution itself, and not a part of it or an agent that is used as a tool.
+    pub fn is_execution(&self) -> bool {
+        self.part.is_none() && self.outer_calls.is_empty()
+    }
+
     pub(super) fn exchange_key(&self) -> ExchangeKey {
         (self.part.clone(), self.outer_calls.clone())
     }

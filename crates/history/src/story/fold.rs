@@ -9,8 +9,7 @@ use super::{
 };
 use crate::AgentTotals;
 use ensemble_core::conversation::{
-    AgentStart, AttemptFailed, AttemptScope, Event, ExecutionFinished, PartEnded, PermissionDecided, Record,
-    TurnStarted,
+    AgentStart, AttemptFailed, Event, ExecutionFinished, PartEnded, PermissionDecided, Record, TurnStarted,
 };
 use ensemble_core::thread::{StopReason, ThreadIteration, ToolCall};
 
@@ -61,7 +60,7 @@ impl RunStory {
             Event::ReplyReceived(reply) => {
                 if let (Some(execution), true) = (
                     self.open_execution_mut(&reply.within.agent),
-                    is_own_scope(&reply.within),
+                    reply.within.is_execution(),
                 ) {
                     execution.add_iteration(&reply.iteration);
                 }
@@ -77,7 +76,7 @@ impl RunStory {
             Event::RequestStopped(request) => {
                 if let (Some(execution), true) = (
                     self.open_execution_mut(&request.within.agent),
-                    is_own_scope(&request.within),
+                    request.within.is_execution(),
                 ) {
                     execution.stop_reason = Some(StopReason::Cancelled);
                 }
@@ -86,7 +85,7 @@ impl RunStory {
             Event::ToolCallEnded(ended) => {
                 if let (Some(execution), true) = (
                     self.open_execution_mut(&ended.within.agent),
-                    is_own_scope(&ended.within),
+                    ended.within.is_execution(),
                 ) {
                     execution.finish_call(&ended.call);
                 }
@@ -280,11 +279,6 @@ impl StoryExecution {
             attempt.ended_at = at;
         }
     }
-}
-
-/// Returns whether it belongs to the execution itself, and not to a part or to an agent that is used as a tool.
-fn is_own_scope(within: &AttemptScope) -> bool {
-    within.part.is_none() && within.outer_calls.is_empty()
 }
 
 fn new_turn(event: &TurnStarted, at: DateTime<Utc>) -> StoryTurn {

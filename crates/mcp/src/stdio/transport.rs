@@ -5,7 +5,7 @@
 use std::io;
 use std::sync::Arc;
 
-use ensemble_wire::json_rpc::find_message_id;
+use ensemble_wire::json_rpc::{INVALID_REQUEST, PARSE_ERROR, find_message_id, is_message_id};
 use ensemble_wire::lines::{LineBuffer, LineTooLong};
 use rmcp::RoleServer;
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
@@ -17,10 +17,6 @@ use tokio::task::JoinHandle;
 
 /// The maximum size of a message of the client, in bytes: 64 MiB.
 const LONGEST_MESSAGE: usize = 64 << 20;
-/// The code of a line that is not JSON.
-const PARSE_ERROR: i64 = -32700;
-/// The code of a line that is not a message of the protocol.
-const INVALID_REQUEST: i64 = -32600;
 
 type Input = BufReader<Box<dyn AsyncRead + Send + Unpin>>;
 type Output = Arc<Mutex<Option<Box<dyn AsyncWrite + Send + Unpin>>>>;
@@ -123,7 +119,7 @@ fn parse_line(line: &[u8]) -> ClientLine {
             &format!("this is not JSON: {error}"),
         ));
     };
-    let id = value.get("id").filter(|id| id.is_string() || id.is_number()).cloned();
+    let id = value.get("id").filter(|id| is_message_id(id)).cloned();
     let is_response = value.get("method").is_none() && (value.get("result").is_some() || value.get("error").is_some());
     let is_notification = value.get("method").is_some() && value.get("id").is_none();
     match is_response || is_notification {

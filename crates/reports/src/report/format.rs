@@ -95,7 +95,7 @@ pub(super) fn render_tokens(usage: &ModelUsage) -> Option<String> {
 /// Returns the sum of the tokens. Returns `None` if no token was counted: the requests failed.
 pub(super) fn render_token_sum(usage: &ModelUsage) -> Option<String> {
     let sum = usage.input_tokens + usage.output_tokens;
-    (sum > 0).then(|| format!("{sum} tokens"))
+    (sum > 0).then(|| format_count(sum, "token"))
 }
 
 pub(super) fn failure_kind_word(kind: ensemble_language::data::FailureKind) -> String {

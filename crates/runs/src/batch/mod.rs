@@ -50,7 +50,7 @@ pub use json_lines::{decode_table, parse_json_lines};
 pub use report::{BatchCounts, FailureGroup, group_failures};
 pub use row::{BatchRow, CellValue, ColumnMapping, INPUT, LABEL, RowError, TableRow, resolve_rows, row_from_file};
 pub use row_task::{RetriedRows, RowTask, TaskGroup};
-pub use summary::{BatchSummary, list_batches, remove_batch};
+pub use summary::{BatchSummary, find_batch, list_batches, remove_batch};
 pub use table::{MergedTable, TableLine, merge_results, to_csv, to_json_lines};
 pub use tries::TriesTotals;
 

@@ -53,6 +53,15 @@ pub fn list_batches(project_root: &Path) -> Result<Vec<BatchSummary>, StoreError
     names.map(|name| BatchSummary::load(project_root, &name)).collect()
 }
 
+/// Reads the batch of this name. Returns `None` if the project has no batch of this name.
+///
+/// # Errors
+/// The folder of the batches, or the batch, cannot be read.
+pub fn find_batch(project_root: &Path, name: &str) -> Result<Option<BatchSummary>, StoreError> {
+    let is_known = BatchFiles::list_names(project_root)?.iter().any(|known| known == name);
+    is_known.then(|| BatchSummary::load(project_root, name)).transpose()
+}
+
 /// Deletes the batch with all its runs.
 ///
 /// # Errors

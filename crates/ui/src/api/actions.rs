@@ -23,7 +23,8 @@ fn required_text<'g>(given: &'g Value, name: &str) -> Result<&'g str, RequestFai
         .ok_or_else(|| RequestFailure::bad_request(format!("`{name}` is missing")))
 }
 
-fn parse_run_id(given: &Value) -> Result<RunId, RequestFailure> {
+/// Returns the id of the run under the key `id`.
+pub(super) fn parse_run_id(given: &Value) -> Result<RunId, RequestFailure> {
     RunId::parse(required_text(given, "id")?).map_err(|error| RequestFailure::not_found(error.to_string()))
 }
 

@@ -30,8 +30,8 @@ pub(crate) async fn answer_get(app: &Arc<UiApp>, path: &str, query: &RequestQuer
     Ok(match path {
         "/api/about" => reply::json_reply(&runs::about_project(app)),
         "/api/runs" => reply::json_reply(&runs::list_runs(app).await?),
-        "/api/batches" => reply::json_reply(&batches::list_batches(app)?),
-        "/api/batch" => reply::json_reply(&batches::batch_rows(app, query)?),
+        "/api/batches" => reply::json_reply(&batches::list_batches(app).await?),
+        "/api/batch" => reply::json_reply(&batches::batch_rows(app, query).await?),
         "/api/result" => reply::json_reply(&runs::run_result(app, query).await?),
         "/api/run" => reply::json_reply(&runs::run_head(app, query).await?),
         "/api/rows" => reply::json_reply(&runs::run_rows(app, query).await?),

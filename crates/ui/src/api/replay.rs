@@ -1,23 +1,20 @@
 //! A record that is decided again, by its own text or by the file as it is now.
 
-use ensemble_core::store::RunId;
 use ensemble_runs::replay::{ReplayOptions, ReplayOutcome, ReplayResult};
 use serde_json::{Value, json};
 
+use super::actions::parse_run_id;
 use super::usable_ensemble::take_edited_file;
 use crate::app::UiApp;
 use crate::reply::RequestFailure;
 
 /// Decides the turns of a run again: `{id, file}`. Nothing is executed, and nothing is written.
 pub(super) async fn replay_run(app: &UiApp, given: &Value) -> Result<Value, RequestFailure> {
-    let id = given["id"]
-        .as_str()
-        .ok_or_else(|| RequestFailure::bad_request("`id` is missing"))?;
+    let id = parse_run_id(given)?;
     let options = ReplayOptions {
         ensemble: take_edited_file(app.runs.runs().project(), given)?,
         ..ReplayOptions::default()
     };
-    let id = RunId::parse(id).map_err(|error| RequestFailure::not_found(error.to_string()))?;
     let runs = app.runs.runs().clone();
     let runtime = tokio::runtime::Handle::current();
     // A long record takes a while, in which the others are answered.

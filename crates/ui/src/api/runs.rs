@@ -124,5 +124,8 @@ pub(super) async fn run_graph(app: &Arc<UiApp>, query: &RequestQuery) -> Result<
     let mut picture = (app.picture)(plan.ensemble());
     let state = watched.run_state(view, watched.driver_location(&app.runs), &app.runs);
     view.add_to_picture(&mut picture, state);
-    draw_for_page(&picture)
+    // The layout of a large graph takes a while, in which the run is followed.
+    drop(now);
+    let drawn = tokio::task::spawn_blocking(move || draw_for_page(&picture)).await;
+    drawn.map_err(|_| RequestFailure::unavailable("the graph cannot be drawn"))?
 }

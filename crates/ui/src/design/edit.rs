@@ -71,13 +71,15 @@ pub(super) fn plan_edit(app: &UiApp, given: &Value) -> Result<Value, RequestFail
     Ok(json!({"title": fix.title, "edits": edits.collect::<Vec<_>>(), "scripts": [], "uncertain": []}))
 }
 
-/// Returns the keys of agents, of the file and of dependencies, for the forms of the designer.
+/// Returns the keys of agents, of the file and of dependencies, for the forms of the designer, and the keys that say what an
+/// agent runs.
 pub(super) fn form_keys_json() -> Value {
     let keys = |section| list_form_keys(section).iter().map(FormKey::to_json).collect::<Vec<_>>();
     json!({
         "agent": keys(FileSection::Agent),
         "file": keys(FileSection::Ensemble),
         "dependency": keys(FileSection::Dependency),
+        "choosers": CHOOSERS.map(|(key, _)| key),
     })
 }
 

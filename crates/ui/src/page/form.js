@@ -12,8 +12,6 @@ const FIRST = {
   tool: ['tool', 'arguments', 'conversation.max_turns'],
   file: ['description', 'default_task', 'inputs', 'result', 'success', 'conversation_limits.max_total_turns', 'conversation_limits.timeout_seconds', 'conversation_limits.max_cost'],
 };
-/** The keys that say what an agent runs: an agent has one of them. */
-const CHOOSERS = ['script', 'model', 'model_profile', 'input', 'ensemble', 'acp', 'tool'];
 /** What other forms are for. */
 const ELSEWHERE = ['name', 'type', 'depends_on', 'dependencies', 'agents'];
 
@@ -72,19 +70,27 @@ function field({ key, path, value }, owner, set) {
     wrong.hidden = !text;
     if (text) element.setAttribute('aria-invalid', 'true');
     else element.removeAttribute('aria-invalid');
-    element.setAttribute('aria-describedby', [described, text && wrong.id].filter(one => one).join(' ') || id);
+    const ids = [described, text && wrong.id].filter(one => one).join(' ');
+    if (ids) element.setAttribute('aria-describedby', ids);
+    else element.removeAttribute('aria-describedby');
   };
+  let sent = null;
   element.addEventListener('change', async () => {
     if (element.value === was) {
       say('');
       return;
     }
+    // A browser can report a change of its own for the key Enter.
+    if (element.value === sent) return;
+    sent = element.value;
     try {
       trouble('');
       say('');
-      await set(path, given(schema, element.value));
+      await set(path, given(schema, sent));
     } catch (error) {
       say(error.message);
+    } finally {
+      sent = null;
     }
   });
   if (element.tagName === 'INPUT') {
@@ -107,8 +113,9 @@ function flatten(keys, type, values, path = []) {
 }
 
 /** The fields for all keys that an agent or the file can have. `type`: of the agent, or `file`. */
-export function settings(keys, type, values, owner, set) {
-  const isOther = key => CHOOSERS.includes(key.name) && values?.[key.name] === undefined;
+export function settings({ agent, file, choosers }, type, values, owner, set) {
+  const isOther = key => choosers.includes(key.name) && values?.[key.name] === undefined;
+  const keys = type === 'file' ? file : agent;
   const rows = flatten(keys.filter(key => !ELSEWHERE.includes(key.name) && !isOther(key)), type, values);
   const first = FIRST[type] ?? [];
   const name = row => row.path.join('.');

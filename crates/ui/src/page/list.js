@@ -68,7 +68,7 @@ class Choice {
   }
 }
 
-/** Runs in a table, with filters; `prefix` keeps the ids of two lists apart. */
+/** Runs in a table, with filters. */
 class RunTable {
   constructor(caption, empty) {
     this.runs = [];

@@ -106,7 +106,7 @@ export function selected(agent, agents, act) {
     labelled('Name', name),
     h('div', { class: 'actions' }, rename, button('Show in the text', act.show),
       button('Remove agent', () => act.change({ do: 'remove_agent', agent: agent.name }, null))),
-    h('section', { 'aria-label': `Keys of ${agent.name}` }, settings(act.keys.agent, agent.type, agent.values, agent.name, (path, value) => act.change({ do: 'set_value', agent: agent.name, path, ...value }))),
+    h('section', { 'aria-label': `Keys of ${agent.name}` }, settings(act.keys, agent.type, agent.values, agent.name, (path, value) => act.change({ do: 'set_value', agent: agent.name, path, ...value }))),
     h('h3', {}, 'Listens to'),
     agent.dependencies.length ? h('ul', { class: 'plain' }, agent.dependencies.map((one, at) => dependency(agent, one, at, act.change))) : h('p', { class: 'quiet' }, 'No agent by name.'),
     others.length > 0 && h('fieldset', {}, h('legend', {}, 'Listen to another agent'), labelled('Agent', to), labelled('Condition', condition),
@@ -117,7 +117,7 @@ export function selected(agent, agents, act) {
 /** What belongs to the file: its inputs, its result, its limits. */
 export function fileSettings(values, keys, change) {
   return h('details', { class: 'file-settings' }, h('summary', {}, 'Settings of the file'),
-    settings(keys.file, 'file', values, 'the file', (path, value) => change({ do: 'set_value', path, ...value })));
+    settings(keys, 'file', values, 'the file', (path, value) => change({ do: 'set_value', path, ...value })));
 }
 
 /** The findings, each with its place and its fix. */

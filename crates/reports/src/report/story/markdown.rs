@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::html::{ExportedRun, head_facts};
 use super::next_commands::next_commands;
 use super::shared_lines::{
-    describe_interruption, format_values, render_answered_question, render_call_answers, render_decision,
+    describe_interruption, format_utc, format_values, render_answered_question, render_call_answers, render_decision,
     render_permission_question,
 };
 use crate::report::format::{failure_kind_word, format_count, format_duration, render_token_sum};
@@ -111,19 +111,15 @@ fn render_event(run: &ExportedRun, event: &StoryEvent) -> String {
         StoryEvent::Message { text, .. } => format!("### you\n\n{}", code_block(text, "text")),
         StoryEvent::ContextGiven { context, at } => format!(
             "*given at {}: {}*\n\n",
-            format_time(at),
+            format_utc(at),
             escape_inline(&format_values(context, true))
         ),
         StoryEvent::Interrupted { cause, at } => {
-            format!("*{} at {}*\n\n", describe_interruption(cause), format_time(at))
+            format!("*{} at {}*\n\n", describe_interruption(cause), format_utc(at))
         }
-        StoryEvent::Resumed { at } => format!("*resumed at {}*\n\n", format_time(at)),
-        StoryEvent::Ended { ended, at } => format!("*{} at {}*\n\n", ended.completion_reason, format_time(at)),
+        StoryEvent::Resumed { at } => format!("*resumed at {}*\n\n", format_utc(at)),
+        StoryEvent::Ended { ended, at } => format!("*{} at {}*\n\n", ended.completion_reason, format_utc(at)),
     }
-}
-
-fn format_time(at: &chrono::DateTime<chrono::Utc>) -> String {
-    at.format("%Y-%m-%d %H:%M:%S UTC").to_string()
 }
 
 fn render_turn(run: &ExportedRun, turn: &StoryTurn) -> String {

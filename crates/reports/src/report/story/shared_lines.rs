@@ -137,8 +137,8 @@ pub(super) fn format_values(context: &RunContext, whole: bool) -> String {
     pairs.join(", ")
 }
 
-/// Renders a time for reports of recorded runs.
-fn format_utc(at: &DateTime<Utc>) -> String {
+/// Renders a time for documents of recorded runs.
+pub(super) fn format_utc(at: &DateTime<Utc>) -> String {
     at.format("%Y-%m-%d %H:%M:%S UTC").to_string()
 }
 

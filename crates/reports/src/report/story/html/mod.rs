@@ -8,7 +8,7 @@ mod turns;
 use std::sync::Arc;
 
 use super::next_commands::next_commands;
-use super::shared_lines::totals_lines;
+use super::shared_lines::{format_utc, totals_lines};
 use crate::report::replacements::describe_replacements;
 use ensemble_core::conversation::RunEnded;
 use ensemble_history::story::{ModelExchange, RunStory, StoryExecution};
@@ -176,7 +176,7 @@ pub(super) fn head_facts(run: &ExportedRun) -> Vec<(&'static str, String)> {
         }
     }
     if let Some(started_at) = story.history.started_at() {
-        facts.push(("begun", started_at.format("%Y-%m-%d %H:%M:%S UTC").to_string()));
+        facts.push(("begun", format_utc(&started_at)));
     }
     let mut totals = totals_lines(story).into_iter();
     facts.extend(totals.next().map(|line| ("took", line)));

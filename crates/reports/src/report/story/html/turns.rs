@@ -8,7 +8,7 @@ use crate::report::format::{failure_kind_word, format_count, format_duration, re
 use crate::report::parts::PartsSummary;
 use crate::report::reasons::group_by_reason;
 use crate::report::story::shared_lines::{
-    describe_interruption, format_values, render_answered_question, render_call_answers, render_decision,
+    describe_interruption, format_utc, format_values, render_answered_question, render_call_answers, render_decision,
     render_permission_question,
 };
 use ensemble_core::conversation::PartEnded;
@@ -39,7 +39,7 @@ fn render_event(run: &ExportedRun, event: &StoryEvent) -> String {
 }
 
 fn render_mark(what: &str, at: &chrono::DateTime<chrono::Utc>) -> String {
-    let when = at.format("%Y-%m-%d %H:%M:%S UTC");
+    let when = format_utc(at);
     format!(
         "<p class=\"mark\"><b>{}</b> <time>{when}</time></p>\n",
         escape_html(what)
