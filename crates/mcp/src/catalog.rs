@@ -9,7 +9,7 @@ use ensemble_core::operator::escape_hidden;
 use ensemble_language::ensemble::{AgentKind, Ensemble, ResultSpec};
 use ensemble_language::loader::load_ensemble;
 use ensemble_project::catalogue::list_all_ensembles;
-use ensemble_project::prepare::describe_unquoted;
+use ensemble_project::prepare::{describe_unquoted, is_quotable_file};
 use ensemble_project::{Project, ProjectError};
 use ensemble_reports::report::format_count;
 use ensemble_runs::schema_of_inputs;
@@ -135,7 +135,7 @@ pub(crate) fn resolve_quoted_file(project: &Project, given: &str) -> Result<Path
     let file = resolve_ensemble_file(project, given)?;
     let source = project.read_file(&file).map_err(|error| error.to_string())?;
     let loaded = load_ensemble(&source);
-    match loaded.is_ensemble() {
+    match is_quotable_file(&file, &loaded) {
         true => Ok(file),
         false => Err(describe_unquoted(&file, &loaded)),
     }

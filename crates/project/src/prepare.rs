@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::config::load_configs;
 use crate::error::ProjectError;
-use crate::project::Project;
+use crate::project::{Project, is_yaml};
 use ensemble_core::conversation::RunEnded;
 use ensemble_language::check::{self, CheckContext};
 use ensemble_language::diagnostic::{Diagnostic, Finding, FindingSeverity};
@@ -87,6 +87,12 @@ pub fn prepare_nested_file(path: &Path, project: &Project) -> Result<PreparedEns
 /// list of passwords, stays unquoted.
 pub fn is_quotable(loaded: &LoadedEnsemble) -> bool {
     loaded.document.is_some() && loaded.is_ensemble()
+}
+
+/// Returns whether messages may quote the text of a file that a client named: an ensemble, or a file for YAML that is meant to
+/// be one and has syntax errors.
+pub fn is_quotable_file(path: &Path, loaded: &LoadedEnsemble) -> bool {
+    is_quotable(loaded) || (is_yaml(path) && loaded.is_ensemble())
 }
 
 /// Describes a file that is not an ensemble, or not YAML, without quoting it: it can be any file of the machine.

@@ -267,7 +267,7 @@ fn name_search_folders(folder: &Path, root: &Path) -> [PathBuf; 4] {
     ]
 }
 
-fn is_yaml(path: &Path) -> bool {
+pub(crate) fn is_yaml(path: &Path) -> bool {
     path.extension().is_some_and(|end| end == "yaml" || end == "yml")
 }
 

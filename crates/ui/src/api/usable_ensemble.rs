@@ -4,6 +4,7 @@
 //! never quoted.
 
 use ensemble_language::loader::load_ensemble;
+use ensemble_project::prepare::is_quotable_file;
 use ensemble_project::project::Project;
 
 use crate::reply::RequestFailure;
@@ -24,7 +25,7 @@ pub(super) fn check_ensemble(project: &Project, given: &str) -> Result<(), Reque
         return Err(unlisted());
     }
     let source = project.read_file(&file).map_err(|_| unlisted())?;
-    match load_ensemble(&source).is_ensemble() {
+    match is_quotable_file(&file, &load_ensemble(&source)) {
         true => Ok(()),
         false => Err(RequestFailure::bad_request(format!("`{given}` is not an ensemble"))),
     }
