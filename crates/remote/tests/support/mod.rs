@@ -6,11 +6,11 @@ use std::net::TcpListener;
 use ensemble_remote::EngineClient;
 
 /// The status and the body of a response.
-pub type Response = (u16, String);
+pub(crate) type Response = (u16, String);
 
 /// Starts a server that answers each request by its path, and returns a client of the server. `None` closes the connection
 /// without a response.
-pub fn start_engine(mut respond: impl FnMut(&str) -> Option<Response> + Send + 'static) -> EngineClient {
+pub(crate) fn start_engine(mut respond: impl FnMut(&str) -> Option<Response> + Send + 'static) -> EngineClient {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
     std::thread::spawn(move || {
