@@ -87,8 +87,8 @@ impl BatchEntry {
         self.cost().is_none() && has_usage
     }
 
-    /// Was the run stopped, so that it goes on when the batch does?
-    pub fn is_resumable(&self) -> bool {
+    /// Returns whether the run was interrupted, so that it continues with the batch.
+    pub fn is_interrupted(&self) -> bool {
         self.outcome == CompletionReason::Cancelled
     }
 
@@ -108,7 +108,7 @@ impl BatchEntry {
             0 => RowStanding::Succeeded,
             3 => RowStanding::Waiting,
             4 => RowStanding::Limited,
-            _ if self.is_resumable() => RowStanding::Left,
+            _ if self.is_interrupted() => RowStanding::Left,
             _ => RowStanding::Failed,
         }
     }

@@ -12,7 +12,7 @@ use super::facts::BatchFacts;
 use super::identity::{BatchVersion, RunName, VersionParts, format_run_id, list_changed_parts};
 use super::report::describe_cause;
 use super::tries::{parse_index, sum_costs};
-use super::{BatchCounts, BatchEntry, BatchError, RowStanding};
+use super::{BatchCounts, BatchEntry, BatchError, RowStanding, open_files};
 use crate::error::RunError;
 use crate::prepare::PreparedEnsemble;
 use crate::start::runs::Runs;
@@ -58,13 +58,7 @@ pub fn list_batches(project_root: &Path) -> Result<Vec<BatchSummary>, StoreError
 /// # Errors
 /// A process works on the batch or executes one of its runs, or the folder cannot be deleted.
 pub fn remove_batch(project_root: &Path, name: &str) -> Result<(), BatchError> {
-    let files = BatchFiles::open(project_root, name).map_err(|error| match error {
-        StoreError::Leased { owner, .. } => BatchError::Busy {
-            name: name.to_owned(),
-            owner,
-        },
-        other => other.into(),
-    })?;
+    let files = open_files(project_root, name)?;
     for run in files.list_run_names() {
         if let Some(process) = files.find_run(&run).and_then(|run| run.driver_pid()) {
             return Err(BatchError::Busy {
