@@ -170,10 +170,10 @@ impl Batch {
         prepared: Arc<PreparedEnsemble>,
         request: BatchRequest<'_>,
     ) -> Result<Self, BatchError> {
-        let data = request.data.clone();
+        let (data, models) = (request.data.clone(), request.models.to_vec());
         let root = prepared.root.clone();
         let batch = Self::load(runs, prepared, request, |name| open_files(&root, name)).await?;
-        batch.write_facts(data)?;
+        batch.write_facts(data, models)?;
         for planned in batch.rows.iter().filter(|planned| planned.tries.is_unindexed) {
             if let Some(entry) = &planned.tries.entry {
                 batch.append_entry(entry)?;
@@ -240,7 +240,7 @@ impl Batch {
         })
     }
 
-    fn write_facts(&self, data: String) -> Result<(), BatchError> {
+    fn write_facts(&self, data: String, models: Vec<String>) -> Result<(), BatchError> {
         let mut versions = self.earlier_versions.clone();
         versions.insert(self.version.digest.clone(), self.version.parts.clone());
         let ensemble = self.prepared.plan.ensemble();
@@ -249,9 +249,14 @@ impl Batch {
             ensemble: ensemble.name.to_string(),
             ensemble_file: self.prepared.source.name().to_string(),
             data,
+            models,
             started_at: self.runs.host().now(),
             current: self.version.digest.clone(),
-            rows: self.rows.iter().map(|planned| planned.key.clone()).collect(),
+            rows: self
+                .rows
+                .iter()
+                .map(|planned| (planned.number, planned.key.clone()))
+                .collect(),
             versions,
         };
         Ok(self.files.replace_facts(&facts.to_text())?)
