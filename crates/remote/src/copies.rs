@@ -16,7 +16,7 @@ use indexmap::IndexMap;
 use crate::client::{EngineClient, EngineClientError};
 use crate::protocol::{InnerRunLines, RecordsReply};
 
-/// How deep runs may be inside each other. Ensembles contain each other less deeply.
+/// The maximum number of levels of runs inside each other. Ensembles contain each other less deeply.
 const DEEPEST: usize = 16;
 /// The most runs that are copied with a run.
 const MOST_RUNS: usize = 100_000;

@@ -40,7 +40,7 @@ const LIMITS: ConnectionLimits = ConnectionLimits {
     waiting: 256,
     head_timeout: Duration::from_secs(30),
 };
-/// How often a silent connection of HTTP/2 is probed, and how long the answer may take.
+/// The time after which a silent connection of HTTP/2 is probed, and the time limit for the response.
 const PROBE: Duration = Duration::from_secs(30);
 
 /// Serves until `stop` ends. Connections that are open then are closed.
