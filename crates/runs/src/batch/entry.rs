@@ -50,6 +50,19 @@ pub enum RowStanding {
     Left,
 }
 
+impl RowStanding {
+    /// Returns the name for programs.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Failed => "failed",
+            Self::Waiting => "waiting",
+            Self::Limited => "limited",
+            Self::Succeeded => "completed",
+            Self::Left => "left",
+        }
+    }
+}
+
 impl BatchEntry {
     /// Returns the result of the row whose run has this state. Returns `None` if the run has not ended.
     pub(crate) fn from_state(id: &str, run: &str, state: &ConversationState) -> Option<Self> {

@@ -198,20 +198,14 @@ impl BatchSummary {
         rows.map(|row| {
             let (number, run) = (row.number, &row.run);
             let Some(entry) = &row.entry else {
-                return json!({"row": number, "run": run, "standing": "left"});
+                return json!({"row": number, "run": run, "standing": RowStanding::Left.as_str()});
             };
-            let standing = match entry.standing() {
-                RowStanding::Failed => "failed",
-                RowStanding::Waiting => "waiting",
-                RowStanding::Limited => "limited",
-                RowStanding::Succeeded => "completed",
-                RowStanding::Left => "left",
-            };
-            let is_failure = matches!(entry.standing(), RowStanding::Failed | RowStanding::Limited);
+            let standing = entry.standing();
+            let is_failure = matches!(standing, RowStanding::Failed | RowStanding::Limited);
             json!({
                 "row": number,
                 "run": run,
-                "standing": standing,
+                "standing": standing.as_str(),
                 "outcome": entry.outcome,
                 "detail": entry.detail,
                 "cause": is_failure.then(|| describe_cause(entry)),
