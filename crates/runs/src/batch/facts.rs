@@ -14,8 +14,6 @@ pub(super) struct BatchFacts {
     pub(super) version: u32,
     /// The name of the ensemble.
     pub(super) ensemble: String,
-    /// The file of the ensemble.
-    pub(super) ensemble_file: String,
     /// The data.
     pub(super) data: String,
     /// The overrides of models.

@@ -247,7 +247,6 @@ impl Batch {
         let facts = BatchFacts {
             version: 1,
             ensemble: ensemble.name.to_string(),
-            ensemble_file: self.prepared.source.name().to_string(),
             data,
             models,
             started_at: self.runs.host().now(),
