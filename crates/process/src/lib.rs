@@ -77,6 +77,13 @@ pub const DEFAULT_OUTPUT_CAP: usize = 10 * 1024 * 1024;
 /// The environment variable that marks the processes of a run.
 pub const RUN_ID: &str = "ENSEMBLE_RUN_ID";
 
+// The other variables that describe an execution to its process. A sandbox passes them on.
+const AGENT_NAME: &str = "ENSEMBLE_AGENT_NAME";
+const EXECUTION: &str = "ENSEMBLE_EXECUTION";
+const ATTEMPT: &str = "ENSEMBLE_ATTEMPT";
+const TURN: &str = "ENSEMBLE_TURN";
+const PART: &str = "ENSEMBLE_PART";
+
 /// A program and its arguments.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ProgramInvocation {
@@ -270,11 +277,11 @@ fn build_command(
         .args(&invocation.arguments)
         .current_dir(folder)
         .env(RUN_ID, &*execution.run_id)
-        .env("ENSEMBLE_AGENT_NAME", &*execution.agent_name)
-        .env("ENSEMBLE_EXECUTION", execution.execution.to_string())
-        .env("ENSEMBLE_ATTEMPT", execution.attempt.to_string())
-        .env("ENSEMBLE_TURN", (execution.turn_count + 1).to_string())
-        .envs(execution.part.as_ref().map(|part| ("ENSEMBLE_PART", &*part.key)))
+        .env(AGENT_NAME, &*execution.agent_name)
+        .env(EXECUTION, execution.execution.to_string())
+        .env(ATTEMPT, execution.attempt.to_string())
+        .env(TURN, (execution.turn_count + 1).to_string())
+        .envs(execution.part.as_ref().map(|part| (PART, &*part.key)))
         .envs(trace::current_span().map(|span| ("TRACEPARENT", span.to_string())))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

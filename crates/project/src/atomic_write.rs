@@ -206,7 +206,7 @@ pub fn create_file(path: &Path, text: &str) -> io::Result<()> {
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = ProjectFolder::open_without_links(&folder.unwrap_or(Path::new(".")).canonicalize()?)?;
-    fill_file(&folder, name, folder.create_file(name)?, text)
+    fill_file(&folder, name, &folder.create_file(name)?, text)
 }
 
 /// Writes files inside the folder `root` that must not be there, in this order, or none of them. A link that is made meanwhile is not
@@ -246,13 +246,12 @@ fn create_file_inside<'p>(root: &Path, path: &'p Path, text: &str) -> io::Result
     for name in missing.into_iter().rev() {
         folder = folder.open_or_create_child(name)?;
     }
-    let file = folder.create_file(name)?;
-    fill_file(&folder, name, file, text)?;
+    fill_file(&folder, name, &folder.create_file(name)?, text)?;
     Ok((folder, name))
 }
 
 /// Writes the text into a new file; nothing is left of the file if that fails.
-fn fill_file(folder: &ProjectFolder, name: &OsStr, mut file: File, text: &str) -> io::Result<()> {
+fn fill_file(folder: &ProjectFolder, name: &OsStr, mut file: &File, text: &str) -> io::Result<()> {
     let write_result = file.write_all(text.as_bytes());
     write_result.inspect_err(|_| drop(folder.remove_file(name)))
 }
@@ -260,11 +259,8 @@ fn fill_file(folder: &ProjectFolder, name: &OsStr, mut file: File, text: &str) -
 /// Writes a file with these permissions, and waits until the text is on the disk.
 fn write_new_file(folder: &ProjectFolder, name: &OsStr, text: &str, permissions: &Permissions) -> io::Result<()> {
     let file = folder.create_file(name)?;
-    let finished = file.try_clone().and_then(|copy| {
-        fill_file(folder, name, copy, text)?;
-        file.set_permissions(permissions.clone())?;
-        file.sync_all()
-    });
+    fill_file(folder, name, &file, text)?;
+    let finished = file.set_permissions(permissions.clone()).and_then(|()| file.sync_all());
     finished.inspect_err(|_| drop(folder.remove_file(name)))
 }
 

@@ -173,7 +173,8 @@ impl<'s> EnsembleFolder<'s> {
         self.config_error.take()
     }
 
-    /// Returns whether every file that the words of a command line can name is inside the boundary. Nothing is told of others.
+    /// Returns whether every file that the words of a command line can name is inside the boundary. Checks report nothing about files
+    /// outside of it.
     fn allows_words(&self, text: &str) -> bool {
         if self.project.boundary.is_none() {
             return true;
@@ -190,7 +191,7 @@ impl<'s> EnsembleFolder<'s> {
             .all(|path| self.project.allows_path(&path))
     }
 
-    /// Likewise, of a command line that is split into words.
+    /// Returns whether every file that a command line can name is inside the boundary.
     fn allows_command(&self, command: &CommandLine) -> bool {
         match command {
             CommandLine::Text(text) => self.allows_words(text),
@@ -342,7 +343,8 @@ impl<'s> EnsembleFolder<'s> {
                 };
                 // A server starts with the first model that needs it, which is too late for a run. Files that the command
                 // names are relative to `cwd`.
-                finding.map(|finding| match self.is_run && cwd.is_none() {
+                let is_refused = |finding: &Finding| self.is_run && cwd.is_none() && finding.code == codes::NO_SCRIPT;
+                finding.map(|finding| match is_refused(&finding) {
                     true => Finding {
                         severity: FindingSeverity::Error,
                         code: codes::MISSING_SCRIPT_FILE,

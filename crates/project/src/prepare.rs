@@ -65,10 +65,8 @@ fn build_diagnostics(loaded: &LoadedEnsemble, findings: Option<Vec<Finding>>, fi
 /// Makes the ensemble in `path` ready to run.
 pub fn prepare_file(path: &Path, project: &Project) -> Result<PreparedEnsemble, ProjectError> {
     let source = project.read_file(path)?;
-    let folder = ensemble_folder(path, project);
-    let root = project.project_root(&folder);
-    let absolute = project.folder.join(path);
-    prepare_text(source, absolute.canonicalize().unwrap_or(absolute), folder, root)
+    let loaded = loader::load_ensemble(&source);
+    prepare_loaded_file(source, loaded, path, project)
 }
 
 /// Makes the ensemble that another one names ready to run.
@@ -76,11 +74,30 @@ pub fn prepare_file(path: &Path, project: &Project) -> Result<PreparedEnsemble, 
 /// # Errors
 /// As [`prepare_file`]; of a file that is not an ensemble, nothing is quoted.
 pub fn prepare_nested_file(path: &Path, project: &Project) -> Result<PreparedEnsemble, ProjectError> {
-    let loaded = loader::load_ensemble(&project.read_file(path)?);
+    let source = project.read_file(path)?;
+    let loaded = loader::load_ensemble(&source);
     match is_quotable(&loaded) {
-        true => prepare_file(path, project),
+        true => prepare_loaded_file(source, loaded, path, project),
         false => Err(ProjectError::NotEnsemble(describe_unquoted(path, &loaded))),
     }
+}
+
+fn prepare_loaded_file(
+    source: SourceText,
+    loaded: LoadedEnsemble,
+    path: &Path,
+    project: &Project,
+) -> Result<PreparedEnsemble, ProjectError> {
+    let folder = ensemble_folder(path, project);
+    let root = project.project_root(&folder);
+    let absolute = project.folder.join(path);
+    prepare_loaded(
+        source,
+        loaded,
+        absolute.canonicalize().unwrap_or(absolute),
+        folder,
+        root,
+    )
 }
 
 /// Returns whether messages may quote the text of a file that somebody else named: an ensemble. Whatever else the file is, such as a
@@ -121,7 +138,17 @@ pub fn prepare_text(
     folder: PathBuf,
     root: PathBuf,
 ) -> Result<PreparedEnsemble, ProjectError> {
-    let mut loaded = loader::load_ensemble(&source);
+    let loaded = loader::load_ensemble(&source);
+    prepare_loaded(source, loaded, file, folder, root)
+}
+
+fn prepare_loaded(
+    source: SourceText,
+    mut loaded: LoadedEnsemble,
+    file: PathBuf,
+    folder: PathBuf,
+    root: PathBuf,
+) -> Result<PreparedEnsemble, ProjectError> {
     let ensemble = loaded.ensemble.take().map(Arc::new);
     let mut findings = ensemble.as_deref().map(check::check_ensemble);
     let is_sound = |findings: &[Finding]| {

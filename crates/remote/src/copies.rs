@@ -11,23 +11,24 @@ use ensemble_core::log::SyncPoint;
 use ensemble_core::operator::escape_hidden;
 use ensemble_core::runner::BoxFuture;
 use ensemble_core::store::{Durability, LogEnd, RunId, RunStore, StoreError, StoredRun, is_run_name};
+use indexmap::IndexMap;
 
 use crate::client::{EngineClient, EngineClientError};
 use crate::protocol::{InnerRunLines, RecordsReply};
 
-/// How deep runs may be inside each other. Ensembles contain each other less deeply.
+/// The maximum number of levels of runs inside each other. Ensembles contain each other less deeply.
 const DEEPEST: usize = 16;
 /// The most runs that are copied with a run.
 const MOST_RUNS: usize = 100_000;
 /// The most bytes of records and ensembles that are copied with a run.
 const MOST_BYTES: usize = 1 << 30;
 
-/// A run inside a run, as it was read.
+/// A run, as it was read.
 struct FetchedRun {
-    name: String,
-    ensemble: String,
+    ensemble: Arc<str>,
     records: Vec<Record>,
-    inside: Vec<FetchedRun>,
+    /// The runs inside the run, by their names.
+    inside: IndexMap<String, FetchedRun>,
 }
 
 /// The rest of what may be read of a run.
@@ -61,29 +62,8 @@ impl EngineClient {
     /// # Errors
     /// The run cannot be read, or is too large, or the store has it or cannot be written.
     pub async fn copy_run(&self, id: &RunId, store: &dyn RunStore) -> Result<Arc<dyn StoredRun>, EngineClientError> {
-        let reply = self.fetch_records(id.as_str(), 0).await?;
-        let Some(start) = &reply.start else {
-            return Err(self.no_run_error(id.as_str()));
-        };
-        let mut budget = FetchBudget::WHOLE;
-        let taken = budget.take_run(reply.lines.len() + start.ensemble.len());
-        taken.map_err(|reason| self.content_error(reason))?;
-        let records = self.decode_records(&reply.lines)?;
-        self.check_first_record(id, &records)?;
-        let inside = self.fetch_inner_runs(&reply.inside, 1, &mut budget).await?;
-        let run = store.create_run(id, &start.ensemble).await?;
-        let lease = run.acquire_lease().await?;
-        let written = async {
-            self.write_records(&*run, &records).await?;
-            self.write_inner_runs(&*run, &inside).await
-        };
-        if let Err(error) = written.await {
-            // Half a run would be taken for a run that was cut short.
-            let _ = run.remove_run().await;
-            return Err(error);
-        }
-        drop(lease);
-        Ok(run)
+        let fetched = self.fetch_run(id).await?;
+        self.write_run(id, &fetched, store).await
     }
 
     /// Copies a run as it is now into a store that may have a copy of it, which is replaced.
@@ -91,20 +71,55 @@ impl EngineClient {
     /// # Errors
     /// As for [`Self::copy_run`], and [`EngineClientError::CopyDiverged`] if the copy is no beginning of what the engine has.
     pub async fn update_copy(&self, id: &RunId, store: &dyn RunStore) -> Result<Arc<dyn StoredRun>, EngineClientError> {
-        match self.copy_run(id, store).await {
+        let fetched = self.fetch_run(id).await?;
+        match self.write_run(id, &fetched, store).await {
             Err(EngineClientError::Store(StoreError::Exists(_))) => {}
-            fetched => return fetched,
+            written => return written,
         }
-        let reply = self.fetch_records(id.as_str(), 0).await?;
-        let theirs = self.decode_records(&reply.lines)?;
         let before = store.find_run_with_id(id).await?;
         let lease = before.acquire_lease().await?;
-        if !theirs.starts_with(&before.read_journal().await?.records) {
+        if !fetched.records.starts_with(&before.read_journal().await?.records) {
             return Err(EngineClientError::CopyDiverged(id.clone()));
         }
         before.remove_run().await?;
         drop(lease);
-        self.copy_run(id, store).await
+        self.write_run(id, &fetched, store).await
+    }
+
+    /// Reads a run, and the runs inside it.
+    async fn fetch_run(&self, id: &RunId) -> Result<FetchedRun, EngineClientError> {
+        let reply = self.fetch_records(id.as_str(), 0).await?;
+        let Some(start) = reply.start else {
+            return Err(self.no_run_error(id.as_str()));
+        };
+        let mut budget = FetchBudget::WHOLE;
+        let taken = budget.take_run(reply.lines.len() + start.ensemble.len());
+        taken.map_err(|reason| self.content_error(reason))?;
+        let records = self.decode_records(&reply.lines)?;
+        self.check_first_record(id, &records)?;
+        Ok(FetchedRun {
+            ensemble: start.ensemble,
+            records,
+            inside: self.fetch_inner_runs(&reply.inside, 1, &mut budget).await?,
+        })
+    }
+
+    /// Writes a run into a store that has no run with its id.
+    async fn write_run(
+        &self,
+        id: &RunId,
+        fetched: &FetchedRun,
+        store: &dyn RunStore,
+    ) -> Result<Arc<dyn StoredRun>, EngineClientError> {
+        let run = store.create_run(id, &fetched.ensemble).await?;
+        let lease = run.acquire_lease().await?;
+        if let Err(error) = self.write_content(&*run, fetched).await {
+            // Half a run would be taken for a run that was cut short.
+            let _ = run.remove_run().await;
+            return Err(error);
+        }
+        drop(lease);
+        Ok(run)
     }
 
     /// Checks that the records are those of the run with this id.
@@ -124,12 +139,12 @@ impl EngineClient {
         inside: &'a [InnerRunLines],
         depth: usize,
         budget: &'a mut FetchBudget,
-    ) -> BoxFuture<'a, Result<Vec<FetchedRun>, EngineClientError>> {
+    ) -> BoxFuture<'a, Result<IndexMap<String, FetchedRun>, EngineClientError>> {
         Box::pin(async move {
             if depth > DEEPEST && !inside.is_empty() {
                 return Err(self.content_error(format!("runs are nested more than {DEEPEST} levels deep")));
             }
-            let (mut fetched_runs, mut names) = (Vec::new(), HashSet::new());
+            let (mut fetched_runs, mut names) = (IndexMap::new(), HashSet::new());
             for inner in inside {
                 if !is_run_name(&inner.name) || !names.insert(&inner.name) {
                     let name = escape_hidden(&inner.name);
@@ -140,12 +155,12 @@ impl EngineClient {
                 taken.map_err(|reason| self.content_error(reason))?;
                 // Otherwise it was called, and has not begun.
                 if !reply.lines.is_empty() {
-                    fetched_runs.push(FetchedRun {
-                        name: inner.name.clone(),
-                        ensemble: inner.ensemble.clone(),
+                    let fetched = FetchedRun {
+                        ensemble: inner.ensemble.as_str().into(),
                         records: self.decode_records(&reply.lines)?,
                         inside: self.fetch_inner_runs(&reply.inside, depth + 1, budget).await?,
-                    });
+                    };
+                    fetched_runs.insert(inner.name.clone(), fetched);
                 }
             }
             Ok(fetched_runs)
@@ -166,16 +181,17 @@ impl EngineClient {
         }
     }
 
-    fn write_inner_runs<'a>(
+    /// Writes the records of a run, and the runs inside it.
+    fn write_content<'a>(
         &'a self,
         run: &'a dyn StoredRun,
-        inside: &'a [FetchedRun],
+        fetched: &'a FetchedRun,
     ) -> BoxFuture<'a, Result<(), EngineClientError>> {
         Box::pin(async move {
-            for inner in inside {
-                let stored = run.create_nested(&inner.name, &inner.ensemble).await?;
-                self.write_records(&*stored, &inner.records).await?;
-                self.write_inner_runs(&*stored, &inner.inside).await?;
+            self.write_records(run, &fetched.records).await?;
+            for (name, inner) in &fetched.inside {
+                let stored = run.create_nested(name, &inner.ensemble).await?;
+                self.write_content(&*stored, inner).await?;
             }
             Ok(())
         })

@@ -2,8 +2,8 @@
 
 #![expect(clippy::disallowed_methods, reason = "tests look at folders")]
 
-use std::io::{Read, Write};
-use std::net::TcpListener;
+mod support;
+
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
@@ -18,33 +18,13 @@ use serde_json::{Value, json};
 
 /// An engine that answers each request with this, and the paths that it was asked for.
 fn engine(reply: &Value) -> (EngineClient, Arc<Mutex<Vec<String>>>) {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = listener.local_addr().expect("an address");
     let (body, paths) = (reply.to_string(), Arc::new(Mutex::new(Vec::new())));
-    let asked = paths.clone();
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let mut stream = stream.expect("a connection");
-            let mut request = Vec::new();
-            let mut piece = [0; 1024];
-            while !request.windows(4).any(|end| end == b"\r\n\r\n") {
-                match stream.read(&mut piece) {
-                    Ok(0) | Err(_) => break,
-                    Ok(more) => request.extend_from_slice(&piece[..more]),
-                }
-            }
-            let text = String::from_utf8_lossy(&request).into_owned();
-            let path = text.split(' ').nth(1).unwrap_or_default().to_owned();
-            asked.lock().expect("the paths").push(path);
-            let head = format!(
-                "HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
-                body.len()
-            );
-            let _ = stream.write_all(format!("{head}{body}").as_bytes());
-        }
+    let asked = Arc::clone(&paths);
+    let client = support::start_engine(move |path| {
+        asked.lock().expect("the paths").push(path.to_owned());
+        Some((200, body.clone()))
     });
-    let client = EngineClient::from_url(&format!("http://{address}"));
-    (client.expect("an address"), paths)
+    (client, paths)
 }
 
 fn start_event(run_id: &str) -> RunStarted {

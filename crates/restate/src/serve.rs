@@ -6,7 +6,7 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::time::Duration;
 
-use ensemble_wire::connections::{ConnectionLimits, ConnectionPlace, ConnectionTable};
+use ensemble_wire::connections::{ACCEPT_PAUSE, ConnectionLimits, ConnectionPlace, ConnectionTable};
 use http_body_util::BodyExt;
 use http_body_util::Full;
 use http_body_util::combinators::UnsyncBoxBody;
@@ -40,7 +40,7 @@ const LIMITS: ConnectionLimits = ConnectionLimits {
     waiting: 256,
     head_timeout: Duration::from_secs(30),
 };
-/// How often a silent connection of HTTP/2 is probed, and how long the answer may take.
+/// The time after which a silent connection of HTTP/2 is probed, and the time limit for the response.
 const PROBE: Duration = Duration::from_secs(30);
 
 /// Serves until `stop` ends. Connections that are open then are closed.
@@ -74,7 +74,10 @@ pub async fn serve_connections(
             Some(_ended) = connections.join_next() => {}
             accepted = listener.accept() => {
                 // A connection that is lost before it is accepted is tried again.
-                let Ok((stream, _)) = accepted else { continue };
+                let Ok((stream, _)) = accepted else {
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                    continue;
+                };
                 let _ = stream.set_nodelay(true);
                 let (worker, endpoint, check) = (worker.clone(), endpoint.clone(), check.clone());
                 let (place, closed) = table.add_connection();

@@ -10,7 +10,7 @@
 
 use std::collections::HashSet;
 use std::path::{Component, Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ensemble_language::data::digest_text;
 use ensemble_project::Project;
@@ -59,15 +59,22 @@ impl ServedEnsembles {
             return Ok(path);
         }
         let digest = digest_text(text);
-        let mut known = self.known_digests.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.contains(&digest) || has_file_with(project, Path::new(file), text) {
-            known.insert(digest);
+        // Files are read without the lock: other requests do not wait for them.
+        if self.lock_digests().contains(&digest) {
+            return Ok(path);
+        }
+        if has_file_with(project, Path::new(file), text) {
+            self.lock_digests().insert(digest);
             return Ok(path);
         }
         Err(format!(
             "the text of `{file}` is not that of a file in the folder that this worker serves; copy the file to all workers, also that of \
              an older version, or start them with --unsafe-any-ensemble"
         ))
+    }
+
+    fn lock_digests(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.known_digests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

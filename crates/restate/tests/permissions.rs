@@ -7,11 +7,9 @@
 #[expect(dead_code, reason = "this program uses a part of the harness")]
 mod support;
 
-use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 
 use chrono::Utc;
 use ensemble_core::conversation::PermissionDecision;
@@ -23,6 +21,7 @@ use ensemble_remote::protocol::QuestionAnswer;
 use serde_json::{Value, json};
 
 use support::compare::{folded, here, told, without_attempts};
+use support::terminal::TerminalSession;
 use support::{Engine, INGRESS, in_a_network, records_when, remote, skipped, start};
 
 /// The second reply begins with the call of the first.
@@ -222,37 +221,20 @@ async fn program_decides() {
     // A person at a terminal, which `script` is.
     let mut command = Command::new("script");
     let line = format!("{} run writes.yaml --on {INGRESS}", program.display());
-    clean(command.args(["-qec", &line, "/dev/null"]).stdin(Stdio::piped()));
-    let Ok(mut terminal) = command.stdout(Stdio::piped()).spawn() else {
+    clean(command.args(["-qec", &line, "/dev/null"]));
+    let Some(mut terminal) = TerminalSession::start(&mut command) else {
         return skipped("there is no `script`, which is a terminal");
     };
-    let mut keys = terminal.stdin.take().expect("a pipe");
-    let mut output = terminal.stdout.take().expect("a pipe");
-    let printed = Arc::new(Mutex::new(Vec::new()));
-    let kept = Arc::clone(&printed);
-    let reader = std::thread::spawn(move || {
-        let mut bytes = [0; 4096];
-        while let Ok(count @ 1..) = output.read(&mut bytes) {
-            kept.lock().expect("unpoisoned").extend_from_slice(&bytes[..count]);
-        }
-    });
-    let read_text = || String::from_utf8_lossy(&printed.lock().expect("unpoisoned")).into_owned();
     // One decision for each question: the call that was permitted once is asked about again. What is typed before a question
     // is not its answer.
+    let count_questions = |text: &str| text.matches("may the tool").count();
     let mut seen = 0;
     for key in ["y\n", "n\n", "n\n", "a\n"] {
-        let begun = Instant::now();
-        while read_text().matches("may the tool").count() <= seen {
-            assert!(begun.elapsed() < Duration::from_secs(60), "{}", read_text());
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        seen = read_text().matches("may the tool").count();
-        keys.write_all(key.as_bytes()).expect("somebody reads");
+        terminal.wait_for(|text| count_questions(text) > seen);
+        seen = count_questions(&terminal.text());
+        terminal.type_keys(key);
     }
-    let status = terminal.wait().expect("it ends");
-    reader.join().expect("the output is read");
-    let (code, text) = (status.code(), read_text());
-    drop(keys);
+    let (code, text) = terminal.wait_until_ended();
     assert_eq!(code, Some(0), "{text}");
     assert!(
         text.contains("may the tool `write` be called with {\"n\":2}?"),

@@ -7,11 +7,9 @@
 #[expect(dead_code, reason = "this program uses a part of the harness")]
 mod support;
 
-use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
 
 use chrono::Utc;
 use ensemble_core::conversation::PermissionDecision;
@@ -24,6 +22,7 @@ use ensemble_runs::{EnsembleRef, RunOptions, Runs};
 use serde_json::{Value, json};
 
 use support::compare::{folded, nested, told};
+use support::terminal::TerminalSession;
 use support::{Engine, INGRESS, in_a_network, process_in, records_when, remote, skipped, start};
 
 /// Two ensembles around one that asks, and an agent beside them.
@@ -441,35 +440,17 @@ async fn program_answers() {
     // A person at a terminal, which `script` is.
     let mut command = Command::new("script");
     let line = format!("{} run each.yaml --on {INGRESS}", program.display());
-    clean(command.args(["-qec", &line, "/dev/null"]).stdin(Stdio::piped()));
-    let Ok(mut terminal) = command.stdout(Stdio::piped()).spawn() else {
+    clean(command.args(["-qec", &line, "/dev/null"]));
+    let Some(mut terminal) = TerminalSession::start(&mut command) else {
         return skipped("there is no `script`, which is a terminal");
     };
-    let mut keys = terminal.stdin.take().expect("a pipe");
-    let mut output = terminal.stdout.take().expect("a pipe");
-    let printed = Arc::new(Mutex::new(Vec::new()));
-    let kept = Arc::clone(&printed);
-    let reader = std::thread::spawn(move || {
-        let mut bytes = [0; 4096];
-        while let Ok(count @ 1..) = output.read(&mut bytes) {
-            kept.lock().expect("unpoisoned").extend_from_slice(&bytes[..count]);
-        }
-    });
-    let read_text = || String::from_utf8_lossy(&printed.lock().expect("unpoisoned")).into_owned();
     // What is typed before a question is not its answer.
     for n in 1..=3 {
-        let begun = Instant::now();
-        while !read_text().contains(&format!("How many of {n}?")) {
-            assert!(begun.elapsed() < Duration::from_secs(60), "{}", read_text());
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        keys.write_all(format!("{n}\n").as_bytes()).expect("somebody reads");
+        terminal.wait_for(|text| text.contains(&format!("How many of {n}?")));
+        terminal.type_keys(&format!("{n}\n"));
     }
-    let status = terminal.wait().expect("it ends");
-    drop(keys);
-    reader.join().expect("the output is read");
-    let text = read_text();
-    assert_eq!(status.code(), Some(0), "{text}");
+    let (code, text) = terminal.wait_until_ended();
+    assert_eq!(code, Some(0), "{text}");
     for n in 1..=3 {
         assert!(text.contains(&format!("How many of {n}?")), "{text}");
     }

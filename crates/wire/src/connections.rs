@@ -24,7 +24,7 @@ use crate::guard::GuardRefusal;
 
 /// The pause after a connection that could not be accepted. The reason can be too many open files, some of which will be
 /// closed.
-const PAUSE: Duration = Duration::from_millis(50);
+pub const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// The body of a response.
 pub type Body = UnsyncBoxBody<Bytes, Infallible>;
@@ -151,7 +151,7 @@ pub async fn serve_connections(listener: TcpListener, limits: ConnectionLimits, 
     let table = ConnectionTable::new(limits);
     loop {
         let Ok((stream, _)) = listener.accept().await else {
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(ACCEPT_PAUSE).await;
             continue;
         };
         let _ = stream.set_nodelay(true);

@@ -283,7 +283,7 @@ pub(super) fn diff_batches((a, b): (&BatchSummary, &BatchSummary), as_json: bool
     let (entries_of_a, entries_of_b) = (a.list_entries(), b.list_entries());
     let mut only_in_a = 0;
     let mut compared = Vec::new();
-    for ((number, key), before) in (1..).zip(a.list_keys()).zip(&entries_of_a) {
+    for ((number, key), before) in a.list_numbers().zip(a.list_keys()).zip(&entries_of_a) {
         match keys_of_b.get(key) {
             Some(at) => compared.push(ComparedRow {
                 number,

@@ -18,10 +18,7 @@ use crate::command::shared::surroundings::CliEnvironment;
 use clap::{ArgAction, Args, Subcommand};
 use ensemble_core::operator::escape_hidden;
 use ensemble_core::thread::{Message, Role};
-use ensemble_language::ensemble::{
-    AgentKind, Ensemble, HttpProvider as KnownProvider, ModelChoice, ModelProfile, PreparedResponses, SIMULATED,
-    WindowStrategy,
-};
+use ensemble_language::ensemble::{Ensemble, HttpProvider as KnownProvider, ModelChoice, ModelProfile, SIMULATED};
 use ensemble_language::profiles::{ChainedProfile, ModelProfiles, ProfileError};
 use ensemble_models::{ModelError, ModelNetwork, ModelProvider, ModelRequest, RemoteProvider, key_variable};
 use ensemble_project::config::load_configs;
@@ -214,26 +211,10 @@ fn collect_named_profiles(
     Ok(all)
 }
 
+/// Returns the models of the agents, without external agents.
 fn model_choices(ensemble: &Ensemble) -> Vec<ModelChoice> {
-    let choices = |kind: &AgentKind| -> Vec<ModelChoice> {
-        match kind {
-            AgentKind::Llm(llm) => {
-                let strategy = llm.context_window.as_ref().map(|window| &window.strategy);
-                let summing_up = match strategy {
-                    Some(WindowStrategy::Summarize(Some(name))) => Some(ModelChoice::Profile(name.clone())),
-                    _ => None,
-                };
-                let own_model = llm.acp_agent().is_none().then(|| llm.model.clone());
-                own_model.into_iter().chain(summing_up).collect()
-            }
-            AgentKind::Input(input) => match &input.responses {
-                Some(PreparedResponses::Profile(name)) => vec![ModelChoice::Profile(name.clone())],
-                _ => Vec::new(),
-            },
-            AgentKind::Script { .. } | AgentKind::Ensemble { .. } | AgentKind::Tool { .. } => Vec::new(),
-        }
-    };
-    ensemble.agents.iter().flat_map(|agent| choices(&agent.kind)).collect()
+    let models = ensemble.agents.iter().flat_map(|agent| agent.kind.list_models());
+    models.filter(|choice| !matches!(choice, ModelChoice::Acp(_))).collect()
 }
 
 fn choice_name(choice: &ModelChoice) -> Arc<str> {

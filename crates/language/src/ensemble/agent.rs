@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{AcpAgent, ContextWindow, ForEach, SandboxSpec, SettingValue, ToolUse};
+use super::{AcpAgent, ContextWindow, ForEach, SandboxSpec, SettingValue, ToolUse, WindowStrategy};
 use crate::condition::ConditionText;
 use crate::data::JsonMap;
 use crate::source::{Route, RouteStep};
@@ -86,6 +86,25 @@ impl AgentKind {
             Self::Llm(llm) => &llm.tools,
             Self::Tool { used, .. } => std::slice::from_ref(used),
             Self::Script { .. } | Self::Input(_) | Self::Ensemble { .. } => &[],
+        }
+    }
+
+    /// Returns the models that an execution may ask: the model of the agent and the one that summarizes its thread, or the one that
+    /// answers for a person.
+    pub fn list_models(&self) -> Vec<ModelChoice> {
+        match self {
+            Self::Llm(llm) => {
+                let summarizer = match llm.context_window.as_ref().map(|window| &window.strategy) {
+                    Some(WindowStrategy::Summarize(Some(profile))) => Some(ModelChoice::Profile(profile.clone())),
+                    _ => None,
+                };
+                std::iter::once(llm.model.clone()).chain(summarizer).collect()
+            }
+            Self::Input(InputSpec {
+                responses: Some(PreparedResponses::Profile(profile)),
+                ..
+            }) => vec![ModelChoice::Profile(profile.clone())],
+            Self::Script { .. } | Self::Input(_) | Self::Ensemble { .. } | Self::Tool { .. } => Vec::new(),
         }
     }
 }

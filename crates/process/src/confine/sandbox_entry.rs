@@ -22,7 +22,7 @@ mod linux {
     use rustix::process::{Resource, Rlimit, setrlimit};
     use rustix::thread::{CapabilitySet, remove_capability_from_bounding_set};
 
-    use super::super::super::ProgramInvocation;
+    use super::super::super::{AGENT_NAME, ATTEMPT, EXECUTION, PART, ProgramInvocation, RUN_ID, TURN, strays};
     use super::super::support::SandboxSupport;
     use super::super::{SandboxTask, landlock_rules, seccomp_rules};
 
@@ -40,14 +40,14 @@ mod linux {
         "NO_COLOR",
         "SSL_CERT_FILE",
         "SSL_CERT_DIR",
-        "ENSEMBLE_RUN_ID",
-        "ENSEMBLE_AGENT_NAME",
-        "ENSEMBLE_EXECUTION",
-        "ENSEMBLE_ATTEMPT",
-        "ENSEMBLE_TURN",
-        "ENSEMBLE_PART",
-        "ENSEMBLE_PROCESS",
-        "ENSEMBLE_WATCHED",
+        RUN_ID,
+        AGENT_NAME,
+        EXECUTION,
+        ATTEMPT,
+        TURN,
+        PART,
+        strays::MARK,
+        strays::OWNER,
     ];
 
     /// Restricts this process and becomes the command; returns why it could not.

@@ -8,6 +8,7 @@
 pub(crate) mod cluster;
 pub(crate) mod compare;
 pub(crate) mod random;
+pub(crate) mod terminal;
 
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};

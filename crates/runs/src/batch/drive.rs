@@ -186,7 +186,7 @@ impl Batch {
                 Ok(RowOutcome::LeftToEngine) => {}
                 Ok(RowOutcome::Busy(error)) => busy.push((rows[at].number, error)),
                 Ok(RowOutcome::Ended(number, entry)) => {
-                    remaining -= usize::from(!entry.is_resumable());
+                    remaining -= usize::from(!entry.is_interrupted());
                     total.replace_result(&mut rows[at], number, *entry);
                     report_row(told, &rows[at], remaining, &total);
                 }

@@ -50,6 +50,19 @@ pub enum RowStanding {
     Left,
 }
 
+impl RowStanding {
+    /// Returns the name for programs.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Failed => "failed",
+            Self::Waiting => "waiting",
+            Self::Limited => "limited",
+            Self::Succeeded => "completed",
+            Self::Left => "left",
+        }
+    }
+}
+
 impl BatchEntry {
     /// Returns the result of the row whose run has this state. Returns `None` if the run has not ended.
     pub(crate) fn from_state(id: &str, run: &str, state: &ConversationState) -> Option<Self> {
@@ -87,8 +100,8 @@ impl BatchEntry {
         self.cost().is_none() && has_usage
     }
 
-    /// Was the run stopped, so that it goes on when the batch does?
-    pub fn is_resumable(&self) -> bool {
+    /// Returns whether the run was interrupted, so that it continues with the batch.
+    pub fn is_interrupted(&self) -> bool {
         self.outcome == CompletionReason::Cancelled
     }
 
@@ -108,7 +121,7 @@ impl BatchEntry {
             0 => RowStanding::Succeeded,
             3 => RowStanding::Waiting,
             4 => RowStanding::Limited,
-            _ if self.is_resumable() => RowStanding::Left,
+            _ if self.is_interrupted() => RowStanding::Left,
             _ => RowStanding::Failed,
         }
     }

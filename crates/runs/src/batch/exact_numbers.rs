@@ -5,9 +5,38 @@ pub(super) fn inexact_number_message(text: &str) -> String {
     format!("the number `{text}` has too many digits to be kept; use a string")
 }
 
-/// Returns whether a number in JSON keeps all its digits as a value.
-pub(super) fn is_exact_number(text: &str) -> bool {
-    let text = text.trim();
+/// Finds the first number in a JSON text that does not keep all its digits as a value.
+pub(super) fn find_inexact_number(json: &str) -> Option<&str> {
+    let is_in_number = |character: char| character.is_ascii_digit() || "+-.eE".contains(character);
+    let mut rest = json;
+    loop {
+        let start = rest.find(|character: char| character.is_ascii_digit() || "-\"".contains(character))?;
+        rest = &rest[start..];
+        if rest.starts_with('"') {
+            rest = skip_string(rest);
+            continue;
+        }
+        let end = rest.find(|character: char| !is_in_number(character));
+        let (number, after) = rest.split_at(end.unwrap_or(rest.len()));
+        if !is_exact_number(number) {
+            return Some(number);
+        }
+        rest = after;
+    }
+}
+
+/// Returns the text after the JSON string at its beginning.
+fn skip_string(json: &str) -> &str {
+    let mut is_escaped = false;
+    let end = json[1..].find(|character: char| {
+        let is_end = character == '"' && !is_escaped;
+        is_escaped = character == '\\' && !is_escaped;
+        is_end
+    });
+    end.map_or("", |end| &json[end + 2..])
+}
+
+fn is_exact_number(text: &str) -> bool {
     if text.parse::<i64>().is_ok() || text.parse::<u64>().is_ok() {
         return true;
     }
@@ -40,6 +69,26 @@ mod tests {
         }
         for text in ["12345678901234567890123", "0.12345678901234567890", "1e999"] {
             assert!(!is_exact_number(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_found_wherever_they_are() {
+        let long = "12345678901234567890123";
+        for json in [
+            long.to_owned(),
+            format!(" {long} "),
+            format!("[true, -7, {{\"a\\\"1\": {long}}}]"),
+        ] {
+            assert_eq!(find_inexact_number(&json), Some(long), "{json}");
+        }
+        for json in [
+            "\"12345678901234567890123\"",
+            "{\"12345678901234567890123\": [1, 2.5e3]}",
+            "null",
+            "",
+        ] {
+            assert_eq!(find_inexact_number(json), None, "{json}");
         }
     }
 }

@@ -14,16 +14,16 @@ pub(super) struct BatchFacts {
     pub(super) version: u32,
     /// The name of the ensemble.
     pub(super) ensemble: String,
-    /// The file of the ensemble.
-    pub(super) ensemble_file: String,
     /// The data.
     pub(super) data: String,
+    /// The overrides of models.
+    pub(super) models: Vec<String>,
     /// When the call started.
     pub(super) started_at: DateTime<Utc>,
     /// The version of the rows.
     pub(super) current: String,
-    /// The keys of the rows, in their order.
-    pub(super) rows: Vec<String>,
+    /// The keys of the rows, by their numbers in the table.
+    pub(super) rows: BTreeMap<usize, String>,
     /// The parts of all versions.
     pub(super) versions: BTreeMap<String, VersionParts>,
 }
@@ -39,5 +39,21 @@ impl BatchFacts {
     /// Returns the text of the file.
     pub(super) fn to_text(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_keep_their_numbers() {
+        let facts = BatchFacts {
+            version: 1,
+            rows: BTreeMap::from([(2, "row-a".to_owned()), (10, "row-b".to_owned())]),
+            ..BatchFacts::default()
+        };
+        let read = BatchFacts::parse(&facts.to_text()).expect("they can be read");
+        assert_eq!(read.rows, facts.rows);
     }
 }

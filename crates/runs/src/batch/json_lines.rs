@@ -10,7 +10,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::RowError;
-use super::exact_numbers::{inexact_number_message, is_exact_number};
+use super::exact_numbers::{find_inexact_number, inexact_number_message};
 use super::row::{CellValue, TableRow};
 
 /// Returns the text of a table, without a byte order mark.
@@ -115,8 +115,8 @@ fn parse_line(place: &str, line: &str) -> Result<TableRow, Vec<RowError>> {
         if !known.insert(key.as_str()) {
             wrong.push(error_at(Some(column), format!("the key `{key}` occurs twice")));
         }
-        if value.get(key).is_some_and(Value::is_number) && !is_exact_number(raw.get()) {
-            wrong.push(error_at(Some(column), inexact_number_message(raw.get())));
+        if let Some(number) = find_inexact_number(raw.get()) {
+            wrong.push(error_at(Some(column), inexact_number_message(number)));
         }
     }
     if !wrong.is_empty() {
@@ -142,8 +142,8 @@ mod tests {
 
     #[test]
     fn lines_that_are_no_rows_are_all_reported() {
-        let text = "\u{feff}{}\n\n7\n{\"a\": }\n{\"a\": 1, \"b\": 2, \"a\": 3}\n{\"n\": 12345678901234567890123}\n";
-        let wrong = parse_json_lines("t", text).expect_err("four lines are wrong");
+        let text = "\u{feff}{}\n\n7\n{\"a\": }\n{\"a\": 1, \"b\": 2, \"a\": 3}\n{\"n\": 12345678901234567890123}\n{\"n\": [{\"m\": 12345678901234567890123}]}\n";
+        let wrong = parse_json_lines("t", text).expect_err("five lines are wrong");
         let messages: Vec<String> = wrong.iter().map(RowError::to_string).collect();
         assert_eq!(
             messages,
@@ -152,6 +152,7 @@ mod tests {
                 "t:4:7: this line is not valid JSON: expected value",
                 "t:5:23: the key `a` occurs twice",
                 "t:6:7: the number `12345678901234567890123` has too many digits to be kept; use a string",
+                "t:7:7: the number `12345678901234567890123` has too many digits to be kept; use a string",
             ]
         );
         let rows = parse_json_lines("t", "\u{feff}{\"b\": 1.50, \"a\": \"007\"}\r\n").expect("rows");

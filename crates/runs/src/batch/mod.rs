@@ -20,9 +20,9 @@ mod summary;
 mod table;
 mod tries;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ensemble_agents::agent::kinds::input::RunAnswers;
@@ -170,18 +170,10 @@ impl Batch {
         prepared: Arc<PreparedEnsemble>,
         request: BatchRequest<'_>,
     ) -> Result<Self, BatchError> {
-        let open_files = |name: &str| {
-            BatchFiles::open(&prepared.root, name).map_err(|error| match error {
-                StoreError::Leased { owner, .. } => BatchError::Busy {
-                    name: name.to_owned(),
-                    owner,
-                },
-                other => other.into(),
-            })
-        };
-        let data = request.data.clone();
-        let batch = Self::load(runs, prepared.clone(), request, open_files).await?;
-        batch.write_facts(data)?;
+        let (data, models) = (request.data.clone(), request.models.to_vec());
+        let root = prepared.root.clone();
+        let batch = Self::load(runs, prepared, request, |name| open_files(&root, name)).await?;
+        batch.write_facts(data, models)?;
         for planned in batch.rows.iter().filter(|planned| planned.tries.is_unindexed) {
             if let Some(entry) = &planned.tries.entry {
                 batch.append_entry(entry)?;
@@ -248,18 +240,22 @@ impl Batch {
         })
     }
 
-    fn write_facts(&self, data: String) -> Result<(), BatchError> {
+    fn write_facts(&self, data: String, models: Vec<String>) -> Result<(), BatchError> {
         let mut versions = self.earlier_versions.clone();
         versions.insert(self.version.digest.clone(), self.version.parts.clone());
         let ensemble = self.prepared.plan.ensemble();
         let facts = BatchFacts {
             version: 1,
             ensemble: ensemble.name.to_string(),
-            ensemble_file: self.prepared.source.name().to_string(),
             data,
+            models,
             started_at: self.runs.host().now(),
             current: self.version.digest.clone(),
-            rows: self.rows.iter().map(|planned| planned.key.clone()).collect(),
+            rows: self
+                .rows
+                .iter()
+                .map(|planned| (planned.number, planned.key.clone()))
+                .collect(),
             versions,
         };
         Ok(self.files.replace_facts(&facts.to_text())?)
@@ -271,7 +267,7 @@ impl Batch {
     /// All answers that their questions cannot take, and answers for agents that do not ask.
     pub fn check_answers(&self, options: impl Fn() -> Result<RunOptions, RunError>) -> Result<(), BatchError> {
         let mut wrong = Vec::new();
-        let mut checked = std::collections::HashSet::new();
+        let mut checked = HashSet::new();
         for planned in &self.rows {
             let task = self.decide_task(planned);
             if !task.is_to_run() {
@@ -385,6 +381,20 @@ impl Batch {
         let line = serde_json::to_string(entry).unwrap_or_default();
         Ok(self.files.add_line(&line)?)
     }
+}
+
+/// Opens the folder of a batch to change it.
+///
+/// # Errors
+/// Another process works on the batch, or the folder cannot be used.
+fn open_files(project_root: &Path, name: &str) -> Result<BatchFiles, BatchError> {
+    BatchFiles::open(project_root, name).map_err(|error| match error {
+        StoreError::Leased { owner, .. } => BatchError::Busy {
+            name: name.to_owned(),
+            owner,
+        },
+        other => other.into(),
+    })
 }
 
 impl PlannedRow {

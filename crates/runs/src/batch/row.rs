@@ -11,7 +11,7 @@ use ensemble_language::diagnostic::find_similar_word;
 use ensemble_language::ensemble::Ensemble;
 use serde_json::Value;
 
-use super::exact_numbers::{inexact_number_message, is_exact_number};
+use super::exact_numbers::{find_inexact_number, inexact_number_message};
 
 use crate::inputs::{InputValues, resolve_inputs};
 
@@ -215,7 +215,7 @@ fn resolve_row(
 /// Returns the value of a text: the text, unless the schema of the input refuses it; then the JSON value that it spells.
 ///
 /// # Errors
-/// The text is a number that a value cannot hold.
+/// The text contains a number that a value cannot hold.
 fn resolve_text(name: &str, text: String, ensemble: &Ensemble) -> Result<Value, String> {
     let value = Value::from(text);
     let Some(input) = ensemble.find_input(name) else {
@@ -225,10 +225,10 @@ fn resolve_text(name: &str, text: String, ensemble: &Ensemble) -> Result<Value, 
         return Ok(value);
     };
     match serde_json::from_str::<Value>(text) {
-        Ok(number) if number.is_number() && !is_exact_number(text) => {
-            Err(format!("the input `{name}`: {}", inexact_number_message(text)))
-        }
-        Ok(spelled) => Ok(spelled),
+        Ok(spelled) => match find_inexact_number(text) {
+            Some(number) => Err(format!("the input `{name}`: {}", inexact_number_message(number))),
+            None => Ok(spelled),
+        },
         // The check of the inputs names the error.
         Err(_) => Ok(value),
     }

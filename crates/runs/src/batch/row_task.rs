@@ -1,5 +1,7 @@
 //! The task of a row: what the next call does with it, and why.
 
+use std::collections::BTreeMap;
+
 use ensemble_core::conversation::CompletionReason;
 use ensemble_language::data::Cost;
 
@@ -106,7 +108,7 @@ pub struct TaskGroup {
 impl Batch {
     /// Returns the rows by their tasks.
     pub fn group_tasks(&self) -> Vec<TaskGroup> {
-        let mut groups: std::collections::BTreeMap<RowTask, TaskGroup> = std::collections::BTreeMap::new();
+        let mut groups: BTreeMap<RowTask, TaskGroup> = BTreeMap::new();
         for planned in &self.rows {
             let task = self.decide_task(planned);
             let group = groups.entry(task.clone()).or_insert(TaskGroup {
@@ -140,7 +142,7 @@ impl Batch {
                 None => RowTask::Run,
             };
         };
-        if entry.is_resumable() {
+        if entry.is_interrupted() {
             return RowTask::Resume;
         }
         let is_waiting = entry.outcome == CompletionReason::WaitingForInput;

@@ -12,7 +12,7 @@ use super::facts::BatchFacts;
 use super::identity::{BatchVersion, RunName, VersionParts, format_run_id, list_changed_parts};
 use super::report::describe_cause;
 use super::tries::{parse_index, sum_costs};
-use super::{BatchCounts, BatchEntry, BatchError, RowStanding};
+use super::{BatchCounts, BatchEntry, BatchError, RowStanding, open_files};
 use crate::error::RunError;
 use crate::prepare::PreparedEnsemble;
 use crate::start::runs::Runs;
@@ -36,12 +36,23 @@ pub struct BatchSummary {
     pub counts: BatchCounts,
     /// What all tries of these rows have cost, as far as it is known.
     pub cost: Option<Cost>,
-    /// The rows of the last call: the id of the latest run that is known, and its result.
-    rows: Vec<(String, Option<BatchEntry>)>,
-    /// The keys of these rows.
-    keys: Vec<String>,
+    /// The rows of the last call.
+    rows: Vec<SummaryRow>,
+    /// The overrides of models of the last call.
+    models: Vec<String>,
     /// The parts of the version of the last call; `None`: they are not known.
     parts: Option<VersionParts>,
+}
+
+/// A row in a list.
+struct SummaryRow {
+    /// The number of the row in the table, from 1.
+    number: usize,
+    key: String,
+    /// The id of the latest run that is known.
+    run: String,
+    /// The result of this run.
+    entry: Option<BatchEntry>,
 }
 
 /// Lists the batches of the project, sorted by name.
@@ -67,13 +78,7 @@ pub fn find_batch(project_root: &Path, name: &str) -> Result<Option<BatchSummary
 /// # Errors
 /// A process works on the batch or executes one of its runs, or the folder cannot be deleted.
 pub fn remove_batch(project_root: &Path, name: &str) -> Result<(), BatchError> {
-    let files = BatchFiles::open(project_root, name).map_err(|error| match error {
-        StoreError::Leased { owner, .. } => BatchError::Busy {
-            name: name.to_owned(),
-            owner,
-        },
-        other => other.into(),
-    })?;
+    let files = open_files(project_root, name)?;
     for run in files.list_run_names() {
         if let Some(process) = files.find_run(&run).and_then(|run| run.driver_pid()) {
             return Err(BatchError::Busy {
@@ -105,56 +110,64 @@ impl BatchSummary {
         }
         let mut costs = Vec::new();
         let mut rows = Vec::with_capacity(facts.rows.len());
-        for key in &facts.rows {
-            let mut tries = tries.remove(key).unwrap_or_default();
+        for (number, key) in facts.rows {
+            let mut tries = tries.remove(&key).unwrap_or_default();
             costs.extend(tries.iter().filter_map(BatchEntry::cost));
             tries.retain(|entry| RunName::parse(&entry.run).is_some_and(|run| run.version == facts.current));
             let latest = tries
                 .into_iter()
                 .max_by_key(|entry| RunName::parse(&entry.run).map(|run| run.number));
             let run = latest.as_ref().map_or_else(
-                || format_run_id(key, &facts.current, 1).to_string(),
+                || format_run_id(&key, &facts.current, 1).to_string(),
                 |entry| entry.run.clone(),
             );
-            rows.push((run, latest));
+            rows.push(SummaryRow {
+                number,
+                key,
+                run,
+                entry: latest,
+            });
         }
         Ok(Self {
             name: name.to_owned(),
             folder: files.folder(),
             started_at: Some(facts.started_at).filter(|_| facts.version > 0),
-            ensemble: facts.ensemble.clone(),
-            data: facts.data.clone(),
+            ensemble: facts.ensemble,
+            data: facts.data,
             process: files.working_process(),
-            counts: BatchCounts::from_entries(rows.iter().map(|(_, entry)| entry.as_ref())),
+            counts: BatchCounts::from_entries(rows.iter().map(|row| row.entry.as_ref())),
             cost: sum_costs(costs.into_iter()),
             rows,
+            models: facts.models,
             parts: facts.versions.get(&facts.current).cloned(),
-            keys: facts.rows,
         })
     }
 
     /// Returns whether rows can continue: they wait for an answer, were cut off by a time limit, or have not ended.
     pub fn has_open_rows(&self) -> bool {
-        let is_open = |entry: &Option<BatchEntry>| entry.as_ref().is_none_or(|entry| entry.outcome.is_resumable());
-        self.rows.iter().any(|(_, entry)| is_open(entry))
+        let mut entries = self.rows.iter().map(|row| row.entry.as_ref());
+        entries.any(|entry| entry.is_none_or(|entry| entry.outcome.is_resumable()))
     }
 
-    /// Returns the folders of the runs of the rows.
+    /// Returns the folders of the runs of the rows, each with the number of its row.
     pub fn list_run_folders(&self) -> impl Iterator<Item = (usize, PathBuf)> {
         let runs = self.folder.join("runs");
-        (1..)
-            .zip(&self.rows)
-            .map(move |(number, (run, _))| (number, runs.join(run)))
+        self.rows.iter().map(move |row| (row.number, runs.join(&row.run)))
+    }
+
+    /// Lists the numbers of the rows in the table.
+    pub fn list_numbers(&self) -> impl Iterator<Item = usize> {
+        self.rows.iter().map(|row| row.number)
     }
 
     /// Lists the keys of the rows, which follow from their values only.
     pub fn list_keys(&self) -> impl Iterator<Item = &str> {
-        self.keys.iter().map(String::as_str)
+        self.rows.iter().map(|row| row.key.as_str())
     }
 
     /// Returns the results of the rows, in their order.
     pub fn list_entries(&self) -> Vec<Option<&BatchEntry>> {
-        self.rows.iter().map(|(_, entry)| entry.as_ref()).collect()
+        self.rows.iter().map(|row| row.entry.as_ref()).collect()
     }
 
     /// Lists what can change results and has changed since the last call.
@@ -162,7 +175,7 @@ impl BatchSummary {
     /// # Errors
     /// An override of models cannot be read.
     pub fn list_changes(&self, runs: &Runs, prepared: &PreparedEnsemble) -> Result<Vec<String>, RunError> {
-        let now = BatchVersion::read(runs, prepared, &[])?;
+        let now = BatchVersion::read(runs, prepared, &self.models)?;
         let before = self.parts.as_ref();
         Ok(before.map_or_else(Vec::new, |before| list_changed_parts(before, &now.parts)))
     }
@@ -190,23 +203,18 @@ impl BatchSummary {
 
     /// Returns the rows of the batch as JSON: number, run, standing, outcome, cause, open questions, and cost of the latest try.
     pub fn rows_to_json(&self) -> Vec<Value> {
-        let rows = (1_usize..).zip(&self.rows);
-        rows.map(|(number, (run, entry))| {
-            let Some(entry) = entry else {
-                return json!({"row": number, "run": run, "standing": "left"});
+        let rows = self.rows.iter();
+        rows.map(|row| {
+            let (number, run) = (row.number, &row.run);
+            let Some(entry) = &row.entry else {
+                return json!({"row": number, "run": run, "standing": RowStanding::Left.as_str()});
             };
-            let standing = match entry.standing() {
-                RowStanding::Failed => "failed",
-                RowStanding::Waiting => "waiting",
-                RowStanding::Limited => "limited",
-                RowStanding::Succeeded => "completed",
-                RowStanding::Left => "left",
-            };
-            let is_failure = matches!(entry.standing(), RowStanding::Failed | RowStanding::Limited);
+            let standing = entry.standing();
+            let is_failure = matches!(standing, RowStanding::Failed | RowStanding::Limited);
             json!({
                 "row": number,
                 "run": run,
-                "standing": standing,
+                "standing": standing.as_str(),
                 "outcome": entry.outcome,
                 "detail": entry.detail,
                 "cause": is_failure.then(|| describe_cause(entry)),

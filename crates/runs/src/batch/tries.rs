@@ -170,7 +170,7 @@ impl BatchRecords {
             }
             if !is_current {
                 if let RecordedTry::Ended(entry) = &recorded
-                    && !entry.is_resumable()
+                    && !entry.is_interrupted()
                 {
                     tries.outdated = Some(OutdatedTry {
                         version: name.version.to_owned(),

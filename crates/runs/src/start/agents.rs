@@ -20,7 +20,7 @@ use ensemble_agents::agent::output::schema_check::SchemaCheckedRunner;
 use ensemble_agents::agent::window::AgentWindow;
 use ensemble_core::runner::Runner;
 use ensemble_language::diagnostic::Finding;
-use ensemble_language::ensemble::{Agent, AgentKind, InputSpec, ModelChoice, PreparedResponses, ToolKind};
+use ensemble_language::ensemble::{Agent, AgentKind, ModelChoice, PreparedResponses, ToolKind};
 use ensemble_language::loader;
 use ensemble_language::loader::codes::BUDGET_WITHOUT_PRICE;
 use ensemble_language::source::Route;
@@ -178,17 +178,12 @@ impl RunnerFactory<'_> {
                 .any(|(_, tool)| matches!(tool.kind, ToolKind::Ensemble { .. }));
         let (mut choices, mut asks_model) = (Vec::new(), false);
         for agent in &ensemble.agents {
-            let choice = match &agent.kind {
-                AgentKind::Llm(llm) if llm.acp_agent().is_some() => return None,
-                AgentKind::Llm(llm) => llm.model.clone(),
-                AgentKind::Input(InputSpec {
-                    responses: Some(PreparedResponses::Profile(name)),
-                    ..
-                }) => ModelChoice::Profile(name.clone()),
-                _ => continue,
-            };
-            choices.push(choice);
-            asks_model |= !self.is_replaced(agent);
+            let models = agent.kind.list_models();
+            if models.iter().any(|model| matches!(model, ModelChoice::Acp(_))) {
+                return None;
+            }
+            asks_model |= !models.is_empty() && !self.is_replaced(agent);
+            choices.extend(models);
         }
         let has_price = |choice: &ModelChoice| {
             let resolved = self.parts.profiles.resolve_choice(choice);

@@ -4,9 +4,7 @@
 
 use ensemble_language::check::check_file_errors;
 use ensemble_language::diagnostic::Finding;
-use ensemble_language::ensemble::{
-    Agent, AgentKind, InputSpec, ModelChoice, PreparedResponses, ToolDefinition, WindowStrategy,
-};
+use ensemble_language::ensemble::{Agent, AgentKind, InputSpec, ModelChoice, PreparedResponses, ToolDefinition};
 use ensemble_language::source::{Route, RouteStep};
 use ensemble_project::check::EnsembleFolder;
 
@@ -109,7 +107,7 @@ impl NeededFiles<'_> {
 
     /// Returns whether the profile of the file is one that the models of the agent have: no other model replaces it.
     fn runs_profile(&self, agent: &Agent, name: &str) -> bool {
-        list_model_choices(agent).iter().any(|choice| {
+        agent.kind.list_models().iter().any(|choice| {
             let resolved = self.parts.profiles.resolve_choice(choice);
             resolved.is_ok_and(|resolved| {
                 let mut links = resolved.chain.iter();
@@ -133,23 +131,5 @@ fn find_agent_script(agent: &Agent) -> Option<&str> {
 
 fn names_profile(agent: &Agent, name: &str) -> bool {
     let is_named = |choice: &ModelChoice| matches!(choice, ModelChoice::Profile(profile) if **profile == *name);
-    list_model_choices(agent).iter().any(is_named)
-}
-
-/// Returns the models that an agent can ask.
-fn list_model_choices(agent: &Agent) -> Vec<ModelChoice> {
-    match &agent.kind {
-        AgentKind::Llm(llm) => {
-            let summarizer = llm.context_window.as_ref().and_then(|window| match &window.strategy {
-                WindowStrategy::Summarize(profile) => profile.clone().map(ModelChoice::Profile),
-                _ => None,
-            });
-            summarizer.into_iter().chain([llm.model.clone()]).collect()
-        }
-        AgentKind::Input(InputSpec {
-            responses: Some(PreparedResponses::Profile(profile)),
-            ..
-        }) => vec![ModelChoice::Profile(profile.clone())],
-        _ => Vec::new(),
-    }
+    agent.kind.list_models().iter().any(is_named)
 }

@@ -111,11 +111,6 @@ impl BatchFiles {
         Ok(names)
     }
 
-    /// Returns the name of the batch.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
     /// Returns the folder of the batch.
     pub fn folder(&self) -> PathBuf {
         self.place.path()
