@@ -6,7 +6,8 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::ConversationState;
-use super::event::{ConditionFailure, ReadWarning};
+use super::event::ReadWarning;
+use super::run_ended::ConditionFailure;
 use ensemble_language::condition::{ConditionRead, EvaluateError};
 use ensemble_language::data::JsonMap;
 use ensemble_language::plan::PlannedResult;

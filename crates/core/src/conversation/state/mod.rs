@@ -16,7 +16,8 @@ use serde_json::Value;
 
 use super::CompletionReason;
 use super::counts::CountList;
-use super::event::{ExecutionFinished, FailedExecution, MessageAdded, ReadWarning, Record, RunEnded, RunStarted};
+use super::event::{ExecutionFinished, MessageAdded, ReadWarning, Record, RunStarted};
+use super::run_ended::{FailedExecution, RunEnded};
 use super::failed_work::{FailedWork, WorkCounts};
 use super::history::{HistoryEntry, HistoryList};
 use super::interruption::RunInterruption;
