@@ -64,7 +64,7 @@ fn batch(count: usize, folder: &Path) -> f64 {
             runs.prepare_ensemble(&EnsembleRef::from_text(ENSEMBLE))
                 .expect("a sound ensemble"),
         );
-        let cells = parse_json_lines("t.jsonl", &text).expect("rows");
+        let cells = parse_json_lines("t.jsonl", &text);
         let ensemble = prepared.plan.ensemble();
         let rows =
             resolve_rows(cells, &ColumnMapping::default(), &BatchRow::default(), ensemble).expect("rows that fit");

@@ -17,6 +17,7 @@ mod program {
     mod at_the_terminal;
     mod bad_input;
     mod batch;
+    mod batch_answers;
     mod batch_rows;
     mod cache;
     mod called_tools;

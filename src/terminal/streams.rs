@@ -121,6 +121,24 @@ impl StandardStreams {
         let _ = err.write_all(code.as_bytes()).and_then(|()| err.flush());
     }
 
+    /// Returns whether standard output and standard error are the same terminal, file or pipe.
+    pub(crate) fn are_same_file(self) -> bool {
+        #[cfg(unix)]
+        {
+            let (out, err) = (
+                rustix::fs::fstat(std::io::stdout()),
+                rustix::fs::fstat(std::io::stderr()),
+            );
+            let same =
+                |(out, err): (rustix::fs::Stat, rustix::fs::Stat)| (out.st_dev, out.st_ino) == (err.st_dev, err.st_ino);
+            out.ok().zip(err.ok()).is_some_and(same)
+        }
+        #[cfg(not(unix))]
+        {
+            self.out_is_terminal && self.err_is_terminal
+        }
+    }
+
     /// Returns the width of lines on standard output.
     pub(crate) fn out_width(self) -> LineWidth {
         line_width(self.out_is_terminal, &Term::stdout())

@@ -197,6 +197,30 @@ fn all_rows_are_checked_before_the_first_runs() {
         &[],
         &["t.csv:3:2: the number of cells is 1, but the first line has 2 columns"],
     );
+    // Errors of different kinds, in the order of the table.
+    workspace.write("t.csv", "");
+    std::fs::write(
+        workspace.path().join("t.csv"),
+        b"\xef\xbb\xbfticket,size\na,big\nb,1,2\nM\xfcller,1\n\"c,3\nd\n\"e\"x,4\nf,2\n",
+    )
+    .expect("written");
+    let outcome = workspace
+        .run(["batch", "triage.yaml", "--data", "t.csv"])
+        .expect_code(2);
+    let places: Vec<&str> = outcome
+        .stderr
+        .lines()
+        .filter_map(|line| line.trim_start_matches("error:").trim().split(": ").next())
+        .collect();
+    let expected = [
+        "t.csv:2",
+        "t.csv:3:5",
+        "t.csv:4:2",
+        "t.csv:5:1",
+        "t.csv:6:2",
+        "t.csv:7:4",
+    ];
+    assert_eq!(places, expected, "{}", outcome.stderr);
     refused(
         "t.csv",
         "ticket,ticket\na,b\n",

@@ -224,6 +224,7 @@ fn every_option_of_the_program_stands_in_the_reference() {
     let more = [
         "batch",
         "batch merge",
+        "batch answer",
         "estimate",
         "runs list",
         "runs fetch",

@@ -18,6 +18,7 @@ use std::ffi::OsStr;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::LazyLock;
 
 use serde_json::Value;
 
@@ -38,9 +39,13 @@ pub(crate) struct Outcome {
     pub stderr: String,
 }
 
-/// The binary under test.
+/// The binary under test: the one that `ENSEMBLE_TEST_BINARY` names, for example a release, or that of this build.
 pub(crate) fn binary() -> &'static str {
-    env!("CARGO_BIN_EXE_ensemble")
+    static BINARY: LazyLock<String> = LazyLock::new(|| {
+        let named = std::env::var("ENSEMBLE_TEST_BINARY").ok();
+        named.unwrap_or_else(|| env!("CARGO_BIN_EXE_ensemble").to_owned())
+    });
+    &BINARY
 }
 
 impl Workspace {

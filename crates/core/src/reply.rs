@@ -15,6 +15,7 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use ensemble_language::data::{JsonMap, RESPONSE, parse_object, strip_last_newline};
+use ensemble_language::source::strip_byte_order_mark;
 
 pub use missing_object::{SurroundedObject, describe_missing_object, find_surrounded_object, unread_keys_warning};
 
@@ -33,7 +34,7 @@ pub fn parse_json_reply(text: &str) -> JsonMap {
 
 fn add_response_key(object: Option<JsonMap>, text: &str) -> JsonMap {
     let mut output = object.unwrap_or_default();
-    let text = strip_last_newline(text);
+    let text = strip_last_newline(strip_byte_order_mark(text));
     output.entry(RESPONSE).or_insert_with(|| text.into());
     output
 }
@@ -72,7 +73,7 @@ fn find_object(text: &str) -> Option<JsonMap> {
 
 /// Returns the JSON object that is the whole text, plain or as one fenced block.
 fn parse_whole_object(text: &str) -> Option<JsonMap> {
-    parse_object(text).or_else(|| parse_object(&find_lone_block(text.trim())?))
+    parse_object(text).or_else(|| parse_object(&find_lone_block(strip_byte_order_mark(text).trim())?))
 }
 
 /// Returns the JSON object in the only fenced block that has one.

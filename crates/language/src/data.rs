@@ -8,6 +8,8 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::source::strip_byte_order_mark;
+
 /// A JSON object; the keys keep their order.
 pub type JsonMap = serde_json::Map<String, Value>;
 
@@ -71,7 +73,7 @@ pub fn text_to_output(text: &str) -> JsonMap {
 
 /// Parses the JSON object that is the whole text.
 pub fn parse_object(text: &str) -> Option<JsonMap> {
-    let text = text.trim();
+    let text = strip_byte_order_mark(text).trim();
     (text.starts_with('{')).then(|| serde_json::from_str(text).ok())?
 }
 

@@ -73,11 +73,19 @@ pub struct RouteLocation {
     pub part: NodePart,
 }
 
+/// The character with which editors mark the beginning of a text.
+const BYTE_ORDER_MARK: char = '\u{feff}';
+
+/// Returns the text without the byte order mark at its beginning.
+pub fn strip_byte_order_mark(text: &str) -> &str {
+    text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text)
+}
+
 impl SourceText {
     /// Stores the text and finds its lines.
     pub fn new(name: impl Into<Arc<str>>, text: impl Into<Arc<str>>) -> Self {
         let text: Arc<str> = text.into();
-        let first = if text.starts_with('\u{feff}') { 3 } else { 0 };
+        let first = text.len() - strip_byte_order_mark(&text).len();
         let line_starts = std::iter::once(first)
             .chain(text.match_indices('\n').map(|(at, _)| at + 1))
             .collect();

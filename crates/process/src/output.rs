@@ -8,6 +8,7 @@ use serde_json::Value;
 use ensemble_core::reply::{SurroundedObject, find_surrounded_object};
 use ensemble_core::runner::AttemptLedger;
 use ensemble_language::data::{ExecutionFailure, FailureKind, JsonMap, strip_last_newline, value_to_output};
+use ensemble_language::source::strip_byte_order_mark;
 
 /// Converts the bytes that a child process wrote; invalid UTF-8 is replaced, with a warning.
 pub fn from_bytes(bytes: &[u8], ledger: &AttemptLedger) -> Result<JsonMap, ExecutionFailure> {
@@ -23,6 +24,7 @@ pub fn from_bytes(bytes: &[u8], ledger: &AttemptLedger) -> Result<JsonMap, Execu
 /// Text that contains a JSON object on lines of its own, or begins like one but is not valid, stays text. A warning says
 /// why, because a condition on a key of the object would be false without an explanation.
 pub fn from_text(text: &str, ledger: &AttemptLedger) -> Result<JsonMap, ExecutionFailure> {
+    let text = strip_byte_order_mark(text);
     match serde_json::from_str(text) {
         Ok(value) => from_value(value),
         Err(error) => {

@@ -8,11 +8,10 @@ use std::process::ExitStatus;
 
 use rustix::io::Errno;
 use rustix::process::Signal;
-use serde_json::Value;
 
 use super::ProgramInvocation;
 use crate::output;
-use ensemble_language::data::{ExecutionFailure, FailureKind, take_stream_end};
+use ensemble_language::data::{ExecutionFailure, FailureKind, parse_object, take_stream_end};
 
 /// The maximum number of bytes of stderr that the failure of a service quotes.
 const QUOTED: usize = 2 * 1024;
@@ -50,7 +49,7 @@ pub(super) fn exit_failure(status: ExitStatus, stdout: &[u8], stderr: &str) -> E
         }
         (None, None) => (FailureKind::Exit, format!("the script ended with {status}")),
     };
-    if let Ok(Value::Object(said)) = serde_json::from_slice(stdout)
+    if let Some(said) = parse_object(&String::from_utf8_lossy(stdout))
         && let Some(reported) = output::find_reported_error(&said)
     {
         error = format!("{error}: {reported}");

@@ -422,6 +422,13 @@ fn missing_error(program: &str, places: &ScriptFolders) -> ScriptLookupError {
             ..lookup_error(message, "name a file in it")
         };
     }
+    if let Some(special) = candidates.iter().find(|path| path.exists() && !path.is_file()) {
+        let message = format!("`{}` is a pipe, a socket or a device, not a file", special.display());
+        return ScriptLookupError {
+            is_missing_file: is_file_path(program),
+            ..lookup_error(message, "name a file that contains the program")
+        };
+    }
     if is_file_path(program) {
         return ScriptLookupError::for_missing_file(
             format!(

@@ -41,6 +41,7 @@ use ensemble_process::program::{
     ResolvedScript, ScriptFolders, ScriptLookupError, find_needed_program, find_unused_arguments, resolve_external,
     resolve_words,
 };
+use ensemble_scripts::regular_files::describe_other_type;
 use ensemble_scripts::{self, WrittenOutput};
 
 pub use self::checkers::SyntaxChecks;
@@ -303,7 +304,14 @@ impl<'s> EnsembleFolder<'s> {
         attached.filter_map(|(path, at)| {
             let file = self.places.attachment(path);
             let is_there = path.contains('{') || !self.project.allows_path(&file) || file.is_file();
-            let message = format!("there is no file `{path}`");
+            let message = match file
+                .metadata()
+                .ok()
+                .and_then(|known| describe_other_type(known.file_type()))
+            {
+                Some(file_type) => format!("`{path}` is {file_type}, not a file"),
+                None => format!("there is no file `{path}`"),
+            };
             let finding = || Finding::new_error(codes::NO_ATTACHMENT, at, message);
             (!is_there).then(|| finding().with_help("write the path relative to the folder of the ensemble file"))
         })

@@ -2,6 +2,7 @@
 //!
 //! Invariant: every `${NAME}` of a file is in the list that a user sees before trust.
 
+use ensemble_language::source::strip_byte_order_mark;
 use std::collections::{BTreeMap, BTreeSet};
 
 use ensemble_core::operator::escape_hidden;
@@ -42,7 +43,7 @@ impl McpConfig {
     /// # Errors
     /// The text is not JSON of this form.
     pub fn parse(text: &str) -> Result<Self, serde_json::Error> {
-        serde_json::from_str(text)
+        serde_json::from_str(strip_byte_order_mark(text))
     }
 
     /// Returns a line for each value of the environment that a server gets.

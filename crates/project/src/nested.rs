@@ -89,6 +89,26 @@ pub fn load_nested(
     Ok((prepare_nested(path.to_owned())?, inner, warnings))
 }
 
+/// Returns the ensembles that this one names, directly or through others, each with its file, as far as they can be loaded.
+pub fn load_named_ensembles(ensemble: &Ensemble, path: &Path, project: &Project) -> Vec<(PathBuf, Ensemble)> {
+    let mut seen_paths = vec![absolute_path(path, project)];
+    let mut files = list_nested_files(ensemble, path, project);
+    let mut named = Vec::new();
+    while let Some(file) = files.pop() {
+        let file_path = absolute_path(&file, project);
+        if seen_paths.contains(&file_path) {
+            continue;
+        }
+        seen_paths.push(file_path);
+        let loaded = project.read_file(&file).ok().map(|source| load_ensemble(&source));
+        if let Some(inner) = loaded.and_then(|loaded| loaded.ensemble) {
+            files.extend(list_nested_files(&inner, &file, project));
+            named.push((file, inner));
+        }
+    }
+    named
+}
+
 /// Returns the absolute path by which a nested ensemble is known.
 pub fn absolute_path(path: &Path, project: &Project) -> PathBuf {
     let absolute = project.folder.join(path);

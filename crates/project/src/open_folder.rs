@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Component, Path};
 
+use ensemble_scripts::regular_files::require_regular;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, mkdirat, openat, renameat, unlinkat};
 
 /// Opens a folder as a position, which needs no right to list the folder where the system knows such an access.
@@ -64,10 +65,8 @@ impl ProjectFolder {
         // A pipe would block while it is opened.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let file = File::from(openat(&self.0, name, flags, Mode::empty())?);
-        match file.metadata()?.is_file() {
-            true => Ok(file),
-            false => Err(io::Error::other("it is not a regular file")),
-        }
+        require_regular(&file)?;
+        Ok(file)
     }
 
     /// Reads a regular file.

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
+use ensemble_core::secrets::Secrets;
 use ensemble_language::data::{JsonMap, RunContext};
 use ensemble_language::diagnostic::find_similar_word;
 use ensemble_language::ensemble::{Ensemble, InputDeclaration};
@@ -144,6 +145,14 @@ fn resolve_value(input: &InputDeclaration, given: &InputValues) -> Result<Arc<Va
 }
 
 impl InputError {
+    /// Redacts the secrets in a value that the error shows.
+    pub(crate) fn redact(&mut self, secrets: &Secrets) {
+        if let Self::OffSchema { errors, .. } = self {
+            let redact = |error: &mut String| *error = secrets.redact(std::mem::take(error)).into_owned();
+            errors.iter_mut().for_each(redact);
+        }
+    }
+
     /// Returns the name of the input.
     pub fn input_name(&self) -> &str {
         match self {

@@ -3,6 +3,7 @@
 //! The packages are built once and shared; an engine around them costs next to nothing, so every run has its
 //! own, with its own way to be stopped.
 
+use ensemble_language::source::strip_byte_order_mark;
 use std::sync::LazyLock;
 
 use rhai::packages::{
@@ -99,7 +100,7 @@ fn build_module() -> Module {
         map.get(key).cloned().unwrap_or(default)
     });
     FuncRegistration::new("parse_json").set_into_module(&mut module, |text: &str| {
-        serde_json::from_str(text)
+        serde_json::from_str(strip_byte_order_mark(text))
             .map(|value| convert::from_json(&value))
             .map_err(|error| catchable_error(format!("the text is not valid JSON: {error}")))
     });

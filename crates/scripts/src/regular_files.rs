@@ -4,9 +4,11 @@
 
 #![expect(clippy::disallowed_methods, reason = "files that a text names are read here")]
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, FileType, OpenOptions};
 use std::io::{self, Read};
 use std::path::Path;
+
+use ensemble_language::source::strip_byte_order_mark;
 
 /// The largest script that is run, in bytes: 16 MiB, as the largest ensemble.
 pub const LARGEST_SCRIPT: u64 = 16 << 20;
@@ -23,11 +25,48 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
         use std::os::unix::fs::OpenOptionsExt;
         options.custom_flags(NONBLOCK);
     }
-    let file = options.open(path)?;
-    match file.metadata()?.is_file() {
-        true => Ok(file),
-        false => Err(io::Error::other("it is not a regular file")),
+    let file = options.open(path).map_err(|error| {
+        // A socket cannot be opened.
+        let file_type = std::fs::metadata(path).ok().map(|metadata| metadata.file_type());
+        match file_type
+            .and_then(describe_other_type)
+            .filter(|name| *name == "a socket")
+        {
+            Some(name) => io::Error::other(format!("it is {name}, not a file")),
+            None => error,
+        }
+    })?;
+    require_regular(&file)?;
+    Ok(file)
+}
+
+/// Checks that an open file is a regular file.
+///
+/// # Errors
+/// The error names the type of the file: a folder, a pipe, a socket or a device.
+pub fn require_regular(file: &File) -> io::Result<()> {
+    match describe_other_type(file.metadata()?.file_type()) {
+        Some(description) => Err(io::Error::other(format!("it is {description}, not a file"))),
+        None => Ok(()),
     }
+}
+
+/// Returns the name of a type of files; `None`: regular files.
+pub fn describe_other_type(file_type: FileType) -> Option<&'static str> {
+    if file_type.is_file() {
+        return None;
+    }
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::FileTypeExt;
+        if file_type.is_fifo() {
+            return Some("a pipe");
+        }
+        if file_type.is_socket() {
+            return Some("a socket");
+        }
+    }
+    Some(if file_type.is_dir() { "a folder" } else { "a device" })
 }
 
 /// Does not wait until a pipe has a writer.
@@ -47,14 +86,18 @@ pub fn read_bytes(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Likewise, as a text.
+/// Likewise, as a text without a byte order mark.
 ///
 /// # Errors
 /// As [`read_bytes`], or it is not UTF-8.
 pub fn read_text(path: &Path, most: u64) -> io::Result<String> {
-    String::from_utf8(read_bytes(path, most)?).map_err(|_| {
+    let text = String::from_utf8(read_bytes(path, most)?).map_err(|_| {
         // In the words of `std::fs::read_to_string`.
         io::Error::new(io::ErrorKind::InvalidData, "stream did not contain valid UTF-8")
+    })?;
+    Ok(match strip_byte_order_mark(&text) {
+        bare if bare.len() < text.len() => bare.to_owned(),
+        _ => text,
     })
 }
 
@@ -81,6 +124,8 @@ mod tests {
                 assert_eq!(error.to_string(), "it is larger than 1 KiB");
             }
         }
+        std::fs::write(&path, "\u{feff}let x = 1;").expect("written");
+        assert_eq!(read_text(&path, 1024).expect("a text"), "let x = 1;");
         std::fs::write(&path, b"\xff").expect("written");
         assert_eq!(
             read_text(&path, 1024).map_err(|error| error.to_string()),
@@ -95,6 +140,20 @@ mod tests {
     fn a_file_that_tells_no_size_is_bounded() {
         read_bytes(Path::new("/proc/self/pagemap"), 1 << 20).expect_err("it is huge");
         let error = read_bytes(Path::new("/dev/zero"), 1 << 20).expect_err("a device");
-        assert_eq!(error.to_string(), "it is not a regular file");
+        assert_eq!(error.to_string(), "it is a device, not a file");
+        let folder = tempfile::tempdir().expect("a folder");
+        let socket = folder.path().join("socket");
+        let _listener = std::os::unix::net::UnixListener::bind(&socket).expect("a socket");
+        let pipe = folder.path().join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+        assert!(made.expect("mkfifo starts").success());
+        for (path, name) in [
+            (socket.as_path(), "a socket"),
+            (&pipe, "a pipe"),
+            (folder.path(), "a folder"),
+        ] {
+            let error = read_bytes(path, 1).expect_err("it is no file");
+            assert_eq!(error.to_string(), format!("it is {name}, not a file"));
+        }
     }
 }

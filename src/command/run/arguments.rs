@@ -6,7 +6,7 @@ use ensemble_core::store::Durability;
 use std::path::PathBuf;
 
 /// Answers and models.
-#[derive(Debug, Args, Clone, Default)]
+#[derive(Debug, Args, Clone, Default, PartialEq, Eq)]
 pub(crate) struct AnsweringArgs {
     /// Answer the next question of this agent; repeat the option for later questions
     #[arg(long = "answer", value_name = "ADDRESS=TEXT", add = completions::complete_answers(), action = ArgAction::Append)]

@@ -111,8 +111,12 @@ pub(crate) async fn drive_run(
         run.send_message(text).await?;
     }
     let prepared = run.prepared_ensemble().clone();
+    let stored_run = Arc::clone(run.stored_run());
     let unused = run.unused_answers().await.unwrap_or_default();
     let finished = run.wait_and_close().await?;
+    if let Some(folder) = stored_run.folder() {
+        ensemble_runs::batch::index_row(&folder, &finished.state)?;
+    }
     let unused = ending.sort_unused_answers(unused);
     let code = ending.print_result(&finished.state, &prepared, &unused.warnings);
     ending.report_unsent(&messages.unsent_messages());

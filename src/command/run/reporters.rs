@@ -60,6 +60,7 @@ pub(crate) fn build_display_with(
             let showing = report::ConsoleOptions {
                 progress: show,
                 live: show && streams.out_is_terminal,
+                has_one_reader: streams.are_same_file(),
                 whole: args.verbose,
                 out_width: streams.out_width(),
                 err_width: streams.err_width(),

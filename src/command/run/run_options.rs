@@ -13,6 +13,7 @@ use crate::command::shared::surroundings::CliEnvironment;
 use ensemble_agents::agent::kinds::input::RunAnswers;
 use ensemble_core::request::RequestAddress;
 use ensemble_language::loader;
+use ensemble_language::source::strip_byte_order_mark;
 use ensemble_project::ProjectError;
 use ensemble_project::project::read_source;
 use ensemble_project::review::load_trusted_mcp_config;
@@ -56,13 +57,16 @@ pub(crate) fn answering_options(args: &AnsweringArgs, surroundings: &CliEnvironm
     })
 }
 
-/// Returns a text, `@FILE`, or `-` for standard input.
+/// Returns a text, or that of `@FILE` or of standard input (`-`) without a byte order mark.
 pub(crate) fn read_text(given: &str, surroundings: &CliEnvironment) -> Result<Arc<str>, CliError> {
     if given == "-" {
-        return Ok(read_stdin()?.into());
+        return Ok(strip_byte_order_mark(&read_stdin()?).into());
     }
     match given.strip_prefix('@') {
-        Some(file) => Ok(read_source(&surroundings.project.folder.join(file))?.text().clone()),
+        Some(file) => {
+            let source = read_source(&surroundings.project.folder.join(file))?;
+            Ok(strip_byte_order_mark(source.text()).into())
+        }
         None => Ok(given.into()),
     }
 }

@@ -49,7 +49,7 @@ pub(crate) fn find_batch(given: &str, surroundings: &CliEnvironment) -> Result<O
 }
 
 /// Returns the batch of this name.
-fn require_batch(name: &str, surroundings: &CliEnvironment) -> Result<BatchSummary, CliError> {
+pub(crate) fn require_batch(name: &str, surroundings: &CliEnvironment) -> Result<BatchSummary, CliError> {
     find_batch(name, surroundings)?.ok_or_else(|| {
         let project = &surroundings.project;
         let names = BatchFiles::list_names(&project.project_root(&project.folder)).unwrap_or_default();

@@ -41,7 +41,7 @@ use crate::command::runs::prune::RunsPruneArgs;
 use crate::command::runs::show::RunsShowArgs;
 use crate::command::setup::completions;
 use crate::command::shared::output_form::ListArgs;
-pub(crate) use batches::{find_batch, replay_batch};
+pub(crate) use batches::{find_batch, replay_batch, require_batch};
 use clap::{Args, Subcommand, ValueEnum};
 pub(crate) use private_file::write_private;
 pub(crate) use show::find_driver;

@@ -144,26 +144,28 @@ impl AgentWindow {
     async fn measure_input<'a>(&self, mut sending: WindowInput<'a>) -> MeasuredInput<'a> {
         let messages = std::mem::take(&mut sending.messages);
         let system = sending.system.map(str::to_owned);
-        let counter = Arc::clone(&self.counter);
-        let count = move || {
+        let count = move |counter: &TokenCounter| {
             let tokens = counter.count_messages(&messages);
             (system.map(|text| counter.count_text(&text)), tokens, messages)
         };
-        let counted = if self.counter.is_estimate() {
-            count()
-        } else {
-            // A tokenizer has work to do, and others speak meanwhile.
-            match tokio::task::spawn_blocking(count).await {
-                Ok(counted) => counted,
-                Err(join_error) if join_error.is_panic() => std::panic::resume_unwind(join_error.into_panic()),
-                Err(_) => std::future::pending().await,
-            }
-        };
-        let (system, tokens, messages) = counted;
+        let (system, tokens, messages) = self.count_tokens(count).await;
         MeasuredInput {
             sending: WindowInput { messages, ..sending },
             system,
             tokens,
+        }
+    }
+
+    /// Counts tokens. A tokenizer counts on another thread, because it has work to do and other runs share this one.
+    async fn count_tokens<T: Send + 'static>(&self, count: impl FnOnce(&TokenCounter) -> T + Send + 'static) -> T {
+        if self.counter.is_estimate() {
+            return count(&self.counter);
+        }
+        let counter = Arc::clone(&self.counter);
+        match tokio::task::spawn_blocking(move || count(&counter)).await {
+            Ok(counted) => counted,
+            Err(join_error) if join_error.is_panic() => std::panic::resume_unwind(join_error.into_panic()),
+            Err(_) => std::future::pending().await,
         }
     }
 
@@ -282,16 +284,24 @@ impl MessageSelector for AgentWindow {
         Box::pin(self.fit_input(sending))
     }
 
-    fn find_unsent_iterations(&self, thread: &Thread, earlier: usize) -> UnsentIterations {
-        let Some(iterations) = self.count_unsent_iterations(thread).filter(|count| *count > 0) else {
-            return UnsentIterations::default();
-        };
-        let unsent = self.known_sizes.measure_beginning(thread, iterations, &self.counter);
-        // The task and what follows it are always examined.
-        match unsent.messages <= earlier {
-            true => unsent,
-            false => UnsentIterations::default(),
-        }
+    fn find_unsent_iterations<'a>(&'a self, thread: &'a Thread, earlier: usize) -> BoxFuture<'a, UnsentIterations> {
+        Box::pin(async move {
+            let Some(iterations) = self.count_unsent_iterations(thread).filter(|count| *count > 0) else {
+                return UnsentIterations::default();
+            };
+            if !self.counter.is_estimate() {
+                // The counter keeps the counts, so nothing is counted below.
+                let messages = self.known_sizes.list_unmeasured_messages(thread, iterations);
+                self.count_tokens(move |counter| counter.count_messages(&messages))
+                    .await;
+            }
+            let unsent = self.known_sizes.measure_beginning(thread, iterations, &self.counter);
+            // The task and what follows it are always examined.
+            match unsent.messages <= earlier {
+                true => unsent,
+                false => UnsentIterations::default(),
+            }
+        })
     }
 
     fn min_recent_turns(&self) -> usize {

@@ -1,5 +1,6 @@
 //! Descriptions of replies and outputs that are not one JSON object.
 
+use ensemble_language::source::strip_byte_order_mark;
 use serde_json::Value;
 
 use ensemble_language::data::JsonMap;
@@ -53,6 +54,7 @@ pub fn unread_keys_warning(text: &str) -> Option<String> {
 
 /// Returns why a reply has no JSON object, with the position. Returns `None` if it has one.
 pub fn describe_missing_object(text: &str) -> Option<String> {
+    let text = strip_byte_order_mark(text);
     if find_object(text).is_some() {
         return None;
     }

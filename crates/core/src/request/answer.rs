@@ -270,7 +270,7 @@ pub enum AnswerRefusal {
 const LONGEST_QUESTION: usize = 500;
 
 /// Returns the question on one line, with its choices.
-fn render_question(question: &OperatorQuestion) -> String {
+pub fn render_question(question: &OperatorQuestion) -> String {
     let prompt = question.prompt.split_whitespace().collect::<Vec<_>>().join(" ");
     let text = match question.choices.as_slice() {
         [] => prompt,

@@ -16,7 +16,7 @@ use serde_json::Value;
 pub use address::{AddressCall, AddressError, AddressSegment, RequestAddress};
 pub use answer::{
     AnswerAuthor, AnswerRecord, AnswerRefusal, AnswerSource, PermissionDecision, RequestAnswer, find_choice,
-    resolve_request,
+    render_question, resolve_request,
 };
 
 use ensemble_language::data::{JsonMap, OperatorQuestion, WantedPermission};

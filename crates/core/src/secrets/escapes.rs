@@ -1,5 +1,7 @@
 //! Texts without their escapes, in which each byte knows its place in the text with escapes.
 
+use std::ops::Range;
+
 /// A way in which programs write characters by others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EscapeKind {
@@ -17,15 +19,15 @@ pub(super) enum EscapeKind {
 #[derive(Debug, Clone)]
 pub(super) struct UnescapedText {
     pub(super) bytes: Vec<u8>,
-    /// The place of each byte in the original text, and the length of that text at the end.
-    places: Vec<usize>,
+    /// The place of each byte in the original text.
+    places: Vec<Range<usize>>,
 }
 
 impl UnescapedText {
     pub(super) fn from_text(text: &str) -> Self {
         Self {
             bytes: text.as_bytes().to_vec(),
-            places: (0..=text.len()).collect(),
+            places: (0..text.len()).map(|place| place..place + 1).collect(),
         }
     }
 
@@ -34,9 +36,36 @@ impl UnescapedText {
         std::str::from_utf8(&self.bytes).ok()
     }
 
-    /// Returns the range in the original text of a range of bytes.
-    pub(super) fn original_range(&self, start: usize, end: usize) -> std::ops::Range<usize> {
-        self.places[start]..self.places[end]
+    /// Returns the range in the original text of a range of bytes that is not empty.
+    pub(super) fn original_range(&self, start: usize, end: usize) -> Range<usize> {
+        self.places[start].start..self.places[end - 1].end
+    }
+
+    /// Returns the text without the ends of its lines and the blanks around them, as programs break long lines of digits;
+    /// `None`: it is one line.
+    pub(super) fn join_lines(&self) -> Option<Self> {
+        if !self.bytes.contains(&b'\n') {
+            return None;
+        }
+        let mut joined = Self {
+            bytes: Vec::with_capacity(self.bytes.len()),
+            places: Vec::with_capacity(self.places.len()),
+        };
+        let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r');
+        let mut is_line_start = false;
+        for (byte, place) in self.bytes.iter().zip(&self.places) {
+            if *byte == b'\n' {
+                let kept = joined.bytes.iter().rposition(|byte| !is_blank(byte));
+                joined.bytes.truncate(kept.map_or(0, |at| at + 1));
+                joined.places.truncate(joined.bytes.len());
+                is_line_start = true;
+            } else if !is_line_start || !is_blank(byte) {
+                joined.bytes.push(*byte);
+                joined.places.push(place.clone());
+                is_line_start = false;
+            }
+        }
+        Some(joined)
     }
 
     /// Returns the text without escapes of this kind; `None`: it has none.
@@ -68,18 +97,18 @@ impl UnescapedText {
                 Some(escape) => {
                     has_changed = true;
                     decoded.bytes.extend_from_slice(&escape.bytes);
-                    decoded.places.extend(escape.bytes.iter().map(|_| self.places[at]));
+                    let place = self.original_range(at, at + escape.length);
+                    decoded.places.extend(escape.bytes.iter().map(|_| place.clone()));
                     escape.length
                 }
                 None => {
                     decoded.bytes.push(*byte);
-                    decoded.places.push(self.places[at]);
+                    decoded.places.push(self.places[at].clone());
                     1
                 }
             };
             at += length;
         }
-        decoded.places.extend(self.places.last());
         has_changed.then_some(decoded)
     }
 }
@@ -171,6 +200,17 @@ fn read_entity(text: &[u8]) -> Option<EscapeSequence> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_are_joined_and_bytes_keep_their_places() {
+        let text = "ab \r\n\t cd\n\nef\n";
+        let joined = UnescapedText::from_text(text).join_lines().expect("it has lines");
+        assert_eq!(joined.as_text(), Some("abcdef"));
+        assert_eq!(&text[joined.original_range(1, 5)], "b \r\n\t cd\n\ne");
+        // The end of the last line does not belong to the text.
+        assert_eq!(joined.original_range(4, 6), 11..13);
+        assert!(UnescapedText::from_text("one line ").join_lines().is_none());
+    }
 
     #[test]
     fn escapes_are_undone_and_bytes_keep_their_places() {

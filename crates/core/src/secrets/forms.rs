@@ -17,13 +17,16 @@ const DEPTH: usize = 5;
 /// The widths at which programs break lines of base64.
 const LINE_WIDTHS: [usize; 2] = [64, 76];
 
+/// Fewer digits of a number are no secret, although the secret has zeros before them.
+const SHORTEST_NUMBER: usize = 6;
+
 /// The beginnings of the first and of the last line of a key.
 const FRAME_LINES: [&str; 2] = ["-----BEGIN ", "-----END "];
 
 /// A secret and all that is inside of it.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub(super) struct SecretParts {
-    /// The texts, none shorter than [`SHORTEST`].
+    /// The texts, none shorter than [`SHORTEST`] except numbers, which are not shorter than [`SHORTEST_NUMBER`].
     pub(super) texts: BTreeSet<String>,
     /// The objects and lists that a secret is the JSON of.
     pub(super) structures: Vec<Value>,
@@ -41,6 +44,7 @@ impl SecretParts {
         if value.len() < SHORTEST || depth > DEPTH || is_frame_line(value) || !self.texts.insert(value.to_owned()) {
             return;
         }
+        self.texts.extend(list_number_forms(value));
         if let Ok(parsed) = serde_json::from_str::<Value>(value) {
             self.add_json(parsed, depth);
             return;
@@ -127,6 +131,37 @@ impl SecretParts {
     }
 }
 
+/// Returns the number that the text spells as programs write it: without a sign, without leading zeros, and with the digits
+/// that a floating-point number keeps.
+fn list_number_forms(value: &str) -> Vec<String> {
+    let unsigned = value.strip_prefix(['+', '-']).unwrap_or(value);
+    let is_number = unsigned.starts_with(|first: char| first.is_ascii_digit())
+        && unsigned
+            .bytes()
+            .all(|byte| byte.is_ascii_digit() || b".eE+-".contains(&byte));
+    let Some(number) = unsigned
+        .parse::<f64>()
+        .ok()
+        .filter(|number| is_number && number.is_finite())
+    else {
+        return Vec::new();
+    };
+    let integer = unsigned.trim_start_matches('0');
+    let integer = match integer.split_once('.') {
+        Some((integer, decimals)) if decimals.bytes().all(|byte| byte == b'0') => integer,
+        _ => integer,
+    };
+    let scientific = format!("{number:e}");
+    let mut forms = vec![
+        integer.to_owned(),
+        number.to_string(),
+        scientific.replace('e', "e+"),
+        scientific,
+    ];
+    forms.retain(|form| form.len() >= SHORTEST_NUMBER);
+    forms
+}
+
 /// Returns whether the text is only the first or the last line of a key, which is no secret.
 fn is_frame_line(text: &str) -> bool {
     let mut labels = FRAME_LINES.iter().filter_map(|start| text.strip_prefix(*start));
@@ -169,12 +204,9 @@ pub(super) fn list_encoded_forms(text: &str) -> Vec<String> {
                 forms.push(inner.to_owned());
             }
             if before == 0 {
-                forms.extend(
-                    LINE_WIDTHS
-                        .iter()
-                        .filter(|width| end > **width)
-                        .flat_map(|width| break_lines(&digits, *width)),
-                );
+                // A line can be alone.
+                let lines = |width: &usize| break_lines(&digits, *width);
+                forms.extend(LINE_WIDTHS.iter().filter(|width| end > **width).flat_map(lines));
             }
         }
     }
@@ -266,6 +298,30 @@ mod tests {
                     .all(|part| part.len() >= SHORTEST && !part.starts_with("-----END")),
                 "{found:?}"
             );
+        }
+    }
+
+    #[test]
+    fn a_number_is_known_in_every_form_of_it() {
+        let rows: [(&str, &[&str]); 6] = [
+            ("007123456789", &["7123456789"]),
+            ("+4912345678", &["4912345678"]),
+            ("12345678.00", &["12345678"]),
+            ("00123456", &["123456"]),
+            (
+                "12345678901234567890123",
+                &["1.2345678901234568e22", "1.2345678901234568e+22"],
+            ),
+            ("00012345.50", &["12345.50", "12345.5"]),
+        ];
+        for (value, expected) in rows {
+            let found = list_number_forms(value);
+            for form in expected {
+                assert!(found.iter().any(|found| found == form), "{value}: {form}: {found:?}");
+            }
+        }
+        for value in ["0000", "00000123", "1-2-3-4-5", "sk-12345678", "+", "", "١٢٣٤٥٦٧٨"] {
+            assert_eq!(list_number_forms(value), Vec::<String>::new(), "{value}");
         }
     }
 

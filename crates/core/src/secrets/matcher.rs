@@ -20,6 +20,9 @@ const PASSES: usize = 24;
 /// Fewer bytes of a secret at the end of a text are no part of it.
 const SHORTEST_REST: usize = 6;
 
+/// The bytes that the ends of lines and the blanks around them add to a short secret.
+const LINE_ENDS: usize = 64;
+
 /// The search for the secrets of a run.
 pub(super) struct SecretMatcher {
     automaton: AhoCorasick,
@@ -113,12 +116,26 @@ impl SecretMatcher {
         merged
     }
 
-    /// Adds what is found in the text without its escapes.
+    /// Adds what is found in the text without its escapes and without the ends of its lines.
     fn find_behind_escapes(&self, text: &str, ranges: &mut Vec<Range<usize>>) {
-        if !self.escapes.is_empty() && text.bytes().any(|byte| b"\\%+&".contains(&byte)) {
+        if text.bytes().any(|byte| b"\\%+&\n".contains(&byte)) {
             let mut passes = PASSES;
-            self.find_without_escapes(&UnescapedText::from_text(text), DEPTH, &mut passes, ranges);
+            let text = UnescapedText::from_text(text);
+            self.find_in_joined_lines(&text, ranges);
+            self.find_without_escapes(&text, DEPTH, &mut passes, ranges);
         }
+    }
+
+    /// Adds what is found in the text of all lines: base64 and hexadecimal digits can be broken anywhere.
+    fn find_in_joined_lines(&self, text: &UnescapedText, ranges: &mut Vec<Range<usize>>) {
+        if let Some(joined) = text.join_lines() {
+            self.find_in_bytes(&joined, ranges);
+        }
+    }
+
+    fn find_in_bytes(&self, text: &UnescapedText, ranges: &mut Vec<Range<usize>>) {
+        let found = self.automaton.find_overlapping_iter(&text.bytes);
+        ranges.extend(found.map(|found| text.original_range(found.start(), found.end())));
     }
 
     /// Adds what is found in the text without its escapes, which can be inside each other.
@@ -140,14 +157,29 @@ impl SecretMatcher {
                 continue;
             };
             *passes -= 1;
-            let found = self.automaton.find_overlapping_iter(&decoded.bytes);
-            ranges.extend(found.map(|found| decoded.original_range(found.start(), found.end())));
+            self.find_in_bytes(&decoded, ranges);
+            self.find_in_joined_lines(&decoded, ranges);
             self.find_without_escapes(&decoded, depth - 1, passes, ranges);
         }
     }
 
-    /// Returns the number of bytes at the end of the text that may be the beginning of a secret.
+    /// Returns the number of bytes at the end of the text that may be the beginning of a secret, also over several lines.
     fn possible_secret_length(&self, text: &str) -> usize {
+        let end = &text[text.ceil_char_boundary(text.len().saturating_sub(self.longest_in_lines()))..];
+        let joined = UnescapedText::from_text(end).join_lines();
+        let over_lines = joined.and_then(|joined| {
+            let (length, count) = (self.possible_beginning_length(joined.as_text()?), joined.bytes.len());
+            (length > 0).then(|| end.len() - joined.original_range(count - length, count).start)
+        });
+        self.possible_beginning_length(text).max(over_lines.unwrap_or_default())
+    }
+
+    /// Returns the number of bytes of a text in which a secret with the ends of its lines is searched.
+    fn longest_in_lines(&self) -> usize {
+        2 * self.longest_form + LINE_ENDS
+    }
+
+    fn possible_beginning_length(&self, text: &str) -> usize {
         let first = text.floor_char_boundary(text.len().saturating_sub(self.longest_form));
         let mut ends = text[first..].char_indices().map(|(at, _)| &text[first + at..]);
         let begins_form = |end: &&str| {
@@ -168,8 +200,18 @@ impl SecretMatcher {
         (self.redact(Cow::Borrowed(shown)).into_owned(), held.to_owned())
     }
 
-    /// Returns the number of bytes at the start of the text that may be the end of a secret.
+    /// Returns the number of bytes at the start of the text that may be the end of a secret, also over several lines.
     fn possible_rest_length(&self, text: &str) -> usize {
+        let start = &text[..text.floor_char_boundary(self.longest_in_lines())];
+        let joined = UnescapedText::from_text(start).join_lines();
+        let over_lines = joined.and_then(|joined| {
+            let length = self.possible_end_length(joined.as_text()?);
+            (length > 0).then(|| joined.original_range(0, length).end)
+        });
+        self.possible_end_length(text).max(over_lines.unwrap_or_default())
+    }
+
+    fn possible_end_length(&self, text: &str) -> usize {
         let rest_length = |form: &String| {
             let mut starts = form.char_indices().skip(1).map(|(at, _)| &form[at..]);
             starts.find(|rest| text.starts_with(rest)).map(str::len)
@@ -192,13 +234,14 @@ impl SecretMatcher {
     }
 }
 
-/// Returns the escapes in which one of the texts, or one of their encoded forms, looks different.
+/// Returns the escapes in which one of the texts, or one of their encoded forms, looks different. Each of them does if the
+/// end of a line in it is written as `\n`.
 fn list_escapes(texts: &BTreeSet<String>, forms: &BTreeSet<String>) -> Vec<EscapeKind> {
     let has = |texts: &BTreeSet<String>, is_meant: fn(char) -> bool| texts.iter().any(|text| text.contains(is_meant));
     let is_escaped = |c: char| !c.is_ascii_alphanumeric() && !matches!(c, '-' | '_' | '.');
-    let mut escapes = Vec::new();
+    let mut escapes = vec![EscapeKind::Backslash];
     if has(texts, is_escaped) {
-        escapes.extend([EscapeKind::Backslash, EscapeKind::Entity]);
+        escapes.push(EscapeKind::Entity);
     }
     if has(forms, |c| {
         !c.is_ascii_alphanumeric() && !matches!(c, '-' | '_' | '.' | '~')

@@ -58,6 +58,10 @@ fn secret() -> impl Strategy<Value = RandomSecret> {
         word().prop_map(RandomSecret::plain),
         odd_text().prop_map(RandomSecret::plain),
         (10_000_000..u64::MAX).prop_map(|number| RandomSecret::plain(number.to_string())),
+        ("[0+]0{0,3}", 10_000_000..u32::MAX, "(\\.0)?").prop_map(|(zeros, number, decimals)| RandomSecret {
+            value: format!("{zeros}{number}{decimals}"),
+            parts: vec![number.to_string()],
+        }),
         word().prop_map(|word| RandomSecret {
             value: format!("Bearer {word}"),
             parts: vec![word],
@@ -71,7 +75,7 @@ fn secret() -> impl Strategy<Value = RandomSecret> {
 }
 
 /// The ways in which programs write a text into another one.
-const FORMS: usize = 13;
+const FORMS: usize = 16;
 
 fn write_in_form(text: &str, form: usize) -> String {
     let quote = |text: &str| Value::from(text).to_string();
@@ -108,8 +112,16 @@ fn write_in_form(text: &str, form: usize) -> String {
             };
             text.encode_utf16().map(write).collect()
         }
-        _ => format!("{text:?}"),
+        12 => format!("{text:?}"),
+        13 => break_lines(&STANDARD.encode(format!("a long text before it {text}")), 76, "\r\n"),
+        14 => break_lines(&STANDARD.encode(text), 20, "\n  "),
+        _ => quote(&break_lines(&URL_SAFE_NO_PAD.encode(format!("u:{text}")), 31, "\n")),
     }
+}
+
+fn break_lines(digits: &str, width: usize, line_end: &str) -> String {
+    let lines = digits.as_bytes().chunks(width).map(String::from_utf8_lossy);
+    lines.collect::<Vec<_>>().join(line_end)
 }
 
 /// Asserts that the text contains the secret in no form.
@@ -119,6 +131,8 @@ fn assert_hidden(text: &str, part: &str) {
         // The first and the last digits depend on what stands around.
         let inner = match form {
             7 | 8 if written.len() > 12 => &written[4..written.len() - 4],
+            13 if written.len() > 44 => &written[32..written.len() - 4],
+            14 | 15 if written.len() > 12 => &written[4..written.len() - 4],
             _ => written.as_str(),
         };
         assert!(!text.contains(inner), "form {form}: {inner}: {text}");
@@ -160,7 +174,7 @@ proptest! {
         let secrets = Secrets::default();
         secrets.add_value(&secret.value);
         // The escapes of HTML and of rare programs are undone in whole texts only.
-        prop_assume!(!matches!(form, 3 | 5 | 6 | 10 | 11 | 12));
+        prop_assume!(!matches!(form, 3 | 5 | 6 | 10 | 11 | 12 | 15));
         let text = format!("before {} after", write_in_form(&secret.value, form));
         let mut cuts: Vec<usize> = cuts.iter().map(|cut| text.floor_char_boundary(*cut)).collect();
         cuts.extend([0, text.len()]);
@@ -202,6 +216,40 @@ fn the_output_that_is_the_secret_shows_no_member_of_it() {
     assert_eq!(output, json!({"user": STRUCK_OUT, "pin": STRUCK_OUT}));
     secrets.redact_value(&mut outer);
     assert_eq!(outer, json!({"a": [STRUCK_OUT], "pin": 1234}));
+}
+
+#[test]
+fn a_number_is_secret_without_its_zeros() {
+    let secrets = Secrets::default();
+    secrets.add_values(["0012345678", "+4912345678", "87654321.0"]);
+    let mut value = json!({"a": 12_345_678, "b": 4_912_345_678_u64, "c": 87_654_321, "d": 87_654_321.0, "e": 12_345});
+    secrets.redact_value(&mut value);
+    assert_eq!(
+        value,
+        json!({"a": STRUCK_OUT, "b": STRUCK_OUT, "c": STRUCK_OUT, "d": STRUCK_OUT, "e": 12_345})
+    );
+}
+
+#[test]
+fn base64_in_lines_is_found_as_one_text() {
+    let secrets = Secrets::default();
+    secrets.add_value(&"sk-0123456789".repeat(12));
+    let lines = break_lines(
+        &STANDARD.encode(format!("user:{}", "sk-0123456789".repeat(12))),
+        76,
+        "\n",
+    );
+    let shown = secrets.redact(format!("before\n{lines}\nafter"));
+    assert!(shown.starts_with("before\n") && shown.ends_with("\nafter"), "{shown}");
+    assert!(shown.len() < 50, "{shown}");
+    // A piece ends with a line.
+    let (first, second) = lines.split_at(77);
+    let (shown, held) = secrets.split_stream(&format!("before\n{first}"));
+    let rest = secrets.redact(format!("{held}{second}"));
+    assert!(shown.len() + rest.len() < 50, "{shown}{rest}");
+    // A fragment begins with the rest of a secret.
+    let shown = secrets.redact_fragment(&format!("{}\nafter", &lines[40..]));
+    assert!(shown.len() < 30 && shown.ends_with("\nafter"), "{shown}");
 }
 
 #[test]

@@ -5,7 +5,7 @@
 
 use saphyr_parser::ScalarStyle;
 
-use crate::source::Span;
+use crate::source::{Span, strip_byte_order_mark};
 
 /// Converts character counts to bytes. Positions arrive nearly in order, so the last result is the start of the next
 /// search.
@@ -20,7 +20,7 @@ pub(super) struct BytePositions<'a> {
 
 impl<'a> BytePositions<'a> {
     pub(super) fn new(text: &'a str) -> Self {
-        let base = if text.starts_with('\u{feff}') { 3 } else { 0 };
+        let base = text.len() - strip_byte_order_mark(text).len();
         Self {
             text,
             base,

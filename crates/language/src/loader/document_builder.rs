@@ -15,7 +15,7 @@ use super::findings::FindingList;
 use super::open_map::{MapKey, OpenMap, parse_map_key, report_duplicate_key};
 use super::syntax_errors;
 use crate::diagnostic::Finding;
-use crate::source::{RouteLocation, SourceText, Span};
+use crate::source::{RouteLocation, SourceText, Span, strip_byte_order_mark};
 use crate::yaml::comments::CommentFinder;
 use crate::yaml::document::{
     MAX_BYTES, MAX_DEPTH, MAX_NODES, ScalarValue, YamlContent, YamlDocument, YamlEntry, YamlNode, YamlScalar,
@@ -48,7 +48,7 @@ fn build_tree(source: &SourceText, findings: &mut FindingList) -> Result<(Arc<Ya
             format!("the file is larger than {} MiB", MAX_BYTES >> 20),
         ));
     }
-    let bare = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let bare = strip_byte_order_mark(text);
     syntax_errors::check_flow_size(bare, text.len() - bare.len())?;
     let mut builder = TreeBuilder::new(text, findings);
     for event in Parser::new_from_str(bare) {

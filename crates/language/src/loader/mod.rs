@@ -40,7 +40,7 @@ use crate::cases::TestFile;
 use crate::data::JsonMap;
 use crate::diagnostic::{Diagnostic, Finding, RelatedSpan};
 use crate::ensemble::{Ensemble, ModelProfile};
-use crate::source::{NodePart, Route, RouteLocation, SourceText, Span};
+use crate::source::{NodePart, Route, RouteLocation, SourceText, Span, strip_byte_order_mark};
 use crate::yaml::edit::{FixResolver, RouteEdit, RouteFix, TextFix};
 
 pub use crate::yaml::document;
@@ -164,7 +164,7 @@ pub fn load_batch_answers(source: &SourceText, is_agent: &dyn Fn(&str) -> bool) 
 ///
 /// JSON is read by a JSON parser: YAML does not support surrogate pairs, with which many programs write JSON.
 pub fn load_context(source: &SourceText) -> LoadResult<JsonMap> {
-    let text = source.text().trim_start_matches('\u{feff}');
+    let text = strip_byte_order_mark(source.text());
     if text.len() <= MAX_BYTES
         && text.trim_start().starts_with('{')
         && let Ok(map) = serde_json::from_str(text)
@@ -425,7 +425,7 @@ fn load_optional_file<T: Default>(
 
 /// Returns whether the text contains nothing but comments.
 fn is_blank(source: &SourceText) -> bool {
-    let text = source.text().trim_start_matches('\u{feff}');
+    let text = strip_byte_order_mark(source.text());
     let blank = |line: &str| line.is_empty() || line.starts_with('#') || line == "---";
     text.lines().all(|line| blank(line.trim()))
 }

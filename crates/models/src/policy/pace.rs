@@ -150,10 +150,22 @@ impl ProviderPace {
         !has_given_up && (state.successes > since || state.in_flight > 0)
     }
 
-    /// Returns for how long no request starts.
-    pub(crate) fn remaining_pause(&self) -> Duration {
+    /// Returns for how long no request starts because the limit of the account is used up.
+    pub(crate) fn account_pause(&self) -> Duration {
         let until = self.lock_state().blocked_until;
         until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()))
+    }
+
+    /// Returns for how long no request starts because of the account or of the limits that the provider states.
+    pub(crate) fn remaining_pause(&self) -> Duration {
+        let now = Instant::now();
+        let mut state = self.lock_state();
+        let PaceState {
+            known_limits, starts, ..
+        } = &mut *state;
+        let by_provider = known_limits.find_free_time(starts.iter(), 1, now);
+        let until = state.blocked_until.max(by_provider);
+        until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now))
     }
 
     /// Removes and returns the changes of the pace that were not reported yet.

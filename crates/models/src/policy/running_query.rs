@@ -191,16 +191,17 @@ impl RunningQuery<'_> {
             return Err(error);
         }
         attempts.attempt += u32::from(!is_alive);
-        let pause_of_all = attempts.pace.remaining_pause();
-        let pause = match pause_of_all.is_zero() {
+        let account_pause = attempts.pace.account_pause();
+        let pause = match account_pause.is_zero() {
             true => own_pause,
-            false => pause_of_all,
+            false => account_pause,
         };
+        let pause = pause.max(attempts.pace.remaining_pause());
         if pause >= LONG_PAUSE {
             self.add_retry_warning(attempts.link, &error, was_heard, pause);
         }
         self.replies.report_retry(pause, &error);
-        if pause_of_all.is_zero() {
+        if account_pause.is_zero() {
             let _pause = self.ask.clock.pause();
             tokio::time::sleep(own_pause).await;
         }

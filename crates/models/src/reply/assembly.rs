@@ -36,6 +36,15 @@ pub(crate) struct ReplyAssembly<'h> {
     doubtful_end: Option<String>,
 }
 
+/// The limits of a reply.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct ReplyLimits {
+    /// The tokens of a reply, if the request contained a limit.
+    pub(crate) max_tokens: Option<u64>,
+    /// The tokens of the model's context, if the profile states them.
+    pub(crate) context_length: Option<u64>,
+}
+
 /// The limit that cut off a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CutOffCause {
@@ -159,9 +168,19 @@ impl<'h> ReplyAssembly<'h> {
         Ok(())
     }
 
-    /// Returns the advice for a reply that was cut off. `max_tokens`: the limit that the request contained.
-    fn cut_off_advice(&self, max_tokens: Option<u64>) -> String {
-        match (self.cut_off, max_tokens, self.output) {
+    /// Returns whether request and reply together have reached the length of the model's context, if it is known.
+    fn fills_context(&self, limits: ReplyLimits) -> bool {
+        let used = self.input.unwrap_or_default() + self.output.unwrap_or_default();
+        limits.context_length.is_some_and(|length| used >= length)
+    }
+
+    /// Returns the advice for a reply that was cut off.
+    fn cut_off_advice(&self, limits: ReplyLimits) -> String {
+        let cause = match self.fills_context(limits) {
+            true => CutOffCause::FullContext,
+            false => self.cut_off,
+        };
+        match (cause, limits.max_tokens, self.output) {
             (CutOffCause::FullContext, ..) => {
                 "the context of the model is full, so a larger `max_tokens` does not help; shorten the request, or set \
                  `context_window`"
@@ -227,8 +246,8 @@ impl<'h> ReplyAssembly<'h> {
         (self.size <= MAX_EVENT_BYTES).then_some(()).ok_or(ReplyError::TooLarge)
     }
 
-    /// Returns the reply. `max_tokens`: the limit that the request contained.
-    pub(crate) fn into_reply(mut self, request_number: u64, max_tokens: Option<u64>) -> Result<ModelReply, ReplyError> {
+    /// Returns the reply.
+    pub(crate) fn into_reply(mut self, request_number: u64, limits: ReplyLimits) -> Result<ModelReply, ReplyError> {
         let Some(stop_reason) = self.stop.or(self.is_complete.then_some(StopReason::EndTurn)) else {
             return Err(ReplyError::CutOff);
         };
@@ -236,7 +255,7 @@ impl<'h> ReplyAssembly<'h> {
         let thought = self.tags.take_live_reasoning();
         self.emit_reasoning(&thought);
         self.emit_text(&remaining_text);
-        let advice = (stop_reason == StopReason::MaxTokens).then(|| self.cut_off_advice(max_tokens));
+        let advice = (stop_reason == StopReason::MaxTokens).then(|| self.cut_off_advice(limits));
         let (tool_calls, cut_offs) = self.calls.into_tool_calls(request_number, stop_reason);
         let cut_off =
             |name: String| format!("the model's call of `{name}` was cut off at its token limit, so it was not made");

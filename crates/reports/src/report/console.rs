@@ -33,6 +33,8 @@ pub struct ConsoleOptions {
     pub progress: bool,
     /// Replies are shown while they arrive, because both streams are on a terminal.
     pub live: bool,
+    /// Both streams have the same reader: a terminal, or one file or pipe.
+    pub has_one_reader: bool,
     /// Tool calls are shown complete.
     pub whole: bool,
     /// How long lines of standard output may be.
@@ -188,9 +190,10 @@ impl ConsoleWriter {
         self.lock_state().options.progress
     }
 
-    /// Returns whether a user sees both streams on a terminal.
-    pub(super) fn is_on_terminal(&self) -> bool {
-        self.lock_state().options.live
+    /// Returns whether both streams have the same reader.
+    pub(super) fn has_one_reader(&self) -> bool {
+        let options = self.lock_state().options;
+        options.live || options.has_one_reader
     }
 
     /// Returns the maximum length of lines on standard output and on standard error.

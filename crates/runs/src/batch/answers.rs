@@ -1,16 +1,17 @@
 //! Answers for single rows, and the table of open questions in which a person fills in the answers.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
 
 use ensemble_agents::agent::kinds::input::RunAnswers;
 use ensemble_core::request::{PendingRequest, resolve_request};
+use ensemble_core::secrets::Secrets;
 use serde_json::Value;
 
 use super::csv_table::parse_csv;
 use super::identity::RunName;
 use super::row::{CellValue, LABEL};
-use super::{RowError, TableLine};
+use super::row_place::sort_errors;
+use super::{BatchRow, RowError, RowPlace, TableLine};
 
 /// The columns of the table of questions.
 const COLUMNS: [&str; 7] = ["run", "id", "row", "agent", "question", "choices", "answer"];
@@ -18,8 +19,8 @@ const COLUMNS: [&str; 7] = ["run", "id", "row", "agent", "question", "choices", 
 /// An answer for one row.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RowAnswer {
-    /// Where it was read, in a form for messages.
-    pub place: String,
+    /// Where it was read.
+    pub place: RowPlace,
     /// The row: the id of its run, its cell in the column that names rows, or its number if there is no such column.
     pub row: String,
     /// The agent that asks, or the address of the question.
@@ -35,10 +36,10 @@ pub struct RowAnswer {
 /// All errors of the table, and lines that name no row.
 pub fn parse_answer_table(name: &str, text: &str, label_column: Option<&str>) -> Result<Vec<RowAnswer>, Vec<RowError>> {
     let label_column = label_column.unwrap_or(LABEL);
-    let lines = parse_csv(name, text, b',')?;
+    let table = parse_csv(name, text, b',');
     let mut answers = Vec::new();
-    let mut wrong = Vec::new();
-    for line in lines {
+    let mut wrong = table.errors;
+    for line in table.rows {
         let place = line.place;
         let cells: HashMap<String, String> = line
             .cells
@@ -71,11 +72,15 @@ pub fn parse_answer_table(name: &str, text: &str, label_column: Option<&str>) ->
             }
         }
     }
+    sort_errors(&mut wrong);
     if wrong.is_empty() { Ok(answers) } else { Err(wrong) }
 }
 
 /// Returns the open questions of rows as CSV, one question per line, with the given answers that were not used.
-pub fn questions_to_csv<'a>(lines: impl Iterator<Item = (TableLine<'a>, &'a RowAnswers)>) -> std::io::Result<String> {
+pub(super) fn questions_to_csv<'a>(
+    lines: impl Iterator<Item = (TableLine<'a>, &'a RowAnswers)>,
+    secrets: &Secrets,
+) -> std::io::Result<String> {
     let mut table = csv::Writer::from_writer(Vec::new());
     table.write_record(COLUMNS)?;
     for (line, answers) in lines {
@@ -90,7 +95,7 @@ pub fn questions_to_csv<'a>(lines: impl Iterator<Item = (TableLine<'a>, &'a RowA
                 &question.address.to_string(),
                 &question.question.prompt,
                 &question.question.choices.join(" | "),
-                &given,
+                &*secrets.redact(given),
             ])?;
         }
     }
@@ -149,23 +154,44 @@ pub(super) fn has_answer(answers: &RunAnswers, questions: &[PendingRequest], dec
 pub(super) struct RowDirectory<'r> {
     by_key: HashMap<&'r str, usize>,
     by_label: HashMap<&'r str, Vec<usize>>,
-    count: usize,
+    /// The numbers in the table, in order.
+    numbers: Vec<usize>,
+}
+
+/// A row of a [`RowDirectory`].
+pub(super) struct DirectoryEntry<'r> {
+    /// The number in the table.
+    pub(super) number: usize,
+    pub(super) key: &'r str,
+    pub(super) label: Option<&'r str>,
 }
 
 impl<'r> RowDirectory<'r> {
-    /// Returns the directory of rows with these keys and labels.
-    pub(super) fn new(keys: &'r [String], labels: impl Iterator<Item = Option<&'r Arc<str>>>) -> Self {
-        let mut by_label: HashMap<&str, Vec<usize>> = HashMap::new();
-        for (at, label) in labels.enumerate() {
-            if let Some(label) = label {
-                by_label.entry(label).or_default().push(at);
+    /// Returns the directory of these rows, in the order of their numbers.
+    pub(super) fn new(rows: impl Iterator<Item = DirectoryEntry<'r>>) -> Self {
+        let mut directory = Self {
+            by_key: HashMap::new(),
+            by_label: HashMap::new(),
+            numbers: Vec::new(),
+        };
+        for (at, row) in rows.enumerate() {
+            directory.by_key.insert(row.key, at);
+            directory.numbers.push(row.number);
+            if let Some(label) = row.label {
+                directory.by_label.entry(label).or_default().push(at);
             }
         }
-        Self {
-            by_key: keys.iter().enumerate().map(|(at, key)| (key.as_str(), at)).collect(),
-            by_label,
-            count: keys.len(),
-        }
+        directory
+    }
+
+    /// Returns the directory of all rows of a table with these keys.
+    pub(super) fn for_table(keys: &'r [String], rows: &'r [BatchRow]) -> Self {
+        let rows = keys.iter().zip(rows).zip(1..);
+        Self::new(rows.map(|((key, row), number)| DirectoryEntry {
+            number,
+            key,
+            label: row.label.as_deref(),
+        }))
     }
 
     /// Returns the answers of each row.
@@ -173,7 +199,7 @@ impl<'r> RowDirectory<'r> {
     /// # Errors
     /// All answers for rows that do not exist or are not unique, and second answers for one question.
     pub(super) fn assign_answers(&self, given: Vec<RowAnswer>) -> Result<Vec<RowAnswers>, Vec<RowError>> {
-        let mut answers = vec![RowAnswers::default(); self.count];
+        let mut answers = vec![RowAnswers::default(); self.numbers.len()];
         let mut known = HashSet::new();
         let mut wrong = Vec::new();
         for one in given {
@@ -190,7 +216,11 @@ impl<'r> RowDirectory<'r> {
         if wrong.is_empty() { Ok(answers) } else { Err(wrong) }
     }
 
-    fn find_row(&self, name: &str) -> Result<usize, String> {
+    /// Finds the index of a row by the id of its run, its label, or its number if no row has a label.
+    ///
+    /// # Errors
+    /// No row has this name, or several rows have it.
+    pub(super) fn find_row(&self, name: &str) -> Result<usize, String> {
         let key = RunName::parse(name).map_or(name, |run| run.key);
         if let Some(at) = self.by_key.get(key) {
             return Ok(*at);
@@ -198,14 +228,14 @@ impl<'r> RowDirectory<'r> {
         match self.by_label.get(name).map(Vec::as_slice) {
             Some([at]) => return Ok(*at),
             Some(several) => {
-                let rows: Vec<String> = several.iter().map(|at| (at + 1).to_string()).collect();
+                let rows: Vec<String> = several.iter().map(|at| self.numbers[*at].to_string()).collect();
                 return Err(format!("`{name}` names several rows: {}", rows.join(", ")));
             }
             None => {}
         }
-        let number = name.parse().ok().filter(|number| (1..=self.count).contains(number));
-        match number.filter(|_| self.by_label.is_empty()) {
-            Some(number) => Ok(number - 1),
+        let number = name.parse::<usize>().ok().filter(|_| self.by_label.is_empty());
+        match number.and_then(|number| self.numbers.binary_search(&number).ok()) {
+            Some(at) => Ok(at),
             None => Err(format!("there is no row `{name}`")),
         }
     }
@@ -217,7 +247,7 @@ mod tests {
 
     fn answer(row: &str, agent: &str, text: &str) -> RowAnswer {
         RowAnswer {
-            place: "a.csv:2".to_owned(),
+            place: RowPlace::from_source("a.csv").with_line(2),
             row: row.to_owned(),
             agent: agent.to_owned(),
             answer: Value::from(text),
@@ -226,7 +256,7 @@ mod tests {
 
     #[test]
     fn answers_are_one_per_line_or_one_row_per_line() {
-        let long = "\u{feff}run,id,row,agent,question,choices,answer\nrow-1,,1,gate,Refund?,yes | no,yes\nrow-2,,2,gate,Refund?,yes | no,\n";
+        let long = "run,id,row,agent,question,choices,answer\nrow-1,,1,gate,Refund?,yes | no,yes\nrow-2,,2,gate,Refund?,yes | no,\n";
         assert_eq!(
             parse_answer_table("a.csv", long, None),
             Ok(vec![answer("row-1", "gate", "yes")])
@@ -251,8 +281,14 @@ mod tests {
     #[test]
     fn rows_are_found_by_run_label_or_number() {
         let keys: Vec<String> = ["row-a", "row-b", "row-c"].map(str::to_owned).to_vec();
-        let labels: [Option<Arc<str>>; 3] = [Some("T-1".into()), Some("T-2".into()), Some("T-2".into())];
-        let directory = RowDirectory::new(&keys, labels.iter().map(Option::as_ref));
+        let rows = |labels: [Option<&str>; 3]| {
+            labels.map(|label| BatchRow {
+                label: label.map(Into::into),
+                ..BatchRow::default()
+            })
+        };
+        let labelled = rows([Some("T-1"), Some("T-2"), Some("T-2")]);
+        let directory = RowDirectory::for_table(&keys, &labelled);
         assert_eq!(directory.find_row("row-b-v1a2b3c4d-try2"), Ok(1));
         assert_eq!(directory.find_row("row-c"), Ok(2));
         assert_eq!(directory.find_row("T-1"), Ok(0));
@@ -262,9 +298,18 @@ mod tests {
         );
         // A number could be meant as an id.
         assert_eq!(directory.find_row("2"), Err("there is no row `2`".to_owned()));
-        let unnamed = RowDirectory::new(&keys, [None, None, None].into_iter());
+        let unlabelled = rows([None, None, None]);
+        let unnamed = RowDirectory::for_table(&keys, &unlabelled);
         assert_eq!(unnamed.find_row("2"), Ok(1));
         assert!(unnamed.find_row("4").is_err());
+        let part = |number, key| DirectoryEntry {
+            number,
+            key,
+            label: None,
+        };
+        let shard = RowDirectory::new([part(3, "row-c"), part(6, "row-f")].into_iter());
+        assert_eq!((shard.find_row("6"), shard.find_row("3")), (Ok(1), Ok(0)));
+        assert!(shard.find_row("2").is_err());
         let twice = vec![answer("1", "gate", "yes"), answer("row-a", "gate", "no")];
         assert!(unnamed.assign_answers(twice).is_err());
     }

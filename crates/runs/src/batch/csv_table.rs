@@ -3,12 +3,15 @@
 //! The library that writes tables reads a quote that is never closed, or text after a closing quote, without an error, so
 //! tables are read here. The rules are those of RFC 4180; the end of a line is LF, CR LF or CR.
 //!
+//! If a quote is never closed, or if text follows the quote that closes it in another line, its cell ends with its first line.
+//! So the lines after it are read.
+//!
 //! Invariant: no cell is changed, and every error of a table is reported.
 
 use std::collections::HashSet;
 
-use super::RowError;
-use super::row::{CellValue, TableRow};
+use super::row::{CellValue, ParsedTable, TableRow};
+use super::row_place::{RowError, RowPlace, sort_errors};
 
 /// A position in a text: line and column from 1. Columns count characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,16 +108,25 @@ impl<'t> CellReader<'t> {
     }
 
     fn next_cell(&mut self) -> Cell {
-        let start = self.position;
+        let (start, start_offset) = (self.position, self.offset);
         let is_quoted = self.rest().starts_with('"');
         let mut text = String::new();
         if is_quoted {
             self.take_bytes(1);
-            self.read_quoted(&mut text, start);
+            let is_closed = self.read_quoted(&mut text);
+            if !is_closed || (self.position.line > start.line && !self.is_at_cell_end()) {
+                self.errors.push((
+                    start,
+                    "this quote is not closed; inside of a cell, write each quote twice",
+                ));
+                (self.position, self.offset) = (start, start_offset);
+                let length = self.rest().find(['\n', '\r']).unwrap_or(self.rest().len());
+                let text = self.take_bytes(length).to_owned();
+                return Cell { text, start, is_quoted };
+            }
         }
         let plain_start = self.position;
-        let delimiter = self.delimiter;
-        let is_end = |character: char| character == delimiter || character == '\n' || character == '\r';
+        let is_end = |character: char| self.ends_cell(character);
         let length = self.rest().find(is_end).unwrap_or(self.rest().len());
         if is_quoted && length > 0 {
             let what = "there is text after the closing quote; inside of a cell, write each quote twice";
@@ -124,18 +136,25 @@ impl<'t> CellReader<'t> {
         Cell { text, start, is_quoted }
     }
 
-    /// Reads the text after an opening quote, up to the closing one.
-    fn read_quoted(&mut self, text: &mut String, start: CellPosition) {
+    fn ends_cell(&self, character: char) -> bool {
+        character == self.delimiter || character == '\n' || character == '\r'
+    }
+
+    fn is_at_cell_end(&self) -> bool {
+        let next = self.rest().chars().next();
+        next.is_none_or(|character| self.ends_cell(character))
+    }
+
+    /// Reads the text after an opening quote, up to the closing one. Returns whether there is a closing one.
+    fn read_quoted(&mut self, text: &mut String) -> bool {
         loop {
             let Some(length) = self.rest().find('"') else {
-                self.errors.push((start, "this quote is never closed"));
-                text.push_str(self.take_bytes(self.rest().len()));
-                return;
+                return false;
             };
             text.push_str(self.take_bytes(length));
             self.take_bytes(1);
             if !self.rest().starts_with('"') {
-                return;
+                return true;
             }
             text.push_str(self.take_bytes(1));
         }
@@ -163,13 +182,19 @@ impl TableHeader {
         }
     }
 
-    /// Returns the row of a line. A cell that is empty is not given.
-    fn read_row(&self, name: &str, line: CellLine, errors: &mut Vec<(CellPosition, String)>) -> TableRow {
+    /// Returns the row of a line; `None`: it has an error. A cell that is empty, or whose column has no name, is not given.
+    fn read_row(
+        &self,
+        source: &RowPlace,
+        line: CellLine,
+        errors: &mut Vec<(CellPosition, String)>,
+    ) -> Option<TableRow> {
         let (count, expected) = (line.cells.len(), self.names.len());
         if count != expected {
             let position = line.cells.get(expected).map_or(line.end, |extra| extra.start);
             let message = format!("the number of cells is {count}, but the first line has {expected} columns");
             errors.push((position, message));
+            return None;
         }
         let place = line.cells.first().map_or(line.end, |cell| cell.start);
         let filled_cells = self
@@ -177,13 +202,13 @@ impl TableHeader {
             .iter()
             .cloned()
             .zip(line.cells)
-            .filter(|(_, cell)| !cell.text.is_empty());
-        TableRow {
-            place: format!("{name}:{}", place.line),
+            .filter(|(column, cell)| !cell.text.is_empty() && !column.trim().is_empty());
+        Some(TableRow {
+            place: source.with_line(place.line),
             cells: filled_cells
                 .map(|(column, cell)| (column, CellValue::Text(cell.text)))
                 .collect(),
-        }
+        })
     }
 }
 
@@ -213,17 +238,13 @@ fn find_other_delimiter(cell: &Cell, delimiter: char) -> Option<(CellPosition, S
     Some((position, format!("the first line contains {noun}: {advice}")))
 }
 
-/// Returns the rows of a CSV text, whose first line names the columns. A cell that is empty is not given. Empty lines are
-/// left out.
-///
-/// # Errors
-/// All errors of the table, in the order of their positions.
-pub fn parse_csv(name: &str, text: &str, delimiter: u8) -> Result<Vec<TableRow>, Vec<RowError>> {
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+/// Parses a CSV text, whose first line names the columns. A cell that is empty is not given. Empty lines are left out.
+pub fn parse_csv(name: &str, text: &str, delimiter: u8) -> ParsedTable {
+    let source = RowPlace::from_source(name);
     let delimiter = char::from(delimiter);
     let mut reader = CellReader::new(text, delimiter);
     let Some(first) = reader.next_line() else {
-        return Ok(Vec::new());
+        return ParsedTable::default();
     };
     let mut errors = Vec::new();
     // With another delimiter, every row has the wrong number of cells.
@@ -238,7 +259,7 @@ pub fn parse_csv(name: &str, text: &str, delimiter: u8) -> Result<Vec<TableRow>,
         // The quotes of a line that is wrong can hide delimiters.
         let is_sound = reader.errors.len() == std::mem::replace(&mut error_count, reader.errors.len());
         if is_delimited && is_sound {
-            rows.push(header.read_row(name, line, &mut errors));
+            rows.extend(header.read_row(&source, line, &mut errors));
         }
     }
     errors.extend(
@@ -247,15 +268,13 @@ pub fn parse_csv(name: &str, text: &str, delimiter: u8) -> Result<Vec<TableRow>,
             .iter()
             .map(|(position, what)| (*position, (*what).to_owned())),
     );
-    if errors.is_empty() {
-        return Ok(rows);
-    }
-    errors.sort_by_key(|(position, _)| (position.line, position.column));
     let errors = errors.into_iter().map(|(position, what)| RowError {
-        place: format!("{name}:{}:{}", position.line, position.column),
+        place: source.with_line(position.line).with_column(position.column),
         what,
     });
-    Err(errors.collect())
+    let mut errors: Vec<RowError> = errors.collect();
+    sort_errors(&mut errors);
+    ParsedTable { rows, errors }
 }
 
 #[cfg(test)]
@@ -263,36 +282,45 @@ mod tests {
     use super::*;
 
     fn errors(text: &str) -> Vec<String> {
-        let wrong = parse_csv("t.csv", text, b',').expect_err("the table is wrong");
-        wrong.iter().map(RowError::to_string).collect()
+        let table = parse_csv("t.csv", text, b',');
+        table.errors.iter().map(RowError::to_string).collect()
     }
 
     #[test]
     fn csv_is_read_as_spreadsheets_write_it() {
-        let text = "\u{feff}a,b\r\n\"x\r\ny\",\r\n1,\"say \"\"hi\"\"\"\r\r\n 007 ,1e5";
-        let rows = parse_csv("t.csv", text, b',').expect("rows");
+        let text = "a,b\r\n\"x\r\ny\",\r\n1,\"say \"\"hi\"\"\"\r\r\n 007 ,1e5";
+        let rows = parse_csv("t.csv", text, b',').rows;
         let cell = |name: &str, text: &str| (name.to_owned(), CellValue::Text(text.to_owned()));
         assert_eq!(rows[0].cells, [cell("a", "x\r\ny")]);
         assert_eq!(rows[1].cells, [cell("a", "1"), cell("b", "say \"hi\"")]);
         assert_eq!(rows[2].cells, [cell("a", " 007 "), cell("b", "1e5")]);
-        let places: Vec<&str> = rows.iter().map(|row| &*row.place).collect();
+        let places: Vec<String> = rows.iter().map(|row| row.place.to_string()).collect();
         assert_eq!(places, ["t.csv:2", "t.csv:4", "t.csv:6"]);
-        assert_eq!(parse_csv("t.csv", "", b','), Ok(Vec::new()));
-        let rows = parse_csv("t.tsv", "a\tb,c\n1\t2;3\n", b'\t').expect("rows");
+        assert_eq!(parse_csv("t.csv", "", b','), ParsedTable::default());
+        let rows = parse_csv("t.tsv", "a\tb,c\n1\t2;3\n", b'\t').rows;
         assert_eq!(rows[0].cells, [cell("a", "1"), cell("b,c", "2;3")]);
     }
 
     #[test]
     fn all_errors_of_a_table_are_reported_with_line_and_column() {
         assert_eq!(
-            errors("id,,id\n1,2\n\n1,2,3,4\n5,\"6\"x,7\n8,\"é\n9,,\n"),
+            errors("id,,id\n1,2\n\n1,2,3,4\n5,\"6\"x,7\n8,\"é\n9,\n"),
             [
                 "t.csv:1:4: this column has no name",
                 "t.csv:1:5: the column `id` occurs twice",
                 "t.csv:2:4: the number of cells is 2, but the first line has 3 columns",
                 "t.csv:4:7: the number of cells is 4, but the first line has 3 columns",
                 "t.csv:5:6: there is text after the closing quote; inside of a cell, write each quote twice",
-                "t.csv:6:3: this quote is never closed",
+                "t.csv:6:3: this quote is not closed; inside of a cell, write each quote twice",
+                "t.csv:7:3: the number of cells is 2, but the first line has 3 columns",
+            ]
+        );
+        // The quote is closed by one of the next line, after which there is text.
+        assert_eq!(
+            errors("a,b\n1,\"x\n2,\"y\"\n3\n"),
+            [
+                "t.csv:2:3: this quote is not closed; inside of a cell, write each quote twice",
+                "t.csv:4:2: the number of cells is 1, but the first line has 2 columns",
             ]
         );
         assert_eq!(
@@ -317,6 +345,6 @@ mod tests {
             errors("id\ttext\n1\ta\n"),
             [format!("t.csv:1:3: the first line contains a tab: {help}")]
         );
-        assert!(parse_csv("t.csv", "\"a;b\"\n1\n", b',').is_ok());
+        assert_eq!(errors("\"a;b\"\n1\n"), Vec::<String>::new());
     }
 }

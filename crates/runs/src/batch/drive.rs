@@ -15,7 +15,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::watch;
 
 use super::identity::format_run_id;
-use super::{Batch, BatchEntry, BatchError, BatchRow, PlannedRow, RowTask};
+use super::{Batch, BatchEntry, BatchError, BatchRow, PlannedRow, RowPlace, RowTask};
 use crate::error::RunError;
 use crate::options::run_options::RunOptions;
 use crate::start::ready::ReadyRun;
@@ -49,7 +49,7 @@ pub struct RowResult<'a> {
     /// The number of the row in the table, from 1.
     pub number: usize,
     /// Where the row was read.
-    pub place: &'a str,
+    pub place: &'a RowPlace,
     /// What has come of it.
     pub entry: &'a BatchEntry,
     /// The rows that have not ended.

@@ -24,6 +24,9 @@ pub(super) struct BatchFacts {
     pub(super) current: String,
     /// The keys of the rows, by their numbers in the table.
     pub(super) rows: BTreeMap<usize, String>,
+    /// The names of the rows, by their numbers in the table.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) labels: BTreeMap<usize, String>,
     /// The parts of all versions.
     pub(super) versions: BTreeMap<String, VersionParts>,
 }

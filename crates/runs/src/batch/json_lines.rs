@@ -2,46 +2,73 @@
 //!
 //! Invariant: no value is changed, and every bad line is reported.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
 
+use ensemble_language::source::strip_byte_order_mark;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::RowError;
 use super::exact_numbers::{find_inexact_number, inexact_number_message};
-use super::row::{CellValue, TableRow};
+use super::row::{CellValue, ParsedTable, TableRow};
+use super::row_place::{RowError, RowPlace};
 
-/// Returns the text of a table, without a byte order mark.
-///
-/// # Errors
-/// All lines that are not UTF-8, each with the column of the first wrong byte.
-pub fn decode_table(name: &str, bytes: &[u8]) -> Result<String, Vec<RowError>> {
-    if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
-        return Err(vec![RowError {
-            place: format!("{name}:1:1"),
-            what: "the file is encoded as UTF-16; save the file as UTF-8".to_owned(),
-        }]);
-    }
-    match std::str::from_utf8(bytes) {
-        Ok(text) => Ok(text.strip_prefix('\u{feff}').unwrap_or(text).to_owned()),
-        Err(_) => {
-            let lines = (1..).zip(bytes.split(|byte| *byte == b'\n'));
-            Err(lines
-                .filter_map(|(number, line)| find_wrong_byte(name, number, line))
-                .collect())
+/// The text of a table, and the errors of its bytes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DecodedTable {
+    /// The text without a byte order mark. Bytes that are not UTF-8 are U+FFFD.
+    pub text: String,
+    /// The lines that are not UTF-8, each with the column of the first wrong byte.
+    pub errors: Vec<RowError>,
+}
+
+impl DecodedTable {
+    /// Returns the text.
+    ///
+    /// # Errors
+    /// All lines that are not UTF-8.
+    pub fn into_text(self) -> Result<String, Vec<RowError>> {
+        if self.errors.is_empty() {
+            Ok(self.text)
+        } else {
+            Err(self.errors)
         }
     }
 }
 
-fn find_wrong_byte(name: &str, number: usize, line: &[u8]) -> Option<RowError> {
+/// Decodes the bytes of a table.
+pub fn decode_table(name: &str, bytes: &[u8]) -> DecodedTable {
+    let source = RowPlace::from_source(name);
+    if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
+        return DecodedTable {
+            text: String::new(),
+            errors: vec![RowError {
+                place: source.with_line(1).with_column(1),
+                what: "the file is encoded as UTF-16; save the file as UTF-8".to_owned(),
+            }],
+        };
+    }
+    let text = String::from_utf8_lossy(bytes);
+    let mut errors = Vec::new();
+    if matches!(text, Cow::Owned(_)) {
+        let lines = (1..).zip(bytes.split(|byte| *byte == b'\n'));
+        errors.extend(lines.filter_map(|(number, line)| find_wrong_byte(&source.with_line(number), line)));
+    }
+    DecodedTable {
+        text: strip_byte_order_mark(&text).to_owned(),
+        errors,
+    }
+}
+
+fn find_wrong_byte(place: &RowPlace, line: &[u8]) -> Option<RowError> {
     let error = std::str::from_utf8(line).err()?;
     let (before, after) = line.split_at(error.valid_up_to());
     let column = String::from_utf8_lossy(before).chars().count() + 1;
     let byte = after.first()?;
     Some(RowError {
-        place: format!("{name}:{number}:{column}"),
+        place: place.with_column(column),
         what: format!("the byte 0x{byte:02X} is not UTF-8; save the file as UTF-8"),
     })
 }
@@ -71,30 +98,27 @@ impl<'de: 't, 't> Deserialize<'de> for RawObject<'t> {
     }
 }
 
-/// Returns the rows of a text in the format JSON Lines. Empty lines are left out.
-///
-/// # Errors
-/// All lines that are no JSON objects, that have a key twice, or that have a number with too many digits.
-pub fn parse_json_lines(name: &str, text: &str) -> Result<Vec<TableRow>, Vec<RowError>> {
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let mut rows = Vec::new();
-    let mut wrong = Vec::new();
+/// Parses a text in the format JSON Lines. Empty lines are left out. Errors are all lines that are no JSON objects, that
+/// have a key twice, or that have a number with too many digits.
+pub fn parse_json_lines(name: &str, text: &str) -> ParsedTable {
+    let source = RowPlace::from_source(name);
+    let mut table = ParsedTable::default();
     for (number, line) in (1..).zip(text.lines()) {
-        let place = format!("{name}:{number}");
+        let place = source.with_line(number);
         if line.trim().is_empty() {
             continue;
         }
         match parse_line(&place, line) {
-            Ok(row) => rows.push(row),
-            Err(errors) => wrong.extend(errors),
+            Ok(row) => table.rows.push(row),
+            Err(errors) => table.errors.extend(errors),
         }
     }
-    if wrong.is_empty() { Ok(rows) } else { Err(wrong) }
+    table
 }
 
-fn parse_line(place: &str, line: &str) -> Result<TableRow, Vec<RowError>> {
+fn parse_line(place: &RowPlace, line: &str) -> Result<TableRow, Vec<RowError>> {
     let error_at = |column: Option<usize>, what: String| RowError {
-        place: column.map_or_else(|| place.to_owned(), |column| format!("{place}:{column}")),
+        place: column.map_or_else(|| place.clone(), |column| place.with_column(column)),
         what,
     };
     let value: Value = serde_json::from_str(line).map_err(|error| {
@@ -125,7 +149,7 @@ fn parse_line(place: &str, line: &str) -> Result<TableRow, Vec<RowError>> {
     let Value::Object(map) = value else { return Err(wrong) };
     let cells = map.into_iter().map(|(key, value)| (key, CellValue::Value(value)));
     Ok(TableRow {
-        place: place.to_owned(),
+        place: place.clone(),
         cells: cells.collect(),
     })
 }
@@ -142,9 +166,9 @@ mod tests {
 
     #[test]
     fn lines_that_are_no_rows_are_all_reported() {
-        let text = "\u{feff}{}\n\n7\n{\"a\": }\n{\"a\": 1, \"b\": 2, \"a\": 3}\n{\"n\": 12345678901234567890123}\n{\"n\": [{\"m\": 12345678901234567890123}]}\n";
-        let wrong = parse_json_lines("t", text).expect_err("five lines are wrong");
-        let messages: Vec<String> = wrong.iter().map(RowError::to_string).collect();
+        let text = "{}\n\n7\n{\"a\": }\n{\"a\": 1, \"b\": 2, \"a\": 3}\n{\"n\": 12345678901234567890123}\n{\"n\": [{\"m\": 12345678901234567890123}]}\n";
+        let table = parse_json_lines("t", text);
+        let messages: Vec<String> = table.errors.iter().map(RowError::to_string).collect();
         assert_eq!(
             messages,
             [
@@ -155,15 +179,16 @@ mod tests {
                 "t:7:7: the number `12345678901234567890123` has too many digits to be kept; use a string",
             ]
         );
-        let rows = parse_json_lines("t", "\u{feff}{\"b\": 1.50, \"a\": \"007\"}\r\n").expect("rows");
+        assert_eq!(table.rows.len(), 1, "the line that is a row");
+        let rows = parse_json_lines("t", "{\"b\": 1.50, \"a\": \"007\"}\r\n").rows;
         let keys: Vec<&str> = rows[0].cells.iter().map(|(key, _)| key.as_str()).collect();
         assert_eq!(keys, ["b", "a"]);
     }
 
     #[test]
     fn bytes_that_are_not_utf_8_are_errors_at_line_and_column() {
-        let wrong = decode_table("t.csv", b"\xef\xbb\xbfid\nM\xc3\xbcller,M\xfcller\nok\n\x80\n").expect_err("bytes");
-        let messages: Vec<String> = wrong.iter().map(RowError::to_string).collect();
+        let decoded = decode_table("t.csv", b"\xef\xbb\xbfid\nM\xc3\xbcller,M\xfcller\nok\n\x80\n");
+        let messages: Vec<String> = decoded.errors.iter().map(RowError::to_string).collect();
         assert_eq!(
             messages,
             [
@@ -171,8 +196,11 @@ mod tests {
                 "t.csv:4:1: the byte 0x80 is not UTF-8; save the file as UTF-8",
             ]
         );
-        let wrong = decode_table("t.csv", b"\xff\xfei\0d\0").expect_err("UTF-16");
+        assert_eq!(decoded.text, "id\nMüller,M\u{fffd}ller\nok\n\u{fffd}\n");
+        let wrong = decode_table("t.csv", b"\xff\xfei\0d\0")
+            .into_text()
+            .expect_err("UTF-16");
         assert!(wrong[0].what.contains("UTF-16"), "{}", wrong[0]);
-        assert_eq!(decode_table("t", b"\xef\xbb\xbfid"), Ok("id".to_owned()));
+        assert_eq!(decode_table("t", b"\xef\xbb\xbfid").into_text(), Ok("id".to_owned()));
     }
 }

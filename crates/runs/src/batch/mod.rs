@@ -3,7 +3,8 @@
 //! The id of a row's run follows from what decides the result of the run: the ensemble, its models, and what the row gives. A row that
 //! has ended is not run again, a run that was cut goes on where it stopped, and the order of the rows does not matter.
 //!
-//! **Invariant:** the journals of the runs are the only record. Whatever else the folder of a batch holds is made from them.
+//! **Invariants:** the journals of the runs are the only record. Whatever else the folder of a batch holds is made from them.
+//! A row leaves the batch only as a [`TableLine`], which contains no secrets.
 
 mod answers;
 mod csv_table;
@@ -15,6 +16,7 @@ mod identity;
 mod json_lines;
 mod report;
 mod row;
+mod row_place;
 mod row_task;
 mod summary;
 mod table;
@@ -28,6 +30,7 @@ use std::sync::Arc;
 use ensemble_agents::agent::kinds::input::RunAnswers;
 use ensemble_core::conversation::CompletionReason;
 use ensemble_core::executor::WallClock;
+use ensemble_core::secrets::Secrets;
 use ensemble_core::store::StoreError;
 use ensemble_language::data::Cost;
 
@@ -42,15 +45,16 @@ use facts::BatchFacts;
 use identity::{BatchVersion, VersionParts, build_row_keys};
 use tries::{BatchRecords, RowTries, sum_costs};
 
-pub use answers::{RowAnswer, RowAnswers, parse_answer_table, questions_to_csv};
+pub use answers::{RowAnswer, RowAnswers, parse_answer_table};
 pub use csv_table::parse_csv;
 pub use drive::{BatchEnd, BatchOptions, EngineRunOptions, RowResult, RunEngine};
 pub use entry::{BatchEntry, RowStanding};
-pub use json_lines::{decode_table, parse_json_lines};
+pub use json_lines::{DecodedTable, decode_table, parse_json_lines};
 pub use report::{BatchCounts, FailureGroup, group_failures};
-pub use row::{BatchRow, CellValue, ColumnMapping, INPUT, LABEL, RowError, TableRow, resolve_rows, row_from_file};
+pub use row::{BatchRow, CellValue, ColumnMapping, INPUT, LABEL, ParsedTable, TableRow, resolve_rows, row_from_file};
+pub use row_place::{RowError, RowPlace};
 pub use row_task::{RetriedRows, RowTask, TaskGroup};
-pub use summary::{BatchSummary, find_batch, list_batches, remove_batch};
+pub use summary::{BatchSummary, FoundRow, find_batch, index_row, list_batches, remove_batch};
 pub use table::{MergedTable, TableLine, merge_results, to_csv, to_json_lines};
 pub use tries::TriesTotals;
 
@@ -66,6 +70,8 @@ pub struct Batch {
     retry: Vec<RetriedRows>,
     answers: RunAnswers,
     decides_tools: bool,
+    /// The texts that no file and no message of the batch contains.
+    secrets: Secrets,
     /// The rows whose runs other processes execute.
     busy: Vec<(usize, String)>,
 }
@@ -204,9 +210,11 @@ impl Batch {
     ) -> Result<Self, BatchError> {
         let version = BatchVersion::read(runs, &prepared, request.models)?;
         let keys = build_row_keys(&request.rows);
-        let directory = RowDirectory::new(&keys, request.rows.iter().map(|row| row.label.as_ref()));
+        let directory = RowDirectory::for_table(&keys, &request.rows);
         let answers = directory.assign_answers(request.row_answers);
-        let mut answers = answers.map_err(BatchError::Answers)?.into_iter();
+        let secrets = runs.collect_secrets(&prepared)?;
+        let refuse = |wrong| BatchError::Answers(redact_errors(wrong, &secrets));
+        let mut answers = answers.map_err(refuse)?.into_iter();
         let files = open_files(request.name)?;
         let records = BatchRecords::read(&files)?;
         let mut rows = Vec::with_capacity(request.rows.len());
@@ -236,6 +244,7 @@ impl Batch {
             retry: request.retry,
             answers: request.answers,
             decides_tools: request.decides_tools,
+            secrets,
             busy: Vec::new(),
         })
     }
@@ -256,9 +265,22 @@ impl Batch {
                 .iter()
                 .map(|planned| (planned.number, planned.key.clone()))
                 .collect(),
+            labels: self.list_labels(),
             versions,
         };
         Ok(self.files.replace_facts(&facts.to_text())?)
+    }
+
+    /// Lists the names of rows that contain no secret, by the numbers of the rows.
+    fn list_labels(&self) -> BTreeMap<usize, String> {
+        let labels = self
+            .rows
+            .iter()
+            .filter_map(|planned| Some((planned.number, planned.row.label.as_deref()?)));
+        labels
+            .filter(|(_, label)| self.secrets.redact(*label) == *label)
+            .map(|(number, label)| (number, label.to_owned()))
+            .collect()
     }
 
     /// Checks the answers of all rows that are to run, before the first of them runs.
@@ -296,7 +318,7 @@ impl Batch {
         if wrong.is_empty() {
             Ok(())
         } else {
-            Err(BatchError::Answers(wrong))
+            Err(BatchError::Answers(redact_errors(wrong, &self.secrets)))
         }
     }
 
@@ -327,12 +349,19 @@ impl Batch {
 
     /// Iterates over the results of the rows, in their order; `None` for those that have not ended.
     pub fn table_lines(&self) -> impl Iterator<Item = TableLine<'_>> {
-        self.rows.iter().map(PlannedRow::table_line)
+        self.rows.iter().map(|planned| planned.table_line(&self.secrets))
     }
 
-    /// Iterates over the rows with their own answers.
-    pub fn answered_lines(&self) -> impl Iterator<Item = (TableLine<'_>, &RowAnswers)> {
-        self.rows.iter().map(|planned| (planned.table_line(), &planned.answers))
+    /// Returns the open questions as a table in CSV that a person can fill in.
+    ///
+    /// # Errors
+    /// The table cannot be written.
+    pub fn questions_to_csv(&self) -> std::io::Result<String> {
+        let lines = self
+            .rows
+            .iter()
+            .map(|planned| (planned.table_line(&self.secrets), &planned.answers));
+        answers::questions_to_csv(lines, &self.secrets)
     }
 
     /// Returns the number of rows by outcome, in order of precedence. Rows that have not ended are not counted.
@@ -378,9 +407,23 @@ impl Batch {
 
     /// Adds the entry to the index.
     fn append_entry(&self, entry: &BatchEntry) -> Result<(), RunError> {
-        let line = serde_json::to_string(entry).unwrap_or_default();
-        Ok(self.files.add_line(&line)?)
+        append_entry(&self.files, entry)
     }
+}
+
+/// Returns the errors without secrets.
+pub fn redact_errors(wrong: Vec<RowError>, secrets: &Secrets) -> Vec<RowError> {
+    let redact = |error: RowError| RowError {
+        what: secrets.redact(error.what).into_owned(),
+        ..error
+    };
+    wrong.into_iter().map(redact).collect()
+}
+
+/// Adds the entry to the index of the batch.
+fn append_entry(files: &BatchFiles, entry: &BatchEntry) -> Result<(), RunError> {
+    let line = serde_json::to_string(entry).unwrap_or_default();
+    Ok(files.add_line(&line)?)
 }
 
 /// Opens the folder of a batch to change it.
@@ -398,10 +441,10 @@ fn open_files(project_root: &Path, name: &str) -> Result<BatchFiles, BatchError>
 }
 
 impl PlannedRow {
-    fn table_line(&self) -> TableLine<'_> {
+    fn table_line(&self, secrets: &Secrets) -> TableLine<'_> {
         TableLine {
             number: self.number,
-            row: &self.row,
+            row: self.row.redact(secrets),
             entry: self.tries.entry.as_ref(),
             tries: Some(&self.tries)
                 .filter(|tries| tries.earlier_count > 0)

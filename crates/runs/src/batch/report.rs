@@ -1,6 +1,6 @@
 //! The counts of a batch, failures first, and the causes of failures.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::entry::RowStanding;
 use super::{BatchEntry, TableLine};
@@ -73,46 +73,63 @@ impl BatchCounts {
 /// Rows that failed for the same cause.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FailureGroup {
-    /// The outcome with its cause: `agent_failed: sorter: HTTP 500`. Parts that differ from row to row are `…`.
+    /// The outcome with its cause: `agent_failed: sorter: HTTP 500`. Words that differ from row to row are `…`.
     pub cause: String,
     /// The numbers of the rows.
     pub rows: Vec<usize>,
-    /// The place of the first row.
-    pub place: String,
     /// The run of the first row.
     pub run: String,
 }
 
-/// Groups the rows that failed or that a limit cut off by their causes, the largest group first.
+/// Groups the rows that failed or that a limit cut off by their causes, the largest group first. Causes are equal if they
+/// differ only in quoted texts and in words with digits, but not in numbers such as exit codes.
 pub fn group_failures<'a>(lines: impl Iterator<Item = TableLine<'a>>) -> Vec<FailureGroup> {
-    let mut groups: Vec<FailureGroup> = Vec::new();
+    let mut places: HashMap<String, usize> = HashMap::new();
+    let mut groups: Vec<(Vec<CauseWord>, FailureGroup)> = Vec::new();
     for line in lines {
         let Some(entry) = line.entry else { continue };
         if !matches!(entry.standing(), RowStanding::Failed | RowStanding::Limited) {
             continue;
         }
-        let cause = describe_cause(entry);
-        match groups.iter_mut().find(|group| group.cause == cause) {
-            Some(group) => group.rows.push(line.number),
-            None => groups.push(FailureGroup {
-                cause,
-                rows: vec![line.number],
-                place: line.row.place.clone(),
-                run: entry.run.clone(),
-            }),
+        let words = split_cause(&describe_cause(entry));
+        let shape: String = words.iter().map(CauseWord::shape).collect();
+        let at = *places.entry(shape).or_insert(groups.len());
+        match groups.get_mut(at) {
+            Some((known, group)) => {
+                let pairs = known.iter_mut().zip(&words);
+                pairs.for_each(|(known, word)| known.is_same &= known.text == word.text);
+                group.rows.push(line.number);
+            }
+            None => {
+                let group = FailureGroup {
+                    cause: String::new(),
+                    rows: vec![line.number],
+                    run: entry.run.clone(),
+                };
+                groups.push((words, group));
+            }
         }
     }
+    let with_cause = |(words, group): (Vec<CauseWord>, FailureGroup)| FailureGroup {
+        cause: words.iter().map(CauseWord::shown_text).collect(),
+        ..group
+    };
+    let mut groups: Vec<FailureGroup> = groups.into_iter().map(with_cause).collect();
     groups.sort_by_key(|group| std::cmp::Reverse(group.rows.len()));
     groups
 }
 
 /// The highest number of characters of a cause.
 const MAX_CAUSE: usize = 160;
-/// The number of digits from which a number is taken for an identifier or a measurement.
-const LONG_NUMBER: usize = 4;
 
-/// Returns the outcome and the first line of its details, without what differs from row to row. A line that announces the
-/// output of a program is followed by the last line of the output.
+/// The words after which a number distinguishes causes: `HTTP 500`, `exit code 3`, `answered 503`.
+const WORDS_BEFORE_CODES: [&str; 8] = ["http", "code", "status", "answered", "error", "errno", "signal", "turn"];
+
+/// The replacement of a word that differs from row to row.
+const DIFFERENT: &str = "…";
+
+/// Returns the outcome and the first line of its details. A line that announces the output of a program is followed by the
+/// last line of the output.
 pub(super) fn describe_cause(entry: &BatchEntry) -> String {
     let detail = entry.detail.as_deref().unwrap_or_default();
     let mut lines: Vec<&str> = detail.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
@@ -120,12 +137,11 @@ pub(super) fn describe_cause(entry: &BatchEntry) -> String {
         // The last line names the exhausted agents.
         lines.pop();
     }
-    let cause_text = match lines.as_slice() {
+    let detail = match lines.as_slice() {
         [first, .., last] if first.ends_with(':') => format!("{first} {last}"),
         [first, ..] => (*first).to_owned(),
         [] => String::new(),
     };
-    let detail = mask_variable_parts(&cause_text);
     let cause = match detail.is_empty() {
         true => entry.outcome.to_string(),
         false => format!("{}: {detail}", entry.outcome),
@@ -136,12 +152,35 @@ pub(super) fn describe_cause(entry: &BatchEntry) -> String {
     }
 }
 
-/// Replaces quoted texts, identifiers with digits and long numbers by `…`.
-fn mask_variable_parts(text: &str) -> String {
-    let mut masked = String::with_capacity(text.len());
-    let mut rest = text;
+/// A word of a cause, or the characters between two words.
+#[derive(Debug)]
+struct CauseWord {
+    text: String,
+    /// Whether rows with another word here have the same cause.
+    is_variable: bool,
+    /// Whether all rows of the group have this word here.
+    is_same: bool,
+}
+
+impl CauseWord {
+    fn shape(&self) -> &str {
+        if self.is_variable { DIFFERENT } else { &self.text }
+    }
+
+    fn shown_text(&self) -> &str {
+        if self.is_same { &self.text } else { DIFFERENT }
+    }
+}
+
+/// Splits a cause into words. Quoted texts and words with digits are variable, except numbers that are codes, and except
+/// the outcome and the word after it, which is the name of an agent.
+fn split_cause(cause: &str) -> Vec<CauseWord> {
+    let mut words = Vec::new();
+    let mut rest = cause;
+    let (mut is_after_outcome, mut is_after_name) = (false, false);
+    let mut word_before = String::new();
     while let Some(first) = rest.chars().next() {
-        let (length, is_variable) = match first {
+        let (length, can_differ) = match first {
             '"' => match rest[1..].find('"') {
                 Some(end) => (end + 2, true),
                 None => (1, false),
@@ -149,30 +188,37 @@ fn mask_variable_parts(text: &str) -> String {
             first if first.is_alphanumeric() => {
                 let end = rest.find(|letter: char| !letter.is_alphanumeric() && letter != '-' && letter != '_');
                 let word = &rest[..end.unwrap_or(rest.len())];
-                (word.len(), is_identifier(word))
+                let is_code = is_number(word) && WORDS_BEFORE_CODES.contains(&word_before.as_str());
+                word_before = word.to_lowercase();
+                let is_name = is_after_outcome && !std::mem::replace(&mut is_after_name, is_after_outcome);
+                (word.len(), word.chars().any(char::is_numeric) && !is_code && !is_name)
             }
-            first => (first.len_utf8(), false),
+            first => {
+                is_after_outcome |= first == ':';
+                (first.len_utf8(), false)
+            }
         };
-        masked.push_str(if is_variable { "…" } else { &rest[..length] });
+        words.push(CauseWord {
+            text: rest[..length].to_owned(),
+            is_variable: can_differ && is_after_outcome,
+            is_same: true,
+        });
         rest = &rest[length..];
     }
-    masked
+    words
 }
 
-/// Returns whether a word is an identifier or a measurement: many digits, or digits among letters of a long word.
-fn is_identifier(word: &str) -> bool {
-    let digits = word.chars().filter(char::is_ascii_digit).count();
-    let is_number = digits == word.chars().count();
-    match is_number {
-        true => digits >= LONG_NUMBER,
-        false => digits >= LONG_NUMBER || (digits > 0 && word.chars().count() >= 8),
-    }
+/// Returns whether a word is a number of at most three digits.
+fn is_number(word: &str) -> bool {
+    word.len() <= 3 && word.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 #[cfg(test)]
 mod tests {
     use ensemble_core::conversation::CompletionReason;
     use serde_json::json;
+
+    use std::borrow::Cow;
 
     use super::super::BatchRow;
     use super::*;
@@ -217,14 +263,17 @@ mod tests {
             failed("sorter failed: HTTP 500: request req_8f3a2b1c failed after 1532 ms"),
             failed("sorter failed: exit code 3"),
             failed("sorter failed: HTTP 500: request req_99aa00bb failed after 20411 ms"),
-            failed("sorter failed: HTTP 503: \"overloaded\""),
+            failed("sorter failed: HTTP 503: \"overloaded\" (request 12 of gpt-4o)"),
+            failed("sorter failed: HTTP 503: \"overloaded\" (request 13 of gpt-4o)"),
+            failed("sorter2 failed: HTTP 503: \"overloaded\" (request 14 of gpt-4o)"),
+            failed("sorter failed: exit code 4"),
             failed("sorter failed: stderr ends with:\n  Traceback\n  KeyError: 'x'\n"),
             entry(CompletionReason::Completed, ""),
         ];
         let row = BatchRow::default();
         let lines = (1..).zip(&entries).map(|(number, entry)| TableLine {
             number,
-            row: &row,
+            row: Cow::Borrowed(&row),
             entry: Some(entry),
             tries: None,
         });
@@ -237,9 +286,17 @@ mod tests {
                     "agent_failed: sorter failed: HTTP 500: request … failed after … ms",
                     &[1, 3][..]
                 ),
+                (
+                    "agent_failed: sorter failed: HTTP 503: \"overloaded\" (request … of gpt-4o)",
+                    &[4, 5]
+                ),
                 ("agent_failed: sorter failed: exit code 3", &[2]),
-                ("agent_failed: sorter failed: HTTP 503: …", &[4]),
-                ("agent_failed: sorter failed: stderr ends with: KeyError: 'x'", &[5]),
+                (
+                    "agent_failed: sorter2 failed: HTTP 503: \"overloaded\" (request 14 of gpt-4o)",
+                    &[6]
+                ),
+                ("agent_failed: sorter failed: exit code 4", &[7]),
+                ("agent_failed: sorter failed: stderr ends with: KeyError: 'x'", &[8]),
             ]
         );
     }

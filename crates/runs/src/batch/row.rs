@@ -2,17 +2,18 @@
 //!
 //! Invariant: a cell that is a text stays the text that it is, unless the schema of its input refuses a text.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
-use std::fmt;
 use std::sync::Arc;
 
+use ensemble_core::secrets::Secrets;
 use ensemble_language::data::RunContext;
 use ensemble_language::diagnostic::find_similar_word;
 use ensemble_language::ensemble::Ensemble;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::exact_numbers::{find_inexact_number, inexact_number_message};
-
+use super::row_place::{RowError, RowPlace, sort_errors};
 use crate::inputs::{InputValues, resolve_inputs};
 
 /// The column that holds the input of the run, if the ensemble declares no input of this name.
@@ -21,8 +22,8 @@ pub const INPUT: &str = "input";
 /// A row: what one run is given.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct BatchRow {
-    /// Where it was read, in a form for messages: `tickets.jsonl:17`.
-    pub place: String,
+    /// Where it was read.
+    pub place: RowPlace,
     /// The input of the run.
     pub input: Option<Arc<str>>,
     /// The inputs by name, or the context where the ensemble declares no inputs.
@@ -36,18 +37,34 @@ pub struct BatchRow {
 /// The column that names rows, unless another is chosen.
 pub const LABEL: &str = "id";
 
-/// Something is wrong with a row.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RowError {
-    /// Where: `tickets.jsonl:17`.
-    pub place: String,
-    /// What, in one sentence.
-    pub what: String,
-}
-
-impl fmt::Display for RowError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.place, self.what)
+impl BatchRow {
+    /// Returns the row as files and messages show it: without secrets.
+    pub(super) fn redact(&self, secrets: &Secrets) -> Cow<'_, Self> {
+        if secrets.is_empty() {
+            return Cow::Borrowed(self);
+        }
+        let redact_text = |text: &Arc<str>| -> Arc<str> { secrets.redact(&**text).into() };
+        let pairs = self.values.iter();
+        let given: Map<String, Value> = pairs
+            .map(|(name, value)| (name.to_string(), Value::clone(value)))
+            .collect();
+        let mut values = given.clone();
+        secrets.redact_map(&mut values);
+        let (input, label) = (
+            self.input.as_ref().map(redact_text),
+            self.label.as_ref().map(redact_text),
+        );
+        if values == given && input == self.input && label == self.label {
+            return Cow::Borrowed(self);
+        }
+        let values = values.into_iter();
+        Cow::Owned(Self {
+            place: self.place.clone(),
+            input,
+            values: values.map(|(name, value)| (name.into(), Arc::new(value))).collect(),
+            texts: HashMap::new(),
+            label,
+        })
     }
 }
 
@@ -94,9 +111,28 @@ impl ColumnMapping {
 #[derive(Debug, Clone, PartialEq)]
 pub struct TableRow {
     /// Where it was read.
-    pub place: String,
+    pub place: RowPlace,
     /// Columns and values.
     pub cells: Vec<(String, CellValue)>,
+}
+
+/// The rows of a table that could be read, and the errors of the others.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ParsedTable {
+    /// The rows without errors.
+    pub rows: Vec<TableRow>,
+    /// The errors, in the order of their places.
+    pub errors: Vec<RowError>,
+}
+
+impl ParsedTable {
+    /// Adds errors of the same table.
+    #[must_use]
+    pub fn with_errors(mut self, errors: Vec<RowError>) -> Self {
+        self.errors.extend(errors);
+        sort_errors(&mut self.errors);
+        self
+    }
 }
 
 /// The value of a column.
@@ -122,7 +158,7 @@ impl CellValue {
 /// Returns the row of a file in a folder: `file` is its name, and `input` its text.
 pub fn row_from_file(name: &str, file: &str, text: String) -> TableRow {
     TableRow {
-        place: name.to_owned(),
+        place: RowPlace::from_source(name),
         cells: vec![
             ("file".to_owned(), CellValue::Value(file.into())),
             (INPUT.to_owned(), CellValue::Value(text.into())),
@@ -130,19 +166,19 @@ pub fn row_from_file(name: &str, file: &str, text: String) -> TableRow {
     }
 }
 
-/// Resolves the values of each run, with the values that all runs share. All rows are checked.
+/// Resolves the values of each run, with the values that all runs share. All rows are checked that could be read.
 ///
 /// # Errors
-/// All rows whose values do not fit the ensemble.
+/// All errors of the table, and all rows whose values do not fit the ensemble, in the order of the table.
 pub fn resolve_rows(
-    rows: Vec<TableRow>,
+    table: ParsedTable,
     columns: &ColumnMapping,
     common: &BatchRow,
     ensemble: &Ensemble,
 ) -> Result<Vec<BatchRow>, Vec<RowError>> {
-    let mut wrong = Vec::new();
-    let mut resolved_rows = Vec::with_capacity(rows.len());
-    for cells in rows {
+    let mut wrong = table.errors;
+    let mut resolved_rows = Vec::with_capacity(table.rows.len());
+    for cells in table.rows {
         let row = resolve_row(cells, columns, common, ensemble);
         if let Err(error) = row {
             wrong.push(error);
@@ -164,6 +200,7 @@ pub fn resolve_rows(
     if wrong.is_empty() {
         Ok(resolved_rows)
     } else {
+        sort_errors(&mut wrong);
         Err(wrong)
     }
 }

@@ -4,15 +4,17 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use chrono::{DateTime, Utc};
-use ensemble_core::store::StoreError;
+use ensemble_core::conversation::ConversationState;
+use ensemble_core::store::{RunId, StoreError};
 use ensemble_language::data::Cost;
 use serde_json::{Value, json};
 
+use super::answers::{DirectoryEntry, RowDirectory};
 use super::facts::BatchFacts;
 use super::identity::{BatchVersion, RunName, VersionParts, format_run_id, list_changed_parts};
 use super::report::describe_cause;
 use super::tries::{parse_index, sum_costs};
-use super::{BatchCounts, BatchEntry, BatchError, RowStanding, open_files};
+use super::{BatchCounts, BatchEntry, BatchError, RowStanding, append_entry, open_files};
 use crate::error::RunError;
 use crate::prepare::PreparedEnsemble;
 use crate::start::runs::Runs;
@@ -44,11 +46,24 @@ pub struct BatchSummary {
     parts: Option<VersionParts>,
 }
 
+/// A row that was found in a batch.
+pub struct FoundRow<'b> {
+    /// The number of the row in the table, from 1.
+    pub number: usize,
+    /// The name of the row; `None`: the table has no column with names.
+    pub label: Option<&'b str>,
+    /// The folder of the latest run that is known.
+    pub folder: PathBuf,
+    /// The result of this run; `None`: it has not ended.
+    pub entry: Option<&'b BatchEntry>,
+}
+
 /// A row in a list.
 struct SummaryRow {
     /// The number of the row in the table, from 1.
     number: usize,
     key: String,
+    label: Option<String>,
     /// The id of the latest run that is known.
     run: String,
     /// The result of this run.
@@ -90,6 +105,40 @@ pub fn remove_batch(project_root: &Path, name: &str) -> Result<(), BatchError> {
     Ok(files.remove_batch()?)
 }
 
+/// Adds the end of a run to the index of its batch, if the run is one of a row. A process that works on the batch meanwhile
+/// is left alone: the next call on the batch reads the end from the journal.
+///
+/// # Errors
+/// The index cannot be written.
+pub fn index_row(run_folder: &Path, state: &ConversationState) -> Result<(), BatchError> {
+    let Some((project_root, name, run)) = parse_run_folder(run_folder) else {
+        return Ok(());
+    };
+    let (Some(row), Ok(())) = (RunName::parse(run), RunId::new(name).check()) else {
+        return Ok(());
+    };
+    let Some(entry) = BatchEntry::from_state(row.key, run, state) else {
+        return Ok(());
+    };
+    match open_files(project_root, name) {
+        Err(BatchError::Busy { .. }) => Ok(()),
+        Err(error) => Err(error),
+        Ok(files) => append_entry(&files, &entry).map_err(Into::into),
+    }
+}
+
+/// Returns the project, the name of the batch and the id of the run in this folder; `None`: the run is not in a batch.
+fn parse_run_folder(folder: &Path) -> Option<(&Path, &str, &str)> {
+    let runs = folder.parent()?;
+    let batch = runs.parent()?;
+    let is_batch = runs.ends_with("runs") && batch.parent()?.ends_with(".ensemble/batches");
+    is_batch.then_some((
+        folder.ancestors().nth(5)?,
+        batch.file_name()?.to_str()?,
+        folder.file_name()?.to_str()?,
+    ))
+}
+
 impl BatchSummary {
     /// Reads the batch of this name.
     ///
@@ -110,6 +159,7 @@ impl BatchSummary {
         }
         let mut costs = Vec::new();
         let mut rows = Vec::with_capacity(facts.rows.len());
+        let mut labels = facts.labels;
         for (number, key) in facts.rows {
             let mut tries = tries.remove(&key).unwrap_or_default();
             costs.extend(tries.iter().filter_map(BatchEntry::cost));
@@ -123,6 +173,7 @@ impl BatchSummary {
             );
             rows.push(SummaryRow {
                 number,
+                label: labels.remove(&number),
                 key,
                 run,
                 entry: latest,
@@ -153,6 +204,33 @@ impl BatchSummary {
     pub fn list_run_folders(&self) -> impl Iterator<Item = (usize, PathBuf)> {
         let runs = self.folder.join("runs");
         self.rows.iter().map(move |row| (row.number, runs.join(&row.run)))
+    }
+
+    /// Finds a row by the id of its run, its name, or its number if the rows have no names.
+    ///
+    /// # Errors
+    /// No row has this name, or several rows have it.
+    pub fn find_row(&self, name: &str) -> Result<FoundRow<'_>, String> {
+        let directory = RowDirectory::new(self.rows.iter().map(|row| DirectoryEntry {
+            number: row.number,
+            key: &row.key,
+            label: row.label.as_deref(),
+        }));
+        Ok(self.found_row(&self.rows[directory.find_row(name)?]))
+    }
+
+    /// Returns all rows.
+    pub fn list_rows(&self) -> Vec<FoundRow<'_>> {
+        self.rows.iter().map(|row| self.found_row(row)).collect()
+    }
+
+    fn found_row<'b>(&self, row: &'b SummaryRow) -> FoundRow<'b> {
+        FoundRow {
+            number: row.number,
+            label: row.label.as_deref(),
+            folder: self.folder.join("runs").join(&row.run),
+            entry: row.entry.as_ref(),
+        }
     }
 
     /// Lists the numbers of the rows in the table.

@@ -1,5 +1,6 @@
 //! The results of a batch as a table: JSON Lines or CSV, a line for each row, in the order of the rows.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry as Place;
 use std::io;
@@ -8,15 +9,15 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Map, Value};
 
 use super::tries::TriesTotals;
-use super::{BatchEntry, BatchRow, RowError};
+use super::{BatchEntry, BatchRow, RowError, RowPlace};
 
 /// A row and what has come of it.
 #[derive(Clone)]
 pub struct TableLine<'a> {
     /// The number of the row, from 1.
     pub number: usize,
-    /// What the run was given.
-    pub row: &'a BatchRow,
+    /// What the run was given, without secrets.
+    pub row: Cow<'a, BatchRow>,
     /// What has come of it; `None`: the run has not ended.
     pub entry: Option<&'a BatchEntry>,
     /// All tries, if there are several.
@@ -25,7 +26,7 @@ pub struct TableLine<'a> {
 
 impl Serialize for TableLine<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let (row, entry) = (self.row, self.entry);
+        let (row, entry) = (&*self.row, self.entry);
         // What a row has cost is the cost of all its tries.
         let usage = match &self.tries {
             Some(tries) => Some(&tries.usage),
@@ -133,12 +134,11 @@ pub fn merge_results(parts: &[(String, String)]) -> Result<MergedTable, Vec<RowE
     let mut lines: BTreeMap<u64, Value> = BTreeMap::new();
     let mut wrong = Vec::new();
     for (name, text) in parts {
+        let source = RowPlace::from_source(name.as_str());
         for (number, line) in (1..).zip(text.lines()) {
             let mut refuse = |what: String| {
-                wrong.push(RowError {
-                    place: format!("{name}:{number}"),
-                    what,
-                });
+                let place = source.with_line(number);
+                wrong.push(RowError { place, what });
             };
             let value: Value = serde_json::from_str(line).unwrap_or_default();
             let Some(row) = value.get("row").and_then(Value::as_u64).filter(|row| *row > 0) else {
@@ -187,7 +187,7 @@ mod tests {
     #[test]
     fn a_line_says_what_the_row_gave_and_what_came_of_it() {
         let row = BatchRow {
-            place: "rows.jsonl:2".to_owned(),
+            place: RowPlace::from_source("rows.jsonl").with_line(2),
             input: Some("read it".into()),
             values: [("z", json!(1)), ("a", json!("two"))]
                 .map(|(name, value)| (name.into(), value.into()))
@@ -209,7 +209,7 @@ mod tests {
         };
         let line = |row, entry| TableLine {
             number: 2,
-            row,
+            row: Cow::Borrowed(row),
             entry,
             tries: None,
         };

@@ -221,7 +221,14 @@ impl Runs {
             values: std::mem::take(&mut options.context),
             texts: std::mem::take(&mut options.texts),
         };
-        let inputs = inputs::resolve_inputs(prepared.plan.ensemble(), &input_values).map_err(RunError::Inputs)?;
+        let inputs = match inputs::resolve_inputs(prepared.plan.ensemble(), &input_values) {
+            Ok(inputs) => inputs,
+            Err(mut wrong) => {
+                let secrets = self.collect_secrets(&prepared)?;
+                wrong.iter_mut().for_each(|error| error.redact(&secrets));
+                return Err(RunError::Inputs(wrong));
+            }
+        };
         // The inputs are in the context, too; without declared inputs, everything is.
         let context = inputs.clone().unwrap_or(input_values.values);
         let models = options.models.clone();

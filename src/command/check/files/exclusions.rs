@@ -136,7 +136,7 @@ fn load_patterns(file: &Path, folder: &Path) -> Gitignore {
         return Gitignore::empty();
     };
     let mut builder = GitignoreBuilder::new(folder);
-    for line in text.trim_start_matches('\u{feff}').lines() {
+    for line in text.lines() {
         let _no_pattern = builder.add_line(None, line);
     }
     builder.build().unwrap_or_else(|_| Gitignore::empty())

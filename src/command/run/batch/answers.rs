@@ -14,7 +14,7 @@ use ensemble_language::loader::{self, AgentAnswers};
 use ensemble_project::ProjectError;
 use ensemble_project::project::read_source;
 use ensemble_runs::RunAnswers;
-use ensemble_runs::batch::{RowAnswer, decode_table, parse_answer_table};
+use ensemble_runs::batch::{RowAnswer, RowPlace, decode_table, parse_answer_table};
 
 /// The answers that the options of a batch give.
 pub(super) struct AnswerOptions {
@@ -69,13 +69,17 @@ impl AnswerOptions {
         let kind = file.extension().and_then(|kind| kind.to_str()).unwrap_or_default();
         match kind.to_lowercase().as_str() {
             "csv" => {
-                let text = decode_table(&name, &read_bytes(&path, &name)?).map_err(wrong_rows_error)?;
+                let text = decode_table(&name, &read_bytes(&path, &name)?)
+                    .into_text()
+                    .map_err(wrong_rows_error)?;
                 let rows = parse_answer_table(&name, &text, label_column).map_err(wrong_rows_error)?;
                 self.rows.extend(rows);
                 Ok(())
             }
             "json" => {
-                let text = decode_table(&name, &read_bytes(&path, &name)?).map_err(wrong_rows_error)?;
+                let text = decode_table(&name, &read_bytes(&path, &name)?)
+                    .into_text()
+                    .map_err(wrong_rows_error)?;
                 self.add_json(&name, &text, &is_agent)
             }
             _ => {
@@ -122,7 +126,7 @@ impl AnswerOptions {
 
     fn add_row_answer(&mut self, place: &str, row: &str, agent: &str, answer: Value) {
         self.rows.push(RowAnswer {
-            place: place.to_owned(),
+            place: RowPlace::from_source(place),
             row: row.to_owned(),
             agent: agent.to_owned(),
             answer,

@@ -1,5 +1,6 @@
 //! `ensemble batch`: one run of an ensemble for each row of a table.
 
+mod answer;
 mod answers;
 mod merge;
 pub(crate) mod progress;
@@ -13,6 +14,7 @@ use std::time::Duration;
 
 use super::run_options;
 use crate::command::run::arguments::{AnsweringArgs, DurabilityChoice, TelemetryArgs};
+use crate::command::run::batch::answer::BatchAnswerArgs;
 use crate::command::run::batch::merge::BatchMergeArgs;
 use crate::command::setup::completions;
 use crate::command::shared::error::CliError;
@@ -24,6 +26,7 @@ use crate::terminal::signals;
 use clap::{ArgAction, Args, Subcommand};
 use ensemble_core::conversation::CompletionReason;
 use ensemble_core::operator::{Operator, UnattendedOperator};
+use ensemble_core::secrets::Secrets;
 use ensemble_language::data::Cost;
 use ensemble_language::ensemble::Ensemble;
 use ensemble_models::ModelNetwork;
@@ -43,7 +46,7 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct BatchArgs {
-    /// A command on the results of batches.
+    /// A command on the results or the rows of batches.
     #[command(subcommand)]
     pub command: Option<BatchCommand>,
     /// The ensemble: a file, or a name in `ensembles/` or `.ensemble/ensembles/`
@@ -119,11 +122,13 @@ pub(crate) struct BatchArgs {
     pub telemetry: TelemetryArgs,
 }
 
-/// Commands on the results of batches.
+/// Commands on the results and the rows of batches.
 #[derive(Debug, Subcommand)]
 pub(crate) enum BatchCommand {
     /// Merge the results of the parts of a batch into one table, sorted by row
     Merge(BatchMergeArgs),
+    /// Print the open questions of a batch, or answer the questions of one row
+    Answer(BatchAnswerArgs),
 }
 
 fn parse_retried(text: &str) -> Result<RetriedRows, String> {
@@ -174,8 +179,10 @@ impl From<BatchError> for CliError {
 
 /// `ensemble batch`.
 pub(crate) fn run_batch(args: &BatchArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
-    if let Some(BatchCommand::Merge(args)) = &args.command {
-        return merge::merge_results(args, surroundings);
+    match &args.command {
+        Some(BatchCommand::Merge(args)) => return merge::merge_results(args, surroundings),
+        Some(BatchCommand::Answer(args)) => return answer::answer_row(args, surroundings),
+        None => {}
     }
     let (Some(ensemble), Some(data)) = (&args.ensemble, &args.data) else {
         return Err(CliError::usage_error("expected an ensemble and --data"));
@@ -185,7 +192,8 @@ pub(crate) fn run_batch(args: &BatchArgs, surroundings: &CliEnvironment) -> Resu
     let runs = Runs::open(unshared.project().clone(), unshared.host().clone().with_shared_models());
     let prepared = Arc::new(runs.prepare_ensemble(&EnsembleRef::from_file(&**ensemble))?);
     let name = batch_name(args, &prepared.plan.ensemble().name, data)?;
-    let request = build_request(args, data, &name, prepared.plan.ensemble(), surroundings)?;
+    let secrets = runs.collect_secrets(&prepared)?;
+    let request = build_request(args, data, &name, (prepared.plan.ensemble(), &secrets), surroundings)?;
     let options = || build_options(args, surroundings);
     if args.dry_run {
         let batch = block_on(async { Ok(Batch::inspect(&runs, prepared.clone(), request).await?) })?;
@@ -237,12 +245,17 @@ fn build_request<'a>(
     args: &'a BatchArgs,
     data: &Path,
     name: &'a str,
-    ensemble: &Ensemble,
+    (ensemble, secrets): (&Ensemble, &Secrets),
     surroundings: &CliEnvironment,
 ) -> Result<BatchRequest<'a>, CliError> {
-    let cells = rows::load_rows(data, surroundings)?;
-    let columns = resolve_columns(args, &cells)?;
-    let rows = batch::resolve_rows(cells, &columns, &shared_row(args)?, ensemble).map_err(wrong_rows_error)?;
+    let refuse = |wrong| wrong_rows_error(batch::redact_errors(wrong, secrets));
+    let mut table = rows::load_rows(data, surroundings)?;
+    let columns = match resolve_columns(args, &table.rows) {
+        // Columns can be unknown because the table has errors.
+        Err(_) if !table.errors.is_empty() => return Err(refuse(std::mem::take(&mut table.errors))),
+        columns => columns?,
+    };
+    let rows = batch::resolve_rows(table, &columns, &shared_row(args)?, ensemble).map_err(refuse)?;
     let answering = &args.answering;
     let answers = answers::load_answers(answering, args.id.as_deref(), ensemble, surroundings)?;
     Ok(BatchRequest {
@@ -262,7 +275,7 @@ fn build_request<'a>(
 fn write_questions(batch: &Batch, args: &BatchArgs, surroundings: &CliEnvironment) -> Result<(), CliError> {
     let Some(path) = &args.questions else { return Ok(()) };
     let failed = |error: std::io::Error| CliError::usage_error(format!("cannot write {}: {error}", path.display()));
-    let text = batch::questions_to_csv(batch.answered_lines()).map_err(failed)?;
+    let text = batch.questions_to_csv().map_err(failed)?;
     crate::command::runs::write_private(&surroundings.project.folder.join(path), &text).map_err(failed)
 }
 

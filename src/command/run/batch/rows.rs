@@ -5,8 +5,8 @@ use std::path::Path;
 
 use crate::command::shared::error::CliError;
 use crate::command::shared::surroundings::CliEnvironment;
-use ensemble_runs::batch::{RowError, TableRow, decode_table, parse_csv, parse_json_lines, row_from_file};
-use ensemble_scripts::regular_files;
+use ensemble_runs::batch::{ParsedTable, RowError, decode_table, parse_csv, parse_json_lines, row_from_file};
+use ensemble_scripts::regular_files::{self, describe_other_type};
 
 /// The largest table that is read, in bytes.
 pub(super) const LARGEST_TABLE: u64 = 1 << 30;
@@ -14,19 +14,30 @@ pub(super) const LARGEST_TABLE: u64 = 1 << 30;
 /// The number of wrong rows that an error names.
 const MOST_NAMED: usize = 1000;
 
-/// Returns the rows of the data.
-pub(crate) fn load_rows(data: &Path, surroundings: &CliEnvironment) -> Result<Vec<TableRow>, CliError> {
+/// Loads the rows of the data, with the errors of those that cannot be read.
+pub(crate) fn load_rows(data: &Path, surroundings: &CliEnvironment) -> Result<ParsedTable, CliError> {
     if data == Path::new("-") {
         let name = "standard input";
         let mut bytes = Vec::new();
         let read = std::io::stdin().lock().read_to_end(&mut bytes);
         read.map_err(|error| CliError::usage_error(format!("cannot read {name}: {error}")))?;
-        return parse_table(name, &bytes, parse_json_lines);
+        return Ok(parse_table(name, &bytes, parse_json_lines));
     }
     let path = surroundings.project.folder.join(data);
     let name = data.display().to_string();
     if path.is_dir() {
         return load_folder(&path, data);
+    }
+    if let Some(file_type) = path
+        .metadata()
+        .ok()
+        .and_then(|known| describe_other_type(known.file_type()))
+    {
+        let help = "use --data - and write JSON Lines to standard input, or write the rows into a file";
+        return Err(CliError::usage_error_with_help(
+            format!("{name} is {file_type}, not a file"),
+            help,
+        ));
     }
     let kind = data.extension().and_then(|kind| kind.to_str()).unwrap_or_default();
     let parse: ParseTable = match kind.to_lowercase().as_str() {
@@ -40,19 +51,19 @@ pub(crate) fn load_rows(data: &Path, surroundings: &CliEnvironment) -> Result<Ve
             return Err(CliError::usage_error_with_help(message, help));
         }
     };
-    parse_table(&name, &read_bytes(&path, &name)?, parse)
+    Ok(parse_table(&name, &read_bytes(&path, &name)?, parse))
 }
 
 /// Parses a table with this name and text.
-type ParseTable = fn(&str, &str) -> Result<Vec<TableRow>, Vec<RowError>>;
+type ParseTable = fn(&str, &str) -> ParsedTable;
 
-fn parse_table(name: &str, bytes: &[u8], parse: ParseTable) -> Result<Vec<TableRow>, CliError> {
-    let rows = decode_table(name, bytes).and_then(|text| parse(name, &text));
-    rows.map_err(wrong_rows_error)
+fn parse_table(name: &str, bytes: &[u8], parse: ParseTable) -> ParsedTable {
+    let decoded = decode_table(name, bytes);
+    parse(name, &decoded.text).with_errors(decoded.errors)
 }
 
 /// Returns a row for each file of the folder, in the order of their names. Hidden files and folders are left out.
-fn load_folder(path: &Path, data: &Path) -> Result<Vec<TableRow>, CliError> {
+fn load_folder(path: &Path, data: &Path) -> Result<ParsedTable, CliError> {
     let unreadable = |error: std::io::Error| CliError::usage_error(format!("cannot read {}: {error}", data.display()));
     let mut names = Vec::new();
     for entry in std::fs::read_dir(path).map_err(unreadable)? {
@@ -63,20 +74,15 @@ fn load_folder(path: &Path, data: &Path) -> Result<Vec<TableRow>, CliError> {
         }
     }
     names.sort();
-    let mut rows = Vec::with_capacity(names.len());
-    let mut wrong = Vec::new();
+    let mut table = ParsedTable::default();
     for (name, path) in names {
         let place = data.join(&name).display().to_string();
-        match decode_table(&place, &read_bytes(&path, &place)?) {
-            Ok(text) => rows.push(row_from_file(&place, &name, text)),
-            Err(errors) => wrong.extend(errors),
+        match decode_table(&place, &read_bytes(&path, &place)?).into_text() {
+            Ok(text) => table.rows.push(row_from_file(&place, &name, text)),
+            Err(errors) => table.errors.extend(errors),
         }
     }
-    if wrong.is_empty() {
-        Ok(rows)
-    } else {
-        Err(wrong_rows_error(wrong))
-    }
+    Ok(table)
 }
 
 /// Reads a regular file. A device could have no end.

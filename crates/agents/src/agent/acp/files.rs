@@ -7,6 +7,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
 
 use ensemble_language::data::{digest_bytes, digest_text};
+use ensemble_scripts::regular_files::require_regular;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, fstat, mkdirat, openat, statat};
 
 /// The largest file that is read or replaced, in bytes.
@@ -214,10 +215,8 @@ fn is_same_folder(opened: &OwnedFd, parent: &OwnedFd, name: &str) -> io::Result<
 
 fn require_regular_file(opened: OwnedFd) -> io::Result<File> {
     let file = File::from(opened);
-    match file.metadata()?.is_file() {
-        true => Ok(file),
-        false => Err(io::Error::other("it is not a regular file")),
-    }
+    require_regular(&file)?;
+    Ok(file)
 }
 
 fn describe_io_error(error: &io::Error) -> String {

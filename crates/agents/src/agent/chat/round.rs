@@ -216,9 +216,10 @@ impl Dialogue {
         live_output: &dyn LiveOutput,
         ledger: &AttemptLedger,
     ) -> Result<ModelReply, DialogueErrorKind> {
-        let unsent = self.window.as_ref().map_or_else(UnsentIterations::default, |window| {
-            window.find_unsent_iterations(&opening.thread, opening.earlier)
-        });
+        let unsent = match &self.window {
+            Some(window) => window.find_unsent_iterations(&opening.thread, opening.earlier).await,
+            None => UnsentIterations::default(),
+        };
         let mut messages = opening.thread.to_messages_after(unsent.iterations);
         messages.extend(ledger.with_exchange(Thread::to_messages));
         let systems = match opening.systems.as_slice() {

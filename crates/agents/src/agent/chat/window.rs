@@ -16,9 +16,9 @@ pub trait MessageSelector: Send + Sync {
     /// Returns the oldest iterations of the thread that no request contains, with their size, so that a long thread is
     /// neither copied nor counted for each request. They are whole turns. `earlier` is the number of messages before the
     /// task.
-    fn find_unsent_iterations(&self, thread: &Thread, earlier: usize) -> UnsentIterations {
+    fn find_unsent_iterations<'a>(&'a self, thread: &'a Thread, earlier: usize) -> BoxFuture<'a, UnsentIterations> {
         let _ = (thread, earlier);
-        UnsentIterations::default()
+        Box::pin(std::future::ready(UnsentIterations::default()))
     }
 
     /// Returns the number of latest turns that are always sent, except for their tool calls.

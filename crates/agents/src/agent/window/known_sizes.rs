@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use ensemble_core::thread::window::ThreadSize;
-use ensemble_core::thread::{Thread, ThreadIteration};
+use ensemble_core::thread::{Message, Thread, ThreadIteration};
 
 use super::TokenCounter;
 use crate::agent::chat::UnsentIterations;
@@ -27,6 +27,15 @@ struct MeasuredBeginning {
 }
 
 impl KnownSizes {
+    /// Lists the messages among the oldest iterations that [`Self::measure_beginning`] will count.
+    pub(super) fn list_unmeasured_messages(&self, thread: &Thread, iterations: usize) -> Vec<Message> {
+        let all = thread.iterations();
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let measured = find_beginning(&known, &thread_key(&all[0]), &all[..iterations]);
+        let unmeasured = &all[measured.iterations..iterations];
+        unmeasured.iter().flat_map(ThreadIteration::to_messages).collect()
+    }
+
     /// Returns the size of this number of the oldest iterations; it is more than 0.
     pub(super) fn measure_beginning(
         &self,
@@ -37,14 +46,7 @@ impl KnownSizes {
         let all = thread.iterations();
         let key = thread_key(&all[0]);
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_beginning = |known: &&MeasuredBeginning| {
-            let count = known.unsent.iterations;
-            count <= iterations && all[count - 1] == known.last
-        };
-        let mut unsent = known
-            .get(&key)
-            .filter(is_beginning)
-            .map_or_else(UnsentIterations::default, |known| known.unsent);
+        let mut unsent = find_beginning(&known, &key, &all[..iterations]);
         for iteration in &all[unsent.iterations..iterations] {
             let messages = iteration.to_messages();
             let tokens = counter.count_messages(&messages);
@@ -61,6 +63,20 @@ impl KnownSizes {
         known.insert(key, MeasuredBeginning { last, unsent });
         unsent
     }
+}
+
+/// Returns the size of the longest beginning of these iterations that is known.
+fn find_beginning(
+    known: &HashMap<String, MeasuredBeginning>,
+    key: &str,
+    iterations: &[ThreadIteration],
+) -> UnsentIterations {
+    let is_beginning = |known: &&MeasuredBeginning| {
+        let last = iterations.get(known.unsent.iterations - 1);
+        last.is_some_and(|last| *last == known.last)
+    };
+    let found = known.get(key).filter(is_beginning);
+    found.map_or_else(UnsentIterations::default, |known| known.unsent)
 }
 
 /// Returns what distinguishes a thread from the other threads of an agent.

@@ -132,7 +132,14 @@ async fn refusals_in_a_row_are_those_of_the_account() {
 #[tokio::test(start_paused = true)]
 async fn the_limits_that_a_provider_states_are_kept() {
     let pace = ProviderPace::new(RateLimit::default());
+    admit(&pace).await.record_success(None, &[used_up(0, 20)]);
+    assert_eq!(
+        (pace.remaining_pause(), pace.account_pause()),
+        (20 * SECOND, Duration::ZERO)
+    );
+    let pace = ProviderPace::new(RateLimit::default());
     admit(&pace).await.record_success(None, &[used_up(2, 20)]);
+    assert_eq!(pace.remaining_pause(), Duration::ZERO);
     assert_eq!(starts(&pace, 4, 1, 1).await, [0, 0, 20, 20]);
 }
 

@@ -20,7 +20,7 @@ use crate::policy::quirks::ModelQuirks;
 use crate::providers::address::ProviderAddress;
 use crate::providers::dialect::ProviderDialect;
 use crate::providers::failure::{RequestTarget, innermost_cause};
-use crate::reply::assembly::ReplyAssembly;
+use crate::reply::assembly::{ReplyAssembly, ReplyLimits};
 use crate::request::tool_files;
 pub use crate::transport::credentials::key_variable;
 use crate::transport::credentials::{ProviderCredentials, SecretFilter};
@@ -243,7 +243,11 @@ impl RemoteProvider {
         let mut reply = ReplyAssembly::new(&on_piece);
         let read = read_reply(response, framing, dialect, silence_limit(&profile), &mut reply).await;
         filter.flush();
-        let reply = read.and_then(|()| reply.into_reply(request_number, dialect.max_tokens(&profile)));
+        let limits_of_reply = ReplyLimits {
+            max_tokens: dialect.max_tokens(&profile),
+            context_length: profile.context_window,
+        };
+        let reply = read.and_then(|()| reply.into_reply(request_number, limits_of_reply));
         let mut reply = reply.map_err(|broken| target.reply_error(broken))?;
         reply.warnings.extend(warnings);
         reply.limits = limits;

@@ -206,7 +206,7 @@ fn reply(provider: &str, events: &[Value]) -> (Result<ModelReply, ReplyError>, V
         let event = StreamEvent { name: "", data: &text };
         apply_stream_event(event, dialect, &mut assembly)
     });
-    let reply = taken.and_then(|()| assembly.into_reply(3, None));
+    let reply = taken.and_then(|()| assembly.into_reply(3, ReplyLimits::default()));
     (reply, heard.into_inner().expect("unpoisoned"))
 }
 

@@ -127,9 +127,9 @@ impl HumanReporter {
         text
     }
 
-    /// Returns whether the reader of the summary has seen the failure of the run: on the same stream, or on the same terminal.
+    /// Returns whether the reader of the summary has seen the failure of the run.
     fn has_shown_failure(&self, ended: &RunEnded) -> bool {
-        let is_same_reader = self.verbosity == OutputVerbosity::Quiet || self.console.is_on_terminal();
+        let is_same_reader = self.verbosity == OutputVerbosity::Quiet || self.console.has_one_reader();
         let failed = ended.failed.as_ref();
         is_same_reader
             && failed.is_some_and(|failed| self.shown_failures.contains(&(failed.agent.clone(), failed.turn)))

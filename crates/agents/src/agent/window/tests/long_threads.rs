@@ -56,7 +56,7 @@ proptest! {
         let expected = runtime.block_on(fit(&window, whole, None)).unwrap();
         // The second time the beginning is known.
         for _ in 0..2 {
-            let unsent = window.find_unsent_iterations(&thread, thread.message_count());
+            let unsent = runtime.block_on(window.find_unsent_iterations(&thread, thread.message_count()));
             let seen: Vec<Message> =
                 thread.to_messages_after(unsent.iterations).into_iter().chain([task.clone()]).collect();
             prop_assert_eq!(seen.len() + unsent.messages, thread.message_count() + 1);
@@ -66,8 +66,30 @@ proptest! {
     }
 }
 
-#[test]
-fn a_window_of_ten_messages_examines_few_messages_of_any_thread() {
+#[tokio::test]
+async fn a_tokenizer_never_counts_on_the_thread_of_the_runs() {
+    let own_thread = std::thread::current().id();
+    let tokenizer = move |text: &str| {
+        assert_ne!(std::thread::current().id(), own_thread);
+        text.len() as u64
+    };
+    let rules = ContextWindow {
+        max_messages: Some(10),
+        ..ContextWindow::default()
+    };
+    let window = AgentWindow {
+        counter: Arc::new(TokenCounter::with_tokenizer(Arc::new(tokenizer))),
+        ..window(&rules, "", &scribe(Ok("")), "")
+    };
+    for executions in [20, 40] {
+        let thread = thread(&vec![10; executions]);
+        let unsent = window.find_unsent_iterations(&thread, thread.message_count()).await;
+        assert!(unsent.size.tokens > 0, "{unsent:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_window_of_ten_messages_examines_few_messages_of_any_thread() {
     let rules = ContextWindow {
         max_messages: Some(10),
         ..ContextWindow::default()
@@ -75,7 +97,7 @@ fn a_window_of_ten_messages_examines_few_messages_of_any_thread() {
     let window = window(&rules, "llama3", &scribe(Ok("")), "");
     for executions in [20, 200, 2000] {
         let thread = thread(&vec![10; executions]);
-        let unsent = window.find_unsent_iterations(&thread, thread.message_count());
+        let unsent = window.find_unsent_iterations(&thread, thread.message_count()).await;
         let examined = thread.message_count() - unsent.messages;
         assert!((10..20).contains(&examined), "{examined} of {executions}");
     }

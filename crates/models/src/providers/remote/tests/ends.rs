@@ -4,6 +4,19 @@ use super::*;
 
 /// Returns the reply that a stream of these bytes makes, in pieces of this size.
 fn stream(provider: &str, bytes: &str, piece: usize, max_tokens: Option<u64>) -> Result<ModelReply, ReplyError> {
+    let limits = ReplyLimits {
+        max_tokens,
+        context_length: None,
+    };
+    stream_with_limits(provider, bytes, piece, limits)
+}
+
+fn stream_with_limits(
+    provider: &str,
+    bytes: &str,
+    piece: usize,
+    limits: ReplyLimits,
+) -> Result<ModelReply, ReplyError> {
     let known = ensemble::HttpProvider::find_by_name(provider).expect("is known");
     let dialect = dialect_implementation(known.dialect);
     let mut assembly = ReplyAssembly::new(&|_| {});
@@ -12,7 +25,7 @@ fn stream(provider: &str, bytes: &str, piece: usize, max_tokens: Option<u64>) ->
         frames.feed_bytes(piece, &mut |event| apply_stream_event(event, dialect, &mut assembly))?;
     }
     finish_stream(frames, dialect, &mut assembly)?;
-    assembly.into_reply(1, max_tokens)
+    assembly.into_reply(1, limits)
 }
 
 /// Returns the events of a reply `Hi.` with this end reason, without the last event of a stream.
@@ -137,21 +150,29 @@ fn an_end_reason_that_is_not_known_is_never_silent() {
 #[test]
 fn a_larger_limit_is_advised_only_where_it_helps() {
     let usage = json!({"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 50}});
-    let cut = |reason: &str, max_tokens| {
+    let cut = |reason: &str, max_tokens, context_length| {
         let all: Vec<String> = [events("openai", reason), vec![usage.to_string()]].concat();
         let text: String = all.iter().map(|event| format!("data: {event}\n\n")).collect();
-        let said = stream("openai", &text, 99, max_tokens).expect("a reply");
+        let limits = ReplyLimits {
+            max_tokens,
+            context_length,
+        };
+        let said = stream_with_limits("openai", &text, 99, limits).expect("a reply");
         assert_eq!(said.stop_reason, StopReason::MaxTokens, "{reason}");
         said.warnings.concat()
     };
-    for (reason, max_tokens, is_advised) in [
-        ("length", None, true),
-        ("length", Some(50), true),
-        ("length", Some(51), false),
-        ("model_context_window_exceeded", None, false),
-        ("context_length_exceeded", Some(50), false),
+    // The request has 9 tokens, and the reply 50.
+    for (reason, max_tokens, context_length, is_advised) in [
+        ("length", None, None, true),
+        ("length", Some(50), None, true),
+        ("length", Some(51), None, false),
+        ("length", None, Some(59), false),
+        ("length", Some(50), Some(59), false),
+        ("length", Some(50), Some(60), true),
+        ("model_context_window_exceeded", None, None, false),
+        ("context_length_exceeded", Some(50), None, false),
     ] {
-        let advice = cut(reason, max_tokens);
+        let advice = cut(reason, max_tokens, context_length);
         assert_eq!(
             advice.contains("raise `max_tokens`"),
             is_advised,
