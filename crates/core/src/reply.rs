@@ -14,8 +14,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use ensemble_language::data::{JsonMap, RESPONSE, parse_object, strip_last_newline};
-use ensemble_language::source::strip_byte_order_mark;
+use ensemble_language::data::{JsonMap, RESPONSE, parse_object, strip_byte_order_mark, strip_last_newline};
 
 pub use missing_object::{SurroundedObject, describe_missing_object, find_surrounded_object, unread_keys_warning};
 

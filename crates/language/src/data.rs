@@ -8,8 +8,6 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::source::strip_byte_order_mark;
-
 /// A JSON object; the keys keep their order.
 pub type JsonMap = serde_json::Map<String, Value>;
 
@@ -69,6 +67,14 @@ pub fn value_to_output(value: Value) -> JsonMap {
 /// [`RESPONSE`].
 pub fn text_to_output(text: &str) -> JsonMap {
     parse_object(text).unwrap_or_else(|| value_to_output(strip_last_newline(text).into()))
+}
+
+/// The character with which editors mark the beginning of a text.
+const BYTE_ORDER_MARK: char = '\u{feff}';
+
+/// Returns the text without the byte order mark at its beginning.
+pub fn strip_byte_order_mark(text: &str) -> &str {
+    text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text)
 }
 
 /// Parses the JSON object that is the whole text.

@@ -5,6 +5,7 @@
 //!
 //! Invariant: a position stays a route or a byte range until a report needs a line and a column.
 
+use crate::data::strip_byte_order_mark;
 use crate::names::is_identifier_char;
 use std::fmt;
 use std::ops::Range;
@@ -71,14 +72,6 @@ pub struct RouteLocation {
     pub route: Route,
     /// The part of the node.
     pub part: NodePart,
-}
-
-/// The character with which editors mark the beginning of a text.
-const BYTE_ORDER_MARK: char = '\u{feff}';
-
-/// Returns the text without the byte order mark at its beginning.
-pub fn strip_byte_order_mark(text: &str) -> &str {
-    text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text)
 }
 
 impl SourceText {

@@ -7,8 +7,9 @@ use serde_json::Value;
 
 use ensemble_core::reply::{SurroundedObject, find_surrounded_object};
 use ensemble_core::runner::AttemptLedger;
-use ensemble_language::data::{ExecutionFailure, FailureKind, JsonMap, strip_last_newline, value_to_output};
-use ensemble_language::source::strip_byte_order_mark;
+use ensemble_language::data::{
+    ExecutionFailure, FailureKind, JsonMap, strip_byte_order_mark, strip_last_newline, value_to_output,
+};
 
 /// Converts the bytes that a child process wrote; invalid UTF-8 is replaced, with a warning.
 pub fn from_bytes(bytes: &[u8], ledger: &AttemptLedger) -> Result<JsonMap, ExecutionFailure> {

@@ -2,7 +2,7 @@
 //!
 //! Invariant: every `${NAME}` of a file is in the list that a user sees before trust.
 
-use ensemble_language::source::strip_byte_order_mark;
+use ensemble_language::data::strip_byte_order_mark;
 use std::collections::{BTreeMap, BTreeSet};
 
 use ensemble_core::operator::escape_hidden;

@@ -3,7 +3,7 @@
 //! The packages are built once and shared; an engine around them costs next to nothing, so every run has its
 //! own, with its own way to be stopped.
 
-use ensemble_language::source::strip_byte_order_mark;
+use ensemble_language::data::strip_byte_order_mark;
 use std::sync::LazyLock;
 
 use rhai::packages::{

@@ -8,7 +8,7 @@ use std::fs::{File, FileType, OpenOptions};
 use std::io::{self, Read};
 use std::path::Path;
 
-use ensemble_language::source::strip_byte_order_mark;
+use ensemble_language::data::strip_byte_order_mark;
 
 /// The largest script that is run, in bytes: 16 MiB, as the largest ensemble.
 pub const LARGEST_SCRIPT: u64 = 16 << 20;

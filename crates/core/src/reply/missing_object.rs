@@ -1,6 +1,6 @@
 //! Descriptions of replies and outputs that are not one JSON object.
 
-use ensemble_language::source::strip_byte_order_mark;
+use ensemble_language::data::strip_byte_order_mark;
 use serde_json::Value;
 
 use ensemble_language::data::JsonMap;

@@ -5,7 +5,8 @@
 
 use saphyr_parser::ScalarStyle;
 
-use crate::source::{Span, strip_byte_order_mark};
+use crate::data::strip_byte_order_mark;
+use crate::source::Span;
 
 /// Converts character counts to bytes. Positions arrive nearly in order, so the last result is the start of the next
 /// search.

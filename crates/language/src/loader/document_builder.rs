@@ -14,8 +14,9 @@ use super::codes;
 use super::findings::FindingList;
 use super::open_map::{MapKey, OpenMap, parse_map_key, report_duplicate_key};
 use super::syntax_errors;
+use crate::data::strip_byte_order_mark;
 use crate::diagnostic::Finding;
-use crate::source::{RouteLocation, SourceText, Span, strip_byte_order_mark};
+use crate::source::{RouteLocation, SourceText, Span};
 use crate::yaml::comments::CommentFinder;
 use crate::yaml::document::{
     MAX_BYTES, MAX_DEPTH, MAX_NODES, ScalarValue, YamlContent, YamlDocument, YamlEntry, YamlNode, YamlScalar,

@@ -37,10 +37,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::cases::TestFile;
-use crate::data::JsonMap;
+use crate::data::{JsonMap, strip_byte_order_mark};
 use crate::diagnostic::{Diagnostic, Finding, RelatedSpan};
 use crate::ensemble::{Ensemble, ModelProfile};
-use crate::source::{NodePart, Route, RouteLocation, SourceText, Span, strip_byte_order_mark};
+use crate::source::{NodePart, Route, RouteLocation, SourceText, Span};
 use crate::yaml::edit::{FixResolver, RouteEdit, RouteFix, TextFix};
 
 pub use crate::yaml::document;

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
 
-use ensemble_language::source::strip_byte_order_mark;
+use ensemble_language::data::strip_byte_order_mark;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;

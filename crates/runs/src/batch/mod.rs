@@ -299,14 +299,20 @@ impl Batch {
                 let place = planned.row.place.clone();
                 wrong.push(RowError { place, what });
             };
-            let mut row_options = options()?;
-            row_options.answers = planned.answers.merge_into(&self.answers);
+            // The options are read from files, so not for rows without answers.
+            let read_options = || -> Result<RunOptions, RunError> {
+                let mut row_options = options()?;
+                row_options.answers = planned.answers.merge_into(&self.answers);
+                Ok(row_options)
+            };
             if let (RowTask::Answer, Some(entry)) = (&task, &planned.tries.entry) {
+                let mut row_options = read_options()?;
                 let no_records = std::iter::empty::<&ensemble_core::conversation::Record>();
                 if let Err(refusal) = check_option_answers(&mut row_options, &entry.questions, no_records, false) {
                     refuse(refusal.to_string());
                 }
             } else if !planned.answers.is_empty() && checked.insert(planned.answers.to_text()) {
+                let mut row_options = read_options()?;
                 row_options.input = planned.row.input.clone();
                 row_options.context = planned.row.values.clone();
                 row_options.texts = planned.row.texts.clone();

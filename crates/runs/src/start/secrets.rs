@@ -65,7 +65,7 @@ impl Runs {
         let secrets = host.model_network().secrets().clone();
         host.add_secrets_to(&secrets);
         host.client_servers().add_secrets_to(&secrets);
-        let mut add_ensemble = |ensemble: &Ensemble, folder: &Path| -> Result<(), RunError> {
+        let add_ensemble = |ensemble: &Ensemble, folder: &Path| -> Result<(), RunError> {
             let profiles = collect_profiles(ensemble, folder, Vec::new(), project)?;
             add_secrets(ensemble, &profiles, host, &secrets);
             Ok(())
