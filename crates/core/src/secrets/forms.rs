@@ -151,6 +151,9 @@ fn list_number_forms(value: &str) -> Vec<String> {
         Some((integer, decimals)) if decimals.bytes().all(|byte| byte == b'0') => integer,
         _ => integer,
     };
+    if integer.len() < SHORTEST_NUMBER {
+        return Vec::new();
+    }
     let scientific = format!("{number:e}");
     let mut forms = vec![
         integer.to_owned(),
