@@ -25,9 +25,10 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use crate::drive::decided_requests::{UnusedAnswer, find_named_decided};
-use crate::drive::events::{EventHub, HubReporter, LogReader, RunEvents, RunTracer};
+use crate::drive::events::{EventHub, HubReporter, LogReader, RunTracer};
 use crate::drive::host::Host;
 use crate::drive::request_desk::{ClientAnswer, RequestDesk};
+use crate::drive::run_events::RunEvents;
 use crate::error::RunError;
 use crate::prepare::PreparedEnsemble;
 
@@ -150,7 +151,7 @@ impl Run {
     pub fn events_from(&self, seq: u64) -> RunEvents {
         let events = self.hub.subscribe_run(self.stored_run.clone(), seq);
         // Looked at after the subscription begins, so that no question is missed; the events drop those that come twice.
-        events.with_open_requests(self.desk.open_events())
+        RunEvents::from_subscription(events.with_open_requests(self.desk.open_events()))
     }
 
     /// Returns whether the conversation has ended, or its log failed.
