@@ -31,8 +31,7 @@ pub(crate) struct AnsweringArgs {
     /// every tool
     #[arg(long = "allow-tool", value_name = "NAME", action = ArgAction::Append)]
     pub allow_tool: Vec<String>,
-    /// Deny calls of this tool; overrides --allow-tool. NAME is the same as for --allow-tool; '*' means the calls that need
-    /// permission
+    /// Deny calls of this tool that need permission; overrides --allow-tool. NAME is the same as for --allow-tool
     #[arg(long = "deny-tool", value_name = "NAME", action = ArgAction::Append)]
     pub deny_tool: Vec<String>,
     /// Read the servers of tools with `mcp: client` from a file such as `.mcp.json`. The file has the form
