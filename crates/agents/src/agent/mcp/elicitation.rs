@@ -299,20 +299,24 @@ fn describe_tools(tools: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use rmcp::model::ElicitationSchema;
+    use serde_json::json;
 
     use super::*;
 
     #[tokio::test]
     async fn a_question_names_all_tools_that_may_have_asked() {
         let calls = RunningMcpCalls::default();
+        let schema = || -> ElicitationSchema {
+            serde_json::from_value(json!({"type": "object", "properties": {}})).expect("a schema")
+        };
         let request = || ElicitRequestParams::FormElicitationParams {
             meta: None,
             message: "Delete everything?".to_owned(),
-            requested_schema: ElicitationSchema::from_json_schema(Map::new()).expect("a schema"),
+            requested_schema: schema(),
         };
-        let mut first = calls.begin_call("files.read", Stopwatch::start());
-        let second = calls.begin_call("files.delete", Stopwatch::start());
-        let third = calls.begin_call("files.read", Stopwatch::start());
+        let mut first = calls.begin_call("files.read", Stopwatch::default());
+        let second = calls.begin_call("files.delete", Stopwatch::default());
+        let third = calls.begin_call("files.read", Stopwatch::default());
         for (tools, described) in [
             (&["files.delete", "files.read"][..], "one of the tools `files.delete`, `files.read`"),
             (&["files.read"], "the tool `files.read`"),
