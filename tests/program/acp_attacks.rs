@@ -416,7 +416,10 @@ fn a_program_that_sends_without_end_fails_with_a_reason() {
     let answer = client.answer(prompt).to_string();
     assert!(answer.contains("more than 100 requests without waiting"), "{answer}");
     // So are those that wait for a later run, because nobody is there to decide.
-    for lines in [format!("* 1000 {write}\n"), ask_for("t").replace("\n<\n", "\n").repeat(101)] {
+    for lines in [
+        format!("* 1000 {write}\n"),
+        ask_for("t").replace("\n<\n", "\n").repeat(101),
+    ] {
         let (_, error) = failure(&run(&attack(&lines, ""), &[]).expect_code(1));
         assert!(error.contains("more than 100 requests without waiting"), "{error}");
     }
@@ -438,7 +441,9 @@ fn an_option_that_denies_wins_over_a_kind_that_is_allowed() {
         run(&workspace, &allows).expect_code(0);
         assert!(!workspace.path().join("x.txt").exists(), "{denied}");
         let decisions = workspace.journal().into_iter();
-        let denials = decisions.filter(|record| record["data"]["decision"] == "denied").count();
+        let denials = decisions
+            .filter(|record| record["data"]["decision"] == "denied")
+            .count();
         assert_eq!(denials, if denied.contains('#') { 1 } else { 2 }, "{denied}");
     }
     let workspace = attack(&lines, "    permissions: {edit: allow}\n");

@@ -89,7 +89,11 @@ fn no_reply_is_written_through_a_link() {
         std::fs::create_dir(workspace.path().join("replies")).expect("made");
         symlink(&elsewhere, workspace.path().join(link)).expect("linked");
         let told = run(&workspace, file);
-        assert_eq!(std::fs::read_dir(&elsewhere).expect("a folder").count(), 0, "{link}: {told}");
+        assert_eq!(
+            std::fs::read_dir(&elsewhere).expect("a folder").count(),
+            0,
+            "{link}: {told}"
+        );
         assert!(told.contains("is a symbolic link"), "{link}: {told}");
     }
     // The file of a reply.

@@ -112,7 +112,9 @@ fn without_the_option_no_program_is_started() {
     let workspace = Workspace::new();
     let traps = workspace.path().join("traps");
     std::fs::create_dir(&traps).expect("made");
-    for name in ["python3", "python", "sh", "bash", "node", "git", "env", "uv", "npx", "claude", "gemini"] {
+    for name in [
+        "python3", "python", "sh", "bash", "node", "git", "env", "uv", "npx", "claude", "gemini",
+    ] {
         workspace.script(&format!("traps/{name}"), "#!/bin/sh\n: > \"$0.started\"\n");
     }
     workspace.write(
@@ -133,12 +135,17 @@ fn without_the_option_no_program_is_started() {
     };
     let told = validate(workspace.command([] as [&str; 0]));
     assert!(told.contains("t.yaml"), "{told}");
-    let started: Vec<String> = names_in(&traps).into_iter().filter(|name| name.ends_with(".started")).collect();
+    let started: Vec<String> = names_in(&traps)
+        .into_iter()
+        .filter(|name| name.ends_with(".started"))
+        .collect();
     assert!(started.is_empty(), "{started:?}");
     // The system knows of programs that are no trap.
     let log = workspace.path().join("log");
     let mut traced = std::process::Command::new("strace");
-    traced.args(["-f", "-qq", "-e", "trace=execve,execveat", "-o"]).arg(&log);
+    traced
+        .args(["-f", "-qq", "-e", "trace=execve,execveat", "-o"])
+        .arg(&log);
     let program = workspace.command([] as [&str; 0]).get_program().to_owned();
     traced.arg(program).current_dir(workspace.path());
     match traced.arg("validate").arg(".").env("PATH", &traps).output() {
@@ -154,7 +161,9 @@ fn without_the_option_no_program_is_started() {
 /// The files of a folder.
 fn names_in(folder: &std::path::Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).expect("a folder").flatten();
-    entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+    entries
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect()
 }
 
 /// The files of the workspace.

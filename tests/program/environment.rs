@@ -335,9 +335,6 @@ fn variables_with_rights_reach_no_program() {
         assert!(told.stderr.contains("carries rights of the user"), "{agent}: {told:?}");
         assert!(!workspace.path().join("seen").exists(), "{agent}");
         let told = workspace.run(["validate", "two.yaml"]).expect_code(2);
-        assert!(
-            told.stdout.contains("carries rights of the user"),
-            "{agent}: {told:?}"
-        );
+        assert!(told.stdout.contains("carries rights of the user"), "{agent}: {told:?}");
     }
 }

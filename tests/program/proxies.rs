@@ -133,7 +133,12 @@ fn plain_requests_to_another_machine_go_through_no_proxy() {
     // Headers of a collector are sent over plain HTTP to this machine only.
     let with_headers = [collector[0], ("OTEL_EXPORTER_OTLP_HEADERS", "x=secret-0123456789")];
     let before = server.asked().len();
-    let told = run(&workspace, &proxy.url(), &with_headers, &["run", "script.yaml", "--otlp"]);
+    let told = run(
+        &workspace,
+        &proxy.url(),
+        &with_headers,
+        &["run", "script.yaml", "--otlp"],
+    );
     assert!(told.stderr.contains("only over `https://`"), "{told:?}");
     assert_eq!(server.asked().len(), before, "no header is sent");
     assert_eq!(proxy.asked().len(), 0, "no request goes through the proxy");

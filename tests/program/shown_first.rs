@@ -300,7 +300,12 @@ fn an_answer_counts_only_in_a_call_of_the_tool_that_asked() {
     let begun = Instant::now();
     for (tool, arguments) in calls {
         let digest = key.rsplit(' ').next().expect("a digest");
-        for key in [key.clone(), digest.to_owned(), format!("gate {digest} "), format!("{tool}  {digest}")] {
+        for key in [
+            key.clone(),
+            digest.to_owned(),
+            format!("gate {digest} "),
+            format!("{tool}  {digest}"),
+        ] {
             let responses = json!({key: answer});
             let call = json!({"name": tool, "arguments": arguments, "inputResponses": responses, "requestState": run});
             let refused = client.ask("tools/call", call);

@@ -108,9 +108,7 @@ impl Secrets {
 
     /// Strikes out these values from now on.
     pub fn add_values<'v>(&self, values: impl IntoIterator<Item = &'v str>) {
-        let is_new = |value: &&str| {
-            value.trim().len() >= SHORTEST && !self.read_known().parts.contains_value(value)
-        };
+        let is_new = |value: &&str| value.trim().len() >= SHORTEST && !self.read_known().parts.contains_value(value);
         let new: Vec<&str> = values.into_iter().filter(is_new).collect();
         if new.is_empty() {
             return;
@@ -290,7 +288,9 @@ impl SecretMatcher {
 /// Replaces the value, all of which is secret.
 fn redact_whole(value: &mut Value, form: SecretForm) {
     match value {
-        Value::Array(items) if form == SecretForm::Members => items.iter_mut().for_each(|item| redact_whole(item, form)),
+        Value::Array(items) if form == SecretForm::Members => {
+            items.iter_mut().for_each(|item| redact_whole(item, form))
+        }
         Value::Object(map) if form == SecretForm::Members => {
             map.values_mut().for_each(|item| redact_whole(item, form));
         }
@@ -347,7 +347,8 @@ mod tests {
     fn nothing_is_shown_if_secrets_cannot_be_searched_for() {
         let secrets = secrets();
         assert_eq!(secrets.check_search(), Ok(()));
-        secrets.0.write().unwrap_or_else(PoisonError::into_inner).matcher = OnceLock::from(Some(SecretMatcher::blind()));
+        secrets.0.write().unwrap_or_else(PoisonError::into_inner).matcher =
+            OnceLock::from(Some(SecretMatcher::blind()));
         assert_eq!(secrets.check_search(), Err(RedactionError::Search));
         assert_eq!(secrets.redact("nothing to see"), STRUCK_OUT);
         assert_eq!(secrets.redact(""), "");

@@ -52,7 +52,11 @@ async fn observed() {
         for shown in ["plain-text [secret]", "it fails with [secret]", "ordinary words"] {
             assert!(text.contains(shown), "{shown}: {text}");
         }
-        for hidden in ["0123456789abcdef", "9876543210-fedcba", "bGlzdGVkLTk4NzY1NDMyMTAtZmVkY2Jh"] {
+        for hidden in [
+            "0123456789abcdef",
+            "9876543210-fedcba",
+            "bGlzdGVkLTk4NzY1NDMyMTAtZmVkY2Jh",
+        ] {
             assert!(!text.contains(hidden), "{hidden}: {text}");
         }
     }

@@ -329,7 +329,10 @@ mod tests {
                 &["f1rst-v4lue", "second value"],
             ),
             ("https://ghp_abcdefgh@host/x", &["ghp_abcdefgh"]),
-            ("https://gh0p1a2b3c:x-oauth-basic@host", &["gh0p1a2b3c", "x-oauth-basic"]),
+            (
+                "https://gh0p1a2b3c:x-oauth-basic@host",
+                &["gh0p1a2b3c", "x-oauth-basic"],
+            ),
             (
                 "Endpoint=sb://x.y;Shared Access Key=openopen;Pwd=closeclose",
                 &["openopen", "closeclose"],

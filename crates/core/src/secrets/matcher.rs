@@ -83,7 +83,10 @@ impl SecretMatcher {
     /// Returns the ranges of all forms in the text.
     fn find_forms(&self, text: &[u8]) -> Vec<Range<usize>> {
         match &self.automaton {
-            Some(automaton) => automaton.find_overlapping_iter(text).map(|found| found.range()).collect(),
+            Some(automaton) => automaton
+                .find_overlapping_iter(text)
+                .map(|found| found.range())
+                .collect(),
             None if text.is_empty() => Vec::new(),
             None => std::iter::once(0..text.len()).collect(),
         }

@@ -71,7 +71,8 @@ impl McpSession {
                 return Err(error.into());
             }
         };
-        self.await_own_run(id, 0, self.services.wait, context, &entry.tool).await
+        self.await_own_run(id, 0, self.services.wait, context, &entry.tool)
+            .await
     }
 
     /// Attends a run that this request has begun: the cancellation of the request is that of the run. `tool`: the tool that
@@ -263,7 +264,8 @@ impl McpSession {
         if unused_count > 0 {
             return self.unused_answers_reply(&id, unused_count).await;
         }
-        self.await_own_run(id, from, self.services.wait, context, &request.name).await
+        self.await_own_run(id, from, self.services.wait, context, &request.name)
+            .await
     }
 
     /// Checks that a call of this tool can have shown the questions of the run.

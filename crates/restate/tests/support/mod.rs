@@ -137,7 +137,12 @@ impl Engine {
         traffic.relay_port(9081, 9080);
         traffic.relay_port(8081, 8080);
         let mut command = worker_command(engine.folder.path(), 9080, "http://127.0.0.1:8081");
-        engine.worker = Some(command.envs(variables.iter().copied()).spawn().expect("the worker starts"));
+        engine.worker = Some(
+            command
+                .envs(variables.iter().copied())
+                .spawn()
+                .expect("the worker starts"),
+        );
         wait_for(9080);
         wait_for(9070);
         wait_for(8080);
@@ -200,7 +205,9 @@ fn folder_with(files: &[(&str, &str)]) -> tempfile::TempDir {
 
 /// A worker that listens at this port.
 fn worker(folder: &Path, port: u16) -> Child {
-    worker_command(folder, port, INGRESS).spawn().expect("the worker starts")
+    worker_command(folder, port, INGRESS)
+        .spawn()
+        .expect("the worker starts")
 }
 
 fn worker_command(folder: &Path, port: u16, ingress: &str) -> Command {

@@ -126,7 +126,10 @@ impl RequestDesk {
     /// Returns whether the request was recorded before the run was resumed, and is not asked again yet.
     pub(crate) fn is_expected(&self, digest: &RequestDigest) -> bool {
         let state = self.lock_state();
-        state.expected_requests.iter().any(|expected| expected.digest == *digest)
+        state
+            .expected_requests
+            .iter()
+            .any(|expected| expected.digest == *digest)
     }
 
     /// Changes when a request is asked, decided or withdrawn.

@@ -180,7 +180,9 @@ impl AgentBuildOptions<'_> {
         servers.add_secrets_to(network.secrets());
         host.add_secrets_to(network.secrets());
         let tracer_secrets = hub.tracer().map(|tracer| tracer.secret_values()).unwrap_or_default();
-        network.secrets().add_values(tracer_secrets.iter().map(|secret| &**secret));
+        network
+            .secrets()
+            .add_values(tracer_secrets.iter().map(|secret| &**secret));
         let option_author = options.answers.author(AnswerSource::Option);
         let shared = SharedServices {
             answers: Arc::new(AnswerQueue::new(options.answers)),

@@ -213,10 +213,7 @@ impl ElicitationContext<'_> {
             [] => String::new(),
             names => format!("\nIt asks for {}.", names.join(", ")),
         };
-        let prompt = format!(
-            "{asker} asks a question:\n{}{asks_for}",
-            quoted.join("\n")
-        );
+        let prompt = format!("{asker} asks a question:\n{}{asks_for}", quoted.join("\n"));
         let choices: Vec<String> = [accept, "decline", "cancel"].map(str::to_owned).into();
         let (_one_at_a_time, operator) = self.permissions.lock_operator().await;
         let decided = self.ask_until_valid(operator, &prompt, &choices, None, |answer| {
@@ -318,7 +315,10 @@ mod tests {
         let second = calls.begin_call("files.delete", Stopwatch::default());
         let third = calls.begin_call("files.read", Stopwatch::default());
         for (tools, described) in [
-            (&["files.delete", "files.read"][..], "one of the tools `files.delete`, `files.read`"),
+            (
+                &["files.delete", "files.read"][..],
+                "one of the tools `files.delete`, `files.read`",
+            ),
             (&["files.read"], "the tool `files.read`"),
         ] {
             let asked = calls.pass_question_on(request());

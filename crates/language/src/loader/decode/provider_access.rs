@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use super::decode_reference;
 use crate::diagnostic::{Finding, find_similar_word};
-use crate::ensemble::{HeaderText, HttpProvider, SIMULATED, TokenPrice, carries_rights, is_private_url, list_provider_names};
+use crate::ensemble::{
+    HeaderText, HttpProvider, SIMULATED, TokenPrice, carries_rights, is_private_url, list_provider_names,
+};
 use crate::loader::codes;
 use crate::loader::document::YamlContent;
 use crate::loader::findings::FindingList;

@@ -44,7 +44,9 @@ impl RunService {
     /// There is no such run, or it cannot be read.
     pub async fn is_request_pending(&self, id: &RunId, digest: &RequestDigest) -> Result<bool, RunError> {
         // Before the pending requests: a request that is asked again is no longer expected.
-        let is_expected = self.find_driven_run(id).is_some_and(|run| run.is_request_expected(digest));
+        let is_expected = self
+            .find_driven_run(id)
+            .is_some_and(|run| run.is_request_expected(digest));
         let pending = self.pending_requests(id).await?;
         Ok(is_expected || pending.iter().any(|request| request.digest == *digest))
     }
