@@ -14,7 +14,9 @@ use ensemble_core::executor::Executor;
 use ensemble_core::log::{CommitError, RunLog};
 use ensemble_core::operator::OperatorRequest;
 use ensemble_core::reporter::Reporter;
-use ensemble_core::request::{AnswerAuthor, AnswerRefusal, PendingRequest, RequestAnswer, resolve_request};
+use ensemble_core::request::{
+    AnswerAuthor, AnswerRefusal, PendingRequest, RequestAnswer, RequestDigest, resolve_request,
+};
 use ensemble_core::runner::BoxFuture;
 use ensemble_core::runner::Runner;
 use ensemble_core::secrets::Secrets;
@@ -168,6 +170,11 @@ impl Run {
     /// Returns the questions and permission requests that wait for an answer, in the order of the file.
     pub fn open_requests(&self) -> Vec<OperatorRequest> {
         self.desk.open_requests()
+    }
+
+    /// Returns whether the request was recorded before the run was resumed, and is not asked again yet.
+    pub(crate) fn is_request_expected(&self, digest: &RequestDigest) -> bool {
+        self.desk.is_expected(digest)
     }
 
     /// Changes when a request is asked, decided or withdrawn.

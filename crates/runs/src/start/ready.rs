@@ -19,7 +19,7 @@ use ensemble_core::request::{AnswerSource, RequestAddress, RequestOrigin};
 use ensemble_core::resolver::{NextDecision, decide_next_step};
 use ensemble_core::runner::BoxFuture;
 use ensemble_core::runner::Runner;
-use ensemble_core::secrets::Secrets;
+use ensemble_core::secrets::{RedactionError, Secrets};
 use ensemble_core::store::{Durability, Lease, LogEnd, RunId, RunStore, StoreError, StoredRun};
 use ensemble_core::trace::TraceParent;
 use ensemble_language::data::{RunContext, digest_text};
@@ -180,9 +180,9 @@ impl AgentBuildOptions<'_> {
         servers.add_secrets_to(network.secrets());
         host.add_secrets_to(network.secrets());
         let tracer_secrets = hub.tracer().map(|tracer| tracer.secret_values()).unwrap_or_default();
-        tracer_secrets
-            .iter()
-            .for_each(|secret| network.secrets().add_value(secret));
+        network
+            .secrets()
+            .add_values(tracer_secrets.iter().map(|secret| &**secret));
         let option_author = options.answers.author(AnswerSource::Option);
         let shared = SharedServices {
             answers: Arc::new(AnswerQueue::new(options.answers)),
@@ -220,6 +220,7 @@ impl AgentBuildOptions<'_> {
         };
         let outermost: Outermost = Arc::new(OnceLock::new());
         let agents = prepare_agents(&prepared, &shared, &nested_ensemble_opener(outermost.clone()))?;
+        shared.network.secrets().check_search().map_err(CommitError::from)?;
         for (address, text) in substitutes.iter().flat_map(|all| all.list_stub_answers()) {
             shared.answers.add_stub(&address, &text);
         }
@@ -408,10 +409,11 @@ impl ReadyRun {
                         .zip(records)
                         .map(|(seq, record)| {
                             let mut record = number_record(record, seq, stored.id());
-                            record.event = self.secrets.redact_event(record.event);
-                            record
+                            record.event = self.secrets.redact_event(record.event)?;
+                            Ok(record)
                         })
-                        .collect();
+                        .collect::<Result<_, RedactionError>>()
+                        .map_err(CommitError::from)?;
                     let (lease, log) = match store_first_records(&*stored, self.durability, &records).await {
                         Ok(opened) => opened,
                         Err(error) => {
