@@ -67,9 +67,10 @@ pub mod dialogue {
     pub use ensemble_agents::agent::chat::{
         CallAdmission, ContextWindow, Dialogue, DialogueError, DialogueErrorKind, DialogueStream, MergeError,
         MergeOrder, MergeSide, Message, MessageSelector, ModelProfile, ModelTools, ModelUsage, NoTools,
-        PendingToolCalls, PreparedReply, Role, RoundResult, StepResult, StopReason, StreamItem, TextTokenizer, Thread,
-        ThreadError, ThreadGrowthError, ThreadGrowthErrorKind, ThreadIteration, ThreadStatus, ToolCall,
-        ToolCallMessage, ToolEnd, ToolError, ToolSpec, WindowError, WindowInput, WindowOutput, WindowStrategy,
+        PendingToolCalls, PreparedReply, ReplayedThread, Role, RoundResult, StepResult, StopReason, StreamItem,
+        TextTokenizer, Thread, ThreadError, ThreadFile, ThreadFileError, ThreadGrowthError, ThreadGrowthErrorKind,
+        ThreadIteration, ThreadReplay, ThreadStatus, ToolCall, ToolCallMessage, ToolEnd, ToolError, ToolSpec,
+        TraceError, WindowError, WindowInput, WindowOutput, WindowStrategy,
     };
     pub use ensemble_core::request::PendingRequest;
     pub use ensemble_core::runner::AttemptLedger;

@@ -24,6 +24,7 @@ mod tool_call;
 pub mod window;
 
 pub use attachment::Attachment;
+pub(crate) use call_ids::find_unused_id;
 pub use call_ids::make_call_ids_unique;
 pub use growth::{ThreadGrowthError, ThreadGrowthErrorKind};
 pub use json::ThreadError;
@@ -265,8 +266,7 @@ impl Thread {
 
     /// Returns the tool calls of the current iteration that have not ended.
     pub fn list_open_calls(&self) -> Vec<&ToolCall> {
-        let current = self.iterations.last().map_or(&[][..], |current| &current.tool_calls);
-        current.iter().filter(|call| call.end.is_none()).collect()
+        self.extract_tool_calls().iter().filter(|call| call.end.is_none()).collect()
     }
 
     /// Returns all iterations, oldest first.
@@ -290,6 +290,16 @@ impl Thread {
         self.get_iteration(number)
             .map(ThreadIteration::to_messages)
             .unwrap_or_default()
+    }
+
+    /// Returns the tool calls of the current iteration, those that have ended included.
+    pub fn extract_tool_calls(&self) -> &[ToolCall] {
+        self.iterations.last().map_or(&[], |current| &current.tool_calls)
+    }
+
+    /// Returns the messages of all iterations, as [`to_messages`](Self::to_messages) does for a request.
+    pub fn get_all_messages(&self) -> Vec<Message> {
+        self.to_messages()
     }
 
     /// Returns all messages in order, each with its tool calls.
