@@ -13,7 +13,7 @@ use ensemble_language::plan::Plan;
 
 fn plan() -> Arc<Plan> {
     Arc::new(plan_of(
-        "name: chat\nmodel_profiles: {m: {provider: simulated}}\nagents:\n  - {name: bot, model_profile: m}\n  - {name: judge, script: judge.rhai, depends_on: [bot]}\n",
+        "name: chat\nmodel_profiles: {m: {provider: simulated, replies: [x]}}\nagents:\n  - {name: bot, model_profile: m}\n  - {name: judge, script: judge.rhai, depends_on: [bot]}\n",
     ))
 }
 
