@@ -85,7 +85,7 @@ pub mod dialogue {
 }
 
 #[cfg(test)]
-mod dialogue_tests;
+mod tests;
 
 /// The examples of the documents, which are compiled and run.
 #[cfg(all(doctest, feature = "typed"))]

@@ -7,7 +7,7 @@
 //! both runs use. Every record is legal after the records before it.
 
 mod call_names;
-mod message_positions;
+mod unsent_messages;
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 
 use self::call_names::{rename_calls, rename_used_calls};
-use self::message_positions::MessagePositions;
+use self::unsent_messages::mark_unsent_messages;
 use super::event::{Event, MessageAdded, Record, RunStarted, TurnStarted};
 use super::outcome::CompletionReason;
 use super::state::{ConversationState, IllegalRecord};
@@ -135,7 +135,6 @@ struct MergedSide<'r> {
     state: ConversationState,
     /// The new numbers of its executions.
     executions: ExecutionNumbers,
-    positions: MessagePositions,
 }
 
 /// Merges the records of two runs of the plan: the messages that both share, then the further messages of both in this order.
@@ -160,8 +159,8 @@ pub fn merge_records(
         for record in left.list_merged_records(at).into_iter().filter_map(|(_, record)| record) {
             merged.push(record)?;
         }
-        left.apply_shared_message(at, &merged.state)?;
-        right.apply_shared_message(at, &merged.state)?;
+        left.apply_shared_message(at)?;
+        right.apply_shared_message(at)?;
     }
     let shared_turn = merged.state.turn_count();
     let added_messages = [left.messages.len() - shared, right.messages.len() - shared];
@@ -220,7 +219,6 @@ impl<'r> MergedSide<'r> {
             messages: split_messages(records),
             state: ConversationState::new(plan.clone()).without_history(),
             executions: ExecutionNumbers::new(),
-            positions: MessagePositions::default(),
         })
     }
 
@@ -274,12 +272,10 @@ impl<'r> MergedSide<'r> {
     }
 
     /// Adds a message that both runs share to the state of this run.
-    fn apply_shared_message(&mut self, message: usize, merged: &ConversationState) -> Result<(), IllegalRecord> {
+    fn apply_shared_message(&mut self, message: usize) -> Result<(), IllegalRecord> {
         let range = self.messages[message].range.clone();
         let records = &self.records[range];
-        records.iter().try_for_each(|record| self.state.apply_record(record))?;
-        self.positions.add_new_messages(&self.state, merged);
-        Ok(())
+        records.iter().try_for_each(|record| self.state.apply_record(record))
     }
 
     /// Adds a message of this run to the merged run, with new numbers.
@@ -290,7 +286,6 @@ impl<'r> MergedSide<'r> {
             added.map_or(Ok(()), |added| merged.push(added))?;
         }
         // A message abandons the open turn, so the numbers are known after it.
-        self.positions.add_new_messages(&self.state, &merged.state);
         let turns = TurnNumbers {
             before: self.state.turn_count(),
             merged: merged.state.turn_count(),
@@ -303,17 +298,13 @@ impl<'r> MergedSide<'r> {
             if let Event::TurnStarted(turn) = &mut record.event {
                 self.renumber_starts(turn, &firsts);
             }
-            self.positions.mark_unsent_messages(&mut record.event, &merged.state);
+            mark_unsent_messages(&mut record.event, &self.state, &merged.state);
             self.renumber_event(&mut record.event, turns);
             let agent = record.event.agent_name().map(str::to_owned);
             if let Some(names) = agent.and_then(|agent| call_ids.get(&agent)) {
                 rename_calls(&mut record.event, names);
             }
-            let is_turn_end = matches!(record.event, Event::TurnFinished(_));
             merged.push(record)?;
-            if is_turn_end {
-                self.positions.add_new_messages(&self.state, &merged.state);
-            }
         }
         Ok(())
     }

@@ -38,7 +38,7 @@ pub use tool_call::{INTERRUPTED, ToolCall, ToolEnd};
 
 use chrono::{DateTime, Utc};
 use ensemble_language::data::FailureKind;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 /// The author of a message.
@@ -123,11 +123,18 @@ pub struct ThreadIteration {
 }
 
 /// All messages between an agent and its model, the oldest first.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[serde(transparent)]
 pub struct Thread {
     /// The iterations, numbered from 1 without gaps; only the last one may be in progress.
     iterations: Vec<ThreadIteration>,
+}
+
+/// Reads the iterations and numbers them. Calls without a reply get one, so that every thread can be saved and loaded.
+impl<'de> Deserialize<'de> for Thread {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Vec::deserialize(deserializer).map(Self::from_iterations)
+    }
 }
 
 impl Message {
