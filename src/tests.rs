@@ -98,7 +98,10 @@ async fn the_traits_of_dialogues_need_no_other_module() {
     let dialogue = Dialogue::with_simulated_replies([call(), "One.".into(), call(), "Two.".into()])
         .with_tools(Arc::new(CountingTools::default()))
         .with_window(Some(Arc::new(LatestOnly)));
-    let all = dialogue.say_all(Thread::default(), ["Count.", "Again."]).await.expect("replies");
+    let all = dialogue
+        .say_all(Thread::default(), ["Count.", "Again."])
+        .await
+        .expect("replies");
     let thread = &all[1].thread;
     assert_eq!(thread.iterations()[2].tool_calls[0].result_text(), "2");
     assert_eq!(thread.count_tokens(&Words), 10);

@@ -47,7 +47,9 @@ fn part(workspace: &Workspace, left: &[&str], right: &[&str]) -> (String, String
 }
 
 fn merge(workspace: &Workspace, arguments: &[&str]) -> String {
-    let merged = workspace.run(["runs", "merge"].iter().chain(arguments).copied()).expect_code(0);
+    let merged = workspace
+        .run(["runs", "merge"].iter().chain(arguments).copied())
+        .expect_code(0);
     merged.stdout.trim_end().to_owned()
 }
 
@@ -66,7 +68,10 @@ fn a_merged_run_is_listed_shown_compared_replayed_and_continued() {
         (&json!(one), &json!(other), &json!(2))
     );
 
-    let listed = workspace.run(["runs", "list", "--output", "json"]).expect_code(0).json();
+    let listed = workspace
+        .run(["runs", "list", "--output", "json"])
+        .expect_code(0)
+        .json();
     let runs = listed["runs"].as_array().expect("a list");
     let row = runs.iter().find(|run| run["id"] == json!(merged)).expect("is listed");
     assert_eq!(
@@ -74,16 +79,24 @@ fn a_merged_run_is_listed_shown_compared_replayed_and_continued() {
         (&json!("completed"), &json!(6), &json!(6))
     );
     let shown = workspace.run(["runs", "show", &merged]).expect_code(0).stdout;
-    assert!(shown.contains(&format!("merged from {one} and {other} after turn 2")), "{shown}");
+    assert!(
+        shown.contains(&format!("merged from {one} and {other} after turn 2")),
+        "{shown}"
+    );
     assert!(shown.contains("left") && shown.contains("right"), "{shown}");
-    let page = workspace.run(["runs", "export", &merged, "--output", "html"]).expect_code(0).stdout;
+    let page = workspace
+        .run(["runs", "export", &merged, "--output", "html"])
+        .expect_code(0)
+        .stdout;
     assert!(page.contains("merged from"), "the page says where its turns come from");
     let compared = workspace.run(["runs", "diff", &one, &merged]).expect_code(1).stdout;
     assert!(compared.contains("is a merge of"), "{compared}");
     assert!(compared.contains("right"), "{compared}");
     workspace.run(["replay", &merged]).expect_code(0);
 
-    let continued = workspace.run(["continue", &merged, "both", "--output", "json"]).expect_code(0);
+    let continued = workspace
+        .run(["continue", &merged, "both", "--output", "json"])
+        .expect_code(0);
     assert_eq!(
         continued.json()["final_state"]["verdict"],
         "7 messages, the last is both",
@@ -91,9 +104,19 @@ fn a_merged_run_is_listed_shown_compared_replayed_and_continued() {
     );
     assert_eq!(continued.json()["turn_count"], 8);
     let replayed = workspace.run(["replay", &merged]).expect_code(0);
-    assert!(replayed.stdout.starts_with("✓ the same: 3 decisions"), "{}", replayed.stdout);
-    let telling = workspace.run_with_stdin(["chat", "--run", &merged], "more\n").expect_code(0);
-    assert!(telling.stdout.contains("9 messages, the last is more"), "{}", telling.stdout);
+    assert!(
+        replayed.stdout.starts_with("✓ the same: 3 decisions"),
+        "{}",
+        replayed.stdout
+    );
+    let telling = workspace
+        .run_with_stdin(["chat", "--run", &merged], "more\n")
+        .expect_code(0);
+    assert!(
+        telling.stdout.contains("9 messages, the last is more"),
+        "{}",
+        telling.stdout
+    );
 }
 
 #[test]
@@ -121,12 +144,7 @@ fn messages_alternate_side_by_side() {
     let contents: Vec<&Value> = remembered.iter().map(|message| &message["content"]).collect();
     assert_eq!(
         contents,
-        [
-            "one",
-            "1 messages, the last is one",
-            "l1",
-            "3 messages, the last is l1"
-        ]
+        ["one", "1 messages, the last is one", "l1", "3 messages, the last is l1"]
     );
 }
 
@@ -141,7 +159,9 @@ fn a_merged_run_can_be_forked_and_merged_again() {
         workspace.run(["continue", run, text]).expect_code(0);
     }
     let again = merge(&workspace, &[&merged, &fork]);
-    let last = workspace.run(["continue", &again, "last", "--output", "json"]).expect_code(0);
+    let last = workspace
+        .run(["continue", &again, "last", "--output", "json"])
+        .expect_code(0);
     assert_eq!(last.json()["final_state"]["verdict"], "11 messages, the last is last");
     workspace.run(["replay", &again]).expect_code(0);
 }
@@ -161,16 +181,30 @@ fn runs_that_cannot_be_merged_say_why_and_what_to_do() {
     let asked = latest_run(&workspace);
     workspace.run(["runs", "merge", &ask, &asked]).expect_code(2);
     for (a, b, why, help) in [
-        (&one, &one, "cannot be merged with itself", "ensemble fork RUN --at-turn N"),
+        (
+            &one,
+            &one,
+            "cannot be merged with itself",
+            "ensemble fork RUN --at-turn N",
+        ),
         (&one, &other, "adds no message to", "ensemble continue"),
-        (&one, &unrelated, "have no common beginning", "ensemble fork RUN --at-turn N"),
+        (
+            &one,
+            &unrelated,
+            "have no common beginning",
+            "ensemble fork RUN --at-turn N",
+        ),
         (&one, &two, "began with another input", "ensemble fork RUN --at-turn N"),
         (&one, &ask, "have different ensembles", "--ensemble FILE"),
     ] {
         let runs = workspace.runs().len();
         let refused = workspace.run(["runs", "merge", a, b]).expect_code(2);
         assert!(refused.stderr.contains(why), "{}", refused.stderr);
-        assert!(refused.stderr.contains("help: ") && refused.stderr.contains(help), "{}", refused.stderr);
+        assert!(
+            refused.stderr.contains("help: ") && refused.stderr.contains(help),
+            "{}",
+            refused.stderr
+        );
         assert_eq!(workspace.runs().len(), runs, "nothing is written");
     }
 }

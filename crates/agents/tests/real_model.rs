@@ -29,7 +29,17 @@ async fn a_conversation_of_two_messages_with_a_real_model_is_complete_and_can_be
 
     let saved = Thread::from_json(&first.thread.to_json()).expect("it was saved");
     let continued = Dialogue::from_thread(&saved, &ModelNetwork::from_process()).expect("the thread names its model");
-    let second = continued.say(saved, "Now multiply that by 3.").await.expect("the model replies");
-    assert_eq!((second.thread.message_count(), second.thread.status()), (4, ThreadStatus::Complete));
-    assert!(second.usage.requests >= 1 && second.usage.output_tokens > 0, "{:?}", second.usage);
+    let second = continued
+        .say(saved, "Now multiply that by 3.")
+        .await
+        .expect("the model replies");
+    assert_eq!(
+        (second.thread.message_count(), second.thread.status()),
+        (4, ThreadStatus::Complete)
+    );
+    assert!(
+        second.usage.requests >= 1 && second.usage.output_tokens > 0,
+        "{:?}",
+        second.usage
+    );
 }

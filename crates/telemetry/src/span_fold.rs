@@ -139,7 +139,10 @@ impl SpanFold {
             return false;
         }
         // A merge executes nothing: its last copied record is its end.
-        let from = self.origin.as_ref().and_then(|origin| origin.started.forked_from.as_ref());
+        let from = self
+            .origin
+            .as_ref()
+            .and_then(|origin| origin.started.forked_from.as_ref());
         let merge = from.filter(|from| from.merged_with.is_some());
         let is_end = merge.is_some_and(|from| from.given == Some(record.seq));
         self.is_copying = at < self.now && !is_end;

@@ -32,7 +32,10 @@ impl LastMessage {
     pub(super) async fn load(given: Option<&str>, surroundings: &CliEnvironment) -> Result<Self, CliError> {
         let RunRecord::Run(run) = surroundings.project_runs().resolve_record(given).await? else {
             let message = "--next-message needs a run, and not a journal or a saved result";
-            return Err(CliError::usage_error_with_help(message, "`ensemble runs list` shows all runs"));
+            return Err(CliError::usage_error_with_help(
+                message,
+                "`ensemble runs list` shows all runs",
+            ));
         };
         let recorded = RecordedRun::load(run, &surroundings.project).await?;
         if !recorded.can_continue() {
@@ -98,7 +101,10 @@ fn count_thread_tokens(
         let tokens: u64 = counter.count_messages(&thread.to_messages()).iter().sum();
         tokens.min(limit.unwrap_or(u64::MAX))
     };
-    let counted: Vec<u64> = threads.map(|thread| count(thread)).filter(|tokens| *tokens > 0).collect();
+    let counted: Vec<u64> = threads
+        .map(|thread| count(thread))
+        .filter(|tokens| *tokens > 0)
+        .collect();
     Some(ThreadTokens {
         tokens: counted.iter().sum(),
         threads: counted.len() as u64,

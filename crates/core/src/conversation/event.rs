@@ -412,7 +412,10 @@ impl ForkedFrom {
     /// Returns the relation to the other run as the label of a report, and the other run with its turn.
     pub fn describe(&self) -> (&'static str, String) {
         match &self.merged_with {
-            Some(second) => ("merged from", format!("{} and {second} after turn {}", self.run_id, self.turn)),
+            Some(second) => (
+                "merged from",
+                format!("{} and {second} after turn {}", self.run_id, self.turn),
+            ),
             None => ("forked from", format!("{} after turn {}", self.run_id, self.turn)),
         }
     }

@@ -156,7 +156,11 @@ pub fn merge_records(
     right.check_ended(plan)?;
     let mut merged = RecordList::new(plan);
     for at in 0..shared {
-        for record in left.list_merged_records(at).into_iter().filter_map(|(_, record)| record) {
+        for record in left
+            .list_merged_records(at)
+            .into_iter()
+            .filter_map(|(_, record)| record)
+        {
             merged.push(record)?;
         }
         left.apply_shared_message(at)?;
@@ -491,7 +495,9 @@ struct ComparedRecord<'r> {
 impl PartialEq for ComparedRecord<'_> {
     fn eq(&self, other: &Self) -> bool {
         let is_same_event = match (self.event, other.event) {
-            (Event::MessageAdded(one), Event::MessageAdded(other)) => (&one.text, &one.set) == (&other.text, &other.set),
+            (Event::MessageAdded(one), Event::MessageAdded(other)) => {
+                (&one.text, &one.set) == (&other.text, &other.set)
+            }
             (one, other) => one == other,
         };
         self.at == other.at && is_same_event

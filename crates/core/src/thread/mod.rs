@@ -273,7 +273,10 @@ impl Thread {
 
     /// Returns the tool calls of the current iteration that have not ended.
     pub fn list_open_calls(&self) -> Vec<&ToolCall> {
-        self.extract_tool_calls().iter().filter(|call| call.end.is_none()).collect()
+        self.extract_tool_calls()
+            .iter()
+            .filter(|call| call.end.is_none())
+            .collect()
     }
 
     /// Returns all iterations, oldest first.

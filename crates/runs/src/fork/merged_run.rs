@@ -5,9 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ensemble_core::conversation::{
-    Event, ForkedFrom, MergedRecords, RecordsMergeError, RunStarted, merge_records,
-};
+use ensemble_core::conversation::{Event, ForkedFrom, MergedRecords, RecordsMergeError, RunStarted, merge_records};
 use ensemble_core::executor::WallClock;
 use ensemble_core::log::SyncPoint;
 use ensemble_core::store::{Durability, Lease, RunId, StoreError, StoredRun};

@@ -41,8 +41,8 @@ use crate::project::Project;
 use crate::runners::shared_parts::SharedServices;
 use crate::start::agents::{ReadyAgents, prepare_agents};
 use crate::start::definitions::{DefinitionOptions, read_definitions};
-use crate::start::new_run::{NewRun, StoredNewRun};
 use crate::start::nested_run::{Outermost, PROGRAM, nested_ensemble_opener};
+use crate::start::new_run::{NewRun, StoredNewRun};
 use crate::start::substitutes::RunReplacements;
 
 /// An ensemble whose agents can run. Nothing was written and nothing was started yet.

@@ -282,7 +282,12 @@ impl Dialogue {
     /// dropped. Calls of the thread without a result get an error that says so. If the thread ends with a message of the
     /// user that has no reply, the stream fails with [`DialogueErrorKind::Unanswered`] and sends nothing.
     pub fn say(&self, thread: Thread, text: impl Into<String>) -> DialogueStream<'_> {
-        DialogueStream::new(self, thread, StreamStart::Message(Message::new(Role::User, text)), self.max_iterations)
+        DialogueStream::new(
+            self,
+            thread,
+            StreamStart::Message(Message::new(Role::User, text)),
+            self.max_iterations,
+        )
     }
 
     /// Continues a thread without a new message, up to the final reply: makes the tool calls that have not ended, or
@@ -314,7 +319,13 @@ impl Dialogue {
         text: impl Into<String>,
         max_requests: u32,
     ) -> Result<RoundResult, DialogueError> {
-        DialogueStream::new(self, thread, StreamStart::Message(Message::new(Role::User, text)), max_requests).await
+        DialogueStream::new(
+            self,
+            thread,
+            StreamStart::Message(Message::new(Role::User, text)),
+            max_requests,
+        )
+        .await
     }
 
     /// Sends several user messages one after the other, each after the end of the round before.

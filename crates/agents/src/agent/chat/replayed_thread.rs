@@ -105,7 +105,8 @@ impl Dialogue {
         for (at, iteration) in rest.iter().enumerate() {
             if opens_round(thread.iterations(), kept + at) {
                 for message in iteration.messages.iter().filter(|message| message.role == Role::User) {
-                    self.finish_round(StreamStart::Message(message.clone()), &mut state).await?;
+                    self.finish_round(StreamStart::Message(message.clone()), &mut state)
+                        .await?;
                 }
             }
         }
@@ -173,9 +174,8 @@ impl Dialogue {
         self.trace_calls(&ended, &ledger);
         state.usage = state.usage + ledger.usage();
         state.warnings.extend(ledger.take_warnings());
-        let has_same_end = |(before, now): (&ToolCall, &ToolCall)| {
-            (&before.end, &before.attachments) == (&now.end, &now.attachments)
-        };
+        let has_same_end =
+            |(before, now): (&ToolCall, &ToolCall)| (&before.end, &before.attachments) == (&now.end, &now.attachments);
         if repeated.iter().zip(&ended).all(has_same_end) {
             return (iteration.clone(), false);
         }

@@ -172,7 +172,12 @@ async fn several_tools_run_side_by_side_and_errors_go_back_to_the_model() {
 async fn a_model_that_never_stops_calling_is_stopped() {
     let call = || calls("", &[("1", "double", json!({"n": 1}))]);
     let (dialogue, fake, _) = dialogue(vec![call(), call(), call()]);
-    let mut stream = DialogueStream::new(&dialogue, Thread::default(), StreamStart::Message(Message::new(Role::User, "go")), 2);
+    let mut stream = DialogueStream::new(
+        &dialogue,
+        Thread::default(),
+        StreamStart::Message(Message::new(Role::User, "go")),
+        2,
+    );
     while stream.next().await.is_some() {}
     assert_eq!(stream.stop_reason(), Some(StopReason::MaxTurnRequests));
     let error = stream.finish().await.expect_err("it has no end");

@@ -99,4 +99,3 @@ fn rename_shared(id: &mut Arc<str>, names: &CallNames) {
         *id = name.as_str().into();
     }
 }
-

@@ -42,10 +42,7 @@ impl GrowingRun {
 
     /// Returns a fork that shares all turns.
     fn fork(&self, id: &str, second: i64) -> Self {
-        let mut fork = Self {
-            second,
-            ..self.clone()
-        };
+        let mut fork = Self { second, ..self.clone() };
         if let Event::RunStarted(start) = &mut fork.records[0].event {
             start.run_id = id.into();
         }
@@ -174,7 +171,11 @@ fn a_merge_contains_the_shared_messages_and_then_those_of_both_runs() {
         for (turn, start) in starts {
             assert_eq!(start.execution, turn.div_ceil(2));
             let read = start.reads.get("bot").copied();
-            assert_eq!(read, (&*start.agent == "judge").then_some(start.execution), "turn {turn}");
+            assert_eq!(
+                read,
+                (&*start.agent == "judge").then_some(start.execution),
+                "turn {turn}"
+            );
         }
     }
     let merged = merge(&left, &right, MergeOrder::Sequence).expect("both continue the same run");
@@ -212,14 +213,20 @@ fn values_that_a_fork_sets_are_set_with_its_next_message() {
         .collect();
     assert_eq!(sets, [0, 1]);
     let state = ConversationState::from_records(plan(), &merged.records).expect("the records are legal");
-    assert_eq!(state.context().get("tone").map(|tone| (**tone).clone()), Some(json!("dry")));
+    assert_eq!(
+        state.context().get("tone").map(|tone| (**tone).clone()),
+        Some(json!("dry"))
+    );
 }
 
 #[test]
 fn two_answers_to_the_same_message_are_both_kept() {
     let asked = base().say("again");
     let mut right = asked.clone();
-    let message = right.records.iter().rposition(|record| matches!(record.event, Event::MessageAdded(_)));
+    let message = right
+        .records
+        .iter()
+        .rposition(|record| matches!(record.event, Event::MessageAdded(_)));
     right.records.truncate(message.expect("is there") + 1);
     (right.second, right.turns) = (500, 2);
     if let Event::RunStarted(start) = &mut right.records[0].event {
@@ -227,7 +234,10 @@ fn two_answers_to_the_same_message_are_both_kept() {
     }
     let right = right.answer("again");
     let merged = merge(&asked, &right, MergeOrder::Sequence).expect("both continue the same run");
-    assert_eq!(list_texts(&thread_of(&merged.records, "bot")), ["hello", "again", "again"]);
+    assert_eq!(
+        list_texts(&thread_of(&merged.records, "bot")),
+        ["hello", "again", "again"]
+    );
 }
 
 #[test]
@@ -243,12 +253,18 @@ fn runs_that_cannot_be_merged_say_why() {
     };
     let unrelated = {
         let mut run = base();
-        run.records.iter_mut().for_each(|record| record.at += chrono::TimeDelta::days(1));
+        run.records
+            .iter_mut()
+            .for_each(|record| record.at += chrono::TimeDelta::days(1));
         run.fork("other", 500).say("r1")
     };
     let parted = {
         let mut run = base().fork("other", 500).say("r1");
-        let at = run.records.iter().position(|record| record.event.turn() == Some(2)).expect("is there");
+        let at = run
+            .records
+            .iter()
+            .position(|record| record.event.turn() == Some(2))
+            .expect("is there");
         run.records[at].at += chrono::TimeDelta::days(1);
         run
     };
@@ -261,8 +277,14 @@ fn runs_that_cannot_be_merged_say_why() {
         run
     };
     let table = [
-        (change(|start| start.ensemble_digest = "e".into()), "`one` and `other` have different ensembles"),
-        (change(|start| start.input = "bye".into()), "`one` and `other` began with another input"),
+        (
+            change(|start| start.ensemble_digest = "e".into()),
+            "`one` and `other` have different ensembles",
+        ),
+        (
+            change(|start| start.input = "bye".into()),
+            "`one` and `other` began with another input",
+        ),
         (
             change(|start| start.inputs.insert("n".into(), Arc::new(json!(1)))),
             "`one` and `other` began with another value of an input",

@@ -17,7 +17,9 @@ use crate::thread::{LEFT_OUT, Thread};
 /// States in the iterations of the event which earlier messages of the merged thread their requests did not contain. `own` is the
 /// state of the run in which the event was recorded.
 pub(super) fn mark_unsent_messages(event: &mut Event, own: &ConversationState, merged: &ConversationState) {
-    let is_inside = event.attempt_scope().is_some_and(|within| !within.outer_calls.is_empty());
+    let is_inside = event
+        .attempt_scope()
+        .is_some_and(|within| !within.outer_calls.is_empty());
     let part = match &*event {
         Event::PartEnded(part) => Some(part.key.clone()),
         other => other.attempt_scope().and_then(|within| within.part.clone()),

@@ -158,9 +158,13 @@ fn whatever_is_written_can_be_read() {
         Thread::default(),
         without_reply,
         asked.clone(),
-        asked.clone().complete_iteration(chrono::DateTime::<chrono::Utc>::MIN_UTC),
+        asked
+            .clone()
+            .complete_iteration(chrono::DateTime::<chrono::Utc>::MIN_UTC),
         asked.clone().add_metadata("", json!({"\u{0}": [1e300, "\u{202e}"]})),
-        asked.add_assistant_message("\u{feff}", vec![ToolCall::new("", "", json!([]))]).expect("fits"),
+        asked
+            .add_assistant_message("\u{feff}", vec![ToolCall::new("", "", json!([]))])
+            .expect("fits"),
     ];
     for thread in rows {
         let text = thread.to_json();

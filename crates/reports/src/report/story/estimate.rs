@@ -212,9 +212,10 @@ pub fn estimate_to_json(estimate: &RunEstimate) -> Value {
     });
     let story = estimate.story;
     let next_message = estimate.next_message.as_ref().map(|next| {
-        let threads = next.kept_threads.iter().map(|(agent, kept)| {
-            json!({"agent": agent, "tokens": kept.tokens, "estimated": kept.is_estimated})
-        });
+        let threads = next
+            .kept_threads
+            .iter()
+            .map(|(agent, kept)| json!({"agent": agent, "tokens": kept.tokens, "estimated": kept.is_estimated}));
         json!({"kept_threads": threads.collect::<Vec<_>>()})
     });
     let mut document = json!({

@@ -4,7 +4,10 @@ use super::*;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A dialogue with the tools `weather`, which returns this text, and `time`. Returns the number of calls of `time`, too.
-fn with_weather(replies: Vec<Result<ModelReply, ModelError>>, weather: &'static str) -> (Dialogue, Prepared, Arc<AtomicU32>) {
+fn with_weather(
+    replies: Vec<Result<ModelReply, ModelError>>,
+    weather: &'static str,
+) -> (Dialogue, Prepared, Arc<AtomicU32>) {
     let (dialogue, fake, _) = dialogue(replies);
     let calls_of_time = Arc::new(AtomicU32::new(0));
     let counted = Arc::clone(&calls_of_time);
@@ -30,22 +33,36 @@ async fn recorded() -> Thread {
 }
 
 fn texts(thread: &Thread) -> Vec<String> {
-    thread.to_messages().into_iter().map(|message| message.content).collect()
+    thread
+        .to_messages()
+        .into_iter()
+        .map(|message| message.content)
+        .collect()
 }
 
 #[tokio::test]
 async fn a_replay_executes_what_depends_on_a_changed_tool() {
     let recorded = recorded().await;
     let (dialogue, fake, calls_of_time) = with_weather(vec![says("Rainy."), says("Good luck.")], "rain");
-    let replayed = dialogue.replay(&recorded, ThreadReplay::changed_tools(["weather"])).await.expect("replies");
+    let replayed = dialogue
+        .replay(&recorded, ThreadReplay::changed_tools(["weather"]))
+        .await
+        .expect("replies");
     assert_eq!(replayed.first_change, Some(1));
     assert_eq!(
         texts(&replayed.thread),
         ["The weather?", "I look.", "Rainy.", "Thanks.", "Good luck."]
     );
     let calls = &replayed.thread.iterations()[0].tool_calls;
-    assert_eq!((calls[0].result_text(), calls[1].result_text()), ("rain".into(), "noon".into()));
-    assert_eq!(calls_of_time.load(Ordering::Relaxed), 0, "the other tool has not changed");
+    assert_eq!(
+        (calls[0].result_text(), calls[1].result_text()),
+        ("rain".into(), "noon".into())
+    );
+    assert_eq!(
+        calls_of_time.load(Ordering::Relaxed),
+        0,
+        "the other tool has not changed"
+    );
     assert_eq!((fake.asked.lock().unwrap().len(), replayed.usage.requests), (2, 2));
     assert_eq!(replayed.thread.status(), ThreadStatus::Complete);
     assert_eq!(texts(&recorded)[2], "Sunny.", "the recorded thread stays");
@@ -55,7 +72,10 @@ async fn a_replay_executes_what_depends_on_a_changed_tool() {
 async fn a_replay_without_a_difference_asks_nobody() {
     let recorded = recorded().await;
     let (dialogue, fake, _) = with_weather(Vec::new(), "sun");
-    for with in [ThreadReplay::changed_tools(["weather", "time"]), ThreadReplay::changed_instructions()] {
+    for with in [
+        ThreadReplay::changed_tools(["weather", "time"]),
+        ThreadReplay::changed_instructions(),
+    ] {
         let replayed = dialogue.replay(&recorded, with).await.expect("nothing fails");
         assert_eq!((replayed.first_change, replayed.thread), (None, recorded.clone()));
     }
@@ -67,31 +87,53 @@ async fn other_instructions_and_a_missing_tool_are_changes() {
     let recorded = recorded().await;
     let (dialogue, fake, _) = with_weather(vec![says("No idea."), says("Bye!")], "sun");
     let dialogue = dialogue.with_system("You know nothing.");
-    let replayed = dialogue.replay(&recorded, ThreadReplay::changed_instructions()).await.expect("replies");
+    let replayed = dialogue
+        .replay(&recorded, ThreadReplay::changed_instructions())
+        .await
+        .expect("replies");
     assert_eq!(texts(&replayed.thread), ["The weather?", "No idea.", "Thanks.", "Bye!"]);
     assert_eq!(replayed.first_change, Some(1));
     assert_eq!(fake.asked.lock().unwrap()[0].messages[0].content, "You know nothing.");
 
     let (without_tools, ..) = super::dialogue(vec![says("I cannot look."), says("Bye!")]);
-    let replayed = without_tools.replay(&recorded, ThreadReplay::changed_instructions()).await.expect("replies");
+    let replayed = without_tools
+        .replay(&recorded, ThreadReplay::changed_instructions())
+        .await
+        .expect("replies");
     assert_eq!(texts(&replayed.thread)[2], "I cannot look.");
-    assert!(replayed.thread.iterations()[0].tool_calls[0].result_text().contains("there is no tool"));
+    assert!(
+        replayed.thread.iterations()[0].tool_calls[0]
+            .result_text()
+            .contains("there is no tool")
+    );
 }
 
 #[tokio::test]
 async fn a_replay_of_everything_uses_only_the_messages_of_the_user() {
     let recorded = recorded().await;
     let (dialogue, fake, _) = with_weather(vec![says("Cloudy."), says("See you.")], "sun");
-    let replayed = dialogue.replay(&recorded, ThreadReplay::Everything).await.expect("replies");
-    assert_eq!(texts(&replayed.thread), ["The weather?", "Cloudy.", "Thanks.", "See you."]);
-    assert_eq!(fake.asked.lock().unwrap()[1].messages.len(), 4, "instructions, a round, the question");
+    let replayed = dialogue
+        .replay(&recorded, ThreadReplay::Everything)
+        .await
+        .expect("replies");
+    assert_eq!(
+        texts(&replayed.thread),
+        ["The weather?", "Cloudy.", "Thanks.", "See you."]
+    );
+    assert_eq!(
+        fake.asked.lock().unwrap()[1].messages.len(),
+        4,
+        "instructions, a round, the question"
+    );
 }
 
 #[tokio::test]
 async fn a_replay_that_fails_keeps_its_thread() {
     let recorded = recorded().await;
     let (dialogue, ..) = with_weather(vec![says("Rainy."), Err(ModelError::new_fatal("down"))], "rain");
-    let replay = dialogue.replay(&recorded, ThreadReplay::changed_tools(["weather"])).await;
+    let replay = dialogue
+        .replay(&recorded, ThreadReplay::changed_tools(["weather"]))
+        .await;
     let error = replay.expect_err("the model is down");
     assert_eq!(error.cause, DialogueErrorKind::Model("down".into()));
     assert_eq!(texts(&error.thread), ["The weather?", "I look.", "Rainy.", "Thanks."]);

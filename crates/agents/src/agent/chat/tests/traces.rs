@@ -22,26 +22,54 @@ async fn traced(folder: &tempfile::TempDir) -> (Dialogue, std::path::PathBuf, st
 async fn a_trace_contains_messages_replies_calls_and_errors_without_secrets() {
     let folder = tempfile::tempdir().expect("a folder");
     let (dialogue, readable, parsed) = traced(&folder).await;
-    let ended = dialogue.say(Thread::default(), "Twice 21? (s3cret-key)").await.expect("a reply");
-    dialogue.say(ended.thread, "And now?").await.expect_err("the model is down");
+    let ended = dialogue
+        .say(Thread::default(), "Twice 21? (s3cret-key)")
+        .await
+        .expect("a reply");
+    dialogue
+        .say(ended.thread, "And now?")
+        .await
+        .expect_err("the model is down");
 
     let text = fs::read_to_string(&parsed).expect("was written");
-    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("is JSON")).collect();
+    let lines: Vec<Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("is JSON"))
+        .collect();
     let events: Vec<&str> = lines.iter().filter_map(|line| line["event"].as_str()).collect();
     assert_eq!(
         events,
-        ["message_sent", "reply_received", "tool_call_ended", "reply_received", "message_sent", "failed"]
+        [
+            "message_sent",
+            "reply_received",
+            "tool_call_ended",
+            "reply_received",
+            "message_sent",
+            "failed"
+        ]
     );
     assert!(lines.iter().all(|line| line["at"] == "1970-01-01T00:00:00.000Z"));
     assert_eq!(lines[0]["message"]["content"], "Twice 21? (***)");
     assert_eq!(lines[1]["tool_calls"][0]["name"], "double");
     assert!(lines[1]["usage"]["input_tokens"].is_u64(), "{}", lines[1]);
-    assert_eq!((&lines[2]["call"]["arguments"], &lines[2]["call"]["result"]), (&json!({"n": 21}), &json!(42)));
-    assert_eq!((&lines[3]["text"], &lines[3]["stop_reason"]), (&json!("It is 42, and the key is ***."), &json!("end_turn")));
+    assert_eq!(
+        (&lines[2]["call"]["arguments"], &lines[2]["call"]["result"]),
+        (&json!({"n": 21}), &json!(42))
+    );
+    assert_eq!(
+        (&lines[3]["text"], &lines[3]["stop_reason"]),
+        (&json!("It is 42, and the key is ***."), &json!("end_turn"))
+    );
     assert_eq!(lines[5]["error"], "down");
 
     let page = fs::read_to_string(&readable).expect("was written");
-    for words in ["user\n\nTwice 21?", "I count.", r#"double({"n":21}) -> 42"#, "the key is ***.", "failed\n\ndown"] {
+    for words in [
+        "user\n\nTwice 21?",
+        "I count.",
+        r#"double({"n":21}) -> 42"#,
+        "the key is ***.",
+        "failed\n\ndown",
+    ] {
         assert!(page.contains(words), "{words}: {page}");
     }
     assert!(!page.contains("s3cret") && !text.contains("s3cret"), "{page}{text}");
@@ -63,7 +91,10 @@ async fn steps_and_cancellations_are_in_the_trace() {
     stream.cancel();
     let text = fs::read_to_string(&parsed).expect("was written");
     let events: Vec<&str> = ["message_sent", "reply_received", "tool_call_ended", "cancelled"].to_vec();
-    let written: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("is JSON")).collect();
+    let written: Vec<Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("is JSON"))
+        .collect();
     let written: Vec<&str> = written.iter().filter_map(|line| line["event"].as_str()).collect();
     assert_eq!(written, events);
 }
@@ -78,7 +109,10 @@ async fn a_trace_that_cannot_be_written_is_an_error_and_a_full_disk_a_warning() 
     if full.exists() {
         let (dialogue, ..) = super::dialogue(vec![says("x")]);
         let dialogue = dialogue.with_trace(full).expect("can be opened");
-        let ended = dialogue.say(Thread::default(), "y").await.expect("the dialogue goes on");
+        let ended = dialogue
+            .say(Thread::default(), "y")
+            .await
+            .expect("the dialogue goes on");
         assert_eq!(ended.warnings.len(), 1, "said once: {:?}", ended.warnings);
     }
 }
@@ -88,14 +122,30 @@ async fn a_thread_is_saved_and_loaded_in_one_line_each() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("thread.json");
     let (dialogue, ..) = dialogue(vec![says("one"), says("two")]);
-    dialogue.say(Thread::default(), "a").await.expect("a reply").thread.save(&path).expect("can be written");
-    let ended = dialogue.say(Thread::load(&path).expect("was saved"), "b").await.expect("a reply");
+    dialogue
+        .say(Thread::default(), "a")
+        .await
+        .expect("a reply")
+        .thread
+        .save(&path)
+        .expect("can be written");
+    let ended = dialogue
+        .say(Thread::load(&path).expect("was saved"), "b")
+        .await
+        .expect("a reply");
     ended.thread.save(&path).expect("replaces the file");
     assert_eq!(Thread::load(&path).expect("was saved"), ended.thread);
-    assert_eq!(fs::read_dir(folder.path()).expect("is a folder").count(), 1, "no other file stays");
+    assert_eq!(
+        fs::read_dir(folder.path()).expect("is a folder").count(),
+        1,
+        "no other file stays"
+    );
     let missing = Thread::load(folder.path().join("none")).expect_err("is not there");
     assert!(missing.to_string().starts_with("cannot read `"), "{missing}");
     fs::write(&path, "{}").expect("can be written");
     let wrong = Thread::load(&path).expect_err("is no thread");
-    assert!(wrong.to_string().contains("is not a saved thread: it has no `version`"), "{wrong}");
+    assert!(
+        wrong.to_string().contains("is not a saved thread: it has no `version`"),
+        "{wrong}"
+    );
 }
