@@ -229,6 +229,7 @@ fn every_option_of_the_program_stands_in_the_reference() {
         "runs fetch",
         "runs show",
         "runs diff",
+        "runs merge",
         "runs export",
         "runs prune",
         "runs rm",
