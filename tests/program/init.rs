@@ -164,13 +164,24 @@ fn every_template_is_valid_and_runs_at_once() {
         workspace.run_with_stdin(words, "hello\n").expect_code(code);
         // Its cases pass, start no process, and leave no agent out.
         let tested = workspace.command(["test", "--coverage"]).env("PATH", "").spawn();
-        let tested = crate::support::Running(tested.expect("it starts")).finish().expect_code(0);
-        assert!(tested.stdout.contains("PASS ensembles/my-tea.test.yaml"), "{}", tested.stdout);
+        let tested = crate::support::Running(tested.expect("it starts"))
+            .finish()
+            .expect_code(0);
+        assert!(
+            tested.stdout.contains("PASS ensembles/my-tea.test.yaml"),
+            "{}",
+            tested.stdout
+        );
         // No name of the ensemble from which the template was made is left.
         let text = workspace.read("ensembles/my-tea.yaml") + &workspace.read("ensembles/my-tea.test.yaml");
         assert!(text.contains("\nname: my-tea\n"), "{text}");
         for name in ["NAME", "assistant", "reviews", "debugging", "researcher", "story"] {
-            for left in [format!("{name}.yaml"), format!("ensembles/{name}"), format!("script: {name}/"), format!("run {name} ")] {
+            for left in [
+                format!("{name}.yaml"),
+                format!("ensembles/{name}"),
+                format!("script: {name}/"),
+                format!("run {name} "),
+            ] {
                 assert!(!text.contains(&left), "{template}: {left}: {text}");
             }
         }

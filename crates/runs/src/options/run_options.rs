@@ -119,11 +119,7 @@ impl RunOptions {
 
     /// Lets a generator answer for an input agent or a script agent.
     #[must_use]
-    pub fn with_generator(
-        mut self,
-        agent: impl Into<Arc<str>>,
-        generator: impl ResponseGenerator + 'static,
-    ) -> Self {
+    pub fn with_generator(mut self, agent: impl Into<Arc<str>>, generator: impl ResponseGenerator + 'static) -> Self {
         self.generators.insert(agent.into(), Arc::new(generator));
         self
     }

@@ -50,12 +50,15 @@ impl TemplateTexts {
             return text.replace(NAME, name);
         }
         let old = self.name;
-        text.replace(&format!("ensemble test ensembles/{old}.yaml"), &format!("ensemble test ensembles/{name}.yaml"))
-            .replace(&format!(" ensembles/{old}.yaml"), &format!(" {name}"))
-            .replace(&format!("Tests of {old}.yaml"), &format!("Tests of {name}.yaml"))
-            .replace(&format!("\nname: {old}\n"), &format!("\nname: {name}\n"))
-            .replace(&format!("{old}/"), &format!("{name}/"))
-            .replace(&format!("ensembles/{old}`"), &format!("ensembles/{name}`"))
+        text.replace(
+            &format!("ensemble test ensembles/{old}.yaml"),
+            &format!("ensemble test ensembles/{name}.yaml"),
+        )
+        .replace(&format!(" ensembles/{old}.yaml"), &format!(" {name}"))
+        .replace(&format!("Tests of {old}.yaml"), &format!("Tests of {name}.yaml"))
+        .replace(&format!("\nname: {old}\n"), &format!("\nname: {name}\n"))
+        .replace(&format!("{old}/"), &format!("{name}/"))
+        .replace(&format!("ensembles/{old}`"), &format!("ensembles/{name}`"))
     }
 }
 
@@ -74,10 +77,7 @@ impl StarterTemplate {
     /// Returns the test file with its text.
     pub(crate) fn test_file(self, name: &str) -> (String, String) {
         let texts = self.texts();
-        (
-            format!("ensembles/{name}.test.yaml"),
-            texts.rename(texts.cases, name),
-        )
+        (format!("ensembles/{name}.test.yaml"), texts.rename(texts.cases, name))
     }
 
     fn texts(self) -> TemplateTexts {
@@ -90,7 +90,16 @@ impl StarterTemplate {
             Self::Debate => starter!("debate", []),
             Self::MapFiles => shipped!(
                 "reviews",
-                ["list.sh", "read.sh", "reader.rhai", "bread.txt", "coffee.txt", "prices.txt", "service.txt", "tables.txt"]
+                [
+                    "list.sh",
+                    "read.sh",
+                    "reader.rhai",
+                    "bread.txt",
+                    "coffee.txt",
+                    "prices.txt",
+                    "service.txt",
+                    "tables.txt"
+                ]
             ),
             Self::Chat => starter!("chat", ["companion.rhai"]),
             Self::Assistant => shipped!("assistant", ["clerk.rhai", "hours.rhai", "price.rhai"]),

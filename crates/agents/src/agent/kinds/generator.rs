@@ -179,10 +179,14 @@ impl GeneratorRunner {
 
     async fn run_attempt(&self, execution: ExecutionInput) -> AttemptOutcome {
         let prompt = Value::Object(list_script_reads(&execution)).to_string();
-        let result = self.0.respond_to(prompt, &[], &execution).await.map(|answer| match answer {
-            Value::String(text) => text_to_output(&text),
-            answer => value_to_output(answer),
-        });
+        let result = self
+            .0
+            .respond_to(prompt, &[], &execution)
+            .await
+            .map(|answer| match answer {
+                Value::String(text) => text_to_output(&text),
+                answer => value_to_output(answer),
+            });
         AttemptOutcome::Finished(AttemptResult::from_result(result))
     }
 }
