@@ -492,7 +492,9 @@ async fn a_generator_gets_the_state_of_the_conversation_and_a_run_that_goes_on_n
     write(&fixture.folder.path().join("generated.yaml"), GENERATED);
     let runs = &fixture.runs;
     let asked = Counting::default();
-    let options = RunOptions::default().with_generator("clarify", asked.clone());
+    let options = RunOptions::default()
+        .with_generator("clarify", asked.clone())
+        .with_answer("person", "a");
     let first = runs
         .start_run(EnsembleRef::from("generated.yaml"), options)
         .await
@@ -532,7 +534,9 @@ async fn a_generator_gets_the_state_of_the_conversation_and_a_run_that_goes_on_n
     // A run that goes on is given the generators again.
     let refused = runs.continue_run(&first.run, "again", RunOptions::default()).await;
     assert!(matches!(refused, Err(RunError::NoGenerator(agent)) if agent == "clarify"));
-    let options = RunOptions::default().with_generator("clarify", Counting::default());
+    let options = RunOptions::default()
+        .with_generator("clarify", Counting::default())
+        .with_answer("person", "a");
     let again = runs
         .continue_run(&first.run, "again", options)
         .await
