@@ -160,6 +160,7 @@ impl AgentBuildOptions<'_> {
             arguments::check_tools(&options.allowed_tools, false, ensemble)?;
             arguments::check_tools(&options.denied_tools, true, ensemble)?;
         }
+        let responders = options.list_responders();
         let substitutes = RunReplacements::from_options(&options);
         if let Some(substitutes) = &substitutes {
             substitutes.check_own(ensemble)?;
@@ -237,7 +238,7 @@ impl AgentBuildOptions<'_> {
             agents,
             shared,
             stubs: options.stubs,
-            responders: options.responders,
+            responders,
             desk,
             outermost,
             reporters: options.reporters,
