@@ -557,8 +557,8 @@ fn documents() -> Vec<String> {
         "CONTRIBUTING.md".to_owned(),
         "AGENTS.md".to_owned(),
     ];
-    let pages = std::fs::read_dir(project().join("docs")).expect("the folder of pages");
-    let names = pages.map(|page| page.expect("a page").file_name().into_string().expect("a name"));
+    let entries = std::fs::read_dir(project().join("docs")).expect("the folder of pages");
+    let names = entries.map(|page| page.expect("a page").file_name().into_string().expect("a name"));
     documents.extend(pages("docs/patterns"));
     documents.extend(pages("docs/design-documents"));
     documents.extend(

@@ -6,6 +6,7 @@
 #[expect(dead_code, reason = "this program uses a part of the harness")]
 mod support;
 
+use ensemble_core::records::encode_record;
 use support::{Engine, ObservedTraffic, all_records, in_a_network, start};
 
 const KEY: &str = "sk-worker-0123456789abcdef";
@@ -46,7 +47,11 @@ async fn observed() {
     let engine = Engine::start_observed(&files, &variables, &traffic).await;
     let id = "aaaa-20261123-080000000";
     start(&engine, "keys.yaml", id).await;
-    let records = serde_json::to_string(&all_records(id).await).expect("JSON");
+    let mut records = Vec::new();
+    for record in &all_records(id).await {
+        encode_record(record, &mut records);
+    }
+    let records = String::from_utf8(records).expect("text");
     let sent = String::from_utf8_lossy(&traffic.bytes()).into_owned();
     for text in [&records, &sent] {
         for shown in ["plain-text [secret]", "it fails with [secret]", "ordinary words"] {

@@ -12,7 +12,7 @@ use ensemble_agents::agent::mcp::McpServers;
 use ensemble_agents::agent::tools::ToolPermissions;
 use ensemble_core::conversation::{ConversationState, Event, Record, RunStarted};
 use ensemble_core::executor::WallClock;
-use ensemble_core::log::FORMAT;
+use ensemble_core::log::{CommitError, FORMAT};
 use ensemble_core::operator::Operator;
 use ensemble_core::reporter::Reporter;
 use ensemble_core::request::{AnswerSource, RequestAddress, RequestOrigin};
