@@ -25,7 +25,8 @@ const LINE_ENDS: usize = 64;
 
 /// The search for the secrets of a run.
 pub(super) struct SecretMatcher {
-    automaton: AhoCorasick,
+    /// `None`: it cannot be built, and every text counts as a secret.
+    automaton: Option<AhoCorasick>,
     /// The forms in which a secret can begin at the end of a text, sorted.
     forms: Vec<String>,
     longest_form: usize,
@@ -47,8 +48,11 @@ impl SecretMatcher {
         for text in &parts.texts {
             forms.extend(list_escaped_forms(text));
         }
+        if forms.is_empty() {
+            return None;
+        }
         Some(Self {
-            automaton: automaton.ok().filter(|_| !forms.is_empty())?,
+            automaton: automaton.ok(),
             longest_form: forms.iter().map(String::len).max().unwrap_or_default(),
             forms: forms.into_iter().collect(),
             escapes,
@@ -56,10 +60,45 @@ impl SecretMatcher {
         })
     }
 
+    /// Returns a search that could not be built.
+    #[cfg(test)]
+    pub(super) fn blind() -> Self {
+        Self {
+            automaton: None,
+            forms: Vec::new(),
+            longest_form: 0,
+            escapes: Vec::new(),
+            structures: Vec::new(),
+        }
+    }
+
+    /// Returns whether every text counts as a secret.
+    pub(super) fn is_blind(&self) -> bool {
+        self.automaton.is_none()
+    }
+
+    /// Returns whether a secret is in the text, as one of its forms.
+    fn has_form(&self, text: &str) -> bool {
+        let automaton = self.automaton.as_ref();
+        automaton.is_none_or(|automaton| automaton.is_match(text))
+    }
+
+    /// Returns the ranges of all forms in the text.
+    fn find_forms(&self, text: &[u8]) -> Vec<Range<usize>> {
+        match &self.automaton {
+            Some(automaton) => automaton
+                .find_overlapping_iter(text)
+                .map(|found| found.range())
+                .collect(),
+            None if text.is_empty() => Vec::new(),
+            None => std::iter::once(0..text.len()).collect(),
+        }
+    }
+
     /// Returns whether a secret is in the text, in any form.
     pub(super) fn occurs_in(&self, text: &str) -> bool {
         let mut ranges = Vec::new();
-        self.automaton.is_match(text) || {
+        self.has_form(text) || {
             self.find_behind_escapes(text, &mut ranges);
             !ranges.is_empty()
         }
@@ -85,7 +124,8 @@ impl SecretMatcher {
     /// Returns whether the value is the object, the list or the number that is a secret.
     pub(super) fn is_secret_value(&self, value: &Value) -> bool {
         match value {
-            Value::Number(number) => self.automaton.is_match(&number.to_string()),
+            _ if self.is_blind() => true,
+            Value::Number(number) => self.has_form(&number.to_string()),
             Value::Array(_) | Value::Object(_) => self.structures.contains(value),
             Value::Null | Value::Bool(_) | Value::String(_) => false,
         }
@@ -94,16 +134,12 @@ impl SecretMatcher {
     /// Returns whether the map is an object that is a secret.
     pub(super) fn is_secret_map(&self, map: &Map<String, Value>) -> bool {
         let is_map = |structure: &Value| structure.as_object().is_some_and(|object| object == map);
-        self.structures.iter().any(is_map)
+        self.is_blind() || self.structures.iter().any(is_map)
     }
 
     /// Returns the ranges of secrets in order, none of which overlap.
     fn find_ranges(&self, text: &str) -> Vec<Range<usize>> {
-        let mut ranges: Vec<Range<usize>> = self
-            .automaton
-            .find_overlapping_iter(text)
-            .map(|found| found.range())
-            .collect();
+        let mut ranges = self.find_forms(text.as_bytes());
         self.find_behind_escapes(text, &mut ranges);
         ranges.sort_by_key(|range| (range.start, std::cmp::Reverse(range.end)));
         let mut merged: Vec<Range<usize>> = Vec::with_capacity(ranges.len());
@@ -134,8 +170,8 @@ impl SecretMatcher {
     }
 
     fn find_in_bytes(&self, text: &UnescapedText, ranges: &mut Vec<Range<usize>>) {
-        let found = self.automaton.find_overlapping_iter(&text.bytes);
-        ranges.extend(found.map(|found| text.original_range(found.start(), found.end())));
+        let found = self.find_forms(&text.bytes).into_iter();
+        ranges.extend(found.map(|found| text.original_range(found.start, found.end)));
     }
 
     /// Adds what is found in the text without its escapes, which can be inside each other.
@@ -165,6 +201,9 @@ impl SecretMatcher {
 
     /// Returns the number of bytes at the end of the text that may be the beginning of a secret, also over several lines.
     fn possible_secret_length(&self, text: &str) -> usize {
+        if self.is_blind() {
+            return text.len();
+        }
         let end = &text[text.ceil_char_boundary(text.len().saturating_sub(self.longest_in_lines()))..];
         let joined = UnescapedText::from_text(end).join_lines();
         let over_lines = joined.and_then(|joined| {
