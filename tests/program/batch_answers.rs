@@ -168,7 +168,7 @@ result: {ticket: inputs.ticket, note: inputs.note, decision: outputs.gate}
     let arguments = ["run", "g.yaml", "--set", &set, "--set", "ticket=a", "--set", "note=b"];
     let refused = run_with_secret(&workspace, &arguments).expect_code(2);
     texts.push(("run".to_owned(), format!("{}{}", refused.stdout, refused.stderr)));
-    read_files(workspace.path(), &mut texts);
+    read_files(&workspace.path(), &mut texts);
     for (name, text) in &texts {
         for hidden in HIDDEN {
             assert!(!text.contains(hidden), "{hidden} is in {name}: {text}");
