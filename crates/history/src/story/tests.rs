@@ -126,7 +126,7 @@ fn an_execution_that_has_not_ended_has_an_activity() {
     );
     assert_eq!(
         history(vec![(0, turn(&["a"]))]).agent_activity("a"),
-        Some(crate::AgentActivity::Paused)
+        Some(crate::AgentActivity::NotStarted)
     );
     assert_eq!(history(begun.clone()).agent_activity("b"), None);
     let failure = json!({"kind": "exit", "error": "no"});
