@@ -6,9 +6,6 @@ const HEIGHT = 34;
 const CHUNK = 100;
 const AROUND = 12;
 
-/** Does the row have a time, attempts or tokens to tell of? */
-const isTimed = row => row.seconds !== null || typeof row.elapsed === 'number' || row.tries > 1;
-
 /** What a row says, as elements. */
 function content(row, live) {
   if (!row) return [h('span', { class: 'quiet' }, '…')];
@@ -20,9 +17,12 @@ function content(row, live) {
   const again = row.execution > 1 ? ` #${row.execution}` : '';
   const by = row.asked_by ? `asked by ${row.asked_by}` : row.by.length ? `after ${row.by.join(', ')}` : '';
   const text = row.text || (live ? `${live.about} ${live.text.slice(-200)}` : '');
+  const more = [row.tries > 1 ? `${row.tries} attempts` : '', usage(row.usage)].filter(one => one).join(' · ');
+  const time = typeof row.elapsed === 'number' ? clock(row.elapsed + (performance.now() - row.received) / 1000) : seconds(row.seconds);
   return [badge(row.state), h('span', { class: 'agent' }, row.agent + again), by && h('span', { class: 'quiet by' }, by),
     h('span', { class: 'said' }, text.replaceAll(/\s+/g, ' ')),
-    h('span', { class: 'quiet sums', hidden: !isTimed(row) }, [row.tries > 1 ? `${row.tries} attempts` : '', usage(row.usage), seconds(row.seconds)].filter(one => one).join(' · '), typeof row.elapsed === 'number' && clock(row.elapsed + (performance.now() - row.received) / 1000))];
+    more && h('span', { class: 'quiet sums' }, more),
+    time && h('span', { class: 'quiet time' }, time)];
 }
 
 /** Can rows still be added? */

@@ -118,7 +118,7 @@ impl<'t> YamlEditor<'t> {
         if node.is_omitted() {
             return self.fill_omitted_value(route, value);
         }
-        let (parts, whole) = plan_rewrite(self.text, node, route, value);
+        let (parts, whole) = plan_rewrite(self.text, node, route, value, self.removes_anchors);
         let all = |edits: Vec<RouteEdit>| -> Option<Vec<TextEdit>> {
             let edits: Vec<Vec<TextEdit>> = edits
                 .iter()
