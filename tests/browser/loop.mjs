@@ -119,6 +119,8 @@ try {
   await set('result', 'text: outputs.writer.response');
   await set('success', 'outputs.critic.good');
   await set('conversation_limits.max_total_turns', '8');
+  await sum('1 hint');
+  await page.getByRole('button', { name: 'Fix: remove the profile' }).click();
   await sum('Nothing found');
   await page.getByRole('button', { name: 'Save' }).click();
   await page.waitForSelector('h1 .badge:text-is("saved")');
@@ -127,6 +129,7 @@ try {
 
   // The run, with a value for the required input.
   await page.locator('.edit-head').getByRole('link', { name: 'New run' }).click();
+  await page.getByRole('heading', { name: 'New run of tale' }).waitFor();
   await page.getByLabel(/^topic/).waitFor();
   seen.about = await page.getByText('What the tale is about.').isVisible();
   await page.getByRole('button', { name: 'Start' }).click();

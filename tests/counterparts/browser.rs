@@ -222,10 +222,19 @@ fn a_person_uses_the_views_with_mouse_and_keyboard_in_wide_and_narrow_windows() 
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let Some(modules) = modules() else { return };
     let workspace = Workspace::new();
-    for (name, text) in [("steps", STEPS), ("inner", INNER), ("slow", SLOW), ("many", MANY), ("gate", GATE)] {
+    for (name, text) in [
+        ("steps", STEPS),
+        ("inner", INNER),
+        ("slow", SLOW),
+        ("many", MANY),
+        ("gate", GATE),
+    ] {
         workspace.write(&format!("ensembles/{name}.yaml"), text);
     }
-    workspace.write("ensembles/outer.yaml", "name: outer\nagents: [{name: inner, ensemble: inner}]\n");
+    workspace.write(
+        "ensembles/outer.yaml",
+        "name: outer\nagents: [{name: inner, ensemble: inner}]\n",
+    );
     workspace.write("ensembles/n.rhai", "#{ n: execution }");
     workspace.write("ensembles/print.rhai", "#{ printed: dependencies.editor.response }");
     workspace.write("rows.jsonl", "{\"input\": \"a\"}\n{\"input\": \"b\"}\n");
@@ -258,7 +267,10 @@ fn a_person_uses_the_views_with_mouse_and_keyboard_in_wide_and_narrow_windows() 
     is("shared", json!(1));
     is("inside", json!(1));
     let parts = seen["parts"].as_array().expect("parts");
-    assert!(parts[0].as_str().is_some_and(|part| part.starts_with("red done")), "{parts:?}");
+    assert!(
+        parts[0].as_str().is_some_and(|part| part.starts_with("red done")),
+        "{parts:?}"
+    );
     assert_eq!((parts.len(), &seen["stderr"]), (2, &json!("a note\n")));
     is("turn", json!("in turn 2 · 1 execution ended"));
     is("live_buttons", json!(["Continue after turn 1"]));

@@ -208,7 +208,10 @@ fn a_person_builds_a_loop_from_nothing_and_runs_it() {
         assert!(told.contains(part), "{key}: {told}");
     };
     contains("bad_name", "`1st` cannot be a name here");
-    contains("wrong_minimum", "the default of the input `words` does not match its schema");
+    contains(
+        "wrong_minimum",
+        "the default of the input `words` does not match its schema",
+    );
     for part in [
         "# A chat with one language model, which remembers the conversation.",
         "# A simulated model: a script computes the replies.",

@@ -180,11 +180,26 @@ fn keys_without_a_value_are_filled_by_the_forms() {
     let page = Page::start(&workspace);
     let text = "name: e\ninputs: # of a run\nconversation_limits:\nagents:\n  - name: writer\n    model: simulated/x\n    prompt: # later\n    conversation:\n    depends_on:\n";
     let steps = [
-        (set(Some("writer"), &["prompt"], "Write."), "    prompt: Write. # later\n"),
-        (set(Some("writer"), &["conversation", "max_turns"], 3), "    conversation:\n      max_turns: 3\n"),
-        (set(None, &["conversation_limits", "max_total_turns"], 6), "conversation_limits:\n  max_total_turns: 6\n"),
-        (set(None, &["inputs", "topic"], json!({"type": "string"})), "inputs: # of a run\n  topic:\n    type: string\n"),
-        (set(None, &["inputs", "topic", "default"], "the sea"), "    type: string\n    default: the sea\n"),
+        (
+            set(Some("writer"), &["prompt"], "Write."),
+            "    prompt: Write. # later\n",
+        ),
+        (
+            set(Some("writer"), &["conversation", "max_turns"], 3),
+            "    conversation:\n      max_turns: 3\n",
+        ),
+        (
+            set(None, &["conversation_limits", "max_total_turns"], 6),
+            "conversation_limits:\n  max_total_turns: 6\n",
+        ),
+        (
+            set(None, &["inputs", "topic"], json!({"type": "string"})),
+            "inputs: # of a run\n  topic:\n    type: string\n",
+        ),
+        (
+            set(None, &["inputs", "topic", "default"], "the sea"),
+            "    type: string\n    default: the sea\n",
+        ),
     ];
     let mut now = text.to_owned();
     for (step, part) in &steps {
@@ -209,10 +224,22 @@ fn inputs_have_rows_whose_keys_come_from_the_table() {
     // What does not fit is refused with its reason.
     let text = format!("{TEXT}inputs:\n  rounds:\n    type: integer\n    default: 2\n");
     for (edit, part) in [
-        (set(None, &["inputs", "rounds", "default"], "two"), "the default of the input `rounds` does not match its schema"),
-        (set(None, &["inputs", "rounds", "type"], "string"), "the default of the input `rounds` does not match its schema"),
-        (set(None, &["inputs", "rounds", "typ"], "string"), "`inputs.rounds.typ` of the file cannot be set here"),
-        (set(None, &["inputs", "1st"], json!({})), "`1st` is not a valid name of an input"),
+        (
+            set(None, &["inputs", "rounds", "default"], "two"),
+            "the default of the input `rounds` does not match its schema",
+        ),
+        (
+            set(None, &["inputs", "rounds", "type"], "string"),
+            "the default of the input `rounds` does not match its schema",
+        ),
+        (
+            set(None, &["inputs", "rounds", "typ"], "string"),
+            "`inputs.rounds.typ` of the file cannot be set here",
+        ),
+        (
+            set(None, &["inputs", "1st"], json!({})),
+            "`1st` is not a valid name of an input",
+        ),
     ] {
         let why = edited(&page, &text, &edit).expect_err(&edit.to_string());
         assert!(why.contains(part), "{edit}: {why}");

@@ -244,7 +244,7 @@ fn open_requests_json(runs: &RunService, watched: &WatchedRun) -> Value {
             OperatorRequest::Permission(permission) => (json!(permission), &mut permissions),
         };
         document["position"] = json!(position);
-        document["run"] = json!(outermost);
+        document["outermost_run"] = json!(outermost);
         list.push(with_shown_texts(document, open.request()));
     }
     json!({"questions": questions, "permissions": permissions})

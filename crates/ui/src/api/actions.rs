@@ -56,7 +56,7 @@ fn parse_options(given: &Value) -> RunOptions {
     for (agent, answer) in given["answers"].as_object().into_iter().flatten() {
         options
             .answers
-            .insert_from(agent.as_str(), answer.clone(), answer_author(given));
+            .insert_from(agent.as_str(), answer.clone(), parse_answer_author(given));
     }
     for model in given["models"]
         .as_array()
@@ -70,7 +70,7 @@ fn parse_options(given: &Value) -> RunOptions {
 }
 
 /// Returns the person at the page, with the name under `user` that the person gave.
-fn answer_author(given: &Value) -> AnswerAuthor {
+fn parse_answer_author(given: &Value) -> AnswerAuthor {
     AnswerAuthor::with_user(AnswerSource::Page, given["user"].as_str().unwrap_or_default())
 }
 
@@ -97,7 +97,7 @@ async fn answer_request(app: &UiApp, given: &Value, answer: RequestAnswer) -> Re
     let address: Result<RequestAddress, _> = required_text(given, "address")?.parse();
     let address = address.map_err(|error| RequestFailure::bad_request(error.to_string()))?;
     let digest = RequestDigest::new(required_text(given, "digest")?);
-    let (runs, by) = (app.runs.clone(), answer_author(given));
+    let (runs, by) = (app.runs.clone(), parse_answer_author(given));
     app.run_on_driver(async move {
         let shown_request = (&address, &digest);
         let answered = runs.answer_request(&id, shown_request, answer, by, RunOptions::default());
@@ -115,9 +115,20 @@ pub(super) async fn cancel_run(app: &UiApp, given: &Value) -> Result<Value, Requ
     Ok(json!({}))
 }
 
+/// Refuses what only a run that has ended or was cut short allows.
+fn refuse_running(runs: &RunService, id: &RunId, consequence: &str) -> Result<(), RequestFailure> {
+    match runs.is_driven_here(id) {
+        true => Err(RequestFailure::conflict(format!(
+            "run {id} has not ended, so {consequence}; stop it, or wait for its end"
+        ))),
+        false => Ok(()),
+    }
+}
+
 /// Goes on with a run that was cut short: `{id}`.
 pub(super) async fn resume_run(app: &UiApp, given: &Value) -> Result<Value, RequestFailure> {
     let (id, runs) = (parse_run_id(given)?, app.runs.clone());
+    refuse_running(&runs, &id, "there is nothing to resume")?;
     app.run_on_driver(async move {
         runs.resume_run(&id, RunOptions::default())
             .await
@@ -131,6 +142,7 @@ pub(super) async fn resume_run(app: &UiApp, given: &Value) -> Result<Value, Requ
 pub(super) async fn add_message(app: &UiApp, given: &Value) -> Result<Value, RequestFailure> {
     let (id, text) = (parse_run_id(given)?, required_text(given, "text")?.to_owned());
     let runs = app.runs.clone();
+    refuse_running(&runs, &id, "no message can be added")?;
     app.run_on_driver(async move {
         let continued = runs.continue_run(&id, text, RunContext::default(), RunOptions::default());
         continued.await.map_err(RequestFailure::from)

@@ -6,7 +6,7 @@ import { answerName, signature } from '/signature.js';
 /** An answer to a question; with choices, one of them. */
 function question(run, asked) {
   const { address, digest, refused, shown } = asked;
-  const send = answer => post('/api/answer', { id: asked.run ?? run.id, address, digest, answer, user: answerName() });
+  const send = answer => post('/api/answer', { id: asked.outermost_run ?? run.id, address, digest, answer, user: answerName() });
   const heading = h('h2', {}, `${shown.address} asks`);
   const prompt = h('p', { class: 'text' }, shown.prompt);
   const told = refused && h('p', { class: 'failure' }, `The last answer was refused: ${refused}`);
@@ -23,7 +23,7 @@ function question(run, asked) {
 
 function permission(run, asked) {
   const { address, digest, shown } = asked;
-  const decide = decision => () => post('/api/permit', { id: asked.run ?? run.id, address, digest, decision, user: answerName() });
+  const decide = decision => () => post('/api/permit', { id: asked.outermost_run ?? run.id, address, digest, decision, user: answerName() });
   return h('section', { class: 'ask' }, h('h2', {}, `${shown.address} wants to call ${shown.tool}`), h('h3', {}, 'Arguments'), block(shown.arguments),
     h('div', { class: 'actions' }, button('Allow once', decide('once')), button('Allow in this run', decide('always')), button('Deny', decide('denied'))));
 }

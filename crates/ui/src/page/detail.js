@@ -132,7 +132,7 @@ export function showDetail(run, side, turn, agent, view) {
       output(said),
       one.tool_calls.length > 0 && labelled('Tool calls', one.tool_calls.map(call)),
       hasMessages && messages(run, turn, agent),
-      labelled('Why it ran', dependencies.length ? h('ul', { class: 'plain' }, dependencies.map(dependency)) : h('p', { class: 'quiet' }, 'It depends on nobody.'),
+      labelled('Why it ran', dependencies.length ? h('ul', { class: 'plain' }, dependencies.map(dependency)) : h('p', { class: 'quiet' }, 'It depends on no agent.'),
         one.request && h('p', {}, `asked by ${one.request.from}: `, h('code', {}, shown(one.request.parameters))),
         one.handles.length > 0 && h('p', {}, `handles the failure of ${one.handles.join(', ')}`), reads && h('p', {}, `read ${reads}`)),
       labelled('Attempts', h('ul', { class: 'plain' }, one.attempts.map(attempt))),

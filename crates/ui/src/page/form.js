@@ -86,8 +86,9 @@ export function field({ key, path, value, label }, owner, set) {
     sent = element.value;
     try {
       trouble('');
-      say('');
+      // What was refused stays until there is an answer: if it went at once, the place of a click would move.
       await set(path, given(schema, sent));
+      say('');
     } catch (error) {
       say(error.message);
     } finally {

@@ -48,7 +48,7 @@ impl RunView {
             "kind": agent.map(|agent| agent.kind_name()),
             "has_messages": has_messages(execution),
             "dependencies": edges,
-            "answered_by": answered_by(execution),
+            "answered_by": describe_answer_author(execution),
             "said": execution.output().map(|output| {
                 let view = OutputView::new(output);
                 json!({"response": view.response, "keys": view.other_entries().collect::<Vec<_>>()})
@@ -59,7 +59,7 @@ impl RunView {
 }
 
 /// Returns the source of the answer in words, with the user, if the execution asked a question that was answered.
-fn answered_by(execution: &StoryExecution) -> Option<String> {
+fn describe_answer_author(execution: &StoryExecution) -> Option<String> {
     let record = execution.finish_event.as_ref()?.answer.as_ref()?;
     Some(record.by.to_string())
 }

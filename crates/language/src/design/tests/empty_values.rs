@@ -170,6 +170,26 @@ fn a_key_without_a_value_is_filled_in_braces_and_first_in_an_item() {
 }
 
 #[test]
+fn a_map_gets_more_keys_and_keeps_its_comments() {
+    let text = "name: e\nmodel_profiles:\n  # the first\n  one:\n    provider: simulated # so far\n    replies:\nagents:\n  - {name: a, script: x}\n";
+    let value = json!({"one": {"provider": "simulated", "replies": ["a"]}, "two": {"provider": "simulated"}, "three": {"provider": "ollama"}});
+    let profiles = set(None, &["model_profiles"], value);
+    is(
+        text,
+        &profiles,
+        &text.replace(
+            "    replies:\n",
+            "    replies: [a]\n  two:\n    provider: simulated\n  three:\n    provider: ollama\n",
+        ),
+    );
+    let braces = "agents:\n  - {name: a, script: x, config: {n: 1}} # kept\n";
+    let one = set(Some("a"), &["config"], json!({"n": 1, "m": [2]}));
+    is(braces, &one, &braces.replace("{n: 1}", "{n: 1, m: [2]}"));
+    let two = set(Some("a"), &["config"], json!({"n": 2, "m": 3, "l": 4}));
+    is(braces, &two, &braces.replace("{n: 1}", "{n: 2, m: 3, l: 4}"));
+}
+
+#[test]
 fn keys_of_the_file_without_a_value_are_filled() {
     let text = "name: e\nconversation_limits: # none yet\ninputs:\nresult:\nagents:\n  - {name: a, script: x}\n";
     let limits = set(None, &["conversation_limits", "max_total_turns"], 4);

@@ -16,7 +16,7 @@ impl YamlEditor<'_> {
     /// key has no colon.
     pub(super) fn fill_omitted_value(&self, route: &Route, value: &Value) -> Option<Vec<TextEdit>> {
         let document = self.document?;
-        let key = find_omitted_value(&locate_node(document, route)?)?;
+        let key = find_key_without_value(&locate_node(document, route)?)?;
         if is_in_flow(document, route) {
             return self.insert_behind_key(route, key, &spell_flow(value, SpellingContext::Flow));
         }
@@ -33,7 +33,7 @@ impl YamlEditor<'_> {
 
     /// Returns the edit that writes this YAML behind the key at the route, as [`Self::fill_omitted_value`] does.
     pub(super) fn fill_omitted_yaml(&self, route: &Route, yaml: &str) -> Option<Vec<TextEdit>> {
-        let key = find_omitted_value(&locate_node(self.document?, route)?)?;
+        let key = find_key_without_value(&locate_node(self.document?, route)?)?;
         self.insert_behind_key(route, key, yaml)
     }
 
@@ -55,6 +55,6 @@ impl YamlEditor<'_> {
 }
 
 /// Returns the bytes of the key behind which nothing is written.
-fn find_omitted_value(located_node: &LocatedNode<'_>) -> Option<Span> {
+fn find_key_without_value(located_node: &LocatedNode<'_>) -> Option<Span> {
     located_node.key.filter(|_| located_node.node.is_omitted())
 }

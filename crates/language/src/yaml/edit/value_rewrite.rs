@@ -65,65 +65,70 @@ struct RewritePlanner<'t> {
 
 impl RewritePlanner<'_> {
     /// Returns whether the keys of the map can be edited one by one.
-    fn keeps_map(&self, node: &YamlNode, entries: &[YamlEntry], new: &Map<String, Value>) -> bool {
+    fn can_keep_map(&self, node: &YamlNode, entries: &[YamlEntry], new: &Map<String, Value>) -> bool {
         let is_known = |key: &String| entries.iter().any(|entry| *entry.key == **key);
         let new_keys = new.keys().filter(|key| !is_known(key)).count();
         // Several keys in braces would share one comma.
         let can_add = self.adds_keys && new_keys < new.len() && (new_keys == 1 || !is_flow(self.text, node));
         new_keys == 0 || can_add
     }
-}
 
-impl RewritePlanner<'_> {
-/// Adds the edits that make the node this value; afterwards `None` if there are none for a part of it.
-fn add_edits(&self, node: &YamlNode, route: &Route, value: &Value, edits: &mut Option<Vec<RouteEdit>>) {
-    let text = self.text;
-    if to_json(node).as_ref() == Some(value) {
-        return;
-    }
-    match (&node.content, value) {
-        (YamlContent::Mapping(entries), Value::Object(new)) if self.keeps_map(node, entries, new) => {
-            for entry in entries {
-                let route = route.with_key(entry.key.clone());
-                match new.get(&*entry.key) {
-                    Some(value) => self.add_edits(&entry.value, &route, value, edits),
-                    None => push_or_fail(edits, Some(RouteEdit::Remove(route))),
+    /// Adds the edits that make the node this value; afterwards `None` if there are none for a part of it.
+    fn add_edits(&self, node: &YamlNode, route: &Route, value: &Value, edits: &mut Option<Vec<RouteEdit>>) {
+        let text = self.text;
+        if to_json(node).as_ref() == Some(value) {
+            return;
+        }
+        if self.adds_keys && node.is_omitted() {
+            push_or_fail(edits, Some(RouteEdit::Rewrite(route.clone(), value.clone())));
+            return;
+        }
+        match (&node.content, value) {
+            (YamlContent::Mapping(entries), Value::Object(new)) if self.can_keep_map(node, entries, new) => {
+                for entry in entries {
+                    let route = route.with_key(entry.key.clone());
+                    match new.get(&*entry.key) {
+                        Some(value) => self.add_edits(&entry.value, &route, value, edits),
+                        None => push_or_fail(edits, Some(RouteEdit::Remove(route))),
+                    }
+                }
+                for (key, value) in new
+                    .iter()
+                    .filter(|(key, _)| !entries.iter().any(|entry| *entry.key == ***key))
+                {
+                    let added = RouteEdit::AddKey(route.clone(), key.clone(), value.clone());
+                    push_or_fail(edits, Some(added));
                 }
             }
-            for (key, value) in new.iter().filter(|(key, _)| !entries.iter().any(|entry| *entry.key == ***key)) {
-                let added = RouteEdit::AddKey(route.clone(), key.clone(), value.clone());
-                push_or_fail(edits, Some(added));
-            }
-        }
-        (YamlContent::Sequence(items), Value::Array(new))
-            if new.len() == items.len() || is_block_list(text, node, new) =>
-        {
-            for (at, item) in items.iter().enumerate() {
-                let route = route.with_index(at);
-                match new.get(at) {
-                    Some(value) => self.add_edits(item, &route, value, edits),
-                    None => push_or_fail(edits, Some(RouteEdit::Remove(route))),
+            (YamlContent::Sequence(items), Value::Array(new))
+                if new.len() == items.len() || is_block_list(text, node, new) =>
+            {
+                for (at, item) in items.iter().enumerate() {
+                    let route = route.with_index(at);
+                    match new.get(at) {
+                        Some(value) => self.add_edits(item, &route, value, edits),
+                        None => push_or_fail(edits, Some(RouteEdit::Remove(route))),
+                    }
+                }
+                if let Some(more @ [_, ..]) = new.get(items.len()..) {
+                    push_or_fail(edits, Some(RouteEdit::AppendItems(route.clone(), more.to_vec())));
                 }
             }
-            if let Some(more @ [_, ..]) = new.get(items.len()..) {
-                push_or_fail(edits, Some(RouteEdit::AppendItems(route.clone(), more.to_vec())));
+            (YamlContent::Scalar(scalar), Value::String(new))
+                if scalar.value == ScalarValue::Text && find_block_header(text, node).is_none() =>
+            {
+                let is_short = !new.contains(['\n', '\r', '\t']);
+                let write = || RouteEdit::WriteText(route.clone().into_value_location(), new.clone());
+                let edit = if is_short {
+                    Some(write())
+                } else {
+                    replace_node(text, node, value)
+                };
+                push_or_fail(edits, edit);
             }
+            _ => push_or_fail(edits, replace_node(text, node, value)),
         }
-        (YamlContent::Scalar(scalar), Value::String(new))
-            if scalar.value == ScalarValue::Text && find_block_header(text, node).is_none() =>
-        {
-            let is_short = !new.contains(['\n', '\r', '\t']);
-            let write = || RouteEdit::WriteText(route.clone().into_value_location(), new.clone());
-            let edit = if is_short {
-                Some(write())
-            } else {
-                replace_node(text, node, value)
-            };
-            push_or_fail(edits, edit);
-        }
-        _ => push_or_fail(edits, replace_node(text, node, value)),
     }
-}
 }
 
 fn push_or_fail(edits: &mut Option<Vec<RouteEdit>>, one: Option<RouteEdit>) {
