@@ -238,7 +238,7 @@ fn inputs_have_rows_whose_keys_come_from_the_table() {
         ),
         (
             set(None, &["inputs", "1st"], json!({})),
-            "`1st` is not a valid name of an input",
+            "'1st' is not a valid name of an input",
         ),
     ] {
         let why = edited(&page, &text, &edit).expect_err(&edit.to_string());
