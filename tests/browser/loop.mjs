@@ -84,6 +84,7 @@ try {
   seen.wrong_minimum = await words.getByRole('alert').filter({ visible: true }).innerText();
   await added('tone', 'string');
   await redrawn(() => page.getByRole('button', { name: 'Remove tone' }).click());
+  seen.tall = await page.evaluate(() => document.documentElement.scrollHeight > innerHeight);
   await judged(page, 'loop-inputs');
 
   // The writer: the agent of the new ensemble, with another name, a profile, a prompt and a limit.

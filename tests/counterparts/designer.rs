@@ -200,6 +200,7 @@ fn a_person_builds_a_loop_from_nothing_and_runs_it() {
     is("failed", Value::Null);
     is("errors", json!([]));
     is("axe", json!([]));
+    is("tall", json!(false));
     for key in ["required", "optional", "about"] {
         is(key, json!(true));
     }

@@ -62,7 +62,7 @@ export function field({ key, path, value, label }, owner, set) {
   const { schema } = key;
   const about = (schema.description ?? '').replaceAll('`', '');
   const described = about ? `${id}-about` : '';
-  const element = control(schema, { id, 'aria-describedby': described || null, 'data-stays': `${owner} ${path.join('.')}` });
+  const element = control(schema, { id, title: label ? about : null, 'aria-describedby': described || null, 'data-stays': `${owner} ${path.join('.')}` });
   const was = written(schema, value);
   element.value = was;
   const wrong = h('p', { class: 'failure', id: `${id}-error`, role: 'alert', hidden: true });
@@ -100,7 +100,7 @@ export function field({ key, path, value, label }, owner, set) {
       if (event.key === 'Enter' && !event.isComposing) element.dispatchEvent(new Event('change'));
     });
   }
-  return h('div', { class: 'field' }, h('label', { for: id }, label ?? path.join('.')), about && h('p', { class: 'quiet about', id: `${id}-about`, title: about }, about), element, wrong);
+  return h('div', { class: 'field' }, h('label', { for: id }, label ?? path.join('.')), about && h('p', { class: label ? 'unseen' : 'quiet about', id: `${id}-about` }, about), element, wrong);
 }
 
 /** The keys that this type has, each with its path and its value; those of maps one by one. */

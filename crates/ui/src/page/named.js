@@ -76,7 +76,7 @@ export function namedValues(row, owner, set, field) {
     event.preventDefault();
     add.click();
   });
-  return h('section', { class: 'field', 'aria-label': path.join('.') }, h('p', {}, h('strong', {}, path.join('.'))), about && h('p', { class: 'quiet about', title: about }, about),
+  return h('section', { class: 'field', 'aria-label': path.join('.') }, h('p', {}, h('strong', {}, path.join('.'))), about && h('p', { class: 'quiet about' }, about),
     Object.entries(values).map(([entry, inner]) => namedValue(entry, inner, row, owner, set, field)),
     h('div', { class: 'actions' }, name, kind, add));
 }
