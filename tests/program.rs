@@ -116,6 +116,7 @@ mod program {
     mod trust;
     mod trust_owners;
     mod ui;
+    mod ui_answers;
     mod ui_batches;
     mod ui_chat;
     mod ui_chat_restarts;
