@@ -146,7 +146,11 @@ mod tests {
             ("each[alpha].go", "each.ok", None),
             ("left.person", "person", None),
         ] {
-            assert_eq!(address(declared).match_declared_name(name), expected, "{name} {declared}");
+            assert_eq!(
+                address(declared).match_declared_name(name),
+                expected,
+                "{name} {declared}"
+            );
         }
     }
 

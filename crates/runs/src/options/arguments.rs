@@ -143,7 +143,10 @@ impl InputQuestions {
         let precision = |question: &PendingRequest| question.address.match_declared_name(given);
         let best = questions.iter().filter_map(precision).max();
         let mut asking: Vec<&PendingRequest> = Vec::new();
-        for question in questions.iter().filter(|question| best.is_some() && precision(question) == best) {
+        for question in questions
+            .iter()
+            .filter(|question| best.is_some() && precision(question) == best)
+        {
             // An agent that is made ready twice is one agent.
             if !asking.iter().any(|known| known.address == question.address) {
                 asking.push(question);
