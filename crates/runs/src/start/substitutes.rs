@@ -53,13 +53,8 @@ impl OutputMode {
     }
 }
 
-<<<<<<< HEAD
 /// The replacements of agents of a run, by their names; `outer.inner` names the agent `inner` of the ensemble `outer`. A stub
 /// of an input agent is an answer, so its name can be every name of a question: `outer[part].inner`, or `inner` if unique.
-#[derive(Debug, Default)]
-=======
-/// The replacements of agents of a run, by their names; `outer.inner` names the agent `inner` of the ensemble `outer`.
->>>>>>> main
 pub(crate) struct RunReplacements {
     stubs: BTreeMap<Arc<str>, Arc<str>>,
     /// The profile of each agent, or [`RunStarted::GENERATOR`].
