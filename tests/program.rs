@@ -11,6 +11,7 @@ mod program {
     mod acp_server;
     mod acp_sessions;
     mod acp_stops;
+    mod addresses;
     mod allowances;
     mod answers;
     mod asked_safely;
@@ -44,6 +45,7 @@ mod program {
     mod import_conductor;
     mod import_folder;
     mod init;
+    mod inner_notes;
     mod keys;
     mod large_outputs;
     mod latest;

@@ -189,10 +189,12 @@ fn build_tool_runner(
                 name: performing.name.clone(),
                 config: Arc::new(performing.config.clone()),
                 timeout: performing.timeout,
-                goes_on: matches!(
-                    performing.kind,
-                    AgentKind::Llm(_) | AgentKind::Ensemble { .. } | AgentKind::Tool { .. }
-                ),
+                goes_on: match performing.kind {
+                    AgentKind::Llm(_) | AgentKind::Ensemble { .. } | AgentKind::Tool { .. } => true,
+                    // A question has no effect before its answer, so it can be asked again.
+                    AgentKind::Input(_) => true,
+                    AgentKind::Script { .. } => false,
+                },
                 runner,
             };
             plain(tool_runner)

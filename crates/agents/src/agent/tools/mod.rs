@@ -83,7 +83,7 @@ pub enum ToolRunner {
         config: Arc<JsonMap>,
         /// The `timeout_seconds` of the agent.
         timeout: Option<Duration>,
-        /// Whether an execution that was cut short goes on where its records end.
+        /// Whether an execution that was cut short goes on where its records end, or can start again without an effect.
         goes_on: bool,
         /// The runner of the agent.
         runner: Arc<dyn Runner>,

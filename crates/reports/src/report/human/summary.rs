@@ -16,18 +16,13 @@ use ensemble_language::ensemble::AgentKind;
 /// Renders how many executions have ended, and how many parts of those that have not.
 fn render_execution_counts(state: &ConversationState) -> String {
     let failed = state.list_executions().filter(|entry| entry.failure.is_some()).count();
-    let text = format_executions(state.list_executions().count(), failed, &state.list_failed_work());
-    match state
-        .unfinished_executions()
-        .filter_map(|one| Some(one.parts?.ended))
-        .sum::<usize>()
-    {
-        0 => text,
-        parts => format!(
-            "{text} and {} of an unfinished execution",
-            format_count(parts as u64, "part")
-        ),
-    }
+    let unfinished_parts = state.unfinished_executions().filter_map(|one| Some(one.parts?.ended));
+    format_executions(
+        state.list_executions().count(),
+        failed,
+        unfinished_parts.sum::<usize>(),
+        &state.list_failed_work(),
+    )
 }
 
 /// Returns the executions that have not ended and of which some parts or replies are kept.
