@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use ensemble_agents::agent::kinds::input::RunAnswers;
-use ensemble_core::request::{PendingRequest, list_named_requests, resolve_request};
+use ensemble_core::request::{PendingRequest, list_named_requests};
 use ensemble_core::secrets::Secrets;
 use serde_json::Value;
 
