@@ -229,6 +229,7 @@ fn every_option_of_the_program_stands_in_the_reference() {
         "runs fetch",
         "runs show",
         "runs diff",
+        "runs merge",
         "runs export",
         "runs prune",
         "runs rm",
@@ -556,8 +557,8 @@ fn documents() -> Vec<String> {
         "CONTRIBUTING.md".to_owned(),
         "AGENTS.md".to_owned(),
     ];
-    let pages = std::fs::read_dir(project().join("docs")).expect("the folder of pages");
-    let names = pages.map(|page| page.expect("a page").file_name().into_string().expect("a name"));
+    let entries = std::fs::read_dir(project().join("docs")).expect("the folder of pages");
+    let names = entries.map(|page| page.expect("a page").file_name().into_string().expect("a name"));
     documents.extend(pages("docs/patterns"));
     documents.extend(pages("docs/design-documents"));
     documents.extend(

@@ -41,12 +41,12 @@ pub(super) fn parse_proofs(file: &str, text: &str) -> Vec<PromiseProof> {
 
 /// Returns the named tests that are not in the sources.
 pub(super) fn find_missing_tests<'a>(tests: impl Iterator<Item = &'a String>) -> Vec<&'a String> {
-    let mut texts: BTreeMap<&str, String> = BTreeMap::new();
+    let mut texts: BTreeMap<String, String> = BTreeMap::new();
     let mut is_missing = |test: &str| {
         let Some((file, name)) = test.split_once("::") else {
             return true;
         };
-        let text = texts.entry(file).or_insert_with_key(|file| read(file));
+        let text = texts.entry(file.to_owned()).or_insert_with_key(|file| read(file));
         match file.ends_with(".feature") {
             true => !text.lines().any(|line| is_scenario(line, name)),
             false => !text.contains(&format!("fn {name}(")),

@@ -10,6 +10,7 @@ use ensemble_core::request::AnswerRefusal;
 use ensemble_core::store::{ReadError, RunId, StoreError};
 use ensemble_project::ProjectError;
 
+use crate::fork::merged_run::RunMergeError;
 use crate::inputs::InputError;
 
 /// An error of the run layer.
@@ -158,6 +159,9 @@ pub enum RunError {
         /// The keys of its parts that have ended.
         keys: Vec<String>,
     },
+    /// Two runs cannot be merged.
+    #[error(transparent)]
+    Merge(#[from] RunMergeError),
     /// An agent that has run is missing from the text by which the run is to go on.
     #[error("the ensemble has no agent `{agent}`, which ran before the end of turn {turn}")]
     AgentIsGone {

@@ -45,10 +45,12 @@ use ensemble_project::{prepare, project, review};
 
 pub use crate::drive::client_servers::{ClientServer, ClientServers, ServersError};
 pub use crate::drive::decided_requests::UnusedAnswer;
-pub use crate::drive::events::{LiveEvent, LiveEventKind, RunEvent, RunEventKind, RunEvents, RunTracer};
+pub use crate::drive::events::{LiveEvent, LiveEventKind, RunEvent, RunEventKind, RunTracer};
 pub use crate::drive::host::Host;
 pub use crate::drive::run::{FinishedRun, Run};
+pub use crate::drive::run_events::RunEvents;
 pub use crate::fork::forked_run::{ForkChanges, ReadyFork};
+pub use crate::fork::merged_run::{MergedRun, RunMergeError};
 pub use crate::options::arguments::is_permission_name;
 pub use crate::options::replacements::{AgentReplacements, ReplyStub};
 pub use crate::options::run_options::{CacheFolder, RunOptions};
