@@ -45,9 +45,9 @@ use tries::{BatchRecords, RowTries, sum_costs};
 pub use answers::{RowAnswer, RowAnswers, parse_answer_table, questions_to_csv};
 pub use csv_table::parse_csv;
 pub use drive::{BatchEnd, BatchOptions, EngineRunOptions, RowResult, RunEngine};
-pub use entry::{BatchEntry, RowStanding};
+pub use entry::{BatchEntry, ExhaustedRows, RowStanding};
 pub use json_lines::{decode_table, parse_json_lines};
-pub use report::{BatchCounts, FailureGroup, group_failures};
+pub use report::{BatchCounts, FailureGroup, group_failures, group_open_work};
 pub use row::{BatchRow, CellValue, ColumnMapping, INPUT, LABEL, RowError, TableRow, resolve_rows, row_from_file};
 pub use row_task::{RetriedRows, RowTask, TaskGroup};
 pub use summary::{BatchSummary, find_batch, list_batches, remove_batch};
@@ -64,6 +64,7 @@ pub struct Batch {
     earlier_versions: BTreeMap<String, VersionParts>,
     rows: Vec<PlannedRow>,
     retry: Vec<RetriedRows>,
+    limits: ExhaustedRows,
     answers: RunAnswers,
     decides_tools: bool,
     /// The rows whose runs other processes execute.
@@ -95,6 +96,8 @@ pub struct BatchRequest<'a> {
     pub models: &'a [String],
     /// The rows that run again although their runs have ended.
     pub retry: Vec<RetriedRows>,
+    /// The meaning of a success with exhausted agents.
+    pub limits: ExhaustedRows,
     /// The answers for all rows.
     pub answers: RunAnswers,
     /// The answers for single rows.
@@ -234,6 +237,7 @@ impl Batch {
             version,
             rows,
             retry: request.retry,
+            limits: request.limits,
             answers: request.answers,
             decides_tools: request.decides_tools,
             busy: Vec::new(),
@@ -327,12 +331,14 @@ impl Batch {
 
     /// Iterates over the results of the rows, in their order; `None` for those that have not ended.
     pub fn table_lines(&self) -> impl Iterator<Item = TableLine<'_>> {
-        self.rows.iter().map(PlannedRow::table_line)
+        self.rows.iter().map(|planned| planned.table_line(self.limits))
     }
 
     /// Iterates over the rows with their own answers.
     pub fn answered_lines(&self) -> impl Iterator<Item = (TableLine<'_>, &RowAnswers)> {
-        self.rows.iter().map(|planned| (planned.table_line(), &planned.answers))
+        self.rows
+            .iter()
+            .map(|planned| (planned.table_line(self.limits), &planned.answers))
     }
 
     /// Returns the number of rows by outcome, in order of precedence. Rows that have not ended are not counted.
@@ -347,7 +353,8 @@ impl Batch {
 
     /// Counts the rows by their standing.
     pub fn count_rows(&self) -> BatchCounts {
-        BatchCounts::from_entries(self.rows.iter().map(|planned| planned.tries.entry.as_ref()))
+        let entries = self.rows.iter().map(|planned| planned.tries.entry.as_ref());
+        BatchCounts::from_entries(entries, self.limits)
     }
 
     /// Returns the cost of all tries of all rows, also of earlier calls. Returns `None` if no cost is known.
@@ -398,7 +405,7 @@ fn open_files(project_root: &Path, name: &str) -> Result<BatchFiles, BatchError>
 }
 
 impl PlannedRow {
-    fn table_line(&self) -> TableLine<'_> {
+    fn table_line(&self, limits: ExhaustedRows) -> TableLine<'_> {
         TableLine {
             number: self.number,
             row: &self.row,
@@ -406,6 +413,7 @@ impl PlannedRow {
             tries: Some(&self.tries)
                 .filter(|tries| tries.earlier_count > 0)
                 .map(RowTries::totals),
+            limits,
         }
     }
 }

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::entry::RowStanding;
+use ensemble_core::conversation::CompletionReason;
+
+use super::entry::{ExhaustedRows, RowStanding};
 use super::{BatchEntry, TableLine};
 
 /// The numbers of rows by their standing.
@@ -24,15 +26,15 @@ pub struct BatchCounts {
 
 impl BatchCounts {
     /// Counts rows by their results; `None`: the row has not ended.
-    pub fn from_entries<'a>(entries: impl Iterator<Item = Option<&'a BatchEntry>>) -> Self {
+    pub fn from_entries<'a>(entries: impl Iterator<Item = Option<&'a BatchEntry>>, limits: ExhaustedRows) -> Self {
         let mut counts = Self::default();
-        entries.for_each(|entry| counts.add(entry));
+        entries.for_each(|entry| counts.add(entry, limits));
         counts
     }
 
-    fn add(&mut self, entry: Option<&BatchEntry>) {
+    fn add(&mut self, entry: Option<&BatchEntry>, limits: ExhaustedRows) {
         self.rows += 1;
-        match entry.map_or(RowStanding::Left, BatchEntry::standing) {
+        match entry.map_or(RowStanding::Left, |entry| entry.standing(limits)) {
             RowStanding::Failed => self.failed += 1,
             RowStanding::Limited => self.limited += 1,
             RowStanding::Succeeded => self.succeeded += 1,
@@ -85,13 +87,31 @@ pub struct FailureGroup {
 
 /// Groups the rows that failed or that a limit cut off by their causes, the largest group first.
 pub fn group_failures<'a>(lines: impl Iterator<Item = TableLine<'a>>) -> Vec<FailureGroup> {
+    group_rows(lines, |entry, limits| {
+        let is_failure = matches!(entry.standing(limits), RowStanding::Failed | RowStanding::Limited);
+        is_failure.then(|| describe_cause(entry))
+    })
+}
+
+/// Groups the rows that succeeded although agents were exhausted, or parts or tool calls failed, the largest group first.
+pub fn group_open_work<'a>(lines: impl Iterator<Item = TableLine<'a>>) -> Vec<FailureGroup> {
+    group_rows(lines, |entry, limits| {
+        let open_work = entry.describe_open_work();
+        open_work.filter(|_| entry.standing(limits) == RowStanding::Succeeded)
+    })
+}
+
+/// Groups the rows for which `describe` returns a text by the text.
+fn group_rows<'a>(
+    lines: impl Iterator<Item = TableLine<'a>>,
+    describe: impl Fn(&BatchEntry, ExhaustedRows) -> Option<String>,
+) -> Vec<FailureGroup> {
     let mut groups: Vec<FailureGroup> = Vec::new();
     for line in lines {
         let Some(entry) = line.entry else { continue };
-        if !matches!(entry.standing(), RowStanding::Failed | RowStanding::Limited) {
+        let Some(cause) = describe(entry, line.limits) else {
             continue;
-        }
-        let cause = describe_cause(entry);
+        };
         match groups.iter_mut().find(|group| group.cause == cause) {
             Some(group) => group.rows.push(line.number),
             None => groups.push(FailureGroup {
@@ -128,6 +148,8 @@ pub(super) fn describe_cause(entry: &BatchEntry) -> String {
     let detail = mask_variable_parts(&cause_text);
     let cause = match detail.is_empty() {
         true => entry.outcome.to_string(),
+        // The details of an outcome without details of its own begin with the outcome.
+        false if entry.outcome == CompletionReason::Completed && detail.starts_with("completed") => detail,
         false => format!("{}: {detail}", entry.outcome),
     };
     match cause.char_indices().nth(MAX_CAUSE) {
@@ -171,7 +193,6 @@ fn is_identifier(word: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use ensemble_core::conversation::CompletionReason;
     use serde_json::json;
 
     use super::super::BatchRow;
@@ -184,6 +205,7 @@ mod tests {
             outcome,
             success: None,
             exhausted: Vec::new(),
+            failed_work: Vec::new(),
             detail: Some(detail.to_owned()).filter(|detail| !detail.is_empty()),
             questions: Vec::new(),
             turns: 1,
@@ -202,7 +224,7 @@ mod tests {
             Some(entry(CompletionReason::Cancelled, "")),
             None,
         ];
-        let counts = BatchCounts::from_entries(entries.iter().map(Option::as_ref));
+        let counts = BatchCounts::from_entries(entries.iter().map(Option::as_ref), ExhaustedRows::Accepted);
         assert_eq!(
             counts.to_words(),
             "1 failed · 1 waits for a person · 1 cut off by a limit · 2 left · 1 completed"
@@ -227,6 +249,7 @@ mod tests {
             row: &row,
             entry: Some(entry),
             tries: None,
+            limits: ExhaustedRows::Accepted,
         });
         let groups = group_failures(lines);
         let causes: Vec<(&str, &[usize])> = groups.iter().map(|group| (&*group.cause, &*group.rows)).collect();
@@ -241,6 +264,56 @@ mod tests {
                 ("agent_failed: sorter failed: HTTP 503: …", &[4]),
                 ("agent_failed: sorter failed: stderr ends with: KeyError: 'x'", &[5]),
             ]
+        );
+    }
+
+    #[test]
+    fn exhausted_agents_and_failed_work_are_reported_also_if_the_row_succeeded() {
+        let parts = serde_json::from_value(json!([
+            {"agent": "fetch", "parts": {"failed": 1, "count": 3}, "tool_calls": {"failed": 0, "count": 0}}
+        ]));
+        let exhausted = serde_json::from_value(json!([{"agent": "writer", "limit": "max_turns", "count": 3}]));
+        let entries = [
+            BatchEntry {
+                failed_work: parts.expect("failed work"),
+                ..entry(CompletionReason::Completed, "")
+            },
+            BatchEntry {
+                exhausted: exhausted.expect("an exhausted agent"),
+                ..entry(CompletionReason::Completed, "completed; it had work")
+            },
+        ];
+        let row = BatchRow::default();
+        let report = |limits| {
+            let lines = || {
+                (1..).zip(&entries).map(|(number, entry)| TableLine {
+                    number,
+                    row: &row,
+                    entry: Some(entry),
+                    tries: None,
+                    limits,
+                })
+            };
+            let counts = BatchCounts::from_entries(entries.iter().map(Some), limits);
+            let groups = [group_failures(lines()), group_open_work(lines())];
+            let texts = groups.map(|groups| groups.into_iter().map(|group| group.cause).collect::<Vec<_>>());
+            (counts.to_words(), texts)
+        };
+        let (fetch, writer) = (
+            "1 of 3 parts of `fetch` failed".to_owned(),
+            "`writer` reached `max_turns: 3` while it still had work".to_owned(),
+        );
+        assert_eq!(
+            report(ExhaustedRows::Accepted),
+            ("2 completed".to_owned(), [vec![], vec![fetch.clone(), writer]])
+        );
+        let cause = "completed; it had work".to_owned();
+        assert_eq!(
+            report(ExhaustedRows::Refused),
+            (
+                "1 cut off by a limit · 1 completed".to_owned(),
+                [vec![cause], vec![fetch]]
+            )
         );
     }
 }
