@@ -189,7 +189,7 @@ fn what_can_be_is_not_told() {
         "output.detail.dept != () and None == output.detail['dept']",
         "output.detail?.dept == 1",
         "output.detail.dept?.x == 1",
-        "(output.detail.dept ?? 1) > 1",
+        "(output.detail.dept ?? output.score) > 1",
         "output.done == True",
         "output.done == false",
         "output.done",
