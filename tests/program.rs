@@ -81,6 +81,7 @@ mod program {
     mod providers;
     mod proxies;
     mod refusing_models;
+    mod reported_ends;
     mod runs;
     mod sandbox;
     mod sandbox_calls;

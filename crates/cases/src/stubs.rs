@@ -29,6 +29,7 @@ pub(crate) struct CaseStubs {
     responders: Vec<(Arc<str>, Arc<str>)>,
     recorded: Option<Arc<RecordedCase>>,
     is_live: bool,
+    expects_refusal: bool,
     missing: Arc<MissingStubList>,
     /// The people.
     pub(crate) operator: Arc<CaseOperator>,
@@ -52,6 +53,7 @@ impl CaseStubs {
             responders: case.responders.clone(),
             recorded,
             is_live: case.live,
+            expects_refusal: case.expect.expects_refusal(),
             missing: Arc::default(),
             operator: Arc::new(CaseOperator::with_permissions(case.permissions.clone())),
             watch: CaseWatch::for_expectations(&case.expect),
@@ -289,6 +291,10 @@ impl AgentReplacements for EnsembleStubs {
         responders
             .find(|(name, _)| *name == path)
             .map(|(_, profile)| profile.clone())
+    }
+
+    fn checks_unreplaced_files(&self) -> bool {
+        self.stubbed.expects_refusal
     }
 
     fn has_own_costs(&self) -> bool {

@@ -124,7 +124,7 @@ codes! {
     MISFIT = "W041", "A condition uses a value in a way that the type of the value does not allow.";
     TEMPLATE_MISFIT = "W042", "A template uses a value in a way that the type of the value does not allow.";
     BEYOND_LIMIT = "W043", "A time limit or an attempt of an agent exceeds a time limit of the conversation.";
-    NO_PRICE = "W044", "A `max_cost` has no effect, because no model has a price.";
+    NO_PRICE = "W044", "A `max_cost` does not count a model, because the model has no price.";
     NO_VALUE = "W045", "A JSON Schema matches no value.";
     NEVER_SUCCEEDS = "W046", "An agent can never succeed, because its output never matches its schema or its list is too long.";
     LOST_REQUEST = "W047", "A prepared reply requests an agent that does not exist, or its agent cannot request agents.";

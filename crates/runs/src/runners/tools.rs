@@ -41,7 +41,7 @@ pub(crate) fn build_toolset(
     agent: &Agent,
     llm: &LlmSpec,
     parts: &AgentBuildContext<'_>,
-    open: &OpenInner,
+    open: &OpenInner<'_>,
     made: &MakeAgent<'_>,
 ) -> Result<AgentTools, AgentBuildError> {
     let ensemble = parts.prepared.plan.ensemble();
@@ -156,7 +156,7 @@ fn build_tool_runner(
     (agent, name): (&str, &str),
     tool: &ToolDefinition,
     parts: &AgentBuildContext<'_>,
-    open: &OpenInner,
+    open: &OpenInner<'_>,
     made: &MakeAgent<'_>,
 ) -> Result<BuiltTool, AgentBuildError> {
     let plain = |runner| BuiltTool {

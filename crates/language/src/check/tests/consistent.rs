@@ -122,7 +122,10 @@ fn a_budget_without_prices() {
     let rows = [
         (with("- {name: a, model_profile: p}", free), "W044 2"),
         (with("- {name: a, model_profile: p}", paid), ""),
-        (with("- {name: a, model_profile: p}", behind), ""),
+        (
+            with("- {name: a, model_profile: p}", behind),
+            "W044 {provider: xai, model: m, fallback: q}",
+        ),
         (with("- {name: a, model: xai/m}", ""), "W044 2"),
         (with("- {name: a, model_profile: simulated}", ""), "W044 2"),
         (with("- {name: a, script: x}", ""), "W044 2"),
@@ -131,6 +134,27 @@ fn a_budget_without_prices() {
         (with("- {name: a, ensemble: inner.yaml}", ""), ""),
         (
             with("- {name: a, model: xai/m}\n- {name: b, model_profile: p}", paid),
+            "W044 xai/m",
+        ),
+        (
+            with(
+                "- {name: a, model_profile: p}",
+                &format!("{paid}, q: {{provider: xai, model: n}}"),
+            ),
+            "",
+        ),
+        (
+            with(
+                "- {name: a, model_profile: p}",
+                &format!(
+                    "{}, q: {{provider: xai, model: n}}",
+                    paid.replace("cost", "fallback: q, cost")
+                ),
+            ),
+            "W044 {provider: xai, model: n}",
+        ),
+        (
+            with("- {name: a, model: xai/m}\n- {name: b, ensemble: inner.yaml}", ""),
             "",
         ),
     ];

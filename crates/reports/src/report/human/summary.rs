@@ -107,6 +107,9 @@ impl HumanReporter {
             render_execution_counts(state),
             format_duration(seconds),
         ));
+        if ended.completion_reason == CompletionReason::Completed && !ended.is_success() {
+            text.push_str("  exit code 4, because of --fail-on-limit\n");
+        }
         if quiet {
             return text;
         }

@@ -4,6 +4,7 @@
 use crate::report::context_window;
 use crate::report::format::{failure_kind_word, format_count, render_tokens};
 use crate::report::sanitized_writer::escape_text;
+use ensemble_core::thread::window::to_summary_message;
 use ensemble_core::thread::{Attachment, Message, Role, ThreadIteration, ToolCall, ToolEnd};
 use ensemble_history::story::{ExchangeEnd, ModelExchange};
 use ensemble_language::data::ModelUsage;
@@ -187,6 +188,8 @@ fn add_iteration(entries: &mut Vec<ExchangeEntry>, iteration: &ThreadIteration) 
         metadata_value("dropped")
             .map(|note| ExchangeEntry::Note(make_visible(&context_window::render_trim_note(note)))),
     );
+    let summary = metadata_value("dropped").and_then(|note| note["summary"].as_str());
+    entries.extend(summary.map(|summary| message_entry("user", make_visible(&to_summary_message(summary)))));
     for message in &iteration.messages {
         add_message(entries, message, "");
     }
