@@ -73,9 +73,12 @@ fn a_merged_run_is_listed_shown_compared_replayed_and_continued() {
         .expect_code(0)
         .json();
     let runs = listed["runs"].as_array().expect("a list");
-    let row = runs.iter().find(|run| run["id"] == json!(merged)).expect("is listed");
+    let row = runs
+        .iter()
+        .find(|run| run["run_id"] == json!(merged))
+        .expect("is listed");
     assert_eq!(
-        (&row["state"], &row["turns"], &row["executions"]),
+        (&row["state"], &row["turn_count"], &row["executions"]),
         (&json!("completed"), &json!(6), &json!(6))
     );
     let shown = workspace.run(["runs", "show", &merged]).expect_code(0).stdout;

@@ -426,6 +426,7 @@ const COMMANDS: [&[&str]; 36] = [
     &["runs", "fetch"],
     &["runs", "show"],
     &["runs", "diff"],
+    &["runs", "merge"],
     &["runs", "export"],
     &["runs", "prune"],
     &["runs", "rm"],
