@@ -76,7 +76,7 @@ fn an_estimate_of_the_next_message_counts_the_kept_thread() {
 name: chat
 agents:
   - {name: bot, model_profile: m, prompt: "{{ input }}"}
-  - {name: forgetful, model_profile: m, prompt: "{{ input }}", memory: none, depends_on: [bot]}
+  - {name: forgetful, model_profile: m, prompt: "{{ input }}", conversation: {memory: none}, depends_on: [bot]}
 model_profiles:
   m: {provider: simulated, replies: [sixteen letters.], cost: {input_per_million: 1000000, output_per_million: 1000000}}
 "#;

@@ -92,6 +92,12 @@ fn a_merged_run_is_listed_shown_compared_replayed_and_continued() {
         .expect_code(0)
         .stdout;
     assert!(page.contains("merged from"), "the page says where its turns come from");
+    let trace = workspace
+        .run(["runs", "export", &merged, "--output", "otlp"])
+        .expect_code(0)
+        .stdout;
+    assert_eq!(trace.matches("merged_from").count(), 2, "one link to each run: {trace}");
+    assert!(!trace.contains("unfinished"), "the merge has ended: {trace}");
     let compared = workspace.run(["runs", "diff", &one, &merged]).expect_code(1).stdout;
     assert!(compared.contains("is a merge of"), "{compared}");
     assert!(compared.contains("right"), "{compared}");
