@@ -38,8 +38,9 @@ pub use ensemble_core::store::{
 };
 pub use ensemble_runs::service::run_service::RunService;
 pub use ensemble_runs::{
-    EnsembleRef, Host, LiveEvent, LiveEventKind, Project, ProjectError, Run, RunBuilder, RunError, RunEvent,
-    RunEventKind, RunEvents, RunOptions, RunOutcome, Runs, Trust, run,
+    ConversationSnapshot, EnsembleRef, Host, LiveEvent, LiveEventKind, Project, ProjectError, ResponseGenerator,
+    ResponseRequest, Run, RunBuilder, RunError, RunEvent, RunEventKind, RunEvents, RunOptions, RunOutcome, Runs, Trust,
+    run,
 };
 
 /// Dialogues with one language model: streams of what is said, answers with types, tools from functions, threads that are

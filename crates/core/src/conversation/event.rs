@@ -114,7 +114,8 @@ pub struct RunStarted {
     /// The agents that did not run, and the texts that were given in the place of their results.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub stubs: BTreeMap<Arc<str>, Arc<str>>,
-    /// The input agents whose questions went to a model that was named with the run, and its profile.
+    /// The input agents and script agents for which a model answered that was named with the run, and its profile; or
+    /// [`RunStarted::GENERATOR`].
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub responders: BTreeMap<Arc<str>, Arc<str>>,
     /// For a nested run: the execution, the part or the call that started it.
@@ -132,6 +133,11 @@ pub struct RunStarted {
     pub trace: Option<TraceParent>,
     /// The version of the program.
     pub program: String,
+}
+
+impl RunStarted {
+    /// The value in `responders` of an agent for which a generator of the program answered. No profile has this name.
+    pub const GENERATOR: &str = "(generator)";
 }
 
 /// The point at which a fork starts in another run.

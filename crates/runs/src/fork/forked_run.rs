@@ -323,7 +323,8 @@ impl Runs {
         };
         options.keep_replacements(before, |name| prepared.plan.find_agent_id(name).is_some());
         let overrides = parse_overrides(model_overrides(options, before))?;
-        let definition_options = DefinitionOptions::for_records(&overrides, &options.stubs, &options.responders);
+        let responders = options.list_responders();
+        let definition_options = DefinitionOptions::for_records(&overrides, &options.stubs, &responders);
         let definitions = read_definitions(&prepared, definition_options, self.project());
         let recorded = RecordedDefinitions::from_records(&origin.journal.records);
         let changes = match (&origin.prepared.loaded.document, &prepared.loaded.document) {

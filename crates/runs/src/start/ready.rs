@@ -12,14 +12,14 @@ use ensemble_agents::agent::mcp::McpServers;
 use ensemble_agents::agent::tools::ToolPermissions;
 use ensemble_core::conversation::{ConversationState, Event, Record, RunStarted};
 use ensemble_core::executor::WallClock;
-use ensemble_core::log::FORMAT;
+use ensemble_core::log::{CommitError, FORMAT};
 use ensemble_core::operator::Operator;
 use ensemble_core::reporter::Reporter;
 use ensemble_core::request::{AnswerSource, RequestAddress, RequestOrigin};
 use ensemble_core::resolver::{NextDecision, decide_next_step};
 use ensemble_core::runner::BoxFuture;
 use ensemble_core::runner::Runner;
-use ensemble_core::secrets::Secrets;
+use ensemble_core::secrets::{RedactionError, Secrets};
 use ensemble_core::store::{Durability, Lease, LogEnd, RunId, RunStore, StoredRun};
 use ensemble_core::trace::TraceParent;
 use ensemble_language::data::{RunContext, digest_text};
@@ -160,6 +160,7 @@ impl AgentBuildOptions<'_> {
             arguments::check_tools(&options.allowed_tools, false, ensemble)?;
             arguments::check_tools(&options.denied_tools, true, ensemble)?;
         }
+        let responders = options.list_responders();
         let substitutes = RunReplacements::from_options(&options);
         if let Some(substitutes) = &substitutes {
             substitutes.check_own(ensemble)?;
@@ -181,9 +182,9 @@ impl AgentBuildOptions<'_> {
         servers.add_secrets_to(network.secrets());
         host.add_secrets_to(network.secrets());
         let tracer_secrets = hub.tracer().map(|tracer| tracer.secret_values()).unwrap_or_default();
-        tracer_secrets
-            .iter()
-            .for_each(|secret| network.secrets().add_value(secret));
+        network
+            .secrets()
+            .add_values(tracer_secrets.iter().map(|secret| &**secret));
         let option_author = options.answers.author(AnswerSource::Option);
         let shared = SharedServices {
             answers: Arc::new(AnswerQueue::new(options.answers)),
@@ -221,6 +222,7 @@ impl AgentBuildOptions<'_> {
         };
         let outermost: Outermost = Arc::new(OnceLock::new());
         let agents = prepare_agents(&prepared, &shared, &nested_ensemble_opener(outermost.clone()))?;
+        shared.network.secrets().check_search().map_err(CommitError::from)?;
         for (address, text) in substitutes.iter().flat_map(|all| all.list_stub_answers()) {
             shared.answers.add_stub(&address, &text);
         }
@@ -236,7 +238,7 @@ impl AgentBuildOptions<'_> {
             agents,
             shared,
             stubs: options.stubs,
-            responders: options.responders,
+            responders,
             desk,
             outermost,
             reporters: options.reporters,
@@ -401,9 +403,11 @@ impl ReadyRun {
                     then,
                 } => {
                     let records = records.into_iter().map(|mut record| {
-                        record.event = self.secrets.redact_event(record.event);
-                        record
+                        record.event = self.secrets.redact_event(record.event)?;
+                        Ok(record)
                     });
+                    let records: Result<Vec<Record>, RedactionError> = records.collect();
+                    let records = records.map_err(CommitError::from)?;
                     let new_run = NewRun {
                         store: &*store,
                         host: &self.host,
@@ -416,7 +420,7 @@ impl ReadyRun {
                         lease,
                         log,
                         records,
-                    } = new_run.store_records(records.collect()).await?;
+                    } = new_run.store_records(records).await?;
                     let mut state = ConversationState::new(self.prepared.plan.clone());
                     for (seq, record) in (0..).zip(records) {
                         state.apply_record(&record)?;
