@@ -18,6 +18,7 @@ mod program {
     mod bad_input;
     mod batch;
     mod batch_rows;
+    mod budgets;
     mod cache;
     mod called_tools;
     mod chat;

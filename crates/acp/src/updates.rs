@@ -12,6 +12,8 @@ use ensemble_core::thread::{Role, ThreadIteration, ToolEnd};
 use ensemble_history::answer::{is_person, speaking_agents};
 use ensemble_history::output_text;
 use ensemble_language::ensemble::Ensemble;
+use crate::budget_use::BudgetUse;
+use ensemble_language::ensemble::BudgetStatus;
 use ensemble_runs::{LiveEvent, LiveEventKind};
 use serde_json::Value;
 
@@ -24,7 +26,12 @@ pub(crate) enum SessionUpdate {
     Plan(Vec<(String, ProgressStatus)>),
     Card(ProgressCard),
     Title(String),
-    Usage { used: u64, most: u64 },
+    /// The use of the budget, in tokens.
+    Usage {
+        used: u64,
+        most: u64,
+        budget: BudgetStatus,
+    },
 }
 
 /// A piece of a message.
@@ -148,8 +155,8 @@ pub(crate) struct SessionStory {
     messages_in_progress: HashMap<String, MessageProgress>,
     /// The execution whose text is told while it is written: messages do not mix.
     streamed_card: Option<String>,
-    used_tokens: u64,
-    max_tokens: Option<u64>,
+    /// The use of the budget.
+    budget: BudgetUse,
     /// The messages of the user, and the texts of the ensemble itself.
     messages: u32,
     notes: u32,
@@ -173,8 +180,7 @@ impl SessionStory {
             cards: HashSet::new(),
             messages_in_progress: HashMap::new(),
             streamed_card: None,
-            used_tokens: 0,
-            max_tokens: ensemble.limits.max_total_tokens,
+            budget: BudgetUse::new(&ensemble.limits),
             messages: 0,
             notes: 0,
             failure_effects: agents
@@ -199,6 +205,9 @@ impl SessionStory {
         with_messages: bool,
     ) -> Vec<SessionUpdate> {
         let is_outermost = *run == self.run;
+        if is_outermost {
+            self.budget.apply_record(record);
+        }
         match &record.event {
             Event::RunStarted(started) if is_outermost => {
                 let mut updates = self.user_message_updates(&started.input, with_messages);
@@ -323,7 +332,9 @@ impl SessionStory {
         card.output = output;
         updates.push(SessionUpdate::Card(card));
         updates.extend(self.set_agent_status(is_outermost, &finished.agent, status));
-        updates.extend(self.add_tokens(finished.usage.as_ref().map(|u| u.input_tokens + u.output_tokens)));
+        if is_outermost && finished.usage.is_some() {
+            updates.extend(self.budget.to_update());
+        }
         updates
     }
 
@@ -475,15 +486,6 @@ impl SessionStory {
         let entry = self.agents.iter_mut().find(|(name, _)| is_outermost && name == agent)?;
         entry.1 = status;
         Some(SessionUpdate::Plan(self.agents.clone()))
-    }
-
-    fn add_tokens(&mut self, tokens: Option<u64>) -> Option<SessionUpdate> {
-        self.used_tokens += tokens?;
-        let max_tokens = self.max_tokens?;
-        Some(SessionUpdate::Usage {
-            used: self.used_tokens,
-            most: max_tokens,
-        })
     }
 
     /// Returns the id of the card of a call.

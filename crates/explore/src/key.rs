@@ -44,7 +44,7 @@ pub(super) fn compute_state_key(world: &ExploredPlan, state: &ConversationState,
     }
     key.push_number(relevant_turns(world, state));
     let budget = plan.ensemble().limits.max_total_tokens;
-    key.push_flags(&[budget.is_some_and(|budget| state.segment_usage().input_tokens >= budget)]);
+    key.push_flags(&[budget.is_some_and(|budget| state.budgeted_usage().input_tokens >= budget)]);
     for (claim, answer) in remembered {
         key.push_number(*claim);
         key.push_flags(&[*answer]);

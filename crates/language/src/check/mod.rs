@@ -125,6 +125,7 @@ const CHECKS: &[RegisteredCheck] = checks![
     Ensemble: prepared_answers::check_prepared_answers,
     Ensemble: for_each::check_for_each,
     Ensemble: time_limits::check_time_limits,
+    Ensemble: cost_limit::check_budget_scope,
     Ensemble: contradictory_schemas::check_schemas,
     Ensemble: unknown_agents::check_unknown_agents,
     Ensemble: undeclared_inputs::check_undeclared_inputs,

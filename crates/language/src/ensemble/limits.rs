@@ -4,7 +4,8 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::data::Cost;
+use super::BudgetScope;
+use crate::data::{Cost, RemainingBudget};
 
 /// `conversation_limits`.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,6 +24,8 @@ pub struct ConversationLimits {
     pub max_total_tokens: Option<u64>,
     /// The highest cost of all LLM executions, in the currency of the profiles' `cost`.
     pub max_cost: Option<Cost>,
+    /// The messages of the user that share the two budgets; `None`: [`BudgetScope::Conversation`].
+    pub budget: Option<BudgetScope>,
     /// Whether a run that one of the limits above ends, except `timeout`, is a success.
     pub on_limit: OnLimit,
 }
@@ -37,6 +40,21 @@ pub enum OnLimit {
     Succeed,
 }
 
+impl ConversationLimits {
+    /// Returns the messages of the user that share the budget.
+    pub fn budget_scope(&self) -> BudgetScope {
+        self.budget.unwrap_or_default()
+    }
+
+    /// Returns the budget before any usage.
+    pub fn whole_budget(&self) -> RemainingBudget {
+        RemainingBudget {
+            tokens: self.max_total_tokens,
+            cost: self.max_cost,
+        }
+    }
+}
+
 impl Default for ConversationLimits {
     /// Returns the defaults of ADR-005: 20 turns, 300 seconds.
     fn default() -> Self {
@@ -48,6 +66,7 @@ impl Default for ConversationLimits {
             parallel_agents: None,
             max_total_tokens: None,
             max_cost: None,
+            budget: None,
             on_limit: OnLimit::Fail,
         }
     }

@@ -7,6 +7,7 @@
 
 mod acp;
 mod agent;
+mod budget;
 mod context_window;
 mod failure_effect;
 mod for_each;
@@ -23,6 +24,7 @@ pub use agent::{
     Agent, AgentKind, ConversationSpec, DeclaredPosition, Dependency, InputSpec, LlmSpec, MemoryMode, ModelChoice,
     OnError, OnResume, PreparedResponses, RequiredResult, RetryBackoff, RetryPolicy, TurnTrigger, WaitFor,
 };
+pub use budget::{BudgetScope, BudgetStatus};
 pub use context_window::{ContextWindow, WindowStrategy};
 pub use failure_effect::FailureEffect;
 pub use for_each::{AtLeast, ForEach, ForEachItems, PartCombination, PartFailure};

@@ -27,7 +27,7 @@ use crate::request::PendingRequest;
 use crate::thread::{Thread, ThreadIteration};
 use ensemble_language::condition::ConditionFacts;
 use ensemble_language::data::{AgentRequest, ModelUsage, RunContext};
-use ensemble_language::ensemble::RequiredResult;
+use ensemble_language::ensemble::{BudgetScope, BudgetStatus, RequiredResult};
 use ensemble_language::plan::{AgentId, EdgeId, Plan, PlanEdge};
 
 pub use agent_reads::AgentOutput;
@@ -115,7 +115,7 @@ pub struct ConversationState {
     interruption: Option<RunInterruption>,
     run_end: Option<RunEnded>,
     usage: ModelUsage,
-    /// The value of `usage` at the last user message. Budgets count from there.
+    /// The value of `usage` at the last user message. Budgets of a message count from there.
     used_before: ModelUsage,
     warnings: Vec<String>,
     /// What conditions read in vain so far; `warnings` has the sentences.
@@ -294,9 +294,29 @@ impl ConversationState {
         self.usage
     }
 
-    /// Returns the usage since the last user message, which `max_total_tokens` and `max_cost` limit.
-    pub fn segment_usage(&self) -> ModelUsage {
-        self.usage.subtract_earlier(self.used_before)
+    /// Returns the usage of the executions of finished turns that `max_total_tokens` and `max_cost` limit: since the last
+    /// user message, or of all messages.
+    pub fn budgeted_usage(&self) -> ModelUsage {
+        self.usage.subtract_earlier(self.usage_before_budget())
+    }
+
+    /// Returns what is left of the budget now, with the usage of all executions, whether they have ended or not. Returns
+    /// `None` if the ensemble has no budget.
+    pub fn budget_status(&self) -> Option<BudgetStatus> {
+        let used = self.usage_until_now().subtract_earlier(self.usage_before_budget());
+        BudgetStatus::after_usage(&self.plan.ensemble().limits, used)
+    }
+
+    /// Returns whether messages before the last one have used a part of the budget.
+    pub fn is_budget_shared(&self) -> bool {
+        self.plan.ensemble().limits.budget_scope() == BudgetScope::Conversation && !self.used_before.is_empty()
+    }
+
+    fn usage_before_budget(&self) -> ModelUsage {
+        match self.plan.ensemble().limits.budget_scope() {
+            BudgetScope::Conversation => ModelUsage::default(),
+            BudgetScope::Message => self.used_before,
+        }
     }
 
     /// Returns the usage until now: of all executions, whether they have ended or not.

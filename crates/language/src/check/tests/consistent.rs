@@ -9,7 +9,7 @@ use crate::condition::ValueType;
 use crate::diagnostic::{Diagnostic, Finding};
 use crate::ensemble::{Agent, Ensemble, ModelProfile};
 
-const CODES: [&str; 5] = ["W043", "W044", "W045", "W046", "W047"];
+const CODES: [&str; 7] = ["W043", "W044", "W045", "W046", "W047", "W054", "W055"];
 
 fn told(found: &[Diagnostic]) -> Vec<String> {
     let line = |it: &Diagnostic| format!("{} {}", it.code.0, &it.source.text()[it.span.start..it.span.end]);
@@ -109,6 +109,19 @@ fn limits_of_agents_beyond_those_of_the_conversation() {
     // A question stops the clocks.
     let question = "- {name: a, input: {prompt: hi, timeout_seconds: 4000}}\n";
     assert_eq!(told(&diagnostics(question, Vec::new())), [""; 0]);
+}
+
+#[test]
+fn a_budget_scope_without_a_budget() {
+    let with = |limits: &str| format!("- {{name: a, model: xai/m}}\nconversation_limits: {{{limits}}}\n");
+    let rows = [
+        (with("budget: message"), "W054 budget"),
+        (with("budget: conversation, timeout_seconds: 9"), "W054 budget"),
+        (with("budget: message, max_total_tokens: 9"), ""),
+        (with("timeout_seconds: 9"), ""),
+    ];
+    let rows: Vec<(&str, &str)> = rows.iter().map(|(text, expected)| (text.as_str(), *expected)).collect();
+    hold(&rows, |agents| told(&diagnostics(agents, Vec::new())));
 }
 
 #[test]

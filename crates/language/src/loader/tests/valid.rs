@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::loaded;
 use crate::ensemble::{
-    AgentKind, CommandLine, ContextWindow, DeclaredPosition, Ensemble, McpServer, MemoryMode, ModelChoice, OnError,
+    AgentKind, BudgetScope, CommandLine, ContextWindow, DeclaredPosition, Ensemble, McpServer, MemoryMode, ModelChoice, OnError,
     OnResume, PermissionMode, PreparedReply, PreparedResponses, PreparedToolCall, RequiredResult, RetryBackoff,
     SettingValue, SimulatedReplySource, ToolDefinition, ToolKind, TurnTrigger, WindowStrategy,
 };
@@ -26,6 +26,7 @@ conversation_limits:
   turn_timeout_seconds: 30
   parallel_agent_limit: 2
   max_total_tokens: 100000
+  budget: message
 model_profiles:
   quick: {provider: simulated, replies: [one, {text: two, tool_calls: [{name: look, arguments: {n: 1}}]}, {error: broken}]}
   scripted:
@@ -137,6 +138,7 @@ fn the_whole_language_is_read() {
     assert_eq!(it.limits.turn_timeout, Some(Duration::from_secs(30)));
     assert_eq!(it.limits.parallel_agents, Some(count(2)));
     assert_eq!(it.limits.max_total_tokens, Some(100_000));
+    assert_eq!(it.limits.budget, Some(BudgetScope::Message));
 
     let collector = &it.agents[0];
     assert!(matches!(&collector.kind, AgentKind::Script { script, .. } if script == "collect.py"));
