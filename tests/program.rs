@@ -111,6 +111,7 @@ mod program {
     mod testing_updates;
     mod testing_watched;
     mod tool_files;
+    mod tool_summaries;
     mod tools;
     mod trust;
     mod trust_owners;

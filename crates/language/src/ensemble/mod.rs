@@ -89,6 +89,21 @@ impl Ensemble {
         self.inputs.iter().flatten().find(|input| *input.name == *name)
     }
 
+    /// Returns the models that an execution of the agent may ask, with those that summarize the results of its tools.
+    pub fn list_agent_models(&self, agent: &Agent) -> Vec<ModelChoice> {
+        let mut models = agent.kind.list_models();
+        if let AgentKind::Llm(llm) = &agent.kind
+            && llm.acp_agent().is_none()
+        {
+            let tools = llm.tools.iter().filter_map(|used| self.find_tool(&used.tool));
+            let profiles = tools
+                .filter(|tool| tool.permission != PermissionMode::Deny)
+                .filter_map(ToolDefinition::summary_profile);
+            models.extend(profiles.cloned().map(ModelChoice::Profile));
+        }
+        models
+    }
+
     /// Returns the tool with this name.
     pub fn find_tool(&self, name: &str) -> Option<&ToolDefinition> {
         let entry = self.tools.iter().find(|(known, _)| **known == *name);

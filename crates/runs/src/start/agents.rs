@@ -178,7 +178,7 @@ impl RunnerFactory<'_> {
                 .any(|(_, tool)| matches!(tool.kind, ToolKind::Ensemble { .. }));
         let (mut choices, mut asks_model) = (Vec::new(), false);
         for agent in &ensemble.agents {
-            let models = agent.kind.list_models();
+            let models = ensemble.list_agent_models(agent);
             if models.iter().any(|model| matches!(model, ModelChoice::Acp(_))) {
                 return None;
             }
@@ -274,15 +274,17 @@ impl RunnerFactory<'_> {
                 (Arc::new(runner), simulated)
             }
             AgentKind::Llm(llm) => {
-                let model = match self.find_replacements().and_then(|all| all.find_replies(agent)) {
-                    Some(stub) => build_stubbed_model(llm, stub, parts),
-                    None => parts.connect_model(&llm.model)?,
+                let own_model = || match self.find_replacements().and_then(|all| all.find_replies(agent)) {
+                    Some(stub) => Ok(build_stubbed_model(llm, stub, parts)),
+                    None => parts.connect_model(&llm.model).map_err(AgentBuildError::from),
                 };
+                let model = own_model()?;
                 let window = parts.build_window(llm, &model)?;
                 let sums_up = window.as_ref().is_some_and(AgentWindow::is_simulated);
-                let agent_tools = build_toolset(agent, llm, parts, self.open, &|agent| self.get_or_build(agent))?;
+                let agent_tools = build_toolset(agent, llm, parts, self.open, &|agent| self.get_or_build(agent))?
+                    .with_summarizers(agent, llm, parts, &own_model)?;
                 let wiring = llm::LlmOptions {
-                    tool_source: agent_tools.toolset.map(|toolset| toolset as Arc<dyn llm::ToolSource>),
+                    tool_source: agent_tools.toolset.map(|toolset| Arc::new(toolset) as Arc<dyn llm::ToolSource>),
                     live_output: shared.live_output.clone(),
                     places: Some(parts.places.clone()),
                     window: window.map(|window| Arc::new(window) as Arc<dyn MessageSelector>),

@@ -125,6 +125,24 @@ fn a_budget_scope_without_a_budget() {
 }
 
 #[test]
+fn summaries_that_no_model_receives() {
+    let find = |keys: &str| format!("tools: {{find: {{agent: b, {keys}}}, s: {{mcp: {{command: x}}, {keys}}}}}\n");
+    let with = |agent: &str, keys: &str| format!("- {{name: a, {agent}}}\n- {{name: b, script: x}}\n{}", find(keys));
+    let both = "summarize_above: 9, summarize_with: simulated";
+    let rows = [
+        (with("model: xai/m, tools: [find, s]", both), ""),
+        (with("model: xai/m, tools: [find, s]", "summarize_above: 9"), ""),
+        (with("tool: s.look", "summarize_above: 9"), "W055 summarize_above"),
+        (with("acp: codex, prompt: x, tools: [s]", both), "W055 summarize_above"),
+    ];
+    let rows: Vec<(&str, &str)> = rows.iter().map(|(text, expected)| (text.as_str(), *expected)).collect();
+    hold(&rows, |agents| told(&diagnostics(agents, Vec::new())));
+    let alone = with("model: xai/m, tools: [find, s]", "summarize_with: simulated");
+    let found = told(&diagnostics(&alone, Vec::new()));
+    assert_eq!(found, ["W055 summarize_with", "W055 summarize_with"]);
+}
+
+#[test]
 fn a_budget_without_prices() {
     let with = |agents: &str, profiles: &str| {
         format!("{agents}\nconversation_limits: {{max_cost: 2}}\nmodel_profiles: {{{profiles}}}\n")

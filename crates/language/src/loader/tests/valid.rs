@@ -48,7 +48,7 @@ model_profiles:
     fallback: quick
 tools:
   look: {description: Looks., script: look.rhai, parameters: {type: object}}
-  review: {agent: reviewer, permission: ask, timeout_seconds: 0.5, max_result_bytes: 10, exclusive: true, output_schema: {type: string}}
+  review: {agent: reviewer, permission: ask, timeout_seconds: 0.5, max_result_bytes: 10, summarize_above: 5, summarize_with: quick, exclusive: true, output_schema: {type: string}}
   team: {ensemble: team.yaml, parameters: {type: object}, permission: deny}
   files: {mcp: {command: [npx, files], env: {A: b, C: {env: D, prefix: e}}, cwd: sub}}
   far: {mcp: {url: "https://far.example/mcp", headers: {Authorization: {env: KEY}}}, permission: allow}
@@ -201,6 +201,7 @@ fn the_whole_language_is_read() {
         (look.max_result_bytes, look.exclusive),
         (ToolDefinition::MAX_RESULT_BYTES, false)
     );
+    assert_eq!((look.summarize_above, look.summarize_with.as_deref()), (None, None));
     assert!(matches!(look.kind, ToolKind::Script { script, .. } if script == "look.rhai"));
     let review = tool("review");
     assert_eq!(
@@ -208,6 +209,8 @@ fn the_whole_language_is_read() {
         (PermissionMode::Ask, Duration::from_millis(500))
     );
     assert_eq!((review.max_result_bytes.get(), review.exclusive), (10, true));
+    assert_eq!(review.summarize_above.map(std::num::NonZeroUsize::get), Some(5));
+    assert_eq!(review.summary_profile().map(|name| &**name), Some("quick"));
     assert_eq!(review.output_schema, Some(json!({"type": "string"})));
     assert_eq!(tool("team").permission, PermissionMode::Deny);
     let files = tool("files");
