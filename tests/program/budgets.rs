@@ -33,7 +33,10 @@ fn continued(workspace: &Workspace, code: i32) -> Value {
 
 #[test]
 fn acp_budgets_of_tokens_and_cost_are_those_of_the_whole_conversation() {
-    for (limit, left) in [("max_total_tokens: 7", "remaining_tokens"), ("max_cost: 7", "remaining_cost")] {
+    for (limit, left) in [
+        ("max_total_tokens: 7", "remaining_tokens"),
+        ("max_cost: 7", "remaining_cost"),
+    ] {
         let workspace = workspace(limit);
         let first = workspace.run(["run", "a.yaml", "--input", MESSAGE, "--output", "json"]);
         let first = first.expect_code(0).json();
@@ -59,7 +62,15 @@ fn acp_budgets_of_tokens_and_cost_are_those_of_the_whole_conversation() {
         workspace.run(["fork", "--last", "--at-turn", "2"]).expect_code(0);
 
         write_ensemble(&workspace, "more.yaml", &limit.replace('7', "99"));
-        let more = workspace.run(["continue", "--last", MESSAGE, "--ensemble", "more.yaml", "--output", "json"]);
+        let more = workspace.run([
+            "continue",
+            "--last",
+            MESSAGE,
+            "--ensemble",
+            "more.yaml",
+            "--output",
+            "json",
+        ]);
         let more = more.expect_code(0).json();
         assert_eq!(more["budget"][left].as_f64(), Some(87.0), "{}", more["budget"]);
         workspace.run(["replay", "--last"]).expect_code(0);
@@ -110,7 +121,9 @@ fn the_usage_of_an_abandoned_turn_counts() {
         eventually("the tool", || workspace.path().join("under_way").exists().then_some(()));
         running.signal("INT");
         running.finish().expect_code(130);
-        let result = workspace.run(["continue", "--last", "1", "--output", "json"]).expect_code(code);
+        let result = workspace
+            .run(["continue", "--last", "1", "--output", "json"])
+            .expect_code(code);
         let requests = result.json()["usage"]["requests"].clone();
         assert_eq!(requests, if code == 4 { 1 } else { 2 });
     }
@@ -169,7 +182,9 @@ fn acp_usage_updates_state_what_is_left_of_the_budget() {
     let numbers = |updates: &[Value]| -> Vec<(u64, u64)> {
         let number = |update: &Value, key: &str| update[key].as_u64().expect("a number");
         let pairs = updates.iter();
-        pairs.map(|update| (number(update, "used"), number(update, "size"))).collect()
+        pairs
+            .map(|update| (number(update, "used"), number(update, "size")))
+            .collect()
     };
     let (updates, stop) = session_updates("max_total_tokens: 4");
     assert_eq!((numbers(&updates), stop), (vec![(4, 4)], json!("max_tokens")));
@@ -184,7 +199,10 @@ fn acp_usage_updates_state_what_is_left_of_the_budget() {
     // A budget that is only a cost is converted at the average price.
     let (updates, stop) = session_updates("max_cost: 16");
     assert_eq!((numbers(&updates), stop), (vec![(4, 16), (8, 16)], json!("end_turn")));
-    assert_eq!(updates[1]["_meta"]["ensemble"]["budget"]["remaining_cost"].as_f64(), Some(8.0));
+    assert_eq!(
+        updates[1]["_meta"]["ensemble"]["budget"]["remaining_cost"].as_f64(),
+        Some(8.0)
+    );
     assert_eq!(session_updates("max_total_turns: 5").0, [] as [Value; 0]);
 }
 

@@ -5,15 +5,15 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use crate::budget_use::BudgetUse;
 use ensemble_core::conversation::{Event, ExecutionEnd, ExecutionFinished, Record, ReplyReceived, ToolCallEnded};
 use ensemble_core::operator::escape_hidden_lines;
 use ensemble_core::store::RunId;
 use ensemble_core::thread::{Role, ThreadIteration, ToolEnd};
 use ensemble_history::answer::{is_person, speaking_agents};
 use ensemble_history::output_text;
-use ensemble_language::ensemble::Ensemble;
-use crate::budget_use::BudgetUse;
 use ensemble_language::ensemble::BudgetStatus;
+use ensemble_language::ensemble::Ensemble;
 use ensemble_runs::{LiveEvent, LiveEventKind};
 use serde_json::Value;
 

@@ -4,7 +4,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::ensemble::{
-    Agent, AgentKind, ContextWindow, Ensemble, LlmSpec, ModelChoice, ModelProfile, PreparedResponses, ToolDefinition, WindowStrategy,
+    Agent, AgentKind, ContextWindow, Ensemble, LlmSpec, ModelChoice, ModelProfile, PreparedResponses, ToolDefinition,
+    WindowStrategy,
 };
 use crate::source::{Route, RouteLocation};
 

@@ -101,7 +101,13 @@ mod tests {
             (Some(100), None, used(101, 9.0), "0 of 100 tokens are left", true),
             (None, Some(2.0), used(99, 1.5), "0.5 of the cost of 2 is left", false),
             (None, Some(2.0), used(99, 1.6), "0.4 of the cost of 2 is left", true),
-            (Some(100), Some(2.0), used(10, 1.9), "90 of 100 tokens and 0.1 of the cost of 2 are left", true),
+            (
+                Some(100),
+                Some(2.0),
+                used(10, 1.9),
+                "90 of 100 tokens and 0.1 of the cost of 2 are left",
+                true,
+            ),
         ];
         for (tokens, cost, used, expected, is_low) in table {
             let status = BudgetStatus::after_usage(&limits(tokens, cost), used).expect("a budget");

@@ -98,10 +98,7 @@ impl AgentTools {
             mut is_simulated,
         } = self
         else {
-            return Ok(Self {
-                toolset: None,
-                ..self
-            });
+            return Ok(Self { toolset: None, ..self });
         };
         let replacements = parts.shared.replacements.as_deref();
         let has_stub = replacements.is_some_and(|replacements| replacements.find_replies(agent).is_some());

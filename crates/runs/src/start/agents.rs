@@ -284,7 +284,9 @@ impl RunnerFactory<'_> {
                 let agent_tools = build_toolset(agent, llm, parts, self.open, &|agent| self.get_or_build(agent))?
                     .with_summarizers(agent, llm, parts, &own_model)?;
                 let wiring = llm::LlmOptions {
-                    tool_source: agent_tools.toolset.map(|toolset| Arc::new(toolset) as Arc<dyn llm::ToolSource>),
+                    tool_source: agent_tools
+                        .toolset
+                        .map(|toolset| Arc::new(toolset) as Arc<dyn llm::ToolSource>),
                     live_output: shared.live_output.clone(),
                     places: Some(parts.places.clone()),
                     window: window.map(|window| Arc::new(window) as Arc<dyn MessageSelector>),

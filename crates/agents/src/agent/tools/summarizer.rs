@@ -124,7 +124,10 @@ impl ResultSummarizer {
             text: format!("[a summary of the result, which has {bytes} bytes]\n{text}"),
             result_bytes: bytes as u64,
             model: answer.model,
-            usage: Some(usage),
+            usage: Some(ModelUsage {
+                requests: answer.requests,
+                ..usage
+            }),
             error: None,
         })
     }
@@ -157,7 +160,11 @@ impl ResultSummarizer {
 
     /// Returns the beginning and the end of the result, if the model cannot read all of it.
     fn fit_into_model(&self, result: &str) -> Option<String> {
-        let declared = self.model.profiles().next().and_then(|link| input_token_limit(&link.profile));
+        let declared = self
+            .model
+            .profiles()
+            .next()
+            .and_then(|link| input_token_limit(&link.profile));
         let tokens = declared.into_iter().chain(self.model.token_limit()).min()?;
         let bytes = tokens.saturating_sub(OTHER_TOKENS).max(1).saturating_mul(TOKEN_BYTES);
         shorten_middle(result, usize::try_from(bytes).unwrap_or(usize::MAX))

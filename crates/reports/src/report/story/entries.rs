@@ -241,10 +241,14 @@ fn summary_note(summary: &ResultSummary) -> ExchangeEntry {
     ExchangeEntry::Note(match (&summary.error, &summary.model) {
         (Some(_), _) => format!("sent instead of the result of {bytes} bytes"),
         (None, model) => {
-            let model = model.as_deref().map_or_else(String::new, |model| format!(" by {model}"));
+            let model = model
+                .as_deref()
+                .map_or_else(String::new, |model| format!(" by {}", model.trim_end_matches('/')));
             let tokens = summary.usage.as_ref().and_then(render_tokens);
             let tokens = tokens.map_or_else(String::new, |tokens| format!(" · {tokens}"));
-            make_visible(&format!("a summary{model}, sent instead of the result of {bytes} bytes{tokens}"))
+            make_visible(&format!(
+                "a summary{model}, sent instead of the result of {bytes} bytes{tokens}"
+            ))
         }
     })
 }
