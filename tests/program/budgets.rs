@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
+use super::ui_chat::{complete, reply, request};
 use crate::support::acp_client::Client;
+use crate::support::page::Page;
 use crate::support::terminal::Terminal;
 use crate::support::{Workspace, eventually};
 
@@ -204,6 +206,33 @@ fn acp_usage_updates_state_what_is_left_of_the_budget() {
         Some(8.0)
     );
     assert_eq!(session_updates("max_total_turns: 5").0, [] as [Value; 0]);
+}
+
+#[test]
+fn a_client_is_told_that_no_agent_received_its_message() {
+    let workspace = workspace("max_total_tokens: 4");
+    let mut client = Client::start(&workspace, "a.yaml", json!({}));
+    let session = client.session(&workspace);
+    client.prompt(&session, MESSAGE);
+    client.updates.clear();
+    client.prompt(&session, MESSAGE);
+    let updates = client.updates.iter().map(|message| &message["params"]["update"]);
+    let said: Vec<&str> = updates
+        .filter(|update| update["sessionUpdate"] == "agent_message_chunk")
+        .filter_map(|update| update["content"]["text"].as_str())
+        .collect();
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert!(said[0].contains("no agent received the new message"), "{said:?}");
+    client.leave();
+
+    workspace.write("ensembles/a.yaml", workspace.read("a.yaml"));
+    let page = Page::start(&workspace);
+    let first = reply(&page, "a", &[("user", MESSAGE)]);
+    let next = request("a", &[("user", MESSAGE), ("assistant", &first), ("user", MESSAGE)]);
+    let refused = complete(&page, &next);
+    assert_eq!(refused.status, 402, "{refused:?}");
+    let error = refused.json()["error"]["message"].to_string();
+    assert!(error.contains("no agent received the new message"), "{error}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::budget_use::BudgetUse;
-use ensemble_core::conversation::{Event, ExecutionEnd, ExecutionFinished, Record, ReplyReceived, ToolCallEnded};
+use ensemble_core::conversation::{CompletionReason, Event, ExecutionEnd, ExecutionFinished, Record, ReplyReceived, ToolCallEnded};
 use ensemble_core::operator::escape_hidden_lines;
 use ensemble_core::store::RunId;
 use ensemble_core::thread::{Role, ThreadIteration, ToolEnd};
@@ -243,7 +243,11 @@ impl SessionStory {
                     .flat_map(|iteration| self.iteration_updates(&source, iteration))
                     .collect()
             }
-            Event::RunEnded(ended) if is_outermost && ended.is_success() && !ended.exhausted.is_empty() => {
+            Event::RunEnded(ended)
+                if is_outermost
+                    && (ended.is_success() && !ended.exhausted.is_empty()
+                        || ended.completion_reason == CompletionReason::TokenBudget) =>
+            {
                 vec![SessionUpdate::AgentMessage(MessageChunk {
                     id: format!("limit-{}", self.messages),
                     text: ended.to_sentence().0,

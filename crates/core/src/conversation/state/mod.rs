@@ -4,6 +4,7 @@
 
 mod agent_reads;
 mod apply_events;
+mod budget;
 mod legality;
 mod turn;
 
@@ -27,7 +28,7 @@ use crate::request::PendingRequest;
 use crate::thread::{Thread, ThreadIteration};
 use ensemble_language::condition::ConditionFacts;
 use ensemble_language::data::{AgentRequest, ModelUsage, RunContext};
-use ensemble_language::ensemble::{BudgetScope, BudgetStatus, RequiredResult};
+use ensemble_language::ensemble::RequiredResult;
 use ensemble_language::plan::{AgentId, EdgeId, Plan, PlanEdge};
 
 pub use agent_reads::AgentOutput;
@@ -292,31 +293,6 @@ impl ConversationState {
     /// Returns the usage of all executions of finished turns.
     pub fn usage(&self) -> ModelUsage {
         self.usage
-    }
-
-    /// Returns the usage of the executions of finished turns that `max_total_tokens` and `max_cost` limit: since the last
-    /// user message, or of all messages.
-    pub fn budgeted_usage(&self) -> ModelUsage {
-        self.usage.subtract_earlier(self.usage_before_budget())
-    }
-
-    /// Returns what is left of the budget now, with the usage of all executions, whether they have ended or not. Returns
-    /// `None` if the ensemble has no budget.
-    pub fn budget_status(&self) -> Option<BudgetStatus> {
-        let used = self.usage_until_now().subtract_earlier(self.usage_before_budget());
-        BudgetStatus::after_usage(&self.plan.ensemble().limits, used)
-    }
-
-    /// Returns whether messages before the last one have used a part of the budget.
-    pub fn is_budget_shared(&self) -> bool {
-        self.plan.ensemble().limits.budget_scope() == BudgetScope::Conversation && !self.used_before.is_empty()
-    }
-
-    fn usage_before_budget(&self) -> ModelUsage {
-        match self.plan.ensemble().limits.budget_scope() {
-            BudgetScope::Conversation => ModelUsage::default(),
-            BudgetScope::Message => self.used_before,
-        }
     }
 
     /// Returns the usage until now: of all executions, whether they have ended or not.
