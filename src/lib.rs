@@ -38,8 +38,9 @@ pub use ensemble_core::store::{
 };
 pub use ensemble_runs::service::run_service::RunService;
 pub use ensemble_runs::{
-    EnsembleRef, Host, LiveEvent, LiveEventKind, Project, ProjectError, Run, RunBuilder, RunError, RunEvent,
-    RunEventKind, RunEvents, RunOptions, RunOutcome, Runs, Trust, run,
+    ConversationSnapshot, EnsembleRef, Host, LiveEvent, LiveEventKind, Project, ProjectError, ResponseGenerator,
+    ResponseRequest, Run, RunBuilder, RunError, RunEvent, RunEventKind, RunEvents, RunOptions, RunOutcome, Runs, Trust,
+    run,
 };
 
 /// Dialogues with one language model: streams of what is said, answers with types, tools from functions, threads that are
@@ -67,17 +68,25 @@ pub mod dialogue {
     pub use ensemble_agents::agent::chat::{
         CallAdmission, ContextWindow, Dialogue, DialogueError, DialogueErrorKind, DialogueStream, MergeError,
         MergeOrder, MergeSide, Message, MessageSelector, ModelProfile, ModelTools, ModelUsage, NoTools,
-        PendingToolCalls, PreparedReply, Role, RoundResult, StepResult, StopReason, StreamItem, TextTokenizer, Thread,
-        ThreadError, ThreadGrowthError, ThreadGrowthErrorKind, ThreadIteration, ThreadStatus, ToolCall,
-        ToolCallMessage, ToolEnd, ToolError, ToolSpec, WindowError, WindowInput, WindowOutput, WindowStrategy,
+        PendingToolCalls, PreparedReply, ReplayedThread, Role, RoundResult, StepResult, StopReason, StreamItem,
+        TextTokenizer, Thread, ThreadError, ThreadFile, ThreadFileError, ThreadGrowthError, ThreadGrowthErrorKind,
+        ThreadIteration, ThreadReplay, ThreadStatus, ToolCall, ToolCallMessage, ToolEnd, ToolError, ToolSpec,
+        TraceError, UnsentIterations, WindowError, WindowInput, WindowOutput, WindowStrategy,
     };
-    pub use ensemble_core::request::PendingRequest;
+    pub use ensemble_core::request::{AnswerRecord, PendingRequest, RequestAddress, RequestDigest};
     pub use ensemble_core::runner::AttemptLedger;
     pub use ensemble_core::runner::BoxFuture;
+    pub use ensemble_core::stopwatch::Stopwatch;
+    pub use ensemble_core::thread::window::ThreadSize;
     pub use ensemble_core::thread::{Attachment, ExecutionRef, Reasoning};
+    pub use ensemble_language::data::{Cost, FailureKind, JsonMap, OperatorQuestion, WantedPermission};
+    pub use ensemble_language::ensemble::{HeaderText, RateLimit, RetryPolicy, SimulatedReplySource, TokenPrice};
     pub use ensemble_language::profiles::ProfileError;
     pub use ensemble_models::{Model, ModelNetwork};
 }
+
+#[cfg(test)]
+mod tests;
 
 /// The examples of the documents, which are compiled and run.
 #[cfg(all(doctest, feature = "typed"))]

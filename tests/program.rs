@@ -65,6 +65,7 @@ mod program {
     mod mcp_outside;
     mod mcp_people;
     mod mcp_server;
+    mod merging;
     mod messages;
     mod model_ends;
     mod model_pace;

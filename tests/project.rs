@@ -6,7 +6,10 @@ mod support;
 mod project {
     mod architecture;
     mod ci;
+    mod design_promises;
     mod documents;
+    mod patterns;
+    mod promises;
     mod schema;
     mod security_promises;
     mod shipped;

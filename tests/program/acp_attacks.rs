@@ -415,6 +415,40 @@ fn a_program_that_sends_without_end_fails_with_a_reason() {
     let prompt = client.begin_prompt(&session, "go");
     let answer = client.answer(prompt).to_string();
     assert!(answer.contains("more than 100 requests without waiting"), "{answer}");
+    // So are those that wait for a later run, because nobody is there to decide.
+    for lines in [
+        format!("* 1000 {write}\n"),
+        ask_for("t").replace("\n<\n", "\n").repeat(101),
+    ] {
+        let (_, error) = failure(&run(&attack(&lines, ""), &[]).expect_code(1));
+        assert!(error.contains("more than 100 requests without waiting"), "{error}");
+    }
+    let most = ask_for("t").replace("\n<\n", "\n").repeat(100);
+    run(&attack(&most, ""), &[]).expect_code(3);
+}
+
+/// Asks for permission of a call with this title.
+fn ask_for(title: &str) -> String {
+    ask(&json!({"toolCallId": title, "title": title, "kind": "execute"}))
+}
+
+#[test]
+fn an_option_that_denies_wins_over_a_kind_that_is_allowed() {
+    let lines = ask(&edit_call("edit", "x.txt", None, "evil")) + &write_file("x.txt", "evil");
+    for denied in ["a.edit", "a", "*", "a/a.edit#2"] {
+        let workspace = attack(&lines, "    permissions: {edit: allow}\n");
+        let allows = ["--allow-tool", "a.edit", "--deny-tool", denied];
+        run(&workspace, &allows).expect_code(0);
+        assert!(!workspace.path().join("x.txt").exists(), "{denied}");
+        let decisions = workspace.journal().into_iter();
+        let denials = decisions
+            .filter(|record| record["data"]["decision"] == "denied")
+            .count();
+        assert_eq!(denials, if denied.contains('#') { 1 } else { 2 }, "{denied}");
+    }
+    let workspace = attack(&lines, "    permissions: {edit: allow}\n");
+    run(&workspace, &[]).expect_code(0);
+    assert_eq!(workspace.read("x.txt"), "evil");
 }
 
 #[test]

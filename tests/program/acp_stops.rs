@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
+use super::model_replies::streams;
 use crate::support::acp_client::Client;
+use crate::support::server::Server;
 use crate::support::{Workspace, eventually};
 
 /// An agent whose first reply is cut off.
@@ -82,6 +84,25 @@ fn a_reply_that_is_cut_off_is_never_the_end_of_a_turn() {
          - {{name: b, script: echo b, depends_on: [a]}}\n"
     );
     assert_eq!(stops(&[("a.yaml", &again)]).0, "end_turn");
+}
+
+/// The same for the models of a provider, also after a tool call.
+#[test]
+fn a_reply_of_a_provider_that_is_cut_off_is_a_limit_of_tokens() {
+    let call = json!({"tool_calls": [{"index": 0, "id": "a", "function": {"name": "look", "arguments": "{}"}}]});
+    let cut = || streams(&[json!({"content": "half a sen"})], "length");
+    for answers in [vec![cut()], vec![streams(&[call], "tool_calls"), cut()]] {
+        let server = Server::with(answers);
+        let file = format!(
+            "name: a\nmodel_profiles: {{p: {{provider: openai, model: m, base_url: '{}', retry: {{max_attempts: 1}}}}}}\n\
+             tools: {{look: {{script: 'echo seen', permission: allow, parameters: {{type: object}}}}}}\n\
+             agents: [{{name: a, model_profile: p, tools: [look]}}]\n",
+            server.url()
+        );
+        let (reason, history) = stops(&[("a.yaml", &file)]);
+        assert_eq!(reason, "max_tokens", "{file}");
+        assert_eq!(history, ["max_tokens"], "{file}");
+    }
 }
 
 #[test]

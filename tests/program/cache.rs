@@ -1,5 +1,9 @@
 //! Replies that are kept on disk, and what they cost: a run with a full cache needs no model.
 
+#![expect(clippy::disallowed_methods, reason = "tests make links")]
+
+use std::os::unix::fs::symlink;
+
 use crate::support::Workspace;
 use crate::support::server::{Server, says};
 
@@ -67,4 +71,41 @@ fn an_estimate_tells_what_a_run_would_cost() {
     assert!(told.contains("cost 0.0048"), "{told}");
     let shown = workspace.run(["runs", "show", &id]).expect_code(0).stdout;
     assert!(shown.contains("cost 0.0024"), "{shown}");
+}
+
+#[test]
+fn no_reply_is_written_through_a_link() {
+    let server = Server::new(|_, _| says("a draft"));
+    let run = |workspace: &Workspace, file: &str| {
+        let told = workspace.run(["run", file, "-i", "x", "--cache", "replies"]);
+        format!("{}{}", told.stdout, told.stderr)
+    };
+    // The folder of an agent, and that of an agent inside of it.
+    for (file, link) in [("a.yaml", "replies/writer"), ("outer.yaml", "replies/team")] {
+        let workspace = asking(&server.url());
+        workspace.write("outer.yaml", "name: outer\nagents: [{name: team, ensemble: a.yaml}]\n");
+        let elsewhere = workspace.path().join("elsewhere");
+        std::fs::create_dir(&elsewhere).expect("made");
+        std::fs::create_dir(workspace.path().join("replies")).expect("made");
+        symlink(&elsewhere, workspace.path().join(link)).expect("linked");
+        let told = run(&workspace, file);
+        assert_eq!(
+            std::fs::read_dir(&elsewhere).expect("a folder").count(),
+            0,
+            "{link}: {told}"
+        );
+        assert!(told.contains("is a symbolic link"), "{link}: {told}");
+    }
+    // The file of a reply.
+    let workspace = asking(&server.url());
+    run(&workspace, "a.yaml");
+    let folder = workspace.path().join("replies/writer");
+    let entries: Vec<_> = std::fs::read_dir(&folder).expect("a folder").flatten().collect();
+    let precious = workspace.write("precious", "mine");
+    for entry in entries {
+        std::fs::remove_file(entry.path()).expect("removed");
+        symlink(&precious, entry.path()).expect("linked");
+    }
+    run(&workspace, "a.yaml");
+    assert_eq!(workspace.read("precious"), "mine");
 }

@@ -107,6 +107,65 @@ fn nothing_of_a_project_is_executed_and_nothing_is_left_by_parsers() {
     assert_eq!(names(&workspace), before);
 }
 
+#[test]
+fn without_the_option_no_program_is_started() {
+    let workspace = Workspace::new();
+    let traps = workspace.path().join("traps");
+    std::fs::create_dir(&traps).expect("made");
+    for name in [
+        "python3", "python", "sh", "bash", "node", "git", "env", "uv", "npx", "claude", "gemini",
+    ] {
+        workspace.script(&format!("traps/{name}"), "#!/bin/sh\n: > \"$0.started\"\n");
+    }
+    workspace.write(
+        "t.yaml",
+        "name: t\ndefault_task: x\nagents:\n- {name: a, script: a.sh}\n- {name: b, script: b.py, depends_on: [a]}\n\
+         - {name: c, script: c.js, depends_on: [b]}\n- {name: d, script: ./d, depends_on: [c]}\n\
+         - {name: e, acp: claude, depends_on: [d]}\n- {name: f, script: 'bash -c true', sandbox: true}\n\
+         - {name: g, model_profile: {provider: simulated}, tools: [s, u]}\n\
+         tools:\n  s: {mcp: {command: npx server}}\n  u: {script: python3 u.py, parameters: {type: object}}\n",
+    );
+    for name in ["a.sh", "b.py", "c.js", "u.py"] {
+        workspace.write(name, "if then (\n");
+    }
+    workspace.script("d", &format!("#!{}/traps/bash\n", workspace.path().display()));
+    let validate = |mut command: std::process::Command| {
+        let told = command.env("PATH", &traps).args(["validate", ".", "-v"]).output();
+        String::from_utf8_lossy(&told.expect("it runs").stdout).into_owned()
+    };
+    let told = validate(workspace.command([] as [&str; 0]));
+    assert!(told.contains("t.yaml"), "{told}");
+    let started: Vec<String> = names_in(&traps)
+        .into_iter()
+        .filter(|name| name.ends_with(".started"))
+        .collect();
+    assert!(started.is_empty(), "{started:?}");
+    // The system knows of programs that are no trap.
+    let log = workspace.path().join("log");
+    let mut traced = std::process::Command::new("strace");
+    traced
+        .args(["-f", "-qq", "-e", "trace=execve,execveat", "-o"])
+        .arg(&log);
+    let program = workspace.command([] as [&str; 0]).get_program().to_owned();
+    traced.arg(program).current_dir(workspace.path());
+    match traced.arg("validate").arg(".").env("PATH", &traps).output() {
+        Ok(_) if log.exists() => {
+            let calls = std::fs::read_to_string(&log).expect("a text");
+            let count = calls.lines().filter(|line| line.contains("execve")).count();
+            assert_eq!(count, 1, "{calls}");
+        }
+        _ => say_untried("strace"),
+    }
+}
+
+/// The files of a folder.
+fn names_in(folder: &std::path::Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).expect("a folder").flatten();
+    entries
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect()
+}
+
 /// The files of the workspace.
 fn names(workspace: &Workspace) -> Vec<String> {
     let folder = std::fs::read_dir(workspace.path()).expect("a folder");

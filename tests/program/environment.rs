@@ -323,6 +323,10 @@ fn variables_with_rights_reach_no_program() {
         "{name: a, script: seen.sh, env: [ENSEMBLE_UI_TOKEN]}",
         "{name: a, script: seen.sh, env: {T: {env: ENSEMBLE_UI_TOKEN}}}",
         "{name: a, script: seen.sh, env: {ENSEMBLE_TRUST: '1'}}",
+        "{name: a, script: seen.sh, env: {ensemble_trust: '1'}}",
+        "{name: a, script: seen.sh, sandbox: {env: [ENSEMBLE_TRUST]}}",
+        "{name: a, model_profile: {provider: openai, model: m, api_key_env: ENSEMBLE_UI_TOKEN}, prompt: go}",
+        "{name: a, model_profile: p}]\nmodel_profiles: {p: {provider: openai, model: m, headers: {X: {env: ENSEMBLE_UI_TOKEN}}}}\nx-rest: [",
         "{name: a, acp: {command: ./seen.sh, env: [ENSEMBLE_TRUST]}, prompt: go}",
         "{name: a, tool: h.x}]\ntools: {h: {mcp: {command: ./seen.sh, env: {ENSEMBLE_TRUST: '1'}}}}\nx-rest: [",
     ] {
@@ -330,5 +334,7 @@ fn variables_with_rights_reach_no_program() {
         assert_eq!(told.code, 2, "{agent}: {told:?}");
         assert!(told.stderr.contains("carries rights of the user"), "{agent}: {told:?}");
         assert!(!workspace.path().join("seen").exists(), "{agent}");
+        let told = workspace.run(["validate", "two.yaml"]).expect_code(2);
+        assert!(told.stdout.contains("carries rights of the user"), "{agent}: {told:?}");
     }
 }

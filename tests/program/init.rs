@@ -8,7 +8,8 @@ fn what_is_written_is_valid_and_runs_at_once() {
     let outcome = workspace.run(["init", "tea"]).expect_code(0);
     assert_eq!(
         outcome.stdout,
-        "wrote ensembles/tea.yaml\nwrote ensembles/tea/reviewer.rhai\nwrote ensembles/ensemble.schema.json\nwrote .gitignore\n"
+        "wrote ensembles/tea.yaml\nwrote ensembles/tea/reviewer.rhai\nwrote ensembles/tea.test.yaml\n\
+         wrote ensembles/ensemble.schema.json\nwrote .gitignore\n"
     );
     assert_eq!(outcome.stderr, "\nnext: ensemble run tea\n");
     let validated = workspace
@@ -38,7 +39,7 @@ fn the_schema_is_where_the_first_line_says() {
     let second = workspace.run(["init", "milk"]).expect_code(0);
     assert_eq!(
         second.stdout,
-        "wrote ensembles/milk.yaml\nwrote ensembles/milk/reviewer.rhai\n"
+        "wrote ensembles/milk.yaml\nwrote ensembles/milk/reviewer.rhai\nwrote ensembles/milk.test.yaml\n"
     );
     assert_eq!(second.stderr, "\nnext: ensemble run milk\n");
     workspace.write("ensembles/ensemble.schema.json", "{}");
@@ -120,7 +121,17 @@ fn templates() -> Vec<String> {
 fn every_template_is_valid_and_runs_at_once() {
     assert_eq!(
         templates(),
-        ["review-loop", "chat", "approval", "assistant", "map-files"]
+        [
+            "loop",
+            "approval",
+            "debugging",
+            "research",
+            "game",
+            "debate",
+            "map-files",
+            "chat",
+            "assistant"
+        ]
     );
     for template in templates() {
         let workspace = Workspace::new();
@@ -151,12 +162,29 @@ fn every_template_is_valid_and_runs_at_once() {
             .expect("a command");
         let words = next.split(' ').map(str::to_owned);
         workspace.run_with_stdin(words, "hello\n").expect_code(code);
-        let text = workspace.read("ensembles/my-tea.yaml");
-        assert!(text.contains("name: my-tea\n"), "{text}");
+        // Its cases pass, start no process, and leave no agent out.
+        let tested = workspace.command(["test", "--coverage"]).env("PATH", "").spawn();
+        let tested = crate::support::Running(tested.expect("it starts"))
+            .finish()
+            .expect_code(0);
         assert!(
-            !text.contains("NAME") && !text.contains("assistant.yaml") && !text.contains("reviews.yaml"),
-            "{text}"
+            tested.stdout.contains("PASS ensembles/my-tea.test.yaml"),
+            "{}",
+            tested.stdout
         );
+        // No name of the ensemble from which the template was made is left.
+        let text = workspace.read("ensembles/my-tea.yaml") + &workspace.read("ensembles/my-tea.test.yaml");
+        assert!(text.contains("\nname: my-tea\n"), "{text}");
+        for name in ["NAME", "assistant", "reviews", "debugging", "researcher", "story"] {
+            for left in [
+                format!("{name}.yaml"),
+                format!("ensembles/{name}"),
+                format!("script: {name}/"),
+                format!("run {name} "),
+            ] {
+                assert!(!text.contains(&left), "{template}: {left}: {text}");
+            }
+        }
     }
 }
 
@@ -167,7 +195,7 @@ fn an_unknown_template_is_refused_with_the_known_ones() {
     assert!(
         outcome
             .stderr
-            .contains("review-loop, chat, approval, assistant, map-files"),
+            .contains("loop, approval, debugging, research, game, debate, map-files, chat, assistant"),
         "{}",
         outcome.stderr
     );

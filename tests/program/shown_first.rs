@@ -1,5 +1,7 @@
 //! What was not shown cannot be permitted: an answer belongs to the question that its client has seen, on each surface.
 
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
 
 use super::ui_chat::{complete, reply, request};
@@ -256,7 +258,9 @@ fn an_answer_in_a_repeated_call_that_is_not_used_is_reported() {
         json!({"name": "cancel_run", "arguments": {"run": wanted["requestState"]}}),
     );
     assert_eq!(cancelled["structuredContent"]["status"], "cancelled", "{cancelled}");
+    let begun = Instant::now();
     let refused = client.ask("tools/call", repeated(key));
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
     let told = refused["structuredContent"]["refused"]
         .as_str()
         .unwrap_or_else(|| panic!("{refused}"));
@@ -265,6 +269,56 @@ fn an_answer_in_a_repeated_call_that_is_not_used_is_reported() {
         "{told}"
     );
     assert_eq!(refused["isError"], true, "{refused}");
+}
+
+#[test]
+fn an_answer_counts_only_in_a_call_of_the_tool_that_asked() {
+    let workspace = Workspace::new();
+    workspace.write("gate.yaml", GATE.replace("name: gate", "name: gate\ndefault_task: x"));
+    workspace.write("other.yaml", GATE.replace("name: gate", "name: other\ndefault_task: x"));
+    let mut client = McpClient::modern(&workspace, &[], json!({"elicitation": {}}));
+    let wanted = client.ask("tools/call", json!({"name": "gate", "arguments": {}}));
+    let (key, _) = wanted["inputRequests"]
+        .as_object()
+        .and_then(|all| all.iter().next())
+        .expect("a request");
+    let run = wanted["requestState"].clone();
+    let answer = json!({"action": "accept", "content": {"answer": "yes"}});
+    let calls = [
+        ("other", json!({})),
+        ("validate", json!({"ensemble": "gate"})),
+        ("list_runs", json!({})),
+        ("run_status", json!({"run": run})),
+        ("await_run", json!({"run": run})),
+        ("await_run", json!({})),
+        ("nothing", json!({})),
+    ];
+    let state = |client: &mut McpClient| {
+        let call = json!({"name": "run_status", "arguments": {"run": run}});
+        client.ask("tools/call", call)["structuredContent"]["status"].clone()
+    };
+    let begun = Instant::now();
+    for (tool, arguments) in calls {
+        let digest = key.rsplit(' ').next().expect("a digest");
+        for key in [
+            key.clone(),
+            digest.to_owned(),
+            format!("gate {digest} "),
+            format!("{tool}  {digest}"),
+        ] {
+            let responses = json!({key: answer});
+            let call = json!({"name": tool, "arguments": arguments, "inputResponses": responses, "requestState": run});
+            let refused = client.ask("tools/call", call);
+            assert_eq!(refused["isError"], true, "{tool}: {refused}");
+            assert_eq!(state(&mut client), "waiting", "{tool}");
+        }
+    }
+    // An answer that does not fit is refused at once; the run is not waited for.
+    assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
+    let responses = json!({key.as_str(): answer});
+    let call = json!({"name": "gate", "arguments": {}, "inputResponses": responses, "requestState": run});
+    let done = client.ask("tools/call", call);
+    assert_eq!(done["structuredContent"]["status"], "completed", "{done}");
 }
 
 /// Finds the execution of an agent in a document.

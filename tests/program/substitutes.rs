@@ -138,14 +138,36 @@ fn a_model_answers_for_a_script_agent_and_reads_what_the_script_would_read() {
         "Asks the user for details",
         "which size?",
         "\\\"tone\\\":\\\"kind\\\"",
-        "\\\"turn\\\":2",
-        "\\\"recent_agents\\\":[\\\"first\\\"]",
+        "Turn 2; the last agents: first.",
         "\\\"shop\\\":\\\"tea\\\"",
         "\\\"urgent\\\":true",
         "\\\"required\\\":[\\\"size\\\"]",
     ] {
         assert!(asked.contains(part), "{part}: {asked}");
     }
+    workspace.run(["replay", "--last"]).expect_code(0);
+}
+
+/// The answers of a model for a script agent are cached by question and context, also over a resume.
+#[test]
+fn a_model_that_answers_for_a_script_agent_is_asked_once_in_the_same_context() {
+    let workspace = Workspace::new();
+    workspace.write(
+        "clarify.yaml",
+        "name: clarify\nmodel_profiles: {user: {provider: simulated, replies: ['{\"size\": 4}', '{\"size\": 4}', '{\"size\": 5}']}}\n\
+         agents:\n  - {name: tick, script: tick.rhai, dependencies: [{agent_name: ask, feedback: true}], conversation: {max_turns: 4}}\n  \
+         - {name: ask, script: ./missing.sh, depends_on: [tick], conversation: {max_turns: 4, history: 5}}\n",
+    );
+    workspace.write("tick.rhai", "#{ question: \"which size?\" }");
+    let run = workspace.run(["run", "clarify.yaml", "--respond", "ask=user", "--output", "json"]);
+    let run = run.expect_code(0).json();
+    // The first answer adds the size to the context. From then on, question and context are the same.
+    assert_eq!(run["final_state"]["ask"]["size"], 4, "{run}");
+    let journal = workspace.journal();
+    let is_end = |record: &&Value| record["event"] == "execution_finished" && record["data"]["agent"] == "ask";
+    let ends: Vec<&Value> = journal.iter().filter(is_end).collect();
+    let asked: Vec<bool> = ends.iter().map(|end| end["data"]["exchange"].is_array()).collect();
+    assert_eq!(asked, [true, true, false, false], "{ends:#?}");
     workspace.run(["replay", "--last"]).expect_code(0);
 }
 

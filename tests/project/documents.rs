@@ -229,6 +229,7 @@ fn every_option_of_the_program_stands_in_the_reference() {
         "runs fetch",
         "runs show",
         "runs diff",
+        "runs merge",
         "runs export",
         "runs prune",
         "runs rm",
@@ -391,6 +392,7 @@ fn the_commands_of_the_readme_print_what_it_shows() {
 fn the_commands_of_the_first_pages_print_what_they_show() {
     commands_hold(GETTING_STARTED);
     commands_hold(EXAMPLES);
+    commands_hold("docs/patterns.md");
 }
 
 /// The README stays short: it says what the program is, shows it, and leads on.
@@ -555,8 +557,10 @@ fn documents() -> Vec<String> {
         "CONTRIBUTING.md".to_owned(),
         "AGENTS.md".to_owned(),
     ];
-    let pages = std::fs::read_dir(project().join("docs")).expect("the folder of pages");
-    let names = pages.map(|page| page.expect("a page").file_name().into_string().expect("a name"));
+    let entries = std::fs::read_dir(project().join("docs")).expect("the folder of pages");
+    let names = entries.map(|page| page.expect("a page").file_name().into_string().expect("a name"));
+    documents.extend(pages("docs/patterns"));
+    documents.extend(pages("docs/design-documents"));
     documents.extend(
         names
             .filter(|name| name.ends_with(".md"))

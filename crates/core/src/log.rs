@@ -15,6 +15,7 @@ use serde::ser::{SerializeStruct, Serializer};
 
 use crate::conversation::{CompletionReason, IllegalRecord, Record};
 use crate::runner::BoxFuture;
+use crate::secrets::RedactionError;
 
 /// Version of the journal's format, in the first record of every journal. No other version is read.
 pub const FORMAT: u32 = 1;
@@ -102,6 +103,9 @@ pub enum CommitError {
     /// The event may not follow in the present state, so it was not appended.
     #[error(transparent)]
     Illegal(#[from] IllegalRecord),
+    /// The secrets of the event cannot be removed, so it was not appended.
+    #[error(transparent)]
+    Secrets(#[from] RedactionError),
     /// A decision of a replay differs from its record.
     #[error("the decision differs from the record in turn {}", .0.turn)]
     Diverged(Box<ReplayDivergence>),

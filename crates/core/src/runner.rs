@@ -89,6 +89,8 @@ pub struct ExecutionInput {
     pub other_outputs: Vec<(Arc<str>, Arc<Value>)>,
     /// The executions so far that the agent may read: scripts as many as `conversation.history` says, templates all.
     pub history: ExecutionHistory,
+    /// All executions so far, whatever the agent itself may read: the state that a generator of a program gets.
+    pub whole_history: ExecutionHistory,
     /// The agents of the latest three executions, the oldest first.
     pub recent_agents: Vec<Arc<str>>,
     /// The agent's `config`.
@@ -144,6 +146,7 @@ impl ExecutionInput {
             news: Vec::new(),
             other_outputs: Vec::new(),
             history: ExecutionHistory::default(),
+            whole_history: ExecutionHistory::default(),
             recent_agents: Vec::new(),
             parameters: Arc::default(),
             request: None,

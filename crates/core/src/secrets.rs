@@ -11,17 +11,19 @@ mod forms;
 mod matcher;
 #[cfg(test)]
 mod property_tests;
+mod sensitivity;
 mod stream;
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 
 use serde_json::{Map, Value};
 
 use self::forms::SecretParts;
 use self::matcher::SecretMatcher;
+pub use self::sensitivity::is_secret_name;
 pub use self::stream::SecretStream;
 use crate::conversation::Event;
 
@@ -69,8 +71,27 @@ pub struct Secrets(Arc<RwLock<KnownSecrets>>);
 struct KnownSecrets {
     variables: BTreeSet<String>,
     parts: SecretParts,
-    /// `None`: there are no secrets.
-    matcher: Option<SecretMatcher>,
+    /// Built at its first use after the last addition. `None`: there are no secrets.
+    matcher: OnceLock<Option<SecretMatcher>>,
+}
+
+impl KnownSecrets {
+    /// Returns the search for the secrets; `None`: there are none.
+    fn matcher(&self) -> Option<&SecretMatcher> {
+        let matcher = self.matcher.get_or_init(|| SecretMatcher::for_parts(&self.parts));
+        matcher.as_ref()
+    }
+}
+
+/// An error of the redaction of secrets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum RedactionError {
+    /// The search for the secrets cannot be built, so that every text is replaced.
+    #[error("the secrets of the run are too large to be found in texts")]
+    Search,
+    /// A record without the secrets is no record.
+    #[error("the secrets of the run cannot be removed from a record")]
+    Record,
 }
 
 impl Secrets {
@@ -87,17 +108,25 @@ impl Secrets {
 
     /// Strikes out these values from now on.
     pub fn add_values<'v>(&self, values: impl IntoIterator<Item = &'v str>) {
-        let is_new = |value: &&str| {
-            let value = value.trim();
-            value.len() >= SHORTEST && !self.read_known().parts.texts.contains(value)
-        };
+        let is_new = |value: &&str| value.trim().len() >= SHORTEST && !self.read_known().parts.contains_value(value);
         let new: Vec<&str> = values.into_iter().filter(is_new).collect();
         if new.is_empty() {
             return;
         }
         let mut known_secrets = self.0.write().unwrap_or_else(PoisonError::into_inner);
         new.into_iter().for_each(|value| known_secrets.parts.add_value(value));
-        known_secrets.matcher = SecretMatcher::for_parts(&known_secrets.parts);
+        known_secrets.matcher = OnceLock::new();
+    }
+
+    /// Checks that the secrets can be searched for.
+    ///
+    /// # Errors
+    /// They cannot. Then every text is replaced.
+    pub fn check_search(&self) -> Result<(), RedactionError> {
+        match self.read_known().matcher().is_some_and(SecretMatcher::is_blind) {
+            true => Err(RedactionError::Search),
+            false => Ok(()),
+        }
     }
 
     /// Returns the variables that are withheld.
@@ -107,13 +136,13 @@ impl Secrets {
 
     /// Returns whether there are no secrets.
     pub fn is_empty(&self) -> bool {
-        self.read_known().matcher.is_none()
+        self.read_known().parts.texts.is_empty()
     }
 
     /// Splits a text that goes on into what can be shown, without secrets, and the end that may be the beginning of a
     /// secret.
     fn split_stream(&self, text: &str) -> (String, String) {
-        match &self.read_known().matcher {
+        match self.read_known().matcher() {
             Some(matcher) => matcher.split_stream(text),
             None => (text.to_owned(), String::new()),
         }
@@ -122,7 +151,7 @@ impl Secrets {
     /// Returns the text, which was cut out of a longer one, without secrets and without parts of secrets at its ends.
     pub fn redact_fragment(&self, text: &str) -> String {
         let known_secrets = self.read_known();
-        match &known_secrets.matcher {
+        match known_secrets.matcher() {
             Some(matcher) => matcher.redact_fragment(text),
             None => text.to_owned(),
         }
@@ -134,7 +163,7 @@ impl Secrets {
 
     /// Returns the text without secrets.
     pub fn redact<'t>(&self, text: impl Into<Cow<'t, str>>) -> Cow<'t, str> {
-        match &self.read_known().matcher {
+        match self.read_known().matcher() {
             Some(matcher) => matcher.redact(text.into()),
             None => text.into(),
         }
@@ -142,39 +171,55 @@ impl Secrets {
 
     /// Strikes the secrets out of all texts and keys of the value.
     pub fn redact_value(&self, value: &mut Value) {
-        if let Some(matcher) = &self.read_known().matcher {
-            matcher.redact_value(value);
+        if let Some(matcher) = self.read_known().matcher() {
+            matcher.redact_value(value, SecretForm::Whole);
         }
     }
 
     /// Strikes the secrets out of all texts and keys of the map.
     pub fn redact_map(&self, map: &mut Map<String, Value>) {
-        if let Some(matcher) = &self.read_known().matcher {
-            matcher.redact_map(map);
+        if let Some(matcher) = self.read_known().matcher() {
+            matcher.redact_map(map, SecretForm::Whole);
         }
     }
 
     /// Returns the event without secrets in what agents, models, tools and people have said.
-    pub fn redact_event(&self, event: Event) -> Event {
+    ///
+    /// # Errors
+    /// The event would be none without the secrets.
+    pub fn redact_event(&self, event: Event) -> Result<Event, RedactionError> {
         let known_secrets = self.read_known();
-        let Some(matcher) = &known_secrets.matcher else {
-            return event;
+        let Some(matcher) = known_secrets.matcher() else {
+            return Ok(event);
         };
         let event = matcher.redact_stderr(event);
-        let Ok(text) = serde_json::to_string(&event) else {
-            return event;
-        };
+        let text = serde_json::to_string(&event).map_err(|_| RedactionError::Record)?;
         if !matcher.occurs_in(&text) {
-            return event;
+            return Ok(event);
         }
-        let mut document: Value = serde_json::from_str(&text).unwrap_or_default();
-        match document.get_mut("data") {
-            Some(data) if matches!(event, Event::ContextSet(_)) => matcher.redact_value(data),
-            Some(data) => matcher.redact_free_values(data),
-            None => {}
+        // A field can need a map or a list where the whole value is a secret.
+        for form in [SecretForm::Whole, SecretForm::Members] {
+            let mut document: Value = serde_json::from_str(&text).map_err(|_| RedactionError::Record)?;
+            match document.get_mut("data") {
+                Some(data) if matches!(event, Event::ContextSet(_)) => matcher.redact_value(data, form),
+                Some(data) => matcher.redact_free_values(data, form),
+                None => {}
+            }
+            if let Ok(event) = serde_json::from_value(document) {
+                return Ok(event);
+            }
         }
-        serde_json::from_value(document).unwrap_or(event)
+        Err(RedactionError::Record)
     }
+}
+
+/// The replacement of an object or a list that is a secret.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SecretForm {
+    /// One text.
+    Whole,
+    /// The same object or list, without its texts and numbers.
+    Members,
 }
 
 impl SecretMatcher {
@@ -191,9 +236,9 @@ impl SecretMatcher {
         event
     }
 
-    fn redact_value(&self, value: &mut Value) {
+    fn redact_value(&self, value: &mut Value, form: SecretForm) {
         if self.is_secret_value(value) {
-            *value = Value::from(STRUCK_OUT);
+            redact_whole(value, form);
             return;
         }
         match value {
@@ -202,15 +247,15 @@ impl SecretMatcher {
                     *text = struck;
                 }
             }
-            Value::Array(items) => items.iter_mut().for_each(|item| self.redact_value(item)),
-            Value::Object(map) => self.redact_map(map),
+            Value::Array(items) => items.iter_mut().for_each(|item| self.redact_value(item, form)),
+            Value::Object(map) => self.redact_map(map, form),
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
     }
 
-    fn redact_map(&self, map: &mut Map<String, Value>) {
+    fn redact_map(&self, map: &mut Map<String, Value>, form: SecretForm) {
         if self.is_secret_map(map) {
-            map.values_mut().for_each(|value| *value = Value::from(STRUCK_OUT));
+            map.values_mut().for_each(|value| redact_whole(value, form));
             return;
         }
         if map
@@ -222,21 +267,35 @@ impl SecretMatcher {
                 .map(|(key, value)| (self.redact(Cow::Owned(key)).into_owned(), value))
                 .collect();
         }
-        map.values_mut().for_each(|value| self.redact_value(value));
+        map.values_mut().for_each(|value| self.redact_value(value, form));
     }
 
     /// Strikes the secrets out of the values that are free.
-    fn redact_free_values(&self, value: &mut Value) {
+    fn redact_free_values(&self, value: &mut Value, form: SecretForm) {
         match value {
             Value::Object(map) => map
                 .iter_mut()
                 .for_each(|(key, value)| match FREE.contains(&key.as_str()) {
-                    true => self.redact_value(value),
-                    false => self.redact_free_values(value),
+                    true => self.redact_value(value, form),
+                    false => self.redact_free_values(value, form),
                 }),
-            Value::Array(items) => items.iter_mut().for_each(|item| self.redact_free_values(item)),
+            Value::Array(items) => items.iter_mut().for_each(|item| self.redact_free_values(item, form)),
             Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
+    }
+}
+
+/// Replaces the value, all of which is secret.
+fn redact_whole(value: &mut Value, form: SecretForm) {
+    match value {
+        Value::Array(items) if form == SecretForm::Members => {
+            items.iter_mut().for_each(|item| redact_whole(item, form))
+        }
+        Value::Object(map) if form == SecretForm::Members => {
+            map.values_mut().for_each(|item| redact_whole(item, form));
+        }
+        Value::Null if form == SecretForm::Members => {}
+        _ => *value = Value::from(STRUCK_OUT),
     }
 }
 
@@ -285,6 +344,26 @@ mod tests {
     }
 
     #[test]
+    fn nothing_is_shown_if_secrets_cannot_be_searched_for() {
+        let secrets = secrets();
+        assert_eq!(secrets.check_search(), Ok(()));
+        secrets.0.write().unwrap_or_else(PoisonError::into_inner).matcher =
+            OnceLock::from(Some(SecretMatcher::blind()));
+        assert_eq!(secrets.check_search(), Err(RedactionError::Search));
+        assert_eq!(secrets.redact("nothing to see"), STRUCK_OUT);
+        assert_eq!(secrets.redact(""), "");
+        assert_eq!(secrets.redact_fragment("nothing to see"), STRUCK_OUT);
+        let mut value = json!({"a": [1, "b"]});
+        secrets.redact_value(&mut value);
+        assert_eq!(value, json!(STRUCK_OUT));
+        let mut stream = SecretStream::new(secrets.clone());
+        assert_eq!(stream.push_piece("nothing"), "");
+        assert_eq!(stream.finish(), STRUCK_OUT);
+        let set = |text: &str| Event::ContextSet([("a".into(), Arc::new(json!(text)))].into_iter().collect());
+        assert_eq!(secrets.redact_event(set("nothing to see")), Ok(set(STRUCK_OUT)));
+    }
+
+    #[test]
     fn an_event_keeps_the_names_by_which_it_belongs_to_others() {
         let event = |agent: &str, said: &str| -> Event {
             let event = json!({"event": "execution_finished", "data": {
@@ -297,11 +376,11 @@ mod tests {
         };
         for secret in ["sk-0123456789", "quo\"ted\\secret"] {
             let struck = secrets().redact_event(event("sk-0123456789", secret));
-            assert_eq!(struck, event("sk-0123456789", "[secret]"));
+            assert_eq!(struck, Ok(event("sk-0123456789", "[secret]")));
         }
         let plain = event("a", "nothing to see");
-        assert_eq!(secrets().redact_event(plain.clone()), plain);
+        assert_eq!(secrets().redact_event(plain.clone()), Ok(plain));
         let set = |text: &str| Event::ContextSet([(text.into(), Arc::new(json!(text)))].into_iter().collect());
-        assert_eq!(secrets().redact_event(set("sk-0123456789")), set("[secret]"));
+        assert_eq!(secrets().redact_event(set("sk-0123456789")), Ok(set("[secret]")));
     }
 }

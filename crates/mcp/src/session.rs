@@ -126,10 +126,8 @@ impl McpSession {
     }
 
     async fn call_named_tool(&self, request: CallToolRequestParams, context: &RequestContext<RoleServer>) -> Reply {
-        if let Some(state) = &request.request_state {
-            return self
-                .continue_repeated_call(state, request.input_responses.unwrap_or_default(), context)
-                .await;
+        if let Some(state) = request.request_state.clone() {
+            return self.continue_repeated_call(request, &state, context).await;
         }
         let mut arguments = ToolArguments::new(request.arguments);
         let project = self.project();
@@ -145,7 +143,7 @@ impl McpSession {
                 arguments.require_empty()?;
                 let can_ask = AskingMethod::for_client(context) != AskingMethod::None;
                 let from = self.resume_if_stopped(&id, can_ask).await?;
-                self.await_run(&id, from, wait, context).await
+                self.await_run(&id, from, wait, context, "await_run").await
             }
             "answer_run" => self.answer_run(arguments, context).await,
             "cancel_run" => {

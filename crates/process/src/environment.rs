@@ -8,6 +8,7 @@ use tokio::process::Command;
 
 use ensemble_core::runner::{AttemptOutcome, AttemptResult};
 use ensemble_core::secrets::Secrets;
+use ensemble_language::ensemble::{carries_rights, is_program_variable};
 
 /// What a program needs that is not the author's own: to be found, to know its user, and to write in the user's language.
 const SMALL: [&str; 12] = [
@@ -25,25 +26,13 @@ const SMALL: [&str; 12] = [
     "PWD",
 ];
 
-/// The beginning of the names of the program's own variables. No child process inherits one of them.
-const OWN_PREFIX: &str = "ENSEMBLE_";
-
-/// The program's own variables that carry rights: whoever has them decides for the user.
-pub const RIGHTS: [&str; 2] = ["ENSEMBLE_TRUST", "ENSEMBLE_UI_TOKEN"];
-
-/// Returns whether the variable carries rights of the user. No child process gets it, whatever a file says.
-pub fn carries_rights(variable: &str) -> bool {
-    RIGHTS.iter().any(|right| right.eq_ignore_ascii_case(variable))
-}
-
 /// Returns whether a program that is not the author's own inherits the variable.
 pub fn is_minimal_variable(variable: &str) -> bool {
     SMALL.contains(&variable) || variable.starts_with("LC_")
 }
 
 fn is_own_variable(name: &OsStr) -> bool {
-    let prefix = name.as_encoded_bytes().get(..OWN_PREFIX.len());
-    prefix.is_some_and(|prefix| prefix.eq_ignore_ascii_case(OWN_PREFIX.as_bytes()))
+    is_program_variable(name.as_encoded_bytes())
 }
 
 /// The environment of a child process. The default is that of this process.

@@ -56,7 +56,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
 
 use self::confine::{ProcessSandbox, SandboxedCommand};
-pub use self::environment::{ChildEnvironment, RIGHTS, carries_rights, is_minimal_variable};
+pub use self::environment::{ChildEnvironment, is_minimal_variable};
 use self::group::{ProcessGroup, StartedChild};
 pub use self::leftovers::kill_leftovers;
 pub use self::strays::collect_orphans;

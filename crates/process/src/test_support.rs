@@ -30,6 +30,7 @@ pub fn an_execution() -> ExecutionInput {
         news: Vec::new(),
         other_outputs: Vec::new(),
         history: ExecutionHistory::default(),
+        whole_history: ExecutionHistory::default(),
         recent_agents: Vec::new(),
         parameters: Arc::new(JsonMap::new()),
         request: None,

@@ -10,6 +10,7 @@ use ensemble_core::request::AnswerRefusal;
 use ensemble_core::store::{ReadError, RunId, StoreError};
 use ensemble_project::ProjectError;
 
+use crate::fork::merged_run::RunMergeError;
 use crate::inputs::InputError;
 
 /// An error of the run layer.
@@ -62,6 +63,9 @@ pub enum RunError {
         /// The input agents and script agents.
         possible: Vec<String>,
     },
+    /// In the run from which this one goes on, a generator of the program answered for an agent, and none is given.
+    #[error("a generator answered for `{0}`, and this program has none for it")]
+    NoGenerator(String),
     /// A tool is allowed or denied that is not there.
     #[error("there is no tool `{tool}`")]
     NoTool {
@@ -155,6 +159,9 @@ pub enum RunError {
         /// The keys of its parts that have ended.
         keys: Vec<String>,
     },
+    /// Two runs cannot be merged.
+    #[error(transparent)]
+    Merge(#[from] RunMergeError),
     /// An agent that has run is missing from the text by which the run is to go on.
     #[error("the ensemble has no agent `{agent}`, which ran before the end of turn {turn}")]
     AgentIsGone {

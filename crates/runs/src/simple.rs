@@ -6,6 +6,7 @@ use std::future::IntoFuture;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use ensemble_agents::agent::kinds::generator::ResponseGenerator;
 use ensemble_core::conversation::{CompletionReason, ConversationState, RunEnded, RunResult};
 use ensemble_core::store::{RunId, RunStore};
 use ensemble_history::answer::find_run_answer;
@@ -57,6 +58,16 @@ impl RunBuilder {
     /// With this answer of an input agent, every time it asks; a list answers by execution.
     pub fn with_answer(self, agent: impl Into<String>, answer: impl Into<Value>) -> Self {
         self.change_options(|options| options.with_answer(agent, answer))
+    }
+
+    /// Lets the model of a profile answer for an input agent or a script agent.
+    pub fn with_responder(self, agent: impl Into<Arc<str>>, profile: impl Into<Arc<str>>) -> Self {
+        self.change_options(|options| options.with_responder(agent, profile))
+    }
+
+    /// Lets a generator answer for an input agent or a script agent.
+    pub fn with_generator(self, agent: impl Into<Arc<str>>, generator: impl ResponseGenerator + 'static) -> Self {
+        self.change_options(|options| options.with_generator(agent, generator))
     }
 
     /// With another model for a profile (`*`: all), as `PROVIDER/MODEL` or `simulated`.

@@ -1,13 +1,17 @@
 //! Requests of a run and their answers: one list in one order, each answered by itself, and no answer used twice.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use ensemble_core::conversation::{CompletionReason, Event, PermissionDecision};
 use ensemble_core::operator::UnattendedOperator;
 use ensemble_core::request::{AnswerRefusal, AnswerSource, PendingRequest, RequestAnswer};
+use ensemble_core::runner::BoxFuture;
 use ensemble_core::store::{MemoryStore, RunId};
 use ensemble_runs::service::run_service::RunService;
-use ensemble_runs::{Host, Project, RunError, RunEventKind, RunOptions, Runs};
+use ensemble_runs::{
+    EnsembleRef, Host, Project, ResponseGenerator, ResponseRequest, RunError, RunEventKind, RunOptions, Runs,
+};
+use serde_json::{Value, json};
 
 const WAITING: &str = r#"
 name: waiting
@@ -445,4 +449,102 @@ async fn requests_of_a_nested_run_count_while_it_waits_and_only_once_when_it_has
         resumed = state.run_end().map(|ended| ended.completion_reason);
     }
     assert_eq!(resumed, Some(CompletionReason::Completed));
+}
+
+/// A generator that writes down what it was asked, and answers with the number of executions so far.
+#[derive(Clone, Default)]
+struct Counting(Arc<Mutex<Vec<Value>>>);
+
+impl ResponseGenerator for Counting {
+    fn generate_response<'a>(&'a self, request: &'a ResponseRequest) -> BoxFuture<'a, Result<Value, String>> {
+        let state = request.state.to_json();
+        let asked = json!({"agent": request.agent, "prompt": request.prompt, "description": request.description,
+            "choices": request.choices, "schema": request.output_schema, "state": state});
+        self.0.lock().expect("no panic").push(asked);
+        let answer = match request.execution {
+            3 => Err("nobody knows".to_owned()),
+            _ => Ok(
+                json!({"count": request.state.list_executions().len(), "own": request.state.execution_count(&request.agent)}),
+            ),
+        };
+        Box::pin(async move { answer })
+    }
+}
+
+const GENERATED: &str = r#"
+name: generated
+agents:
+  - {name: tick, script: tick.rhai, dependencies: [{agent_name: clarify, feedback: true}], conversation: {max_turns: 3}}
+  - name: clarify
+    description: Asks the user
+    script: ./missing.py
+    config: {tone: kind}
+    depends_on: [tick]
+    output_schema: {type: object, required: [count], properties: {count: {type: integer}}}
+    conversation: {max_turns: 3}
+  - {name: person, input: {prompt: "After {{ clarify.count }}?", choices: [a, b]}, depends_on: [clarify]}
+"#;
+
+#[tokio::test]
+async fn a_generator_gets_the_state_of_the_conversation_and_a_run_that_goes_on_needs_it_again() {
+    let fixture = fixture();
+    write(&fixture.folder.path().join("tick.rhai"), "#{ n: execution }");
+    write(&fixture.folder.path().join("generated.yaml"), GENERATED);
+    let runs = &fixture.runs;
+    let asked = Counting::default();
+    let options = RunOptions::default()
+        .with_generator("clarify", asked.clone())
+        .with_answer("person", "a");
+    let first = runs
+        .start_run(EnsembleRef::from("generated.yaml"), options)
+        .await
+        .expect("it starts");
+    let first = first.wait_and_close().await.expect("it ends");
+    let end = first.state.run_end().expect("an end");
+    assert_eq!(end.completion_reason, CompletionReason::AgentFailed, "{end:?}");
+    let requests = asked.0.lock().expect("no panic").clone();
+    assert_eq!(requests.len(), 3);
+    let second = &requests[1];
+    let prompt: Value = serde_json::from_str(second["prompt"].as_str().expect("a text")).expect("JSON");
+    assert_eq!(prompt["dependencies"]["tick"], json!({"n": 2}));
+    assert_eq!(prompt["parameters"], json!({"tone": "kind"}));
+    assert_eq!(
+        (&second["agent"], &second["description"], &second["schema"]["required"]),
+        (&json!("clarify"), &json!("Asks the user"), &json!(["count"]))
+    );
+    let state = &second["state"];
+    assert_eq!(state["agent_execution_count"]["tick"], 2, "{state}");
+    assert_eq!(state["accumulated_context"]["count"], 1, "{state}");
+    let history = state["conversation_history"].as_array().expect("a list");
+    assert_eq!(history[1]["output_data"], json!({"count": 1, "own": 0}));
+    assert_eq!(state["turn_count"].as_u64(), Some(3));
+
+    // An answer that is no choice is a failure, and the run records that a generator answered.
+    let options = RunOptions::default()
+        .with_generator("clarify", Counting::default())
+        .with_generator("person", Counting::default());
+    let wrong = runs
+        .start_run(EnsembleRef::from("generated.yaml"), options)
+        .await
+        .expect("it starts");
+    let wrong = wrong.wait_and_close().await.expect("it ends");
+    let started = wrong.state.run_start().expect("a start");
+    assert_eq!(started.responders["person"].as_ref(), "(generator)");
+
+    // A run that goes on is given the generators again.
+    let refused = runs.continue_run(&first.run, "again", RunOptions::default()).await;
+    assert!(matches!(refused, Err(RunError::NoGenerator(agent)) if agent == "clarify"));
+    let options = RunOptions::default()
+        .with_generator("clarify", Counting::default())
+        .with_answer("person", "a");
+    let again = runs
+        .continue_run(&first.run, "again", options)
+        .await
+        .expect("it goes on");
+    again.cancel(ensemble_core::conversation::RunCanceller::Client("test".into()));
+    again.wait_and_close().await.expect("it ends");
+    // A generator for an agent that is not there, or that no generator can replace.
+    let options = RunOptions::default().with_generator("tikc", Counting::default());
+    let unknown = runs.start_run(EnsembleRef::from("generated.yaml"), options).await;
+    assert!(matches!(unknown, Err(RunError::NoSuchAgent { agent, .. }) if agent == "tikc"));
 }

@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use ensemble_language::ensemble::is_private_url;
 use reqwest::Url;
 use reqwest::header::{HeaderName, HeaderValue};
 
@@ -152,9 +153,16 @@ impl CollectorEndpoint {
         };
         let timeout = either("TIMEOUT").and_then(|(_, value)| value.parse().ok());
         let headers = either("HEADERS").map(|(name, value)| parse_headers(&name, &value));
+        let headers = headers.transpose()?.unwrap_or_default();
+        let has_password = !url.username().is_empty() || url.password().is_some();
+        if (has_password || !headers.is_empty()) && !is_private_url(url.as_str()) {
+            return Err(TelemetrySettingsError::Invalid(
+                "headers and passwords for a collector on another machine are sent only over `https://`".to_owned(),
+            ));
+        }
         Ok(Self {
             url,
-            headers: headers.transpose()?.unwrap_or_default(),
+            headers,
             timeout: timeout
                 .filter(|limit| *limit > 0)
                 .map_or(TIMEOUT, Duration::from_millis),

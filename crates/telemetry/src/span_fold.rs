@@ -138,7 +138,14 @@ impl SpanFold {
         if !self.is_copying || record.seq == 0 {
             return false;
         }
-        self.is_copying = at < self.now;
+        // A merge executes nothing: its last copied record is its end.
+        let from = self
+            .origin
+            .as_ref()
+            .and_then(|origin| origin.started.forked_from.as_ref());
+        let merge = from.filter(|from| from.merged_with.is_some());
+        let is_end = merge.is_some_and(|from| from.given == Some(record.seq));
+        self.is_copying = at < self.now && !is_end;
         self.is_copying
     }
 

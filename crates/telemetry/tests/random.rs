@@ -238,7 +238,7 @@ proptest! {
     fn what_a_fork_has_from_another_run_is_not_in_its_trace((plan, fate) in conversation()) {
         let (plan, fate) = (Arc::new(plan), Arc::new(fate));
         let (mut records, _) = drive(&plan, &fate, &[], Event::RunStarted(Box::new(started("r"))));
-        let origin = ForkedFrom { run_id: "r".into(), turn: 1, repeats: None, given: None, outdated: std::collections::BTreeMap::new() };
+        let origin = ForkedFrom { run_id: "r".into(), merged_with: None, turn: 1, repeats: None, given: None, outdated: std::collections::BTreeMap::new() };
         records[0].event = Event::RunStarted(Box::new(RunStarted { forked_from: Some(origin), ..started("s") }));
         // All records but the last are those of the other run.
         let last = records.len() - 1;

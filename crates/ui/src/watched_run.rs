@@ -9,7 +9,8 @@ use std::time::Duration;
 use ensemble_core::operator::OperatorRequest;
 use ensemble_core::store::{RunFollower, StoredRun};
 use ensemble_history::{RunDriver, RunState};
-use ensemble_runs::service::run_service::{RunEventStream, RunService};
+use ensemble_runs::RunEvents;
+use ensemble_runs::service::run_service::RunService;
 use ensemble_runs::start::recorded_run::{load_recorded_ensemble, read_start_event};
 use ensemble_runs::{RunEvent, RunEventKind};
 use hyper::body::Bytes;
@@ -266,7 +267,7 @@ async fn pump_events(watched: Arc<WatchedRun>, mut last: DriverLocation, runs: R
     watched.is_pumped.store(false, Ordering::Release);
 }
 
-async fn follow_to_end(watched: &WatchedRun, runs: &RunService, mut follow: RunEventStream) {
+async fn follow_to_end(watched: &WatchedRun, runs: &RunService, mut follow: RunEvents) {
     let mut send_at = None;
     while watched.is_followed() {
         let wait = send_at.unwrap_or_else(|| Instant::now() + IDLE);

@@ -1,6 +1,9 @@
-//! `ensemble estimate`: tokens, cost and time of a run, estimated from a recorded run.
+//! `ensemble estimate`: tokens, cost and time of a run, or of the next message of a run, estimated from a recorded run.
+
+use std::sync::Arc;
 
 use super::batches::estimate_from_batch;
+use super::next_message::{LastMessage, with_kept_thread};
 use super::{find_batch, open_record};
 use crate::command::setup::completions;
 use crate::command::shared::error::CliError;
@@ -14,7 +17,9 @@ use ensemble_language::ensemble::{Agent, AgentKind};
 use ensemble_language::loader::{ComparedEnsemble, compare_ensembles};
 use ensemble_language::profiles::ModelProfiles;
 use ensemble_project::prepare::collect_profiles;
-use ensemble_reports::report::story::{AgentEstimate, RunEstimate, estimate_to_json, render_estimate as told};
+use ensemble_reports::report::story::{
+    AgentEstimate, KeptThread, NextMessage, RunEstimate, estimate_to_json, render_estimate as told,
+};
 use ensemble_runs::{EnsembleRef, PreparedEnsemble};
 
 /// `ensemble estimate`.
@@ -29,6 +34,9 @@ pub(crate) struct EstimateArgs {
     /// Base the estimate on the latest run
     #[arg(long, conflicts_with = "from")]
     pub last: bool,
+    /// Estimate the next message of the recorded run, with the threads that its agents keep
+    #[arg(long)]
+    pub next_message: bool,
     /// Choose the output format
     #[arg(long, alias = "format", value_enum, default_value_t = OutputForm::Human, value_name = "FORM")]
     pub output: OutputForm,
@@ -43,6 +51,10 @@ pub(crate) fn estimate_run(args: &EstimateArgs, surroundings: &CliEnvironment) -
         .transpose()?
         .flatten()
     {
+        if args.next_message {
+            let message = "--next-message needs a run, and not a batch";
+            return Err(CliError::usage_error_with_help(message, "name the run of a row"));
+        }
         let as_json = args.output == OutputForm::Json;
         return estimate_from_batch(&args.ensemble, &batch, as_json, surroundings);
     }
@@ -50,6 +62,7 @@ pub(crate) fn estimate_run(args: &EstimateArgs, surroundings: &CliEnvironment) -
     let text = block_on(with_estimate(
         &args.ensemble,
         args.from.as_deref(),
+        args.next_message,
         surroundings,
         |estimate| match args.output {
             OutputForm::Human => told(estimate, width),
@@ -66,12 +79,13 @@ pub(crate) async fn build_estimate_json(
     from: Option<&str>,
     surroundings: &CliEnvironment,
 ) -> Result<serde_json::Value, CliError> {
-    with_estimate(ensemble, from, surroundings, estimate_to_json).await
+    with_estimate(ensemble, from, false, surroundings, estimate_to_json).await
 }
 
 async fn with_estimate<T>(
     ensemble: &str,
     from: Option<&str>,
+    is_next_message: bool,
     surroundings: &CliEnvironment,
     told: impl FnOnce(&RunEstimate<'_>) -> T,
 ) -> Result<T, CliError> {
@@ -79,22 +93,40 @@ async fn with_estimate<T>(
     let planned = surroundings
         .project_runs()
         .prepare_ensemble(&EnsembleRef::from_file(ensemble))?;
+    let last_message = match is_next_message {
+        true => Some(LastMessage::load(from, surroundings).await?),
+        false => None,
+    };
     let opened = open_record(from, surroundings).await?;
     let (state, story) = (opened.run_state(), opened.story);
     let recorded = opened.prepared;
-    let totals = story.history.run_totals();
+    let totals = match &last_message {
+        Some(last) => last.totals.clone(),
+        None => story.history.run_totals(),
+    };
     let prices = collect_profiles(
         planned.plan.ensemble(),
         &planned.folder,
         Vec::new(),
         &surroundings.project,
     )?;
+    let kept_threads: Vec<(Arc<str>, KeptThread)> = last_message
+        .iter()
+        .flat_map(|last| {
+            let agents = planned.plan.ensemble().agents.iter();
+            agents.filter_map(|agent| Some((agent.name.clone(), last.find_kept_thread(agent, &prices)?)))
+        })
+        .collect();
     let estimate = RunEstimate {
         ensemble: &path.display().to_string(),
         story: &story,
         state,
         agents: estimate_agents(&planned, recorded.as_ref(), &|name| {
-            let agent = totals.agents.get(name).copied()?;
+            let mut agent = totals.agents.get(name).copied()?;
+            if last_message.is_some() {
+                let kept = kept_threads.iter().find(|(keeper, _)| **keeper == *name);
+                agent = with_kept_thread(agent, kept.map(|(_, kept)| kept));
+            }
             Some(with_current_price(
                 agent,
                 planned.plan.ensemble().find_agent(name),
@@ -108,6 +140,10 @@ async fn with_estimate<T>(
             .cloned()
             .collect(),
         recorded_totals: &totals,
+        next_message: last_message.as_ref().map(|last| NextMessage {
+            first_turn: last.first_turn,
+            kept_threads: kept_threads.clone(),
+        }),
         can_compare: recorded.is_some(),
     };
     Ok(told(&estimate))
@@ -130,7 +166,7 @@ fn estimate_agents(
     planned: &PreparedEnsemble,
     recorded: Option<&PreparedEnsemble>,
     share: &dyn Fn(&str) -> Option<AgentTotals>,
-) -> Vec<(std::sync::Arc<str>, AgentEstimate)> {
+) -> Vec<(Arc<str>, AgentEstimate)> {
     let documents = planned.loaded.document.as_ref();
     let documents = documents.zip(recorded.and_then(|recorded| recorded.loaded.document.as_ref()));
     let changes = documents.map(|(planned, recorded)| {

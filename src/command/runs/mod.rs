@@ -5,7 +5,9 @@ mod diff;
 mod engine;
 pub(super) mod estimate;
 mod export;
+pub(super) mod merge;
 mod messages;
+mod next_message;
 mod private_file;
 mod prune;
 pub(super) mod short_names;
@@ -37,6 +39,7 @@ use ensemble_runs::{PreparedEnsemble, RunError};
 
 use crate::command::runs::diff::RunsDiffArgs;
 use crate::command::runs::engine::RunsFetchArgs;
+use crate::command::runs::merge::RunsMergeArgs;
 use crate::command::runs::prune::RunsPruneArgs;
 use crate::command::runs::show::RunsShowArgs;
 use crate::command::setup::completions;
@@ -91,6 +94,8 @@ pub(crate) enum RunsCommand {
     Show(RunsShowArgs),
     /// Show the differences between two runs or two batches; exit code 1 if they differ
     Diff(RunsDiffArgs),
+    /// Join two runs that begin with the same messages in a new run
+    Merge(RunsMergeArgs),
     /// Write a run as one document: JSON, Markdown, HTML or an OpenTelemetry trace
     Export(RunsExportArgs),
     /// Delete old runs and batches, except those in progress and those that can be resumed
@@ -136,6 +141,7 @@ pub(crate) fn run_runs_command(command: &RunsCommand, surroundings: &CliEnvironm
             RunsCommand::Fetch(args) => engine::fetch_run(args, store, surroundings).await,
             RunsCommand::Show(args) => show::show_run(args, store, surroundings).await,
             RunsCommand::Diff(args) => diff::diff_runs(args, surroundings).await,
+            RunsCommand::Merge(args) => merge::merge_runs(args, surroundings).await,
             RunsCommand::Export(args) => export::export_run(args, store, surroundings).await,
             RunsCommand::Prune(args) => prune::prune_runs(args, store, surroundings).await,
             RunsCommand::Rm { runs, last } => remove_runs(store, runs, *last, surroundings).await,

@@ -26,7 +26,7 @@ pub(crate) struct InitArgs {
     #[arg(value_name = "NAME")]
     pub name: Option<String>,
     /// Create the ensemble from this template
-    #[arg(short, long, value_enum, default_value_t = StarterTemplate::ReviewLoop, value_name = "TEMPLATE")]
+    #[arg(short, long, value_enum, default_value_t = StarterTemplate::Loop, value_name = "TEMPLATE")]
     pub template: StarterTemplate,
     /// List the templates, and write nothing
     #[arg(long, conflicts_with = "name")]
@@ -37,15 +37,23 @@ pub(crate) struct InitArgs {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum StarterTemplate {
     /// A writer and a reviewer repeat until the text is approved
-    ReviewLoop,
-    /// A chat with a model that remembers the conversation
-    Chat,
+    Loop,
     /// A person approves a text before it is published
     Approval,
-    /// A chat with a model that calls tools, with a context window
-    Assistant,
+    /// Detect, ask, fix and validate, until all tests pass
+    Debugging,
+    /// A model that calls tools before it answers
+    Research,
+    /// A game in which a storyteller and a player take turns
+    Game,
+    /// Two speakers argue until a judge decides
+    Debate,
     /// One agent for each file of a folder, and a vote
     MapFiles,
+    /// A chat with a model that remembers the conversation
+    Chat,
+    /// A chat with a model that calls tools, with a context window
+    Assistant,
 }
 
 /// The schema is stored beside the ensembles. So the line that names it stays valid when the folder is moved, and
@@ -62,6 +70,7 @@ pub(crate) fn init_ensemble(args: &InitArgs, surroundings: &CliEnvironment) -> R
     let name = resolve_name(args, surroundings)?;
     let folder = &surroundings.project.folder;
     let mut files = args.template.project_files(&name);
+    files.push(args.template.test_file(&name));
     // All files are checked before the first one is written.
     for (file, _) in &files {
         if folder.join(file).exists() {

@@ -1,6 +1,7 @@
 //! The errors of the program, with their messages for the command line and their exit codes.
 
 use super::exit;
+use crate::command::runs::merge::merge_error_help;
 use crate::command::runs::short_names::shortest_prefixes;
 use ensemble_core::log::CommitError;
 use ensemble_core::request::AnswerRefusal;
@@ -197,6 +198,7 @@ fn run_error_help(error: &RunError) -> Option<String> {
             [] => "this ensemble has no input agents and no script agents".to_owned(),
             possible => format!("a model can answer for {}", possible.join(", ")),
         },
+        RunError::NoGenerator(_) => "continue the run in the program that started it".to_owned(),
         RunError::NoTool { similar, tools, .. } => match (similar, tools.as_slice()) {
             (Some(similar), _) => format!("did you mean `{similar}`?"),
             (None, []) => "this ensemble has no tools".to_owned(),
@@ -234,6 +236,7 @@ fn run_error_help(error: &RunError) -> Option<String> {
             keys => format!("the parts are {}", keys.join(", ")),
         },
         RunError::AgentIsGone { .. } => "fork at an earlier turn, or keep the agent".to_owned(),
+        RunError::Merge(error) => merge_error_help(error),
         RunError::NoEnsemble => "name the ensemble with --ensemble FILE".to_owned(),
         RunError::Commit(CommitError::Write { .. }) => {
             "restore the records, make the folder writable, and continue the run with `ensemble resume`".to_owned()

@@ -95,6 +95,7 @@ pub(super) fn execution(agent_name: &str, execution: u32) -> ExecutionInput {
         news: Vec::new(),
         other_outputs: Vec::new(),
         history: ensemble_language::execution_history::ExecutionHistory::default(),
+        whole_history: ensemble_language::execution_history::ExecutionHistory::default(),
         recent_agents: Vec::new(),
         parameters: Arc::default(),
         request: None,

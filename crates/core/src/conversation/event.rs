@@ -114,7 +114,8 @@ pub struct RunStarted {
     /// The agents that did not run, and the texts that were given in the place of their results.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub stubs: BTreeMap<Arc<str>, Arc<str>>,
-    /// The input agents whose questions went to a model that was named with the run, and its profile.
+    /// The input agents and script agents for which a model answered that was named with the run, and its profile; or
+    /// [`RunStarted::GENERATOR`].
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub responders: BTreeMap<Arc<str>, Arc<str>>,
     /// For a nested run: the execution, the part or the call that started it.
@@ -134,11 +135,19 @@ pub struct RunStarted {
     pub program: String,
 }
 
+impl RunStarted {
+    /// The value in `responders` of an agent for which a generator of the program answered. No profile has this name.
+    pub const GENERATOR: &str = "(generator)";
+}
+
 /// The point at which a fork starts in another run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForkedFrom {
     /// The id of the other run.
     pub run_id: Arc<str>,
+    /// For a merge: the id of the second run, whose messages follow or alternate with those of the other run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub merged_with: Option<Arc<str>>,
     /// The last turn that both runs share.
     pub turn: u32,
     /// The execution that is repeated after this turn, as `agent@turn`.
@@ -405,6 +414,19 @@ pub struct TurnFinished {
 /// New requests by target agent.
 pub type RequestsByTarget = IndexMap<Arc<str>, Vec<Arc<AgentRequest>>>;
 
+impl ForkedFrom {
+    /// Returns the relation to the other run as the label of a report, and the other run with its turn.
+    pub fn describe(&self) -> (&'static str, String) {
+        match &self.merged_with {
+            Some(second) => (
+                "merged from",
+                format!("{} and {second} after turn {}", self.run_id, self.turn),
+            ),
+            None => ("forked from", format!("{} after turn {}", self.run_id, self.turn)),
+        }
+    }
+}
+
 impl Event {
     /// Returns the attempt in which the event happened. Returns `None` for events outside of an execution.
     pub fn attempt_scope(&self) -> Option<&AttemptScope> {
@@ -415,6 +437,32 @@ impl Event {
             Self::ToolCallStarted(event) => Some(&event.within),
             Self::ToolCallEnded(event) => Some(&event.within),
             _ => None,
+        }
+    }
+
+    /// Returns the attempt in which the event happened, to change it.
+    pub(crate) fn attempt_scope_mut(&mut self) -> Option<&mut AttemptScope> {
+        match self {
+            Self::ReplyReceived(event) => Some(&mut event.within),
+            Self::RequestStopped(event) => Some(&mut event.within),
+            Self::PermissionDecided(event) => Some(&mut event.within),
+            Self::ToolCallStarted(event) => Some(&mut event.within),
+            Self::ToolCallEnded(event) => Some(&mut event.within),
+            _ => None,
+        }
+    }
+
+    /// Returns the turn of the event; `None` for events of the run.
+    pub fn turn(&self) -> Option<u32> {
+        match self {
+            Self::TurnStarted(event) => Some(event.turn),
+            Self::TurnFinished(event) => Some(event.turn),
+            Self::ExecutionStarted(event) => Some(event.turn),
+            Self::AttemptFailed(event) => Some(event.turn),
+            Self::PartEnded(event) => Some(event.turn),
+            Self::ExecutionFinished(event) => Some(event.turn),
+            Self::InputRequested(event) => Some(event.turn),
+            other => other.attempt_scope().map(|within| within.turn),
         }
     }
 

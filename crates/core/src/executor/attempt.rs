@@ -77,6 +77,7 @@ pub fn build_execution(
             .map(|(name, _, output)| (name, output))
             .collect(),
         history: state.execution_history(slot.agent),
+        whole_history: state.whole_history(),
         recent_agents: state.recent_agents(RECENT_AGENTS),
         parameters: plan.agent_config(slot.agent).clone(),
         request: slot.start.request.clone(),

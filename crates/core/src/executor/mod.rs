@@ -141,19 +141,18 @@ impl Executor<'_> {
     /// Commits an event: check, append to the log, apply to the state, report.
     ///
     /// # Errors
-    /// The event is illegal in this state, or the log did not accept the event, so the event has not happened.
+    /// The event is illegal in this state, its secrets cannot be removed, or the log did not accept it, so the event has not
+    /// happened.
     pub fn commit(
         &mut self,
         state: &mut ConversationState,
         event: Event,
     ) -> impl Future<Output = Result<(), CommitError>> {
         // Outside of the future, so that the event is moved once less.
-        let record = Record {
-            seq: state.next_seq(),
-            at: self.clock.now(),
-            event: self.secrets.redact_event(event),
-        };
+        let (seq, at) = (state.next_seq(), self.clock.now());
+        let record = self.secrets.redact_event(event).map(|event| Record { seq, at, event });
         async move {
+            let record = record?;
             state.check_record(&record)?;
             self.log.append(&record).await?;
             state.apply_record(&record)?;

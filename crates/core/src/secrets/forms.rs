@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::SHORTEST;
 use super::escapes::{EscapeKind, UnescapedText};
+use super::sensitivity::{is_ordinary_text, is_scheme, is_secret_part_name};
 
 /// The maximum number of structures inside each other that are opened: JSON in base64 in JSON.
 const DEPTH: usize = 5;
@@ -20,58 +21,102 @@ const LINE_WIDTHS: [usize; 2] = [64, 76];
 /// The beginnings of the first and of the last line of a key.
 const FRAME_LINES: [&str; 2] = ["-----BEGIN ", "-----END "];
 
-/// A secret and all that is inside of it.
+/// A secret and all that is secret inside of it.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub(super) struct SecretParts {
+    /// The values that were added, without their parts.
+    values: BTreeSet<String>,
     /// The texts, none shorter than [`SHORTEST`].
     pub(super) texts: BTreeSet<String>,
     /// The objects and lists that a secret is the JSON of.
     pub(super) structures: Vec<Value>,
 }
 
+/// The reason why a part can be secret.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum PartRole {
+    /// It is the secret, or all of it.
+    Secret,
+    /// Its name says that it is secret, with all that is inside of it.
+    Named,
+    /// It is inside of a secret, and is one unless it consists of ordinary words.
+    Unnamed,
+}
+
+impl PartRole {
+    /// Returns the role of the value with this name.
+    fn for_name(name: &str) -> Self {
+        match is_secret_part_name(name) {
+            true => Self::Named,
+            false => Self::Unnamed,
+        }
+    }
+}
+
 impl SecretParts {
-    /// Adds the value and what is inside of it: the words after the first, lines, `NAME=value`, strings and numbers of JSON,
-    /// the password of an address, and the text that is encoded as base64.
+    /// Adds the value and what is secret inside of it: the words after the first, lines, `NAME=value`, strings and numbers of
+    /// JSON, the password of an address, and the text that is encoded as base64. Ordinary words are no parts, unless their
+    /// names say that they are secret.
     pub(super) fn add_value(&mut self, value: &str) {
-        self.add_part(value, 0);
+        if self.values.insert(value.trim().to_owned()) {
+            self.add_part(value, PartRole::Secret, 0);
+        }
     }
 
-    fn add_part(&mut self, value: &str, depth: usize) {
+    /// Returns whether the value was added.
+    pub(super) fn contains_value(&self, value: &str) -> bool {
+        self.values.contains(value.trim())
+    }
+
+    fn add_part(&mut self, value: &str, role: PartRole, depth: usize) {
         let value = value.trim();
-        if value.len() < SHORTEST || depth > DEPTH || is_frame_line(value) || !self.texts.insert(value.to_owned()) {
+        if value.len() < SHORTEST || depth > DEPTH || is_frame_line(value) {
+            return;
+        }
+        if role == PartRole::Unnamed && is_ordinary_text(value) {
+            return;
+        }
+        if !self.texts.insert(value.to_owned()) && role == PartRole::Unnamed {
             return;
         }
         if let Ok(parsed) = serde_json::from_str::<Value>(value) {
-            self.add_json(parsed, depth);
+            // The names inside of a text say more than the name of the text.
+            let role = match role {
+                PartRole::Named => PartRole::Secret,
+                role => role,
+            };
+            self.add_json(parsed, role, depth);
             return;
         }
         if value.contains('\n') {
             self.add_lines(value, depth);
-        } else if let Some((_, rest)) = value.split_once(' ') {
-            self.add_part(rest, depth + 1);
+        } else if let Some((first, rest)) = value.split_once(' ') {
+            let role = match is_scheme(first) {
+                true => role,
+                false => PartRole::Unnamed,
+            };
+            self.add_part(rest, role, depth + 1);
         }
         self.add_assignments(value, depth);
-        if let Some(password) = find_password(value) {
-            self.add_part(password, depth + 1);
-        }
+        self.add_address_parts(value, depth);
         // A variable can contain the line breaks of a key as `\n`.
         for kind in [EscapeKind::Percent, EscapeKind::Backslash] {
             let decoded = UnescapedText::from_text(value).undo_escapes(kind);
             if let Some(text) = decoded.as_ref().and_then(UnescapedText::as_text) {
-                self.add_part(text, depth + 1);
+                self.add_part(text, role, depth + 1);
             }
         }
         if let Some(text) = decode_base64(value) {
             // Of `user:password`, the password.
             if let Some((_, password)) = text.split_once(':') {
-                self.add_part(password, depth + 1);
+                self.add_part(password, role, depth + 1);
             }
-            self.add_part(&text, depth + 1);
+            self.add_part(&text, role, depth + 1);
         }
     }
 
-    fn add_json(&mut self, parsed: Value, depth: usize) {
-        self.add_member(&parsed, depth);
+    fn add_json(&mut self, parsed: Value, role: PartRole, depth: usize) {
+        self.add_member(&parsed, role, depth);
         let compact = parsed.to_string();
         if matches!(parsed, Value::Array(_) | Value::Object(_)) && compact.len() >= SHORTEST {
             self.texts.insert(compact);
@@ -80,12 +125,18 @@ impl SecretParts {
         }
     }
 
-    fn add_member(&mut self, member: &Value, depth: usize) {
+    fn add_member(&mut self, member: &Value, role: PartRole, depth: usize) {
         match member {
-            Value::String(text) => self.add_part(text, depth + 1),
-            Value::Number(number) => self.add_part(&number.to_string(), depth + 1),
-            Value::Array(items) => items.iter().for_each(|item| self.add_member(item, depth)),
-            Value::Object(map) => map.values().for_each(|item| self.add_member(item, depth)),
+            Value::String(text) => self.add_part(text, role, depth + 1),
+            Value::Number(number) => self.add_part(&number.to_string(), role, depth + 1),
+            Value::Array(items) => items.iter().for_each(|item| self.add_member(item, role, depth)),
+            Value::Object(map) => map.iter().for_each(|(name, item)| {
+                let role = match role {
+                    PartRole::Named => PartRole::Named,
+                    PartRole::Secret | PartRole::Unnamed => PartRole::for_name(name),
+                };
+                self.add_member(item, role, depth);
+            }),
             Value::Null | Value::Bool(_) => {}
         }
     }
@@ -93,36 +144,56 @@ impl SecretParts {
     /// Adds each line, and the lines of a key without its head and its foot as one text.
     fn add_lines(&mut self, value: &str, depth: usize) {
         let lines = || value.lines().map(str::trim).filter(|line| !line.starts_with("-----"));
-        lines().for_each(|line| self.add_part(line, depth + 1));
+        lines().for_each(|line| self.add_part(line, PartRole::Secret, depth + 1));
         if value.starts_with("-----") {
-            self.add_part(&lines().collect::<String>(), depth + 1);
+            self.add_part(&lines().collect::<String>(), PartRole::Secret, depth + 1);
         }
     }
 
     /// Adds the values of `NAME=value` and `name: value`.
     fn add_assignments(&mut self, value: &str, depth: usize) {
+        let strip_export = |name: &str| name.trim_start_matches("export ").trim().to_owned();
         let is_name = |name: &str| {
-            let name = name.trim_start_matches("export ").trim();
             !name.is_empty()
                 && name
                     .chars()
-                    .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'))
+                    .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ' '))
         };
         let unquote = |text: &str| -> String { text.trim().trim_matches(['"', '\'']).to_owned() };
-        if let Some((name, rest)) = value.split_once(": ")
-            && is_name(name)
-        {
-            self.add_part(&unquote(rest), depth + 1);
+        let mut add = |name: &str, rest: &str| {
+            let name = strip_export(name);
+            if is_name(&name) {
+                self.add_part(&unquote(rest), PartRole::for_name(&name), depth + 1);
+            }
+        };
+        if let Some((name, rest)) = value.split_once(": ") {
+            add(name, rest);
         }
         if !value.contains('=') || value.contains('\n') {
             return;
         }
         for part in std::iter::once(value).chain(value.split([';', '&', '?', ' ', ','])) {
-            if let Some((name, rest)) = part.split_once('=')
-                && is_name(name)
-            {
-                self.add_part(&unquote(rest), depth + 1);
+            if let Some((name, rest)) = part.split_once('=') {
+                add(name, rest);
             }
+        }
+        // `Shared Key=value;`: a name of several words.
+        for part in value.split(';').filter(|part| part.contains(' ')) {
+            if let Some((name, rest)) = part.split_once('=') {
+                add(name, rest);
+            }
+        }
+    }
+
+    /// Adds the password of `scheme://user:password@host`, and the user, who can be a token.
+    fn add_address_parts(&mut self, value: &str, depth: usize) {
+        match find_user_info(value) {
+            Some((user, Some(password))) => {
+                self.add_part(password, PartRole::Secret, depth + 1);
+                self.add_part(user, PartRole::Unnamed, depth + 1);
+            }
+            Some((token, None)) => self.add_part(token, PartRole::Secret, depth + 1),
+            None => {}
         }
     }
 }
@@ -134,12 +205,15 @@ fn is_frame_line(text: &str) -> bool {
     label.is_some_and(|label| !label.contains(['-', '\\', '\n']))
 }
 
-/// Returns the password of an address with `user:password@`.
-fn find_password(value: &str) -> Option<&str> {
+/// Returns the user and the password of an address with `user:password@` or `user@`.
+fn find_user_info(value: &str) -> Option<(&str, Option<&str>)> {
     let (_, rest) = value.split_once("://")?;
     let authority = rest.split(['/', '?', '#']).next()?;
     let (user, _) = authority.rsplit_once('@')?;
-    Some(user.split_once(':')?.1)
+    Some(match user.split_once(':') {
+        Some((user, password)) => (user, Some(password)),
+        None => (user, None),
+    })
 }
 
 /// Returns the text that the value encodes.
@@ -220,14 +294,15 @@ mod tests {
 
     #[test]
     fn what_is_inside_of_a_secret_is_a_part_of_it() {
-        let rows: [(&str, &[&str]); 11] = [
+        let rows: [(&str, &[&str]); 15] = [
             ("short", &[]),
             ("Bearer abcdefgh-1", &["abcdefgh-1"]),
             (
-                r#"{"a": "inside-json", "b": [1234567890, "x"]}"#,
-                &["inside-json", "1234567890"],
+                r#"{"a": "ins1de-js0n", "b": [1234567890, "x"], "password": {"of": ["swordfish"]}, "api_key": ["openopen"]}"#,
+                &["ins1de-js0n", "1234567890", "swordfish", "openopen"],
             ),
             (r#""quoted\nalso-json""#, &["quoted\nalso-json", "also-json"]),
+            (r#"["onetwothree"]"#, &["onetwothree"]),
             (
                 "-----BEGIN X-----\nMIIabcdefgh\nMIJklmnopqr\n-----END X-----",
                 &["MIIabcdefgh", "MIIabcdefghMIJklmnopqr"],
@@ -250,8 +325,17 @@ mod tests {
             ),
             ("Server=x;Password=hunter2-hunter2;", &["hunter2-hunter2"]),
             (
-                "A=first-value\nexport B='second value'",
-                &["first-value", "second value"],
+                "A=f1rst-v4lue\nexport MY_TOKEN='second value'",
+                &["f1rst-v4lue", "second value"],
+            ),
+            ("https://ghp_abcdefgh@host/x", &["ghp_abcdefgh"]),
+            (
+                "https://gh0p1a2b3c:x-oauth-basic@host",
+                &["gh0p1a2b3c", "x-oauth-basic"],
+            ),
+            (
+                "Endpoint=sb://x.y;Shared Access Key=openopen;Pwd=closeclose",
+                &["openopen", "closeclose"],
             ),
             ("bWU6aW5zaWRlLWJhc2U2NA==", &["me:inside-base64", "inside-base64"]),
         ];
@@ -267,6 +351,35 @@ mod tests {
                 "{found:?}"
             );
         }
+    }
+
+    #[test]
+    fn ordinary_words_inside_of_a_secret_are_not_secret() {
+        for value in [
+            "Server=tcp:db.example.com,1433;Database=production;User ID=administrator;Password=hunter2-hunter2;",
+            r#"{"type": "production", "project": "administrator", "private_key": "hunter2-hunter2"}"#,
+            "postgres://administrator:hunter2-hunter2@production.example.com:5432/production?sslmode=verify",
+            "DATABASE=production\nUSER=administrator\nPASSWORD=hunter2-hunter2",
+            "hunter2-hunter2 production",
+            "name: production",
+        ] {
+            let found = parts(value);
+            for word in ["production", "administrator"] {
+                let text = format!("the {word} of the team");
+                assert!(!found.iter().any(|part| text.contains(part)), "{value}: {found:?}");
+            }
+            let is_found = found.iter().any(|part| part == "hunter2-hunter2" || part == value);
+            assert!(is_found, "{value}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn a_value_that_was_a_part_before_is_opened() {
+        let mut parts = SecretParts::default();
+        parts.add_value(r#"x ["onetwothree"]"#);
+        assert!(!parts.texts.contains("onetwothree"));
+        parts.add_value(r#"["onetwothree"]"#);
+        assert!(parts.texts.contains("onetwothree"));
     }
 
     #[test]

@@ -22,7 +22,8 @@ const SHORTEST_REST: usize = 6;
 
 /// The search for the secrets of a run.
 pub(super) struct SecretMatcher {
-    automaton: AhoCorasick,
+    /// `None`: it cannot be built, and every text counts as a secret.
+    automaton: Option<AhoCorasick>,
     /// The forms in which a secret can begin at the end of a text, sorted.
     forms: Vec<String>,
     longest_form: usize,
@@ -44,8 +45,11 @@ impl SecretMatcher {
         for text in &parts.texts {
             forms.extend(list_escaped_forms(text));
         }
+        if forms.is_empty() {
+            return None;
+        }
         Some(Self {
-            automaton: automaton.ok().filter(|_| !forms.is_empty())?,
+            automaton: automaton.ok(),
             longest_form: forms.iter().map(String::len).max().unwrap_or_default(),
             forms: forms.into_iter().collect(),
             escapes,
@@ -53,10 +57,45 @@ impl SecretMatcher {
         })
     }
 
+    /// Returns a search that could not be built.
+    #[cfg(test)]
+    pub(super) fn blind() -> Self {
+        Self {
+            automaton: None,
+            forms: Vec::new(),
+            longest_form: 0,
+            escapes: Vec::new(),
+            structures: Vec::new(),
+        }
+    }
+
+    /// Returns whether every text counts as a secret.
+    pub(super) fn is_blind(&self) -> bool {
+        self.automaton.is_none()
+    }
+
+    /// Returns whether a secret is in the text, as one of its forms.
+    fn has_form(&self, text: &str) -> bool {
+        let automaton = self.automaton.as_ref();
+        automaton.is_none_or(|automaton| automaton.is_match(text))
+    }
+
+    /// Returns the ranges of all forms in the text.
+    fn find_forms(&self, text: &[u8]) -> Vec<Range<usize>> {
+        match &self.automaton {
+            Some(automaton) => automaton
+                .find_overlapping_iter(text)
+                .map(|found| found.range())
+                .collect(),
+            None if text.is_empty() => Vec::new(),
+            None => std::iter::once(0..text.len()).collect(),
+        }
+    }
+
     /// Returns whether a secret is in the text, in any form.
     pub(super) fn occurs_in(&self, text: &str) -> bool {
         let mut ranges = Vec::new();
-        self.automaton.is_match(text) || {
+        self.has_form(text) || {
             self.find_behind_escapes(text, &mut ranges);
             !ranges.is_empty()
         }
@@ -82,7 +121,8 @@ impl SecretMatcher {
     /// Returns whether the value is the object, the list or the number that is a secret.
     pub(super) fn is_secret_value(&self, value: &Value) -> bool {
         match value {
-            Value::Number(number) => self.automaton.is_match(&number.to_string()),
+            _ if self.is_blind() => true,
+            Value::Number(number) => self.has_form(&number.to_string()),
             Value::Array(_) | Value::Object(_) => self.structures.contains(value),
             Value::Null | Value::Bool(_) | Value::String(_) => false,
         }
@@ -91,16 +131,12 @@ impl SecretMatcher {
     /// Returns whether the map is an object that is a secret.
     pub(super) fn is_secret_map(&self, map: &Map<String, Value>) -> bool {
         let is_map = |structure: &Value| structure.as_object().is_some_and(|object| object == map);
-        self.structures.iter().any(is_map)
+        self.is_blind() || self.structures.iter().any(is_map)
     }
 
     /// Returns the ranges of secrets in order, none of which overlap.
     fn find_ranges(&self, text: &str) -> Vec<Range<usize>> {
-        let mut ranges: Vec<Range<usize>> = self
-            .automaton
-            .find_overlapping_iter(text)
-            .map(|found| found.range())
-            .collect();
+        let mut ranges = self.find_forms(text.as_bytes());
         self.find_behind_escapes(text, &mut ranges);
         ranges.sort_by_key(|range| (range.start, std::cmp::Reverse(range.end)));
         let mut merged: Vec<Range<usize>> = Vec::with_capacity(ranges.len());
@@ -140,14 +176,17 @@ impl SecretMatcher {
                 continue;
             };
             *passes -= 1;
-            let found = self.automaton.find_overlapping_iter(&decoded.bytes);
-            ranges.extend(found.map(|found| decoded.original_range(found.start(), found.end())));
+            let found = self.find_forms(&decoded.bytes).into_iter();
+            ranges.extend(found.map(|found| decoded.original_range(found.start, found.end)));
             self.find_without_escapes(&decoded, depth - 1, passes, ranges);
         }
     }
 
     /// Returns the number of bytes at the end of the text that may be the beginning of a secret.
     fn possible_secret_length(&self, text: &str) -> usize {
+        if self.is_blind() {
+            return text.len();
+        }
         let first = text.floor_char_boundary(text.len().saturating_sub(self.longest_form));
         let mut ends = text[first..].char_indices().map(|(at, _)| &text[first + at..]);
         let begins_form = |end: &&str| {

@@ -5,6 +5,7 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use super::sensitivity::is_ordinary_text;
 use super::{STRUCK_OUT, Secrets};
 use crate::conversation::Event;
 
@@ -33,21 +34,26 @@ fn odd_text() -> impl Strategy<Value = String> {
     r#"[a-zA-Z0-9"'\\/<>&%+=é😀€@#-]{4,20}[a-z0-9]{8}"#
 }
 
+/// A word that is no ordinary one.
+fn random_word() -> impl Strategy<Value = String> {
+    word().prop_filter("it looks ordinary", |word| !is_ordinary_text(word))
+}
+
 fn secret() -> impl Strategy<Value = RandomSecret> {
     let pem = proptest::collection::vec("[A-Za-z0-9+/]{64}", 2..5).prop_map(|lines| RandomSecret {
         value: format!("-----BEGIN X KEY-----\n{}\n-----END X KEY-----\n", lines.join("\n")),
         parts: lines,
     });
-    let structured = (word(), odd_text(), 10_000_000..u64::MAX).prop_map(|(one, two, number)| RandomSecret {
-        value: json!({"type": one, "inside": {"private": [two]}, "pin": number}).to_string(),
+    let structured = (random_word(), odd_text(), 10_000_000..u64::MAX).prop_map(|(one, two, number)| RandomSecret {
+        value: json!({"type": one, "inside": {"private_key": [two]}, "count": number}).to_string(),
         parts: vec![one, two, number.to_string()],
     });
     let encoded = word().prop_map(|word| RandomSecret {
         value: STANDARD.encode(&word),
         parts: vec![STANDARD.encode(&word), word],
     });
-    let lines = (word(), odd_text()).prop_map(|(one, two)| RandomSecret {
-        value: format!("FIRST={one}\nSECOND='{two}'"),
+    let lines = (random_word(), odd_text()).prop_map(|(one, two)| RandomSecret {
+        value: format!("FIRST={one}\nSECOND_KEY='{two}'"),
         parts: vec![one, two],
     });
     let address = word().prop_map(|word| RandomSecret {
@@ -150,7 +156,7 @@ proptest! {
             // What stands around stays.
             prop_assert!(said.starts_with(around.as_str()) && said.ends_with(around.as_str()), "{said}");
             let number: Value = serde_json::from_str(part).unwrap_or(Value::Null);
-            let event = secrets.redact_event(execution_finished(&text, &number));
+            let event = secrets.redact_event(execution_finished(&text, &number)).expect("an event");
             assert_hidden(&serde_json::to_string(&event).expect("JSON"), part);
         }
     }
@@ -202,6 +208,23 @@ fn the_output_that_is_the_secret_shows_no_member_of_it() {
     assert_eq!(output, json!({"user": STRUCK_OUT, "pin": STRUCK_OUT}));
     secrets.redact_value(&mut outer);
     assert_eq!(outer, json!({"a": [STRUCK_OUT], "pin": 1234}));
+}
+
+/// A context is a map. If all of it is a secret, its members are replaced, so that the event stays one.
+#[test]
+fn an_event_whose_context_is_the_secret_shows_nothing_of_it() {
+    let secrets = Secrets::default();
+    secrets.add_value(r#"{"user": "bob", "pin": {"old": [1234, null]}}"#);
+    let started = |inputs: Value| {
+        let event = json!({"event": "run_started", "data": {
+            "format": 1, "run_id": "r", "ensemble": "e", "ensemble_file": "e.yaml", "ensemble_digest": "d",
+            "project_root": "/", "input": "bob", "program": "1", "inputs": inputs,
+        }});
+        serde_json::from_value::<Event>(event).expect("an event")
+    };
+    let event = started(json!({"user": "bob", "pin": {"old": [1234, null]}}));
+    let expected = started(json!({"user": STRUCK_OUT, "pin": STRUCK_OUT}));
+    assert_eq!(secrets.redact_event(event), Ok(expected));
 }
 
 #[test]

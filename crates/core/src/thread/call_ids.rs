@@ -18,13 +18,19 @@ pub fn make_call_ids_unique(calls: &mut [ToolCall], threads: [&Thread; 2]) {
         .map(|call| call.id.clone())
         .collect();
     for call in calls {
-        if used_ids.contains(&call.id) {
-            let begin: String = call.id.chars().take(LONGEST).collect();
-            let mut numbered = (2_u64..).map(|number| format!("{begin}_{number}"));
-            call.id = numbered.find(|id| !used_ids.contains(id)).unwrap_or_default();
-        }
+        call.id = find_unused_id(&call.id, &used_ids);
         used_ids.insert(call.id.clone());
     }
+}
+
+/// Returns the id, or the id with a number if it is used.
+pub(crate) fn find_unused_id(id: &str, used_ids: &HashSet<String>) -> String {
+    if !used_ids.contains(id) {
+        return id.to_owned();
+    }
+    let begin: String = id.chars().take(LONGEST).collect();
+    let mut numbered = (2_u64..).map(|number| format!("{begin}_{number}"));
+    numbered.find(|id| !used_ids.contains(id)).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -86,21 +86,7 @@ impl Thread {
         }
         let left = list_added_rounds(base, left, MergeSide::Left)?;
         let right = list_added_rounds(base, right, MergeSide::Right)?;
-        let rounds: Vec<(MergeSide, Vec<ThreadIteration>)> = match order {
-            MergeOrder::Sequence => name_rounds(MergeSide::Left, left)
-                .chain(name_rounds(MergeSide::Right, right))
-                .collect(),
-            MergeOrder::SideBySide => {
-                let (mut left, mut right) = (name_rounds(MergeSide::Left, left), name_rounds(MergeSide::Right, right));
-                let mut rounds = Vec::new();
-                loop {
-                    match (left.next(), right.next()) {
-                        (None, None) => break rounds,
-                        (one, other) => rounds.extend(one.into_iter().chain(other)),
-                    }
-                }
-            }
-        };
+        let rounds = order.arrange_rounds(left, right);
         // The iterations with whose ids those of the right side may not collide.
         let mut used = Self::from_iterations(
             rounds
@@ -121,11 +107,22 @@ impl Thread {
     }
 }
 
-fn name_rounds(
-    side: MergeSide,
-    rounds: Vec<Vec<ThreadIteration>>,
-) -> impl Iterator<Item = (MergeSide, Vec<ThreadIteration>)> {
-    rounds.into_iter().map(move |round| (side, round))
+impl MergeOrder {
+    /// Returns the rounds of both sides in this order, each with its side.
+    pub(crate) fn arrange_rounds<T>(self, left: Vec<T>, right: Vec<T>) -> Vec<(MergeSide, T)> {
+        let mut left = left.into_iter().map(|round| (MergeSide::Left, round));
+        let mut right = right.into_iter().map(|round| (MergeSide::Right, round));
+        if self == Self::Sequence {
+            return left.chain(right).collect();
+        }
+        let mut rounds = Vec::new();
+        loop {
+            match (left.next(), right.next()) {
+                (None, None) => return rounds,
+                (one, other) => rounds.extend(one.into_iter().chain(other)),
+            }
+        }
+    }
 }
 
 /// Returns the rounds that the thread adds to the base.

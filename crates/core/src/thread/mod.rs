@@ -24,6 +24,7 @@ mod tool_call;
 pub mod window;
 
 pub use attachment::Attachment;
+pub(crate) use call_ids::find_unused_id;
 pub use call_ids::make_call_ids_unique;
 pub use growth::{ThreadGrowthError, ThreadGrowthErrorKind};
 pub use json::ThreadError;
@@ -37,7 +38,7 @@ pub use tool_call::{INTERRUPTED, ResultSummary, ToolCall, ToolEnd};
 
 use chrono::{DateTime, Utc};
 use ensemble_language::data::FailureKind;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 /// The author of a message.
@@ -122,11 +123,18 @@ pub struct ThreadIteration {
 }
 
 /// All messages between an agent and its model, the oldest first.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[serde(transparent)]
 pub struct Thread {
     /// The iterations, numbered from 1 without gaps; only the last one may be in progress.
     iterations: Vec<ThreadIteration>,
+}
+
+/// Reads the iterations and numbers them. Calls without a reply get one, so that every thread can be saved and loaded.
+impl<'de> Deserialize<'de> for Thread {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Vec::deserialize(deserializer).map(Self::from_iterations)
+    }
 }
 
 impl Message {
@@ -274,8 +282,10 @@ impl Thread {
 
     /// Returns the tool calls of the current iteration that have not ended.
     pub fn list_open_calls(&self) -> Vec<&ToolCall> {
-        let current = self.iterations.last().map_or(&[][..], |current| &current.tool_calls);
-        current.iter().filter(|call| call.end.is_none()).collect()
+        self.extract_tool_calls()
+            .iter()
+            .filter(|call| call.end.is_none())
+            .collect()
     }
 
     /// Returns all iterations, oldest first.
@@ -299,6 +309,16 @@ impl Thread {
         self.get_iteration(number)
             .map(ThreadIteration::to_messages)
             .unwrap_or_default()
+    }
+
+    /// Returns the tool calls of the current iteration, those that have ended included.
+    pub fn extract_tool_calls(&self) -> &[ToolCall] {
+        self.iterations.last().map_or(&[], |current| &current.tool_calls)
+    }
+
+    /// Returns the messages of all iterations, as [`to_messages`](Self::to_messages) does for a request.
+    pub fn get_all_messages(&self) -> Vec<Message> {
+        self.to_messages()
     }
 
     /// Returns all messages in order, each with its tool calls.

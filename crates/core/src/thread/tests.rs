@@ -84,6 +84,8 @@ fn messages_are_asked_for_by_iteration_or_all_together() {
     assert_eq!(all[2].tool_calls.len(), 2, "a reply has its calls with it");
     assert_eq!(thread.get_iteration_messages(2), all[3..]);
     assert!(thread.get_iteration_messages(3).is_empty());
+    assert_eq!(thread.get_all_messages(), all);
+    assert!(thread.extract_tool_calls().is_empty(), "the last reply calls nothing");
     assert!(thread.get_iteration(0).is_none());
     assert_eq!(thread.initial_query(), Some("What's the weather?"));
 }

@@ -292,8 +292,9 @@ fn remembered_messages(state: &ConversationState, within: &AttemptScope) -> Vec<
     let Some(agent) = id.map(|id| state.agent_state(id)) else {
         return Vec::new();
     };
-    // A model that answers for a person receives each question alone.
-    let is_responder = id.is_some_and(|id| matches!(state.plan().agent(id).kind, AgentKind::Input(_)));
+    // A model that answers for a person or for a script agent receives each question alone.
+    let is_answered = |kind: &AgentKind| matches!(kind, AgentKind::Input(_) | AgentKind::Script { .. });
+    let is_responder = id.is_some_and(|id| is_answered(&state.plan().agent(id).kind));
     if is_responder {
         return Vec::new();
     }

@@ -15,6 +15,7 @@ mod input;
 mod key_address;
 mod limits;
 mod profile;
+mod program_variables;
 mod provider;
 mod sandbox;
 mod tool;
@@ -34,6 +35,7 @@ pub use limits::{ConversationLimits, OnLimit};
 pub use profile::{
     HeaderText, ModelProfile, PreparedReply, PreparedToolCall, RateLimit, SimulatedReplySource, TokenPrice,
 };
+pub use program_variables::{RIGHTS, carries_rights, is_program_variable};
 pub use provider::{HttpProvider, PROVIDERS, ProviderApi, SIMULATED, list_provider_names};
 pub use sandbox::{NetworkAccess, SandboxSpec};
 pub use tool::{

@@ -1,5 +1,6 @@
 //! Calls that begin a run or wait for one, and ask people meanwhile.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,15 +12,15 @@ use ensemble_language::data::RunContext;
 use ensemble_runs::{EnsembleRef, RunError, RunEventKind, RunOptions};
 use rmcp::RoleServer;
 use rmcp::model::{
-    CancelledNotificationParam, ClientResult, ElicitRequest, ElicitResult, ErrorData, InputRequest,
-    InputRequiredResult, InputResponses, ServerRequest,
+    CallToolRequestParams, CancelledNotificationParam, ClientResult, ElicitRequest, ElicitResult, ErrorData,
+    InputRequest, InputRequiredResult, JsonObject, ServerRequest,
 };
 use rmcp::service::{PeerRequestOptions, RequestContext};
 use serde_json::json;
 use tokio::time::Instant;
 
 use super::{CLIENT, McpCallError, McpSession, Reply, RunningCall, document_response};
-use crate::catalog::CatalogEntry;
+use crate::catalog::{CatalogEntry, ToolCatalog};
 use crate::progress::ProgressSender;
 use crate::request_form::{AskingMethod, RequestForm, client_answerer, parse_decision};
 use crate::status::run_status;
@@ -70,16 +71,19 @@ impl McpSession {
                 return Err(error.into());
             }
         };
-        self.await_own_run(id, 0, self.services.wait, context).await
+        self.await_own_run(id, 0, self.services.wait, context, &entry.tool)
+            .await
     }
 
-    /// Attends a run that this request has begun: the cancellation of the request is that of the run.
+    /// Attends a run that this request has begun: the cancellation of the request is that of the run. `tool`: the tool that
+    /// was called.
     pub(super) async fn await_own_run(
         &self,
         id: RunId,
         from: u64,
         wait: Duration,
         context: &RequestContext<RoleServer>,
+        tool: &str,
     ) -> Reply {
         let before = self
             .lock_calls()
@@ -87,7 +91,7 @@ impl McpSession {
         if let Some(RunningCall::Cancelled) = before {
             self.run_service().cancel_run(&id, CLIENT).await?;
         }
-        let reply = self.await_run(&id, from, wait, context).await;
+        let reply = self.await_run(&id, from, wait, context, tool).await;
         // The notification of a cancellation comes after the cancellation, and looks for the run.
         if !context.ct.is_cancelled() {
             self.lock_calls().remove(&context.id);
@@ -108,6 +112,7 @@ impl McpSession {
         from: u64,
         wait: Duration,
         context: &RequestContext<RoleServer>,
+        tool: &str,
     ) -> Reply {
         let mut follow = self.run_service().follow_run(id, from).await.map_err(RunError::from)?;
         let mut progress = ProgressSender::new(context);
@@ -149,7 +154,7 @@ impl McpSession {
             }
             match AskingMethod::for_client(context) {
                 AskingMethod::None => break,
-                AskingMethod::ByRepeatedCall => return self.reply_with_questions(id),
+                AskingMethod::ByRepeatedCall => return self.reply_with_questions(id, tool),
                 AskingMethod::DuringCall => {
                     let start_time = Instant::now();
                     if !self.ask_client(id, &request_form, context).await? {
@@ -205,13 +210,13 @@ impl McpSession {
         goes_on
     }
 
-    /// Ends the call with the questions, which the client repeats with their answers.
-    pub(super) fn reply_with_questions(&self, id: &RunId) -> Reply {
+    /// Ends the call with the questions, which the client repeats with their answers. `tool`: the tool that was called.
+    pub(super) fn reply_with_questions(&self, id: &RunId, tool: &str) -> Reply {
         let mut requests = std::collections::BTreeMap::new();
         for request_form in self.run_service().open_requests(id).into_iter().map(RequestForm) {
             if let Ok(form) = request_form.to_elicitation() {
                 requests.insert(
-                    request_form.request_key().to_owned(),
+                    response_key(tool, request_form.request_key()),
                     InputRequest::Elicitation(ElicitRequest::new(form)),
                 );
             }
@@ -220,18 +225,31 @@ impl McpSession {
         Ok(InputRequiredResult::new(Some(requests), Some(id.to_string())).into())
     }
 
-    /// Returns a call that is repeated with answers.
+    /// Returns a call that is repeated with answers. An answer counts only in a call of the tool that asked.
     pub(super) async fn continue_repeated_call(
         &self,
+        request: CallToolRequestParams,
         state: &str,
-        responses: InputResponses,
         context: &RequestContext<RoleServer>,
     ) -> Reply {
         let id = self.resolve_run(state).await?;
+        self.check_repeated_tool(&request.name, request.arguments, &id).await?;
+        let (mut shown_digests, mut unused_count) = (Vec::new(), 0);
+        for (key, response) in request.input_responses.unwrap_or_default() {
+            let digest = find_response_digest(&key, &request.name);
+            match digest {
+                Some(digest) if self.run_service().is_request_pending(&id, &digest).await? => {
+                    shown_digests.push((digest, response));
+                }
+                _ => unused_count += 1,
+            }
+        }
+        if shown_digests.is_empty() && unused_count > 0 {
+            return self.unused_answers_reply(&id, unused_count).await;
+        }
         let from = self.resume_if_stopped(&id, true).await?;
-        let mut unused_count = 0;
-        for (key, response) in responses {
-            let Some(request_form) = self.wait_for_request(&id, &key).await else {
+        for (digest, response) in shown_digests {
+            let Some(request_form) = self.wait_for_request(&id, &digest).await else {
                 unused_count += 1;
                 continue;
             };
@@ -246,7 +264,39 @@ impl McpSession {
         if unused_count > 0 {
             return self.unused_answers_reply(&id, unused_count).await;
         }
-        self.await_own_run(id, from, self.services.wait, context).await
+        self.await_own_run(id, from, self.services.wait, context, &request.name)
+            .await
+    }
+
+    /// Checks that a call of this tool can have shown the questions of the run.
+    ///
+    /// # Errors
+    /// The tool neither starts runs of the ensemble nor waits for this run.
+    async fn check_repeated_tool(
+        &self,
+        tool: &str,
+        arguments: Option<JsonObject>,
+        id: &RunId,
+    ) -> Result<(), McpCallError> {
+        let can_ask = match tool {
+            "await_run" | "answer_run" | "resume_run" => {
+                let run = ToolArguments::new(arguments).require_text("run")?;
+                self.resolve_run(&run).await? == *id
+            }
+            _ => {
+                let summary = self.run_service().load_summary(id).await?;
+                let folder = &self.project().folder;
+                let entry = ToolCatalog::load(self.project()).take_entry(tool);
+                let file = entry.and_then(|entry| folder.join(entry.file).canonicalize().ok());
+                file.is_some() && file == Path::new(&summary.ensemble_file).canonicalize().ok()
+            }
+        };
+        match can_ask {
+            true => Ok(()),
+            false => Err(McpCallError::ToolError(format!(
+                "`{tool}` did not ask what this run asks\nrepeat the call that asked, with its arguments"
+            ))),
+        }
     }
 
     /// Returns the state of a run that no longer asks what was shown, with what waits now.
@@ -259,10 +309,9 @@ impl McpSession {
         Ok(document_response(status.document, true))
     }
 
-    /// Waits until the run asks what was shown with this digest, as long as the run continues.
-    async fn wait_for_request(&self, id: &RunId, digest: &str) -> Option<RequestForm> {
-        let is_shown = |open: &OperatorRequest| open.request().digest.as_str() == digest;
-        let request_wait = self.run_service().wait_for_request(id, is_shown);
+    /// Waits until the run, which may just have been resumed, asks again what was shown with this digest.
+    async fn wait_for_request(&self, id: &RunId, digest: &RequestDigest) -> Option<RequestForm> {
+        let request_wait = self.run_service().wait_for_shown_request(id, digest);
         tokio::time::timeout(ASKS_AGAIN, request_wait)
             .await
             .ok()?
@@ -306,7 +355,7 @@ impl McpSession {
                 RunOptions::default(),
             )
             .await?;
-        self.await_run(&id, from, wait, context).await
+        self.await_run(&id, from, wait, context, "answer_run").await
     }
 
     /// `resume_run`.
@@ -324,8 +373,19 @@ impl McpSession {
             }
             None => self.run_service().resume_run(&id, options).await?,
         }
-        self.await_own_run(id, from, wait, context).await
+        self.await_own_run(id, from, wait, context, "resume_run").await
     }
+}
+
+/// Returns the key of the answer to a request that a call of this tool has shown.
+fn response_key(tool: &str, digest: &str) -> String {
+    format!("{tool} {digest}")
+}
+
+/// Returns the digest of the request that the key names. Returns `None` if another tool has shown the request.
+fn find_response_digest(key: &str, tool: &str) -> Option<RequestDigest> {
+    let digest = key.strip_prefix(tool)?.strip_prefix(' ')?;
+    Some(RequestDigest::new(digest))
 }
 
 /// Returns the answer to a call that was cancelled, which nobody receives.

@@ -137,12 +137,10 @@ impl CacheEntry {
         let mut text = serde_json::to_string_pretty(&file)?;
         text.push('\n');
         let folder = path.parent().unwrap_or(Path::new("."));
+        refuse_links(folder, root)?;
         create_private_folders(folder)?;
-        let below = folder.ancestors().take_while(|folder| *folder != root);
-        if let Some(link) = below.into_iter().find(|folder| folder.is_symlink()) {
-            let message = format!("{} is a symbolic link, and links are not followed here", link.display());
-            return Err(io::Error::other(message));
-        }
+        // Another process can have made a link meanwhile.
+        refuse_links(folder, root)?;
         let beside = path.with_extension(format!("{}.tmp", std::process::id()));
         let _ = std::fs::remove_file(&beside);
         let mut temporary_file = private_file().open(&beside)?;
@@ -154,6 +152,18 @@ impl CacheEntry {
             let _ = std::fs::remove_file(&beside);
         }
         end
+    }
+}
+
+/// Refuses a folder below the root that is a link, or that is reached through one.
+fn refuse_links(folder: &Path, root: &Path) -> io::Result<()> {
+    let mut below = folder.ancestors().take_while(|folder| *folder != root);
+    match below.find(|folder| folder.is_symlink()) {
+        Some(link) => Err(io::Error::other(format!(
+            "{} is a symbolic link, and links are not followed here",
+            link.display()
+        ))),
+        None => Ok(()),
     }
 }
 

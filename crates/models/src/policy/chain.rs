@@ -13,6 +13,7 @@ use crate::{
     key_variable, reasoning_source,
 };
 use ensemble_core::runner::BoxFuture;
+use ensemble_core::secrets::Secrets;
 use ensemble_core::thread::{ExecutionRef, LiveOutput, StopReason};
 use ensemble_language::ensemble::{self, ModelChoice, ModelProfile};
 use ensemble_language::profiles::{ChainedProfile, ModelProfiles, ProfileChain, ProfileError, check_provider};
@@ -72,6 +73,11 @@ impl Model {
     /// The profile cannot be used: a script where no file may be read.
     pub fn from_profile(profile: ModelProfile) -> Result<Self, ProfileError> {
         Self::from_profile_with_network(profile, &ModelNetwork::default())
+    }
+
+    /// Returns the values that no output may contain: keys that requests have read, and values that the caller has added.
+    pub fn secrets(&self) -> &Secrets {
+        self.network.secrets()
     }
 
     /// Returns a model of one profile without a fallback, with access to keys and providers through `network`.

@@ -236,7 +236,7 @@ fn run_for_stderr(mut command: Command, input: &[u8], limit: Duration) -> Result
     for variable in REMOVED {
         command.env_remove(variable);
     }
-    for variable in ensemble_process::RIGHTS {
+    for variable in ensemble_language::ensemble::RIGHTS {
         command.env_remove(variable);
     }
     command

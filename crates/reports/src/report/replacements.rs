@@ -13,10 +13,22 @@ pub(crate) fn describe_replacements(started: &RunStarted) -> Vec<(&'static str, 
         let agents: Vec<&str> = started.stubs.keys().map(|agent| &**agent).collect();
         replacements.push(("stubs", format!("stubs replaced {}", agents.join(", "))));
     }
-    if !started.responders.is_empty() {
-        let all = started.responders.iter();
-        let all: Vec<String> = all.map(|(agent, profile)| format!("{agent} ({profile})")).collect();
-        replacements.push(("responders", format!("models answered for {}", all.join(", "))));
+    let all = || started.responders.iter();
+    let is_generator = |profile: &str| profile == RunStarted::GENERATOR;
+    let models: Vec<String> = all()
+        .filter(|(_, profile)| !is_generator(profile))
+        .map(|(agent, profile)| format!("{agent} ({profile})"))
+        .collect();
+    if !models.is_empty() {
+        replacements.push(("responders", format!("models answered for {}", models.join(", "))));
+    }
+    let generators: Vec<&str> = all()
+        .filter(|(_, profile)| is_generator(profile))
+        .map(|(agent, _)| &**agent)
+        .collect();
+    if !generators.is_empty() {
+        let agents = generators.join(", ");
+        replacements.push(("responders", format!("generators of the program answered for {agents}")));
     }
     replacements
 }

@@ -140,7 +140,7 @@ impl Cluster {
         for at in 0..NODES {
             cluster.node_is_ready(at).await;
         }
-        register("http://127.0.0.1:9170").await;
+        register("http://127.0.0.1:9170", 9080).await;
         cluster
     }
 

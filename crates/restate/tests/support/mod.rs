@@ -10,10 +10,11 @@ pub(crate) mod compare;
 pub(crate) mod random;
 pub(crate) mod terminal;
 
-use std::net::TcpStream;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use chrono::Utc;
@@ -118,7 +119,38 @@ fn wait_for(port: u16) {
 impl Engine {
     /// Starts everything, with these files in the served folder.
     pub(crate) async fn start(files: &[(&str, &str)]) -> Self {
-        let folder = folder_with(files);
+        let mut engine = Self::start_without_worker(folder_with(files));
+        engine.start_worker();
+        wait_for(9070);
+        wait_for(8080);
+        register(ADMIN, 9080).await;
+        engine
+    }
+
+    /// Starts everything, and relays all that the worker and the engine send to each other. `variables`: of the worker.
+    pub(crate) async fn start_observed(
+        files: &[(&str, &str)],
+        variables: &[(&str, &str)],
+        traffic: &ObservedTraffic,
+    ) -> Self {
+        let mut engine = Self::start_without_worker(folder_with(files));
+        traffic.relay_port(9081, 9080);
+        traffic.relay_port(8081, 8080);
+        let mut command = worker_command(engine.folder.path(), 9080, "http://127.0.0.1:8081");
+        engine.worker = Some(
+            command
+                .envs(variables.iter().copied())
+                .spawn()
+                .expect("the worker starts"),
+        );
+        wait_for(9080);
+        wait_for(9070);
+        wait_for(8080);
+        register(ADMIN, 9081).await;
+        engine
+    }
+
+    fn start_without_worker(folder: tempfile::TempDir) -> Self {
         let data = tempfile::tempdir().expect("a folder");
         let server = Command::new(engine_binary().expect("it was found before"))
             .args(["--no-logo", "--listen-mode", "tcp", "--base-dir"])
@@ -131,17 +163,12 @@ impl Engine {
             .stderr(Stdio::null())
             .spawn()
             .expect("the engine starts");
-        let mut engine = Self {
+        Self {
             server,
             worker: None,
             folder,
             _data: data,
-        };
-        engine.start_worker();
-        wait_for(9070);
-        wait_for(8080);
-        register(ADMIN).await;
-        engine
+        }
     }
 
     pub(crate) fn start_worker(&mut self) {
@@ -178,24 +205,72 @@ fn folder_with(files: &[(&str, &str)]) -> tempfile::TempDir {
 
 /// A worker that listens at this port.
 fn worker(folder: &Path, port: u16) -> Child {
-    let worker = Command::new(env!("CARGO_BIN_EXE_ensemble-restate"))
-        .args(["serve", "--listen", &format!("127.0.0.1:{port}"), "--ingress", INGRESS])
+    worker_command(folder, port, INGRESS)
+        .spawn()
+        .expect("the worker starts")
+}
+
+fn worker_command(folder: &Path, port: u16, ingress: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ensemble-restate"));
+    command
+        .args(["serve", "--listen", &format!("127.0.0.1:{port}"), "--ingress", ingress])
         .arg(folder)
         .env("ENSEMBLE_FAULT_HELD", folder.join("held"))
-        .stderr(Stdio::null())
-        .spawn();
-    worker.expect("the worker starts")
+        .stderr(Stdio::null());
+    command
+}
+
+/// All that passed through relays.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ObservedTraffic(Arc<Mutex<Vec<u8>>>);
+
+impl ObservedTraffic {
+    /// Returns all that has passed.
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        self.0.lock().expect("the traffic").clone()
+    }
+
+    /// Connects each connection to `port` with `target`.
+    fn relay_port(&self, port: u16, target: u16) {
+        let listener = TcpListener::bind(("127.0.0.1", port)).expect("a port");
+        let traffic = self.clone();
+        std::thread::spawn(move || {
+            for accepted in listener.incoming().flatten() {
+                let Ok(connected) = TcpStream::connect(("127.0.0.1", target)) else {
+                    continue;
+                };
+                let pairs = [
+                    (accepted.try_clone(), connected.try_clone()),
+                    (Ok(connected), Ok(accepted)),
+                ];
+                for (from, to) in pairs {
+                    let traffic = traffic.clone();
+                    std::thread::spawn(move || traffic.copy_bytes(from.ok()?, to.ok()?));
+                }
+            }
+        });
+    }
+
+    /// Copies until the end of the connection.
+    fn copy_bytes(&self, mut from: TcpStream, mut to: TcpStream) -> Option<()> {
+        let mut buffer = vec![0; 64 << 10];
+        loop {
+            let count = from.read(&mut buffer).ok().filter(|count| *count > 0)?;
+            self.0.lock().expect("the traffic").extend_from_slice(&buffer[..count]);
+            to.write_all(&buffer[..count]).ok()?;
+        }
+    }
 }
 
 /// Tells the engine where the workers are, as soon as the engine is ready.
-async fn register(admin: &str) {
+async fn register(admin: &str, port: u16) {
     let begun = Instant::now();
     let client = ensemble_models::build_http_client().expect("a client");
     loop {
         let sent = client
             .post(format!("{admin}/deployments"))
             .header("content-type", "application/json")
-            .body(json!({"uri": "http://127.0.0.1:9080"}).to_string())
+            .body(json!({"uri": format!("http://127.0.0.1:{port}")}).to_string())
             .send()
             .await;
         if sent.is_ok_and(|sent| sent.status().is_success()) {

@@ -6,22 +6,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use ensemble_core::secrets::Secrets;
+use ensemble_core::secrets::{Secrets, is_secret_name};
 use ensemble_language::ensemble::is_private_url;
 use ensemble_project::mcp_config::{McpConfig, McpConfigServer, expand_variables};
 use thiserror::Error;
-
-/// Words in the names of variables whose values are secrets.
-const PRIVATE: [&str; 8] = [
-    "key",
-    "token",
-    "secret",
-    "password",
-    "passwd",
-    "credential",
-    "auth",
-    "cookie",
-];
 
 /// The servers of tools that a client gives to a run, by their names. They are in no record: a run that goes on is given them
 /// again.
@@ -140,11 +128,6 @@ impl fmt::Debug for ClientServers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.0.keys()).finish()
     }
-}
-
-fn is_secret_name(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    PRIVATE.iter().any(|word| name.contains(word))
 }
 
 /// Returns the values of options and assignments with names of secrets: `--token VALUE`, `--api-key=VALUE`, `PASSWORD=VALUE`.

@@ -215,14 +215,14 @@ impl EventHub {
     }
 
     /// Events of the run from the record `from` on.
-    pub(crate) fn subscribe_run(&self, run: Arc<dyn StoredRun>, from: u64) -> RunEvents {
+    pub(crate) fn subscribe_run(&self, run: Arc<dyn StoredRun>, from: u64) -> EventSubscription {
         let queue = Arc::new(EventQueue::default());
         let mut queues = lock(&self.0.queues);
         lock(&queue.state).is_closed = queues.are_closed;
         queues.open.push(Arc::downgrade(&queue));
         self.0.count.store(queues.open.len(), Ordering::Release);
         drop(queues);
-        RunEvents {
+        EventSubscription {
             queue,
             log: LogReader::new(run, from),
             is_new: true,
@@ -314,8 +314,8 @@ impl LiveEventKind {
     }
 }
 
-/// The events of a run, in order. Dropping this ends the subscription.
-pub struct RunEvents {
+/// What a client of a run that this process executes has not received yet.
+pub(crate) struct EventSubscription {
     queue: Arc<EventQueue>,
     log: LogReader,
     /// The log was not read yet.
@@ -327,48 +327,43 @@ pub struct RunEvents {
     open: Vec<RunEvent>,
 }
 
-impl RunEvents {
+impl EventSubscription {
     /// Adds these questions and requests after the records that are in the log.
     pub(crate) fn with_open_requests(self, open: Vec<RunEvent>) -> Self {
         Self { open, ..self }
     }
 
     /// Returns the next event; `None` when the run is closed and everything was handed out.
-    ///
-    /// # Errors
-    /// The log cannot be read.
-    pub fn next<'f>(&'f mut self) -> BoxFuture<'f, Result<Option<RunEvent>, ReadError>> {
-        Box::pin(async move {
-            loop {
-                if let Some(event) = self.ready.pop_front() {
-                    return Ok(Some(event));
-                }
-                if std::mem::take(&mut self.is_new) {
-                    self.ready.extend(self.log.read_rest().await?);
-                    self.ready.extend(self.open.iter().cloned());
-                    continue;
-                }
-                let (event, is_closed) = {
-                    let mut state = lock(&self.queue.state);
-                    let event = match state.events.pop_front() {
-                        None if state.is_behind => {
-                            // From here on events are queued; what came before them is in the log.
-                            state.is_behind = false;
-                            None
-                        }
-                        Some(event) => Some(Some(event)),
-                        None => Some(None),
-                    };
-                    (event, state.is_closed)
-                };
-                match event {
-                    None => self.ready.extend(self.log.read_rest().await?),
-                    Some(Some(event)) => self.accept_event(event).await?,
-                    Some(None) if is_closed => return Ok(None),
-                    Some(None) => self.queue.changed.notified().await,
-                }
+    pub(super) async fn next_event(&mut self) -> Result<Option<RunEvent>, ReadError> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                return Ok(Some(event));
             }
-        })
+            if std::mem::take(&mut self.is_new) {
+                self.ready.extend(self.log.read_rest().await?);
+                self.ready.extend(self.open.iter().cloned());
+                continue;
+            }
+            let (event, is_closed) = {
+                let mut state = lock(&self.queue.state);
+                let event = match state.events.pop_front() {
+                    None if state.is_behind => {
+                        // From here on events are queued; what came before them is in the log.
+                        state.is_behind = false;
+                        None
+                    }
+                    Some(event) => Some(Some(event)),
+                    None => Some(None),
+                };
+                (event, state.is_closed)
+            };
+            match event {
+                None => self.ready.extend(self.log.read_rest().await?),
+                Some(Some(event)) => self.accept_event(event).await?,
+                Some(None) if is_closed => return Ok(None),
+                Some(None) => self.queue.changed.notified().await,
+            }
+        }
     }
 
     /// Hands out an event, unless it is a record that was read from the log already.

@@ -10,8 +10,9 @@ use chrono::{DateTime, Utc};
 use ensemble_core::executor::WallClock;
 use ensemble_core::operator::{Operator, UnattendedOperator};
 use ensemble_core::secrets::Secrets;
+use ensemble_language::ensemble::{RIGHTS, carries_rights};
 use ensemble_models::ModelNetwork;
-use ensemble_process::{ProgramInvocation, RIGHTS, carries_rights};
+use ensemble_process::ProgramInvocation;
 
 use crate::drive::client_servers::ClientServers;
 
@@ -204,13 +205,13 @@ impl Host {
 
     /// Adds the tokens of this program to the secrets of a run, and withholds their variables from child processes.
     pub(crate) fn add_secrets_to(&self, secrets: &Secrets) {
-        self.secret_values.iter().for_each(|value| secrets.add_value(value));
+        secrets.add_values(self.secret_values.iter().map(String::as_str));
         for variable in self.private_variables.iter() {
             secrets.withhold_variable(variable);
         }
-        for variable in self.private_variables.iter().map(String::as_str).chain(RIGHTS) {
-            secrets.add_value(&(self.variables)(variable).unwrap_or_default());
-        }
+        let variables = self.private_variables.iter().map(String::as_str).chain(RIGHTS);
+        let values: Vec<String> = variables.filter_map(|variable| (self.variables)(variable)).collect();
+        secrets.add_values(values.iter().map(String::as_str));
     }
 
     /// Returns a random number, at least 0 and less than 1.

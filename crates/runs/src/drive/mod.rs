@@ -6,3 +6,4 @@ pub(crate) mod events;
 pub(crate) mod host;
 pub(crate) mod request_desk;
 pub(crate) mod run;
+pub(crate) mod run_events;

@@ -123,6 +123,15 @@ impl RequestDesk {
         self.lock_state().expected_requests = requests;
     }
 
+    /// Returns whether the request was recorded before the run was resumed, and is not asked again yet.
+    pub(crate) fn is_expected(&self, digest: &RequestDigest) -> bool {
+        let state = self.lock_state();
+        state
+            .expected_requests
+            .iter()
+            .any(|expected| expected.digest == *digest)
+    }
+
     /// Changes when a request is asked, decided or withdrawn.
     pub(crate) fn subscribe_changes(&self) -> watch::Receiver<u64> {
         self.0.changes.subscribe()

@@ -14,7 +14,9 @@ use ensemble_core::executor::Executor;
 use ensemble_core::log::{CommitError, RunLog};
 use ensemble_core::operator::OperatorRequest;
 use ensemble_core::reporter::Reporter;
-use ensemble_core::request::{AnswerAuthor, AnswerRefusal, PendingRequest, RequestAnswer, resolve_request};
+use ensemble_core::request::{
+    AnswerAuthor, AnswerRefusal, PendingRequest, RequestAnswer, RequestDigest, resolve_request,
+};
 use ensemble_core::runner::BoxFuture;
 use ensemble_core::runner::Runner;
 use ensemble_core::secrets::Secrets;
@@ -25,9 +27,10 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use crate::drive::decided_requests::{UnusedAnswer, find_named_decided};
-use crate::drive::events::{EventHub, HubReporter, LogReader, RunEvents, RunTracer};
+use crate::drive::events::{EventHub, HubReporter, LogReader, RunTracer};
 use crate::drive::host::Host;
 use crate::drive::request_desk::{ClientAnswer, RequestDesk};
+use crate::drive::run_events::RunEvents;
 use crate::error::RunError;
 use crate::prepare::PreparedEnsemble;
 
@@ -150,7 +153,7 @@ impl Run {
     pub fn events_from(&self, seq: u64) -> RunEvents {
         let events = self.hub.subscribe_run(self.stored_run.clone(), seq);
         // Looked at after the subscription begins, so that no question is missed; the events drop those that come twice.
-        events.with_open_requests(self.desk.open_events())
+        RunEvents::from_subscription(events.with_open_requests(self.desk.open_events()))
     }
 
     /// Returns whether the conversation has ended, or its log failed.
@@ -167,6 +170,11 @@ impl Run {
     /// Returns the questions and permission requests that wait for an answer, in the order of the file.
     pub fn open_requests(&self) -> Vec<OperatorRequest> {
         self.desk.open_requests()
+    }
+
+    /// Returns whether the request was recorded before the run was resumed, and is not asked again yet.
+    pub(crate) fn is_request_expected(&self, digest: &RequestDigest) -> bool {
+        self.desk.is_expected(digest)
     }
 
     /// Changes when a request is asked, decided or withdrawn.

@@ -59,14 +59,14 @@ pub struct ForkChanges {
 }
 
 /// The text by which a fork is decided.
-struct ForkText {
-    prepared: Arc<PreparedEnsemble>,
+pub(crate) struct ForkText {
+    pub(crate) prepared: Arc<PreparedEnsemble>,
     /// The file, if the text is edited.
     file: Option<PathBuf>,
     /// The differences from the other run, in the text and in everything behind the agents.
     changes: EnsembleChanges,
     recorded_definitions: RecordedDefinitions,
-    definitions: ExternalDefinitions,
+    pub(crate) definitions: ExternalDefinitions,
 }
 
 impl ForkText {
@@ -78,7 +78,7 @@ impl ForkText {
     }
 
     /// Returns the agents whose shared executions were performed with another definition, each with the last of them.
-    fn list_outdated(&self, kept: &[Record]) -> BTreeMap<Arc<str>, u32> {
+    pub(crate) fn list_outdated(&self, kept: &[Record]) -> BTreeMap<Arc<str>, u32> {
         let mut outdated = BTreeMap::new();
         for (_, start) in list_starts(kept) {
             if self.changes.affects_agent(&start.agent)
@@ -309,7 +309,7 @@ impl Runs {
 
     /// Loads the text by which a fork is decided: the file, if one is given, else the text of the other run. Adds to the
     /// options what replaced agents in the other run.
-    async fn load_fork_text(
+    pub(crate) async fn load_fork_text(
         &self,
         origin: &RecordedRun,
         edited: Option<&str>,
@@ -323,7 +323,8 @@ impl Runs {
         };
         options.keep_replacements(before, |name| prepared.plan.find_agent_id(name).is_some());
         let overrides = parse_overrides(model_overrides(options, before))?;
-        let definition_options = DefinitionOptions::for_records(&overrides, &options.stubs, &options.responders);
+        let responders = options.list_responders();
+        let definition_options = DefinitionOptions::for_records(&overrides, &options.stubs, &responders);
         let definitions = read_definitions(&prepared, definition_options, self.project());
         let recorded = RecordedDefinitions::from_records(&origin.journal.records);
         let changes = match (&origin.prepared.loaded.document, &prepared.loaded.document) {
@@ -403,6 +404,7 @@ impl Runs {
         let first = RunStarted {
             forked_from: Some(ForkedFrom {
                 run_id: before.run_id.clone(),
+                merged_with: None,
                 turn: fork.turn,
                 repeats: fork.repeated_execution,
                 given: given_records,

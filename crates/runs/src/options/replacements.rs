@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use ensemble_agents::agent::kinds::generator::ResponseGenerator;
 use ensemble_agents::agent::mcp::ServerStub;
 use ensemble_core::runner::Runner;
 use ensemble_language::ensemble::{Agent, PreparedReply, ToolDefinition, ToolUse};
@@ -23,6 +24,11 @@ pub trait AgentReplacements: Send + Sync {
 
     /// Returns the model profile that answers for this input agent or script agent.
     fn find_responder(&self, _agent: &Agent) -> Option<Arc<str>> {
+        None
+    }
+
+    /// Returns the generator that answers for this input agent or script agent.
+    fn find_generator(&self, _agent: &Agent) -> Option<Arc<dyn ResponseGenerator>> {
         None
     }
 

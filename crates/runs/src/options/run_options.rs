@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use ensemble_agents::agent::kinds::generator::ResponseGenerator;
 use ensemble_agents::agent::kinds::input::RunAnswers;
 use ensemble_core::reporter::Reporter;
 use ensemble_core::request::RequestDigest;
@@ -57,6 +58,9 @@ pub struct RunOptions {
     pub stubs: BTreeMap<Arc<str>, Arc<str>>,
     /// Model profiles that answer for input agents and script agents, by their names. A run that goes on keeps its own.
     pub responders: BTreeMap<Arc<str>, Arc<str>>,
+    /// Generators that answer for input agents and script agents, by their names. The run records the names; a run that goes
+    /// on is given the generators again.
+    pub generators: BTreeMap<Arc<str>, Arc<dyn ResponseGenerator>>,
     /// Who makes a trace of the run; `None`: no telemetry.
     pub tracer: Option<Arc<dyn RunTracer>>,
     /// Runners in the place of agents, for tests.
@@ -103,6 +107,20 @@ impl RunOptions {
     #[must_use]
     pub fn with_answer(mut self, agent: impl Into<String>, answer: impl Into<Value>) -> Self {
         self.answers.insert_file_entry(agent, answer.into());
+        self
+    }
+
+    /// Lets the model of a profile answer for an input agent or a script agent.
+    #[must_use]
+    pub fn with_responder(mut self, agent: impl Into<Arc<str>>, profile: impl Into<Arc<str>>) -> Self {
+        self.responders.insert(agent.into(), profile.into());
+        self
+    }
+
+    /// Lets a generator answer for an input agent or a script agent.
+    #[must_use]
+    pub fn with_generator(mut self, agent: impl Into<Arc<str>>, generator: impl ResponseGenerator + 'static) -> Self {
+        self.generators.insert(agent.into(), Arc::new(generator));
         self
     }
 

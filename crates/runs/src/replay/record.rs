@@ -88,6 +88,12 @@ impl RunRecording {
         Ok(())
     }
 
+    /// Reads the message that follows the records that are not decided again.
+    pub(crate) async fn read_message(&mut self) -> Result<Option<MessageAdded>, RunError> {
+        self.turns.read_turn_rest().await?;
+        Ok(self.take_message())
+    }
+
     /// Returns the message that was added after the end that has been reached.
     pub(crate) fn take_message(&mut self) -> Option<MessageAdded> {
         self.turns.take_message()

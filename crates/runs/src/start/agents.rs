@@ -9,6 +9,7 @@ use std::sync::Arc;
 use ensemble_agents::agent::acp::{self, AcpPrograms};
 use ensemble_agents::agent::chat::MessageSelector;
 use ensemble_agents::agent::for_each::ForEachRunner;
+use ensemble_agents::agent::kinds::generator::{GeneratorRunner, ResponseGenerator};
 use ensemble_agents::agent::kinds::input::{InputOptions, InputRunner};
 use ensemble_agents::agent::kinds::llm::{self, LlmRunner};
 use ensemble_agents::agent::kinds::nested_ensemble::NestedEnsembleRunner;
@@ -209,7 +210,7 @@ impl RunnerFactory<'_> {
         let Some(stand_ins) = self.find_replacements() else {
             return ExecutedParts::All;
         };
-        let has_responder = self.find_responder(agent).is_some();
+        let has_responder = self.find_responder(agent).is_some() || self.find_generator(agent).is_some();
         match &agent.kind {
             _ if self.is_replaced(agent) || self.find_replacement(agent).is_some() => ExecutedParts::Nothing,
             AgentKind::Script { .. } if has_responder => ExecutedParts::Nothing,
@@ -227,7 +228,7 @@ impl RunnerFactory<'_> {
     fn find_replacement(&self, agent: &Agent) -> Option<Arc<dyn Runner>> {
         let stand_ins = self.find_replacements()?;
         let needs = || match (self.find_responder(agent), &agent.kind) {
-            _ if stand_ins.replaces_person(agent) => None,
+            _ if stand_ins.replaces_person(agent) || self.find_generator(agent).is_some() => None,
             (Some(profile), _) => find_external_model(&ModelChoice::Profile(profile), &self.parts),
             (None, AgentKind::Llm(llm)) if stand_ins.find_replies(agent).is_some() => {
                 find_external_server(agent, llm, &self.parts)
@@ -241,15 +242,26 @@ impl RunnerFactory<'_> {
 
     /// Finds the model profile that answers for this agent.
     fn find_responder(&self, agent: &Agent) -> Option<Arc<str>> {
+        self.find_answering_replacements(agent)?.find_responder(agent)
+    }
+
+    /// Finds the generator that answers for this agent.
+    fn find_generator(&self, agent: &Agent) -> Option<Arc<dyn ResponseGenerator>> {
+        self.find_answering_replacements(agent)?.find_generator(agent)
+    }
+
+    /// Returns the replacements if a model or a generator can answer for an agent of this kind.
+    fn find_answering_replacements(&self, agent: &Agent) -> Option<&dyn AgentReplacements> {
         let is_possible = matches!(agent.kind, AgentKind::Input(_) | AgentKind::Script { .. });
-        self.find_replacements()
-            .filter(|_| is_possible)
-            .and_then(|stand_ins| stand_ins.find_responder(agent))
+        self.find_replacements().filter(|_| is_possible)
     }
 
     fn build_runner(&self, agent: &Agent) -> Result<BuiltRunner, AgentBuildError> {
         let (parts, shared) = (&self.parts, self.parts.shared);
         Ok(match &agent.kind {
+            AgentKind::Script { .. } if let Some(generator) = self.find_generator(agent) => {
+                (Arc::new(GeneratorRunner::for_script_agent(agent, generator)), false)
+            }
             AgentKind::Script { .. } if let Some(profile) = self.find_responder(agent) => {
                 let model = parts.connect_model(&ModelChoice::Profile(profile))?;
                 let runner = LlmRunner::for_script_agent(agent, model, shared.live_output.clone())?;
@@ -310,6 +322,7 @@ impl RunnerFactory<'_> {
                         .iter()
                         .map(|one| one.name.clone())
                         .collect(),
+                    generator: self.find_generator(agent),
                 };
                 let mut spec = spec.clone();
                 if self.find_replacements().is_some_and(|all| all.replaces_person(agent)) {

@@ -5,6 +5,7 @@ pub(crate) mod carried_inputs;
 pub(crate) mod definitions;
 pub(crate) mod file_errors;
 pub(crate) mod nested_run;
+pub(crate) mod new_run;
 pub(crate) mod ready;
 pub mod recorded_run;
 pub(crate) mod runs;

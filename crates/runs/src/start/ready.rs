@@ -12,15 +12,15 @@ use ensemble_agents::agent::mcp::McpServers;
 use ensemble_agents::agent::tools::ToolPermissions;
 use ensemble_core::conversation::{ConversationState, Event, Record, RunStarted};
 use ensemble_core::executor::WallClock;
-use ensemble_core::log::{CommitError, FORMAT, RunLog};
+use ensemble_core::log::{CommitError, FORMAT};
 use ensemble_core::operator::Operator;
 use ensemble_core::reporter::Reporter;
 use ensemble_core::request::{AnswerSource, RequestAddress, RequestOrigin};
 use ensemble_core::resolver::{NextDecision, decide_next_step};
 use ensemble_core::runner::BoxFuture;
 use ensemble_core::runner::Runner;
-use ensemble_core::secrets::Secrets;
-use ensemble_core::store::{Durability, Lease, LogEnd, RunId, RunStore, StoreError, StoredRun};
+use ensemble_core::secrets::{RedactionError, Secrets};
+use ensemble_core::store::{Durability, Lease, LogEnd, RunId, RunStore, StoredRun};
 use ensemble_core::trace::TraceParent;
 use ensemble_language::data::{RunContext, digest_text};
 use ensemble_language::definition::ExternalDefinitions;
@@ -42,6 +42,7 @@ use crate::runners::shared_parts::SharedServices;
 use crate::start::agents::{ReadyAgents, prepare_agents};
 use crate::start::definitions::{DefinitionOptions, read_definitions};
 use crate::start::nested_run::{Outermost, PROGRAM, nested_ensemble_opener};
+use crate::start::new_run::{NewRun, StoredNewRun};
 use crate::start::substitutes::RunReplacements;
 
 /// An ensemble whose agents can run. Nothing was written and nothing was started yet.
@@ -159,6 +160,7 @@ impl AgentBuildOptions<'_> {
             arguments::check_tools(&options.allowed_tools, false, ensemble)?;
             arguments::check_tools(&options.denied_tools, true, ensemble)?;
         }
+        let responders = options.list_responders();
         let substitutes = RunReplacements::from_options(&options);
         if let Some(substitutes) = &substitutes {
             substitutes.check_own(ensemble)?;
@@ -180,9 +182,9 @@ impl AgentBuildOptions<'_> {
         servers.add_secrets_to(network.secrets());
         host.add_secrets_to(network.secrets());
         let tracer_secrets = hub.tracer().map(|tracer| tracer.secret_values()).unwrap_or_default();
-        tracer_secrets
-            .iter()
-            .for_each(|secret| network.secrets().add_value(secret));
+        network
+            .secrets()
+            .add_values(tracer_secrets.iter().map(|secret| &**secret));
         let option_author = options.answers.author(AnswerSource::Option);
         let shared = SharedServices {
             answers: Arc::new(AnswerQueue::new(options.answers)),
@@ -220,6 +222,7 @@ impl AgentBuildOptions<'_> {
         };
         let outermost: Outermost = Arc::new(OnceLock::new());
         let agents = prepare_agents(&prepared, &shared, &nested_ensemble_opener(outermost.clone()))?;
+        shared.network.secrets().check_search().map_err(CommitError::from)?;
         for (address, text) in substitutes.iter().flat_map(|all| all.list_stub_answers()) {
             shared.answers.add_stub(&address, &text);
         }
@@ -235,7 +238,7 @@ impl AgentBuildOptions<'_> {
             agents,
             shared,
             stubs: options.stubs,
-            responders: options.responders,
+            responders,
             desk,
             outermost,
             reporters: options.reporters,
@@ -399,27 +402,25 @@ impl ReadyRun {
                     records,
                     then,
                 } => {
-                    let text = self.prepared.source.text();
-                    let stored = match &id {
-                        Some(id) => store.create_run(id, text).await?,
-                        None => create_run(&*store, &self.host, text).await?,
+                    let records = records.into_iter().map(|mut record| {
+                        record.event = self.secrets.redact_event(record.event)?;
+                        Ok(record)
+                    });
+                    let records: Result<Vec<Record>, RedactionError> = records.collect();
+                    let records = records.map_err(CommitError::from)?;
+                    let new_run = NewRun {
+                        store: &*store,
+                        host: &self.host,
+                        ensemble: self.prepared.source.text(),
+                        id: id.as_ref(),
+                        durability: self.durability,
                     };
-                    let records: Vec<Record> = (0..)
-                        .zip(records)
-                        .map(|(seq, record)| {
-                            let mut record = number_record(record, seq, stored.id());
-                            record.event = self.secrets.redact_event(record.event);
-                            record
-                        })
-                        .collect();
-                    let (lease, log) = match store_first_records(&*stored, self.durability, &records).await {
-                        Ok(opened) => opened,
-                        Err(error) => {
-                            // A run that could not begin is none.
-                            let _ = stored.remove_run().await;
-                            return Err(error);
-                        }
-                    };
+                    let StoredNewRun {
+                        stored,
+                        lease,
+                        log,
+                        records,
+                    } = new_run.store_records(records).await?;
                     let mut state = ConversationState::new(self.prepared.plan.clone());
                     for (seq, record) in (0..).zip(records) {
                         state.apply_record(&record)?;
@@ -484,58 +485,6 @@ impl ReadyRun {
     }
 }
 
-/// Returns the lease and the log of a new run, with its first records.
-async fn store_first_records(
-    stored: &dyn StoredRun,
-    durability: Durability,
-    records: &[Record],
-) -> Result<(Box<dyn Lease>, Box<dyn RunLog>), RunError> {
-    let lease = stored.acquire_lease().await?;
-    let mut log = stored.open_log(LogEnd::NEW, durability).await?;
-    for record in records {
-        log.append(record).await.map_err(|error| match error {
-            CommitError::Write { place, source } => RunError::Store(StoreError::Unavailable {
-                action: "write the journal",
-                place,
-                source,
-            }),
-            other => other.into(),
-        })?;
-    }
-    Ok((lease, log))
-}
-
-/// Returns the record with its number and its run's id.
-fn number_record(mut record: Record, seq: u64, id: &RunId) -> Record {
-    record.seq = seq;
-    if let Event::RunStarted(started) = &mut record.event {
-        started.run_id = id.shared_text();
-    }
-    record
-}
-
-/// Returns a new run, under an id that no other has.
-async fn create_run(store: &dyn RunStore, host: &Host, ensemble: &str) -> Result<Arc<dyn StoredRun>, StoreError> {
-    let mut number = random_number(host);
-    loop {
-        match store.create_run(&RunId::from_time(host.now(), number), ensemble).await {
-            Err(StoreError::Exists(_)) => number = number.wrapping_add(1),
-            created => return created,
-        }
-    }
-}
-
-/// Returns the number of an id among all ids of one time.
-fn random_number(host: &Host) -> u32 {
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a number from 0 to the number of ids"
-    )]
-    let number = (host.random_number() * f64::from(RunId::PER_TIME)) as u32;
-    number
-}
-
 /// Puts runners before some agents' own.
 pub(crate) fn replace_runners(
     made: &mut RequestCountGuard,
@@ -544,51 +493,5 @@ pub(crate) fn replace_runners(
     let plan = made.prepared.plan.clone();
     for (id, runner) in plan.agent_ids().zip(&mut made.agents.runners) {
         *runner = replace(id.index(), plan.agent(id), runner.clone());
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use chrono::{DateTime, Duration, Utc};
-    use ensemble_core::log::SyncPoint;
-    use ensemble_core::store::{MemoryStore, contract};
-
-    use super::*;
-
-    #[tokio::test]
-    async fn runs_of_one_instant_do_not_collide_and_sort_by_their_time() {
-        let store = MemoryStore::new();
-        let mut expected = Vec::new();
-        for millisecond in [0, 1, 999, 1000] {
-            // The clock and the random numbers stand still.
-            let now = DateTime::<Utc>::UNIX_EPOCH + Duration::milliseconds(millisecond);
-            let host = Host::from_system()
-                .with_clock(move || now)
-                .with_randomness(|| 0.999_999_9);
-            let mut ids = Vec::new();
-            for _ in 0..3 {
-                let run = create_run(&store, &host, "").await.expect("an id is free");
-                let mut log = run
-                    .open_log(LogEnd::NEW, Durability::None)
-                    .await
-                    .expect("the log opens");
-                log.append(&contract::record(0)).await.expect("a record");
-                log.sync(SyncPoint::Turn).await.expect("the log syncs");
-                ids.push(run.id().clone());
-            }
-            ids.sort();
-            expected.extend(ids);
-        }
-        let listed = store.list_runs().await.expect("runs are listed");
-        let listed: Vec<&RunId> = listed.iter().map(|run| run.id()).collect();
-        assert_eq!(listed, expected.iter().collect::<Vec<_>>());
-    }
-
-    #[tokio::test]
-    async fn a_clock_before_1970_gives_a_run() {
-        let now = DateTime::<Utc>::UNIX_EPOCH - Duration::milliseconds(1);
-        let host = Host::from_system().with_clock(move || now);
-        let run = create_run(&MemoryStore::new(), &host, "").await.expect("an id is free");
-        assert!(run.id().as_str().ends_with("-19691231-235959999"), "{}", run.id());
     }
 }

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use ensemble_agents::agent::kinds::generator::ResponseGenerator;
 use ensemble_core::conversation::RunStarted;
 use ensemble_core::reply;
 use ensemble_core::runner::{AttemptLedger, AttemptOutcome, BoxFuture, ExecutionInput, Runner};
@@ -52,10 +53,11 @@ impl OutputMode {
 }
 
 /// The replacements of agents of a run, by their names; `outer.inner` names the agent `inner` of the ensemble `outer`.
-#[derive(Debug, Default)]
 pub(crate) struct RunReplacements {
     stubs: BTreeMap<Arc<str>, Arc<str>>,
+    /// The profile of each agent, or [`RunStarted::GENERATOR`].
     responders: BTreeMap<Arc<str>, Arc<str>>,
+    generators: BTreeMap<Arc<str>, Arc<dyn ResponseGenerator>>,
     /// The agents that were made ready.
     ready_agents: Mutex<BTreeMap<String, ReplaceableKind>>,
 }
@@ -84,11 +86,13 @@ impl ReplaceableKind {
 impl RunReplacements {
     /// Returns the replacements of the options, if there are any.
     pub(crate) fn from_options(options: &RunOptions) -> Option<Arc<Self>> {
-        let is_empty = options.stubs.is_empty() && options.responders.is_empty();
+        let responders = options.list_responders();
+        let is_empty = options.stubs.is_empty() && responders.is_empty();
         (!is_empty).then(|| {
             Arc::new(Self {
                 stubs: options.stubs.clone(),
-                responders: options.responders.clone(),
+                responders,
+                generators: options.generators.clone(),
                 ready_agents: Mutex::default(),
             })
         })
@@ -143,7 +147,11 @@ impl RunReplacements {
                 return Err(no_agent_error(name, all()));
             }
         }
-        for name in self.responders.keys() {
+        for (name, profile) in &self.responders {
+            let is_generator = **profile == *RunStarted::GENERATOR;
+            if is_generator && !self.generators.contains_key(name) {
+                return Err(RunError::NoGenerator(name.to_string()));
+            }
             match agents.get(&**name) {
                 Some(ReplaceableKind::Person | ReplaceableKind::Script) => {}
                 Some(ReplaceableKind::Other) => {
@@ -170,17 +178,25 @@ fn no_agent_error<'n>(name: &str, all: impl Iterator<Item = &'n str> + Clone) ->
 }
 
 impl RunOptions {
+    /// Returns who answers for agents, as the run records it: the profiles of models, and generators.
+    pub(crate) fn list_responders(&self) -> BTreeMap<Arc<str>, Arc<str>> {
+        let generators = self.generators.keys();
+        let generators = generators.map(|agent| (agent.clone(), RunStarted::GENERATOR.into()));
+        self.responders.clone().into_iter().chain(generators).collect()
+    }
+
     /// Keeps what stood in for agents in the run from which this one goes on, where nothing else is given.
     pub(crate) fn keep_replacements(&mut self, before: &RunStarted, has: impl Fn(&str) -> bool) {
         let is_there = |name: &Arc<str>| name.match_indices('.').any(|(end, _)| has(&name[..end])) || has(name);
-        let keep_present = |all: &BTreeMap<Arc<str>, Arc<str>>| {
+        let keep_present = |all: &BTreeMap<Arc<str>, Arc<str>>| -> BTreeMap<Arc<str>, Arc<str>> {
             let present_entries = all.iter().filter(|(name, _)| is_there(name));
             present_entries
                 .map(|(name, value)| (name.clone(), value.clone()))
                 .collect()
         };
-        self.stubs = keep_present(&before.stubs);
-        self.responders = keep_present(&before.responders);
+        let given = (std::mem::take(&mut self.stubs), std::mem::take(&mut self.responders));
+        self.stubs = keep_present(&before.stubs).into_iter().chain(given.0).collect();
+        self.responders = keep_present(&before.responders).into_iter().chain(given.1).collect();
     }
 }
 
@@ -221,7 +237,12 @@ impl AgentReplacements for EnsembleReplacements {
     }
 
     fn find_responder(&self, agent: &Agent) -> Option<Arc<str>> {
-        self.all.responders.get(self.agent_path(&agent.name).as_str()).cloned()
+        let profile = self.all.responders.get(self.agent_path(&agent.name).as_str());
+        profile.filter(|profile| ***profile != *RunStarted::GENERATOR).cloned()
+    }
+
+    fn find_generator(&self, agent: &Agent) -> Option<Arc<dyn ResponseGenerator>> {
+        self.all.generators.get(self.agent_path(&agent.name).as_str()).cloned()
     }
 
     fn for_nested_agent(&self, agent: &str) -> Arc<dyn AgentReplacements> {

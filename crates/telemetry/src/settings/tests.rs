@@ -35,6 +35,26 @@ fn an_address_is_shown_without_what_may_be_secret() {
 }
 
 #[test]
+fn headers_are_not_sent_over_plain_http_to_another_machine() {
+    let headers = ("OTEL_EXPORTER_OTLP_HEADERS", "authorization=secret-0123456789");
+    for (address, is_sent) in [
+        ("http://c.example", false),
+        ("HTTP://c.example", false),
+        ("http://localhost.c.example", false),
+        ("http://0.0.0.0:4318", false),
+        ("http://127.0.0.1:4318", true),
+        ("http://localhost:4318", true),
+        ("https://c.example", true),
+    ] {
+        let result = read(&[headers, ("OTEL_EXPORTER_OTLP_ENDPOINT", address)]);
+        assert_eq!(result.is_ok(), is_sent, "{address}: {result:?}");
+        assert!(!format!("{result:?}").contains("0123456789"), "{result:?}");
+    }
+    let with_password = [("OTEL_EXPORTER_OTLP_ENDPOINT", "http://me:pass@c.example")];
+    assert!(read(&with_password).is_err());
+}
+
+#[test]
 fn headers_and_attributes_are_decoded_and_the_special_variable_wins() {
     let given = [
         ("OTEL_EXPORTER_OTLP_HEADERS", "a=1"),

@@ -258,23 +258,29 @@ fn scope_of_execution(turn: u32, agent: &Arc<str>, execution: u32) -> AttemptSco
     }
 }
 
-/// Returns the links to the origin of the segment: the beginning of its run, or the run that it was forked from.
+/// Returns the links to the origin of the segment: the beginning of its run, or the runs that it was forked or merged from.
 fn origin_links(started: &RunStarted, seq: u64) -> Vec<Link> {
-    let (to, run, why) = match &started.forked_from {
+    let link_run = |to: &SpanContext, run: &str, why: &str| {
+        let attributes = SpanAttributes::default()
+            .with_text("ensemble.link", why)
+            .with_text("gen_ai.conversation.id", run);
+        new_link(to, attributes)
+    };
+    match &started.forked_from {
         _ if seq > 0 => {
             let outer = started.trace.as_ref().and_then(TraceParent::span_context);
             let first = SpanContext::for_segment(&started.run_id, 0, outer.as_ref());
-            (first, &started.run_id, "continues")
+            vec![link_run(&first, &started.run_id, "continues")]
         }
-        Some(from) => (
-            SpanContext::for_segment(&from.run_id, 0, None),
-            &from.run_id,
-            "forked_from",
-        ),
-        None => return Vec::new(),
-    };
-    let attributes = SpanAttributes::default()
-        .with_text("ensemble.link", why)
-        .with_text("gen_ai.conversation.id", &**run);
-    vec![new_link(&to, attributes)]
+        Some(from) => {
+            let why = match from.merged_with {
+                Some(_) => "merged_from",
+                None => "forked_from",
+            };
+            let runs = std::iter::once(&from.run_id).chain(&from.merged_with);
+            runs.map(|run| link_run(&SpanContext::for_segment(run, 0, None), run, why))
+                .collect()
+        }
+        None => Vec::new(),
+    }
 }

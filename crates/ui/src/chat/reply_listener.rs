@@ -10,7 +10,8 @@ use ensemble_history::answer::speaking_agents;
 use ensemble_history::question_text;
 use ensemble_language::data::{ModelUsage, RunContext};
 use ensemble_language::ensemble::AgentKind;
-use ensemble_runs::service::run_service::{RunEventStream, RunService};
+use ensemble_runs::RunEvents;
+use ensemble_runs::service::run_service::RunService;
 use ensemble_runs::{EnsembleRef, LiveEvent, LiveEventKind, RunError, RunEventKind, RunOptions};
 use hyper::StatusCode;
 use serde_json::json;
@@ -260,7 +261,7 @@ impl ReplyListener {
 
     async fn follow_to_end(
         self,
-        mut follow: RunEventStream,
+        mut follow: RunEvents,
         said: &UnboundedSender<ChatReplyItem>,
     ) -> Result<ChatReply, RequestFailure> {
         loop {

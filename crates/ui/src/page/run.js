@@ -93,7 +93,8 @@ function facts(head) {
   ].filter(([, text]) => text);
   const from = head.forked_from;
   return h('dl', { class: 'facts' }, list.map(([name, text]) => h('div', {}, h('dt', {}, name), h('dd', {}, text))),
-    from && h('div', {}, h('dt', {}, 'forked from'), h('dd', {}, h('a', { href: runLink(from.run_id) }, from.run_id), ` after turn ${from.turn}`)));
+    from && h('div', {}, h('dt', {}, from.merged_with ? 'merged from' : 'forked from'), h('dd', {}, h('a', { href: runLink(from.run_id) }, from.run_id),
+      from.merged_with && [' and ', h('a', { href: runLink(from.merged_with) }, from.merged_with)], ` after turn ${from.turn}`)));
 }
 
 /** What happened: the failure, or the result, once. */

@@ -5,63 +5,112 @@ use crate::command::setup::init::StarterTemplate;
 /// The line that leads an editor to the schema in the same folder.
 const SCHEMA_LINE: &str = "# yaml-language-server: $schema=ensemble.schema.json\n";
 
+/// The word in the place of the name in files that exist only as a template.
+const NAME: &str = "NAME";
+
+/// The texts of a template.
+struct TemplateTexts {
+    /// The name of the ensemble in these texts.
+    name: &'static str,
+    ensemble: &'static str,
+    /// The test file.
+    cases: &'static str,
+    /// The scripts, and the files that they read, by their names.
+    scripts: &'static [(&'static str, &'static str)],
+}
+
+/// Returns the texts of a template that is no shipped ensemble.
+macro_rules! starter {
+    ($folder:literal, [$($script:literal),*]) => {
+        TemplateTexts {
+            name: NAME,
+            ensemble: include_str!(concat!("../starter/", $folder, "/ensemble.yaml")),
+            cases: include_str!(concat!("../starter/", $folder, "/test.yaml")),
+            scripts: &[$(($script, include_str!(concat!("../starter/", $folder, "/", $script)))),*],
+        }
+    };
+}
+
+/// Returns the texts of a template that is a shipped ensemble.
+macro_rules! shipped {
+    ($name:literal, [$($script:literal),*]) => {
+        TemplateTexts {
+            name: $name,
+            ensemble: include_str!(concat!("../../../../ensembles/", $name, ".yaml")),
+            cases: include_str!(concat!("../../../../ensembles/", $name, ".test.yaml")),
+            scripts: &[$(($script, include_str!(concat!("../../../../ensembles/", $name, "/", $script)))),*],
+        }
+    };
+}
+
+impl TemplateTexts {
+    /// Returns a text of the template with another name of the ensemble.
+    fn rename(&self, text: &str, name: &str) -> String {
+        if self.name == NAME {
+            return text.replace(NAME, name);
+        }
+        let old = self.name;
+        text.replace(
+            &format!("ensemble test ensembles/{old}.yaml"),
+            &format!("ensemble test ensembles/{name}.yaml"),
+        )
+        .replace(&format!(" ensembles/{old}.yaml"), &format!(" {name}"))
+        .replace(&format!("Tests of {old}.yaml"), &format!("Tests of {name}.yaml"))
+        .replace(&format!("\nname: {old}\n"), &format!("\nname: {name}\n"))
+        .replace(&format!("{old}/"), &format!("{name}/"))
+        .replace(&format!("ensembles/{old}`"), &format!("ensembles/{name}`"))
+    }
+}
+
 impl StarterTemplate {
     /// Returns the files below the folder of the project with their texts: the ensemble, and then its scripts.
     pub(crate) fn project_files(self, name: &str) -> Vec<(String, String)> {
-        let scripts = self.script_files().iter();
+        let texts = self.texts();
+        let text = format!("{SCHEMA_LINE}{}", texts.rename(texts.ensemble, name));
+        let scripts = texts.scripts.iter();
         let scripts = scripts.map(|(script, text)| (format!("ensembles/{name}/{script}"), (*text).to_owned()));
-        let ensemble = (format!("ensembles/{name}.yaml"), self.ensemble_text(name));
-        std::iter::once(ensemble).chain(scripts).collect()
+        std::iter::once((format!("ensembles/{name}.yaml"), text))
+            .chain(scripts)
+            .collect()
     }
 
-    /// Returns the text of the ensemble.
-    fn ensemble_text(self, name: &str) -> String {
-        let text = match self {
-            Self::ReviewLoop => include_str!("../starter/review-loop/ensemble.yaml").replace("NAME", name),
-            Self::Chat => include_str!("../starter/chat/ensemble.yaml").replace("NAME", name),
-            Self::Approval => include_str!("../starter/approval/ensemble.yaml").replace("NAME", name),
-            Self::Assistant => include_str!("../../../../ensembles/assistant.yaml")
-                .replace("ensembles/assistant.yaml", name)
-                .replace("name: assistant\n", &format!("name: {name}\n"))
-                .replace("assistant/", &format!("{name}/")),
-            Self::MapFiles => include_str!("../../../../ensembles/reviews.yaml")
-                .replace("ensembles/reviews.yaml", name)
-                .replace("name: reviews\n", &format!("name: {name}\n"))
-                .replace("reviews/", &format!("{name}/"))
-                .replace("ensembles/reviews`", &format!("ensembles/{name}`")),
-        };
-        format!("{SCHEMA_LINE}{text}")
+    /// Returns the test file with its text.
+    pub(crate) fn test_file(self, name: &str) -> (String, String) {
+        let texts = self.texts();
+        (format!("ensembles/{name}.test.yaml"), texts.rename(texts.cases, name))
     }
 
-    /// Returns the scripts, and the files that they read, by their names.
-    fn script_files(self) -> &'static [(&'static str, &'static str)] {
+    fn texts(self) -> TemplateTexts {
         match self {
-            Self::ReviewLoop => &[("reviewer.rhai", include_str!("../starter/review-loop/reviewer.rhai"))],
-            Self::Chat => &[("companion.rhai", include_str!("../starter/chat/companion.rhai"))],
-            Self::Approval => &[("publish.rhai", include_str!("../starter/approval/publish.rhai"))],
-            Self::Assistant => &[
-                ("clerk.rhai", include_str!("../../../../ensembles/assistant/clerk.rhai")),
-                ("hours.rhai", include_str!("../../../../ensembles/assistant/hours.rhai")),
-                ("price.rhai", include_str!("../../../../ensembles/assistant/price.rhai")),
-            ],
-            Self::MapFiles => &[
-                ("list.sh", include_str!("../../../../ensembles/reviews/list.sh")),
-                ("read.sh", include_str!("../../../../ensembles/reviews/read.sh")),
-                ("reader.rhai", include_str!("../../../../ensembles/reviews/reader.rhai")),
-                ("bread.txt", include_str!("../../../../ensembles/reviews/bread.txt")),
-                ("coffee.txt", include_str!("../../../../ensembles/reviews/coffee.txt")),
-                ("prices.txt", include_str!("../../../../ensembles/reviews/prices.txt")),
-                ("service.txt", include_str!("../../../../ensembles/reviews/service.txt")),
-                ("tables.txt", include_str!("../../../../ensembles/reviews/tables.txt")),
-            ],
+            Self::Loop => starter!("loop", ["reviewer.rhai"]),
+            Self::Approval => starter!("approval", ["publish.rhai"]),
+            Self::Debugging => shipped!("debugging", ["detect.rhai", "validate.rhai"]),
+            Self::Research => shipped!("researcher", ["archive.rhai", "librarian.rhai", "summarizer.rhai"]),
+            Self::Game => shipped!("story", ["storyteller.rhai"]),
+            Self::Debate => starter!("debate", []),
+            Self::MapFiles => shipped!(
+                "reviews",
+                [
+                    "list.sh",
+                    "read.sh",
+                    "reader.rhai",
+                    "bread.txt",
+                    "coffee.txt",
+                    "prices.txt",
+                    "service.txt",
+                    "tables.txt"
+                ]
+            ),
+            Self::Chat => starter!("chat", ["companion.rhai"]),
+            Self::Assistant => shipped!("assistant", ["clerk.rhai", "hours.rhai", "price.rhai"]),
         }
     }
 
     /// Returns the command with which a person tries the ensemble.
     pub(crate) fn first_command(self) -> &'static str {
         match self {
-            Self::ReviewLoop | Self::Approval | Self::MapFiles => "run",
             Self::Chat | Self::Assistant => "chat",
+            _ => "run",
         }
     }
 }

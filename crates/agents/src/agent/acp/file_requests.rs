@@ -44,7 +44,8 @@ impl<'a> PromptRound<'a> {
                 return Ok(self.live_program()?.writer.send_error(&id, -32602, &wrong)?);
             }
         };
-        check_waiting(deciding.len())?;
+        // Without an operator, a decided request can wait for the answer of a later run.
+        check_waiting(deciding.len() + self.waits_for.len())?;
         match request {
             AcpRequest::Permission(mut news, answers) => {
                 news.phase = None;
@@ -228,6 +229,8 @@ async fn check_kind(
     is_permitted: bool,
 ) -> PermissionResult {
     let permission = match (external.acp.permission_for(kind), is_permitted) {
+        // An option that denies the kind wins over the ensemble.
+        (PermissionMode::Allow, _) if external.permissions.denies_tool(tool) => PermissionMode::Ask,
         (PermissionMode::Ask, true) => PermissionMode::Allow,
         (permission, _) => permission,
     };

@@ -62,6 +62,7 @@ pub(in crate::agent) mod external;
 mod function;
 #[cfg(feature = "process")]
 mod process;
+mod replayed_thread;
 mod round;
 mod saved_dialogue;
 mod shortened_request;
@@ -69,20 +70,25 @@ mod step;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod thread_file;
 mod tools;
+mod trace;
 #[cfg(feature = "typed")]
 mod typed_reply;
 mod window;
 
 pub use error::{DialogueError, DialogueErrorKind};
 pub use function::ToolError;
+pub use replayed_thread::{ReplayedThread, ThreadReplay};
 pub(in crate::agent) use round::SESSION;
 pub(in crate::agent) use round::add_reply_usage;
 pub(in crate::agent) use round::record_iteration;
 pub use round::{RoundEnd, RoundRequest, RoundResult};
 pub use step::{PendingToolCalls, StepResult};
 pub use stream::{DialogueStream, StreamItem, ToolCallMessage};
+pub use thread_file::{ThreadFile, ThreadFileError};
 pub use tools::{CallAdmission, ModelTools, NoTools};
+pub use trace::TraceError;
 #[cfg(feature = "typed")]
 pub use typed_reply::{MAX_CORRECTIONS, TypedReply};
 pub use window::{MessageSelector, UnsentIterations, WindowError, WindowInput, WindowOutput};
@@ -105,6 +111,7 @@ use serde_json::Value;
 
 use self::function::DialogueTools;
 use self::stream::StreamStart;
+use self::trace::DialogueTraces;
 use super::BoxFuture;
 use ensemble_core::runner::ExecutionRecords;
 use ensemble_core::stopwatch::Stopwatch;
@@ -129,6 +136,7 @@ pub struct Dialogue {
     max_iterations: u32,
     #[cfg(feature = "typed")]
     max_corrections: u32,
+    traces: DialogueTraces,
     now: Arc<Now>,
 }
 
@@ -157,6 +165,7 @@ impl Dialogue {
             max_iterations: MAX_ITERATIONS,
             #[cfg(feature = "typed")]
             max_corrections: MAX_CORRECTIONS,
+            traces: DialogueTraces::default(),
             now: Arc::new(|| SystemTime::now().into()),
         }
     }
@@ -273,7 +282,12 @@ impl Dialogue {
     /// dropped. Calls of the thread without a result get an error that says so. If the thread ends with a message of the
     /// user that has no reply, the stream fails with [`DialogueErrorKind::Unanswered`] and sends nothing.
     pub fn say(&self, thread: Thread, text: impl Into<String>) -> DialogueStream<'_> {
-        DialogueStream::new(self, thread, StreamStart::Text(text.into()), self.max_iterations)
+        DialogueStream::new(
+            self,
+            thread,
+            StreamStart::Message(Message::new(Role::User, text)),
+            self.max_iterations,
+        )
     }
 
     /// Continues a thread without a new message, up to the final reply: makes the tool calls that have not ended, or
@@ -305,7 +319,13 @@ impl Dialogue {
         text: impl Into<String>,
         max_requests: u32,
     ) -> Result<RoundResult, DialogueError> {
-        DialogueStream::new(self, thread, StreamStart::Text(text.into()), max_requests).await
+        DialogueStream::new(
+            self,
+            thread,
+            StreamStart::Message(Message::new(Role::User, text)),
+            max_requests,
+        )
+        .await
     }
 
     /// Sends several user messages one after the other, each after the end of the round before.

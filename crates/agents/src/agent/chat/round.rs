@@ -123,6 +123,7 @@ impl Dialogue {
                 ledger,
             };
             let results = calling.perform_calls(calls).await;
+            self.trace_calls(&results, ledger);
             let requests = tools.pending_requests();
             if !requests.is_empty() {
                 return Err(DialogueErrorKind::Waits(requests));
@@ -187,6 +188,19 @@ impl Dialogue {
 
     /// Makes one request and adds the reply to the exchange. Returns the reply and the tools of the request.
     pub(crate) async fn request_reply(
+        &self,
+        opening: &RoundRequest,
+        tools: &dyn ModelTools,
+        live_output: &dyn LiveOutput,
+        ledger: &AttemptLedger,
+    ) -> Result<(Arc<[ToolSpec]>, ModelReply), DialogueErrorKind> {
+        let traced_request = self.open_traced_request(ledger);
+        let replied = self.request_untraced_reply(opening, tools, live_output, ledger).await;
+        self.trace_request(traced_request, replied.as_ref().map(|(_, reply)| reply), ledger);
+        replied
+    }
+
+    async fn request_untraced_reply(
         &self,
         opening: &RoundRequest,
         tools: &dyn ModelTools,

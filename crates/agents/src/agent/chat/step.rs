@@ -214,12 +214,13 @@ impl Dialogue {
             ledger: &ledger,
         };
         let call_ends = calling.perform_calls(calls).await;
+        self.trace_calls(&call_ends, &ledger);
         let thread = add_call_ends(thread, call_ends).complete_iteration((self.now)());
         let last = thread.iterations().last();
         Ok(StepResult::AskModel(PendingToolCalls {
             calls: last.map(|last| last.tool_calls.clone()).unwrap_or_default(),
             usage: ledger.usage(),
-            warnings: Vec::new(),
+            warnings: ledger.take_warnings(),
             thread,
         }))
     }

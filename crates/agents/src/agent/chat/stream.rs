@@ -21,7 +21,7 @@ use ensemble_core::thread::{
 #[derive(Debug)]
 pub(crate) enum StreamStart {
     /// A new message of the user.
-    Text(String),
+    Message(Message),
     /// The thread continues without a new message.
     Continuation,
 }
@@ -29,7 +29,8 @@ pub(crate) enum StreamStart {
 /// An item of a [`DialogueStream`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum StreamItem {
-    /// The message of the user that begins the round. It is the first item, unless the stream continues a thread.
+    /// A message of the user that begins the round. These are the first items. A stream that continues a thread begins with
+    /// the messages that were not sent before.
     User(Message),
     /// The next piece of the text of the model.
     Text(String),
@@ -174,10 +175,11 @@ impl<'a> DialogueStream<'a> {
                     max_requests,
                     ..opening
                 };
-                if opening.goes_on.is_none() {
-                    let message = Message::new(Role::User, opening.text.clone());
-                    stream_output.lock().pieces.push_back(StreamItem::User(message));
-                }
+                let sent_messages = list_sent_messages(&opening);
+                stream_output
+                    .lock()
+                    .pieces
+                    .extend(sent_messages.into_iter().map(StreamItem::User));
                 let (live_output, ledger) = (Arc::clone(&stream_output), ledger.clone());
                 let round = async move {
                     dialogue
@@ -250,6 +252,7 @@ impl<'a> DialogueStream<'a> {
     pub fn cancel(mut self) -> Thread {
         if self.round.take().is_some() {
             let output = std::mem::take(&mut *self.stream_output.lock());
+            self.dialogue.trace_cancellation(&output.reply, &self.ledger);
             add_partial_results(&self.ledger, output.reply, output.ended_calls);
             complete_iteration(&self.ledger, (self.dialogue.now)(), Some(StopReason::Cancelled));
         }
@@ -278,12 +281,15 @@ impl Dialogue {
     ) -> Result<(Thread, RoundRequest), (Thread, DialogueErrorKind)> {
         let status = thread.status();
         let text = match (start, status) {
-            (StreamStart::Text(_), ThreadStatus::InProgress) if ends_with_user_message(&thread) => {
+            (StreamStart::Message(_), ThreadStatus::InProgress) if ends_with_user_message(&thread) => {
                 return Err((thread, DialogueErrorKind::Unanswered));
             }
-            (StreamStart::Text(text), _) => {
+            (StreamStart::Message(message), _) => {
                 let earlier = thread.close_open_calls(UNKNOWN_FATE);
-                let opening = self.round_request(earlier.clone(), text, self.max_iterations);
+                let opening = RoundRequest {
+                    attachments: message.attachments,
+                    ..self.round_request(earlier.clone(), message.content, self.max_iterations)
+                };
                 return Ok((earlier, opening));
             }
             (StreamStart::Continuation, ThreadStatus::Empty) => {
@@ -314,6 +320,21 @@ impl Dialogue {
             ..self.round_request(earlier.clone(), text, self.max_iterations)
         };
         Ok((earlier, opening))
+    }
+}
+
+/// Returns the messages of the user that the round sends for the first time.
+fn list_sent_messages(opening: &RoundRequest) -> Vec<Message> {
+    match &opening.goes_on {
+        None => vec![Message {
+            attachments: opening.attachments.clone(),
+            ..Message::new(Role::User, opening.text.clone())
+        }],
+        Some(iteration) if iteration.has_reply() => Vec::new(),
+        Some(iteration) => {
+            let messages = iteration.messages.iter();
+            messages.filter(|message| message.role == Role::User).cloned().collect()
+        }
     }
 }
 

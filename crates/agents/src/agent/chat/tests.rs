@@ -172,7 +172,12 @@ async fn several_tools_run_side_by_side_and_errors_go_back_to_the_model() {
 async fn a_model_that_never_stops_calling_is_stopped() {
     let call = || calls("", &[("1", "double", json!({"n": 1}))]);
     let (dialogue, fake, _) = dialogue(vec![call(), call(), call()]);
-    let mut stream = DialogueStream::new(&dialogue, Thread::default(), StreamStart::Text("go".into()), 2);
+    let mut stream = DialogueStream::new(
+        &dialogue,
+        Thread::default(),
+        StreamStart::Message(Message::new(Role::User, "go")),
+        2,
+    );
     while stream.next().await.is_some() {}
     assert_eq!(stream.stop_reason(), Some(StopReason::MaxTurnRequests));
     let error = stream.finish().await.expect_err("it has no end");
@@ -358,7 +363,9 @@ async fn one_thing_after_the_other_is_one_thread() {
 
 mod continued;
 mod functions;
+mod replays;
 mod steps;
+mod traces;
 
 #[cfg(feature = "typed")]
 mod asking_for_types {

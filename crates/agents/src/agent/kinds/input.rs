@@ -22,6 +22,7 @@ use serde_json::{Value, json};
 use self::answers::QueuedAnswer;
 use self::responder::QuestionResponder;
 use crate::agent::build_error::BuildError;
+use crate::agent::kinds::generator::ResponseGenerator;
 use crate::agent::kinds::scope::{build_scope, list_dependencies, warn_about_missed_keys};
 use crate::agent::{AttemptOutcome, AttemptResult, BoxFuture, ExecutionInput, Runner};
 use ensemble_core::operator::{Operator, OperatorAnswer, QuestionRequest};
@@ -65,6 +66,8 @@ pub struct InputOptions<'a> {
     pub connect: &'a dyn Fn(&Arc<str>) -> Result<Model, ProfileError>,
     /// The names of all agents of the ensemble, for a script of `responses`.
     pub agent_names: Arc<[Arc<str>]>,
+    /// The generator that answers instead of the `responses`.
+    pub generator: Option<Arc<dyn ResponseGenerator>>,
 }
 
 /// The result of asking the operator.
@@ -81,15 +84,17 @@ impl InputRunner {
             which: "input.prompt".to_owned(),
             error,
         })?;
-        let responder = spec.responses.as_ref();
+        let responder = match (&options.generator, &spec.responses) {
+            (Some(generator), _) => Some(QuestionResponder::from_generator(agent, generator.clone())),
+            (None, Some(responses)) => Some(QuestionResponder::new(agent, responses, &options)?),
+            (None, None) => None,
+        };
         Ok(Self {
             prompt,
             choices: spec.choices.clone(),
             default: spec.default.clone(),
             timeout: spec.timeout,
-            responder: responder
-                .map(|responses| QuestionResponder::new(agent, responses, &options))
-                .transpose()?,
+            responder,
             output_schema: agent.output_schema.clone().map(Box::new),
             answers: options.answers,
             operator: options.operator,

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use self::progress::{ExecutionMessages, NextStep};
-pub(crate) use self::substitute::ScriptSubstitute;
+pub(crate) use self::substitute::{ScriptSubstitute, list_script_reads};
 use crate::agent::attachments::AttachmentTemplates;
 use crate::agent::build_error::{BuildError, compile_template};
 use crate::agent::chat::RoundEnd;
@@ -232,10 +232,13 @@ impl LlmRunner {
     async fn run_attempt(&self, execution: ExecutionInput) -> AttemptOutcome {
         let mut execution_messages = ExecutionMessages::from_records(&execution.records);
         let result = match self.render_task_with_attachments(&execution, &execution_messages).await {
-            Ok(task) => {
-                self.request_valid_output(&execution, &task, &mut execution_messages)
-                    .await
-            }
+            Ok(task) => match self.find_remembered_output(&execution, &task).await {
+                Some(output) => Ok(output),
+                None => {
+                    self.request_valid_output(&execution, &task, &mut execution_messages)
+                        .await
+                }
+            },
             Err(failure) => Err(failure),
         };
         let result = match &self.substitute {
@@ -260,6 +263,14 @@ impl LlmRunner {
             usage: Some(execution.ledger.usage()),
             exchange: execution_messages.into_unrecorded(),
         })
+    }
+
+    /// Returns the output of an earlier execution of a script agent for which the model answered the same question.
+    async fn find_remembered_output(&self, execution: &ExecutionInput, task: &RenderedTask) -> Option<JsonMap> {
+        self.substitute.as_ref()?;
+        let reply = ScriptSubstitute::find_remembered_reply(execution, &task.user)?;
+        let (output, errors) = self.judge_reply(reply).await;
+        errors.is_empty().then_some(output)
     }
 
     /// Returns the task; its files are read only where it has not been sent yet.

@@ -202,7 +202,7 @@ impl McpConnection {
         asking: &ElicitationContext<'_>,
     ) -> ToolCallResult {
         let ledger = &asking.execution.ledger;
-        let questions = self.calls.begin_call(stopwatch.clone());
+        let questions = self.calls.begin_call(asking.tool, stopwatch.clone());
         match questions
             .answer_questions_during(self.request_result(tool, arguments), asking)
             .await

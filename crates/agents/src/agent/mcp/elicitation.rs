@@ -28,6 +28,8 @@ pub(crate) struct RunningMcpCalls(Arc<Mutex<Vec<RunningMcpCall>>>);
 
 struct RunningMcpCall {
     number: u64,
+    /// The tool, with its server.
+    tool: String,
     questions: mpsc::UnboundedSender<Box<PendingElicitation>>,
     stopwatch: Stopwatch,
 }
@@ -35,6 +37,8 @@ struct RunningMcpCall {
 /// A question, and where its answer goes.
 pub(crate) struct PendingElicitation {
     request: ElicitRequestParams,
+    /// The tools that may have asked: those of all calls under way. The protocol does not say which.
+    tools: Vec<String>,
     answer: oneshot::Sender<ElicitResult>,
 }
 
@@ -62,13 +66,14 @@ pub(in crate::agent) struct ElicitationContext<'a> {
 }
 
 impl RunningMcpCalls {
-    /// Returns the questions for a call that begins now, whose time is measured by this stopwatch.
-    pub(crate) fn begin_call(&self, stopwatch: Stopwatch) -> CallQuestions<'_> {
+    /// Returns the questions for a call of this tool that begins now, whose time is measured by this stopwatch.
+    pub(crate) fn begin_call(&self, tool: &str, stopwatch: Stopwatch) -> CallQuestions<'_> {
         let (sender, questions) = mpsc::unbounded_channel();
         let mut open = self.lock();
         let number = open.last().map_or(0, |last| last.number + 1);
         open.push(RunningMcpCall {
             number,
+            tool: tool.to_owned(),
             questions: sender,
             stopwatch,
         });
@@ -87,11 +92,12 @@ impl RunningMcpCalls {
             let Some(first) = open.first() else {
                 return ElicitResult::new(ElicitationAction::Decline);
             };
+            let mut tools: Vec<String> = open.iter().map(|open| open.tool.clone()).collect();
+            tools.sort();
+            tools.dedup();
             // A call that has just ended drops the question, which is cancelled then.
-            let _sent = first
-                .questions
-                .send(Box::new(PendingElicitation { request, answer }))
-                .is_ok();
+            let pending = PendingElicitation { request, tools, answer };
+            let _sent = first.questions.send(Box::new(pending)).is_ok();
             open.iter().map(|open| open.stopwatch.pause()).collect()
         };
         let cancelled = |_| ElicitResult::new(ElicitationAction::Cancel);
@@ -126,7 +132,7 @@ impl CallQuestions<'_> {
             tokio::select! {
                 biased;
                 ended = &mut call => return ended,
-                result = asking.answer_elicitation(pending.request) => {
+                result = asking.answer_elicitation(pending.request, &pending.tools) => {
                     // Nobody receives it if the server has withdrawn the question.
                     let _sent = pending.answer.send(result);
                 }
@@ -152,7 +158,7 @@ impl ElicitationContext<'_> {
         self.answers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn answer_elicitation(&self, request: ElicitRequestParams) -> ElicitResult {
+    async fn answer_elicitation(&self, request: ElicitRequestParams, tools: &[String]) -> ElicitResult {
         let ElicitRequestParams::FormElicitationParams {
             message,
             requested_schema: schema,
@@ -171,14 +177,14 @@ impl ElicitationContext<'_> {
             Some(FormField::new(name, property, required.contains(name)))
         };
         let fields: Vec<FormField> = names.iter().filter_map(field).collect();
-        match self.fill_form(&message, &fields).await {
+        match self.fill_form(&message, &fields, &describe_tools(tools)).await {
             Ok(content) => ElicitResult::new(ElicitationAction::Accept).with_content(Value::Object(content)),
             Err(UnfilledReason::Declined) => ElicitResult::new(ElicitationAction::Decline),
             Err(UnfilledReason::Cancelled) => ElicitResult::new(ElicitationAction::Cancel),
             Err(UnfilledReason::Nobody) => {
                 self.execution.ledger.warn(format!(
-                    "the tool `{}` asked a question, which was declined because no operator is available: {}",
-                    self.tool,
+                    "{} asked a question, which was declined because no operator is available: {}",
+                    describe_tools(tools),
                     escape_hidden(message.trim())
                 ));
                 ElicitResult::new(ElicitationAction::Decline)
@@ -186,8 +192,13 @@ impl ElicitationContext<'_> {
         }
     }
 
-    /// Asks whether the question shall be answered, and then for each field.
-    async fn fill_form(&self, message: &str, fields: &[FormField]) -> Result<Map<String, Value>, UnfilledReason> {
+    /// Asks whether the question shall be answered, and then for each field. `asker`: the tools that may have asked.
+    async fn fill_form(
+        &self,
+        message: &str,
+        fields: &[FormField],
+        asker: &str,
+    ) -> Result<Map<String, Value>, UnfilledReason> {
         let names: Vec<String> = fields
             .iter()
             .map(|field| format!("`{}`", escape_hidden(field.name())))
@@ -202,11 +213,7 @@ impl ElicitationContext<'_> {
             [] => String::new(),
             names => format!("\nIt asks for {}.", names.join(", ")),
         };
-        let prompt = format!(
-            "the tool `{}` asks a question:\n{}{asks_for}",
-            escape_hidden(self.tool),
-            quoted.join("\n")
-        );
+        let prompt = format!("{asker} asks a question:\n{}{asks_for}", quoted.join("\n"));
         let choices: Vec<String> = [accept, "decline", "cancel"].map(str::to_owned).into();
         let (_one_at_a_time, operator) = self.permissions.lock_operator().await;
         let decided = self.ask_until_valid(operator, &prompt, &choices, None, |answer| {
@@ -228,11 +235,7 @@ impl ElicitationContext<'_> {
                 FieldAnswer::Nothing => Ok(None),
                 FieldAnswer::Refused(reason) => Err(reason),
             };
-            let prompt = format!(
-                "the tool `{}` asks for {}",
-                escape_hidden(self.tool),
-                field.question_text()
-            );
+            let prompt = format!("{asker} asks for {}", field.question_text());
             let value = self
                 .ask_until_valid(operator, &prompt, &field.list_choices(), field.default_text(), read)
                 .await?;
@@ -278,5 +281,58 @@ impl ElicitationContext<'_> {
             }
         }
         Err(UnfilledReason::Cancelled)
+    }
+}
+
+/// Returns the tools that may have asked, in words.
+fn describe_tools(tools: &[String]) -> String {
+    let names: Vec<String> = tools.iter().map(|tool| format!("`{}`", escape_hidden(tool))).collect();
+    match names.as_slice() {
+        [name] => format!("the tool {name}"),
+        names => format!("one of the tools {}", names.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rmcp::model::ElicitationSchema;
+    use serde_json::json;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_question_names_all_tools_that_may_have_asked() {
+        let calls = RunningMcpCalls::default();
+        let schema = || -> ElicitationSchema {
+            serde_json::from_value(json!({"type": "object", "properties": {}})).expect("a schema")
+        };
+        let request = || ElicitRequestParams::FormElicitationParams {
+            meta: None,
+            message: "Delete everything?".to_owned(),
+            requested_schema: schema(),
+        };
+        let mut first = calls.begin_call("files.read", Stopwatch::default());
+        let second = calls.begin_call("files.delete", Stopwatch::default());
+        let third = calls.begin_call("files.read", Stopwatch::default());
+        for (tools, described) in [
+            (
+                &["files.delete", "files.read"][..],
+                "one of the tools `files.delete`, `files.read`",
+            ),
+            (&["files.read"], "the tool `files.read`"),
+        ] {
+            let asked = calls.pass_question_on(request());
+            let answered = async {
+                let pending = first.questions.recv().await.expect("a question");
+                assert_eq!(pending.tools, tools);
+                assert_eq!(describe_tools(&pending.tools), described);
+                let _sent = pending.answer.send(ElicitResult::new(ElicitationAction::Decline));
+            };
+            tokio::join!(asked, answered);
+            if tools.len() > 1 {
+                calls.lock().retain(|open| open.number != second.number);
+            }
+        }
+        drop(third);
     }
 }

@@ -101,9 +101,11 @@ impl ToolPermissions {
         execution: &ExecutionInput,
     ) -> PermissionResult {
         match permission {
-            PermissionMode::Allow => return PermissionResult::Granted,
             PermissionMode::Deny => return denied_result(tool, "the ensemble does not permit it"),
-            PermissionMode::Ask => {}
+            PermissionMode::Allow if !self.denies_allowed_call(tool, call, execution) => {
+                return PermissionResult::Granted;
+            }
+            PermissionMode::Allow | PermissionMode::Ask => {}
         }
         let origin = call_origin(tool, call, execution);
         let request = PendingRequest::for_permission(execution, origin, &call.id, tool, arguments);
@@ -158,6 +160,18 @@ impl ToolPermissions {
     /// Returns whether an option of the run denies all calls of the tool.
     pub(in crate::agent) fn denies_tool(&self, tool: &str) -> bool {
         any_matches_tool(&self.denied_tools, tool)
+    }
+
+    /// Returns whether an option of the run denies a call that the ensemble allows: it names the tool, its server or the call.
+    /// `*` means the calls that need permission.
+    fn denies_allowed_call(&self, tool: &str, call: &ToolCall, execution: &ExecutionInput) -> bool {
+        let mut names = self.denied_tools.iter().filter(|name| *name != EVERY);
+        let has_addresses = || self.denied_tools.iter().any(|name| name.contains('#'));
+        names.any(|name| matches_tool(name, tool))
+            || (has_addresses() && {
+                let address = call_origin(tool, call, execution).address;
+                self.denied_tools.contains(&address.to_string())
+            })
     }
 
     /// Changes the digest of a request that the operator was asked before: a program can repeat a call with its id. An
@@ -346,6 +360,24 @@ mod tests {
             ),
             "deny is deny"
         );
+    }
+
+    #[tokio::test]
+    async fn a_call_that_the_ensemble_allows_is_denied_by_name() {
+        for (denied, is_granted) in [
+            ("files.read", false),
+            ("files", false),
+            ("scout/files.read#1", false),
+            ("scout/files.read#2", true),
+            ("files.write", true),
+            ("*", true),
+        ] {
+            let (permissions, operator) = permissions(&["*"], vec![]);
+            let permissions = permissions.with_denied([denied.to_owned()]);
+            let result = ask(&permissions, PermissionMode::Allow, "files.read").await;
+            assert_eq!(result == PermissionResult::Granted, is_granted, "{denied}: {result:?}");
+            assert!(operator.asked.lock().unwrap().is_empty());
+        }
     }
 
     #[tokio::test]

@@ -122,13 +122,18 @@ impl ConversationState {
         };
         match read {
             HistoryRead::Nothing => ExecutionHistory::default(),
-            HistoryRead::All => ExecutionHistory::from_latest(self.history.clone(), self.history.0.len()),
+            HistoryRead::All => self.whole_history(),
             // A script may still hold it when the history grows, and must not make the state copy all of it.
             HistoryRead::Latest(count) => {
                 let from = self.history.0.len().saturating_sub(count.get());
                 ExecutionHistory::from_latest(Arc::new(HistoryList(self.history.0[from..].to_vec())), count.get())
             }
         }
+    }
+
+    /// Returns all executions so far.
+    pub fn whole_history(&self) -> ExecutionHistory {
+        ExecutionHistory::from_latest(self.history.clone(), self.history.0.len())
     }
 
     /// Returns the agents of the latest executions in the history, at most this many, the oldest first.

@@ -147,3 +147,28 @@ fn iterations_are_numbered_anew_and_unknown_keys_are_passed_over() {
     assert_eq!(numbers, [1, 2]);
     assert_eq!(thread.iterations()[0].metadata, Map::new());
 }
+
+#[test]
+fn whatever_is_written_can_be_read() {
+    let call = ToolCall::new("1", "look", json!(null)).with_end(ToolEnd::Result(json!(null)), f64::NAN);
+    let without_reply: Thread =
+        serde_json::from_value(json!([{"number": 7, "messages": [], "tool_calls": [call]}])).expect("is a thread");
+    let asked = Thread::new("", Some(String::new()), chrono::DateTime::<chrono::Utc>::MAX_UTC);
+    let rows = [
+        Thread::default(),
+        without_reply,
+        asked.clone(),
+        asked
+            .clone()
+            .complete_iteration(chrono::DateTime::<chrono::Utc>::MIN_UTC),
+        asked.clone().add_metadata("", json!({"\u{0}": [1e300, "\u{202e}"]})),
+        asked
+            .add_assistant_message("\u{feff}", vec![ToolCall::new("", "", json!([]))])
+            .expect("fits"),
+    ];
+    for thread in rows {
+        let text = thread.to_json();
+        let read = Thread::from_json(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+        assert_eq!(read.to_json(), text);
+    }
+}

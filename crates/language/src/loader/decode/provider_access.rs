@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use super::decode_reference;
 use crate::diagnostic::{Finding, find_similar_word};
-use crate::ensemble::{HeaderText, HttpProvider, SIMULATED, TokenPrice, is_private_url, list_provider_names};
+use crate::ensemble::{
+    HeaderText, HttpProvider, SIMULATED, TokenPrice, carries_rights, is_private_url, list_provider_names,
+};
 use crate::loader::codes;
 use crate::loader::document::YamlContent;
 use crate::loader::findings::FindingList;
@@ -12,6 +14,7 @@ use crate::loader::key_messages::{format_choices, quote_excerpt};
 use crate::loader::section_fields::SectionFields;
 use crate::loader::value_decoders::{NodeCursor, decode_amount, decode_text};
 use crate::names::is_ascii_identifier;
+use crate::source::RouteLocation;
 use crate::vocabulary::FileSection;
 use crate::yaml::edit::{RouteEdit, RouteFix};
 
@@ -178,10 +181,20 @@ pub(super) fn decode_environment_variable(
 ) -> Option<String> {
     let name = decode_text(at, findings)?;
     if is_ascii_identifier(&name) {
-        return Some(name);
+        return (!report_private_variable(at.value_location(), &name, findings)).then_some(name);
     }
     let message = format!("`{key}` is not the name of an environment variable");
     let finding = Finding::new_error(codes::BAD_NAME, at.key_location(), message);
     findings.push(finding.with_help("write the name of the variable, not the key itself"));
     None
+}
+
+/// Reports a variable that carries rights of the user, and returns whether the name is that of one.
+pub(super) fn report_private_variable(at: RouteLocation, name: &str, findings: &mut FindingList) -> bool {
+    if !carries_rights(name) {
+        return false;
+    }
+    let message = format!("the variable `{name}` carries rights of the user and is passed to no program");
+    findings.push(Finding::new_error(codes::BAD_NAME, at, message).with_help("remove it"));
+    true
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::provider_access::{check_private_url, decode_environment_variable};
+use super::provider_access::{check_private_url, decode_environment_variable, report_private_variable};
 use super::sandbox;
 use super::{AgentNameIndex, decode_reference};
 use crate::diagnostic::{Finding, find_nearest_word, find_similar_word};
@@ -254,6 +254,7 @@ pub(super) fn decode_env(at: &NodeCursor<'_>, findings: &mut FindingList) -> Opt
                     .with_help("for example, write `LOG_LEVEL`"),
             );
         }
+        report_private_variable(entry.key_location(), name, findings);
     }
     decode_setting_values(at, findings)
 }

@@ -75,6 +75,18 @@ fn what_is_wrong_is_told_at_its_place() {
         ),
         ("{processes: 0}", "E015 2:52 expected an integer"),
         ("{env: [a-b]}", "E017 2:47 `env` is not the name"),
+        (
+            "{env: [ENSEMBLE_TRUST]}",
+            "E017 2:47 the variable `ENSEMBLE_TRUST` carries rights of the user",
+        ),
+        (
+            "{env: [T, ensemble_ui_token]}",
+            "E017 2:50 the variable `ensemble_ui_token` carries rights of the user",
+        ),
+        (
+            "{env: [ENSEMBLE_OTLP]}",
+            "E017 2:47 `ENSEMBLE_OTLP` is a variable of this program",
+        ),
         ("strict", "E014 2:40 expected true, false or a map"),
     ];
     for (sandbox, expected) in rows {

@@ -98,6 +98,16 @@ fn render_fork(here: &str, there: &str, run: &NamedRun, other: &NamedRun) -> Str
     let origin = run.story.start_event().and_then(|started| started.forked_from.as_ref());
     let other_run_id = other.story.start_event().map(|started| &started.run_id);
     match origin {
+        Some(origin) if origin.merged_with.is_some() => {
+            let runs = [Some(&origin.run_id), origin.merged_with.as_ref()];
+            match runs.contains(&other_run_id) {
+                true => format!(
+                    "   {DIM}{here} is a merge of {there} and another run after turn {}{DIM:#}\n",
+                    origin.turn
+                ),
+                false => String::new(),
+            }
+        }
         Some(origin) if Some(&origin.run_id) == other_run_id => {
             format!(
                 "   {DIM}{here} is a fork of {there} after turn {}{DIM:#}\n",

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::report::format::{CAUTION, DIM, NAME, format_count, format_duration};
 use crate::report::replacements::describe_replacements;
 use crate::report::wrap::LineWidth;
-use ensemble_history::story::RunStory;
+use ensemble_history::story::{RunStory, StoryTurn};
 use ensemble_history::{AgentTotals, RunState, RunTotals};
 
 /// The data of an estimate.
@@ -24,10 +24,34 @@ pub struct RunEstimate<'a> {
     pub agents: Vec<(Arc<str>, AgentEstimate)>,
     /// The agents that ran and are no longer in the file.
     pub removed_agents: Vec<Arc<str>>,
-    /// The totals of the recorded run.
+    /// The totals of the recorded run, or of its last message.
     pub recorded_totals: &'a RunTotals,
+    /// For the next message of the recorded run: the data of the last message. `None`: the estimate is that of a whole run.
+    pub next_message: Option<NextMessage>,
     /// Whether the recorded ensemble is available, so that changed agents are known.
     pub can_compare: bool,
+}
+
+/// The basis of the estimate of a next message.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NextMessage {
+    /// The first turn that answers the last message of the recorded run.
+    pub first_turn: u32,
+    /// The agents that keep a thread.
+    pub kept_threads: Vec<(Arc<str>, KeptThread)>,
+}
+
+/// The thread that an agent keeps at the end of the recorded run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeptThread {
+    /// The tokens that each request of the next message repeats.
+    pub tokens: u64,
+    /// The tokens by which the thread has grown since the beginning of the last message.
+    pub growth: u64,
+    /// The number of threads of the agent: one, or one for each of its parts.
+    pub threads: u64,
+    /// Whether the tokenizer of the model is not known.
+    pub is_estimated: bool,
 }
 
 /// The recorded data of an agent of the file.
@@ -51,6 +75,17 @@ impl RunEstimate<'_> {
             AgentEstimate::Idle | AgentEstimate::Changed(_) | AgentEstimate::New => None,
         });
         shares.fold(AgentTotals::default(), |sum, one| sum + one)
+    }
+
+    /// Returns the time in which the turns were executed, in seconds.
+    fn wall_seconds(&self) -> f64 {
+        match &self.next_message {
+            None => self.story.wall_seconds(),
+            Some(next) => {
+                let turns = self.story.turns().filter(|turn| turn.turn >= next.first_turn);
+                turns.filter_map(StoryTurn::duration_seconds).sum()
+            }
+        }
     }
 
     fn names_where(&self, of: impl Fn(&AgentEstimate) -> bool) -> Vec<&str> {
@@ -77,17 +112,28 @@ pub fn render_estimate(estimate: &RunEstimate, width: LineWidth) -> String {
         });
     }
     rows.push(table_row(if is_whole { "all" } else { "at least" }, &total));
+    let basis = match &estimate.next_message {
+        None => "estimated from run",
+        Some(_) => "the next message, estimated from the last message of run",
+    };
     let title = format!(
-        "{NAME}{}{NAME:#}, estimated from run {run} {DIM}({}, {}){DIM:#}\n\n",
+        "{NAME}{}{NAME:#}, {basis} {run} {DIM}({}, {}){DIM:#}\n\n",
         estimate.ensemble,
         estimate.state,
         format_count(estimate.recorded_totals.turns.into(), "turn"),
     );
     let mut text = String::new();
-    let wall = format_duration(story.wall_seconds());
+    let wall = format_duration(estimate.wall_seconds());
     let note = if is_whole { "" } else { ", as recorded" };
     text.push_str(&format!("wall clock {wall}{note}\n"));
     text.push_str(&render_cost(estimate, &total));
+    for (agent, kept) in estimate.next_message.iter().flat_map(|next| &next.kept_threads) {
+        let mark = if kept.is_estimated { "~" } else { "" };
+        text.push_str(&format!(
+            "{agent} keeps a thread of {mark}{} tokens, which each of its requests contains\n",
+            kept.tokens
+        ));
+    }
     for (names, meaning) in [
         (changed, "changed since the recorded run, so its figures do not apply"),
         (new, "new, so there are no figures"),
@@ -165,7 +211,14 @@ pub fn estimate_to_json(estimate: &RunEstimate) -> Value {
         json!({"agent": name, "state": state, "recorded": share})
     });
     let story = estimate.story;
-    json!({
+    let next_message = estimate.next_message.as_ref().map(|next| {
+        let threads = next
+            .kept_threads
+            .iter()
+            .map(|(agent, kept)| json!({"agent": agent, "tokens": kept.tokens, "estimated": kept.is_estimated}));
+        json!({"kept_threads": threads.collect::<Vec<_>>()})
+    });
+    let mut document = json!({
         "version": 1,
         "ensemble_file": estimate.ensemble,
         "from": story.start_event().map(|started| &started.run_id),
@@ -177,10 +230,14 @@ pub fn estimate_to_json(estimate: &RunEstimate) -> Value {
         "no_longer_there": estimate.removed_agents,
         "known": estimate.known_total(),
         "recorded": estimate.recorded_totals.all,
-        "recorded_wall_seconds": story.wall_seconds(),
+        "recorded_wall_seconds": estimate.wall_seconds(),
         "simulated": story.start_event().map(|started| &started.simulated),
         "agents_compared": estimate.can_compare,
-    })
+    });
+    if let Some(next_message) = next_message {
+        document["next_message"] = next_message;
+    }
+    document
 }
 
 fn table_row(name: &str, share: &AgentTotals) -> [String; 6] {

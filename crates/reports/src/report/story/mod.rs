@@ -13,7 +13,7 @@ mod shared_lines;
 mod story_printer;
 
 pub use comparison::{NamedRun, comparison_to_json, render_comparison};
-pub use estimate::{AgentEstimate, RunEstimate, estimate_to_json, render_estimate};
+pub use estimate::{AgentEstimate, KeptThread, NextMessage, RunEstimate, estimate_to_json, render_estimate};
 pub use html::{ExportedRun, render_html};
 pub use json::{execution_to_json as execution_document, story_to_json};
 pub use markdown::render_markdown;

@@ -148,7 +148,8 @@ impl StoryPrinter {
             format_time(record),
         ));
         if let Some(origin) = &started.forked_from {
-            text.push_str(&format!("  forked from {} after turn {}\n", origin.run_id, origin.turn));
+            let (label, runs) = origin.describe();
+            text.push_str(&format!("  {label} {runs}\n"));
         }
         if !started.input.is_empty() {
             let input = self.shorten_lines(&started.input);

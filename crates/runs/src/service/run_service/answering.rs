@@ -38,6 +38,45 @@ impl RunService {
             .unwrap_or_default()
     }
 
+    /// Returns whether a request with this digest waits for an answer. A resumed run may not have asked it again yet.
+    ///
+    /// # Errors
+    /// There is no such run, or it cannot be read.
+    pub async fn is_request_pending(&self, id: &RunId, digest: &RequestDigest) -> Result<bool, RunError> {
+        // Before the pending requests: a request that is asked again is no longer expected.
+        let is_expected = self
+            .find_driven_run(id)
+            .is_some_and(|run| run.is_request_expected(digest));
+        let pending = self.pending_requests(id).await?;
+        Ok(is_expected || pending.iter().any(|request| request.digest == *digest))
+    }
+
+    /// Waits until a resumed run has asked the request with this digest again, and returns the request. Returns `None` at
+    /// once if the run does not ask it, and if this process does not drive the run.
+    pub async fn wait_for_shown_request(&self, id: &RunId, digest: &RequestDigest) -> Option<OperatorRequest> {
+        let run = self.find_driven_run(id)?;
+        let mut changes = run.request_changes();
+        let waited = async {
+            loop {
+                changes.mark_unchanged();
+                // Before the open requests: a request that is asked again is no longer expected.
+                let is_expected = run.is_request_expected(digest);
+                let mut open = run.open_requests().into_iter();
+                if let Some(request) = open.find(|open| open.request().digest == *digest) {
+                    return Some(request);
+                }
+                if !is_expected || changes.changed().await.is_err() {
+                    return None;
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            found = waited => found,
+            _ = run.wait() => None,
+        }
+    }
+
     /// Answers a question or a permission request that was shown. A run that waits for the answer and that no process drives
     /// is resumed with these options.
     ///

@@ -7,7 +7,6 @@
 //! Invariant: losing a client changes nothing in a run, and the logs are the only state.
 
 mod answering;
-mod follow;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,13 +20,12 @@ use tokio::sync::watch;
 
 use crate::drive::events::{LogReader, RunEvent};
 use crate::drive::run::Run;
+use crate::drive::run_events::RunEvents;
 use crate::error::RunError;
 use crate::options::run_options::RunOptions;
 use crate::start::ready::ReadyRun;
 use crate::start::recorded_run::RecordedRun;
 use crate::start::runs::{EnsembleRef, Runs};
-
-pub use follow::RunEventStream;
 
 /// Runs held for several clients. Clones share them.
 #[derive(Clone)]
@@ -115,11 +113,11 @@ impl RunService {
     ///
     /// # Errors
     /// There is no such run.
-    pub fn follow_run<'f>(&'f self, id: &'f RunId, from: u64) -> BoxFuture<'f, Result<RunEventStream, StoreError>> {
+    pub fn follow_run<'f>(&'f self, id: &'f RunId, from: u64) -> BoxFuture<'f, Result<RunEvents, StoreError>> {
         Box::pin(async move {
             match self.find_driven_run(id) {
-                Some(run) => Ok(RunEventStream::from_driven(run.events_from(from))),
-                None => Ok(RunEventStream::from_recorded(self.resolve_run(id).await?, from)),
+                Some(run) => Ok(run.events_from(from)),
+                None => Ok(RunEvents::from_stored_run(self.resolve_run(id).await?, from)),
             }
         })
     }

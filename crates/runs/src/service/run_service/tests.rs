@@ -7,9 +7,10 @@ use ensemble_core::request::{AnswerSource, RequestAddress, RequestAnswer};
 use ensemble_core::store::{MemoryStore, RunId};
 use ensemble_history::RunState;
 
-use super::{RunEventStream, RunService};
+use super::RunService;
 use crate::drive::events::RunEventKind;
 use crate::drive::host::Host;
+use crate::drive::run_events::RunEvents;
 use crate::error::RunError;
 use crate::options::run_options::RunOptions;
 use crate::project::Project;
@@ -37,7 +38,7 @@ fn service() -> RunService {
 }
 
 /// Returns the events until `is_last`: names of records, and `asked`.
-async fn until(follow: &mut RunEventStream, last: &str) -> Vec<String> {
+async fn until(follow: &mut RunEvents, last: &str) -> Vec<String> {
     let mut seen = Vec::new();
     while let Some(event) = follow.next().await.expect("a log that can be read") {
         match event.kind {

@@ -273,7 +273,10 @@ async fn a_thread_that_cannot_be_continued_in_this_way_sends_nothing() {
     assert_eq!(empty.cause, DialogueErrorKind::NothingSaid);
     assert!(fake.asked.lock().unwrap().is_empty());
 
-    let ended = dialogue.continue_thread(asked).await.expect("a reply");
+    let (items, ended) = read_to_end(dialogue.continue_thread(asked)).await;
+    let first = StreamItem::User(Message::new(Role::User, "Hello?"));
+    assert_eq!(items.first(), Some(&first), "the message was not sent before");
+    let ended = ended.expect("a reply");
     let complete = dialogue
         .continue_thread(ended.thread.clone())
         .await

@@ -1,26 +1,25 @@
 //! `responses`: answers from a script or model instead of the operator, so that a run needs no person.
 //!
 //! The answer of a model is cached by question and context: the same question in the same context gets the same
-//! answer. The cache is the thread of the agent, which contains each question word for word. So a resumed run finds
-//! exactly the answers of the interrupted run. The first line of a question contains the turn and the last agents. It
-//! does not belong to the key of the cache; with it no question would ever be repeated.
+//! answer.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use indexmap::IndexMap;
 use serde_json::{Map, Value, json};
 
 use super::InputOptions;
 use crate::agent::ExecutionInput;
 use crate::agent::build_error::{BuildError, compile_template};
 use crate::agent::chat::{Dialogue, NoTools, RoundRequest};
+use crate::agent::kinds::generator::{AgentGenerator, ResponseGenerator, count_executions, history_entry};
+use crate::agent::kinds::question_cache::{find_remembered_answer, render_unkeyed_lines};
 use crate::agent::kinds::scope::rhai_variables;
 use ensemble_core::reply::{describe_missing_object, output_for_schema, parse_json_reply};
 use ensemble_core::request::AnswerSource;
 use ensemble_core::runner::ExecutionRecords;
-use ensemble_core::thread::{ExecutionRef, NoLiveOutput, Role, Thread, ThreadIteration};
-use ensemble_language::data::{ExecutionFailure, FailureKind, JsonMap, OperatorQuestion, RunContext};
+use ensemble_core::thread::{ExecutionRef, NoLiveOutput, ThreadIteration};
+use ensemble_language::data::{ExecutionFailure, FailureKind, OperatorQuestion, RunContext};
 use ensemble_language::ensemble::{Agent, PreparedResponses};
 use ensemble_language::execution_history::ExecutionHistory;
 use ensemble_language::template::{Template, TemplateScope, render_output_text};
@@ -32,9 +31,6 @@ const LONGEST: usize = 400;
 
 /// The maximum number of keys in the summary of the context.
 const MOST: usize = 40;
-
-/// The beginning of the line that does not belong to the key of the cache.
-const TURN_LINE: &str = "Turn ";
 
 /// A source of answers that replaces the operator.
 pub(crate) enum QuestionResponder {
@@ -51,6 +47,8 @@ pub(crate) enum QuestionResponder {
         /// The description of the agent.
         description: Option<Arc<str>>,
     },
+    /// A generator of the program that uses the library.
+    Generator(AgentGenerator),
 }
 
 impl QuestionResponder {
@@ -80,6 +78,11 @@ impl QuestionResponder {
         })
     }
 
+    /// Creates a responder that asks a generator of the program.
+    pub(crate) fn from_generator(agent: &Agent, generator: Arc<dyn ResponseGenerator>) -> Self {
+        Self::Generator(AgentGenerator::for_agent(agent, generator))
+    }
+
     pub(crate) fn is_simulated(&self) -> bool {
         matches!(self, Self::Model { dialogue, .. } if dialogue.model().is_simulated())
     }
@@ -87,7 +90,7 @@ impl QuestionResponder {
     /// Returns the source of its answers.
     pub(crate) fn answer_source(&self) -> AnswerSource {
         match self {
-            Self::List(_) | Self::Model { .. } => AnswerSource::Responder,
+            Self::List(_) | Self::Model { .. } | Self::Generator(_) => AnswerSource::Responder,
             Self::Script { .. } => AnswerSource::Script,
         }
     }
@@ -106,6 +109,10 @@ impl QuestionResponder {
                 Ok(answers.get(at).or(answers.last()).map(|answer| json!(answer)))
             }
             Self::Script { script, agent_names } => answer_by_script(script, agent_names, question, execution).await,
+            Self::Generator(generator) => {
+                let answer = generator.respond_to(question.prompt.clone(), &question.choices, execution);
+                answer.await.map(Some)
+            }
             Self::Model {
                 dialogue,
                 profile_prompts,
@@ -173,7 +180,10 @@ fn conversation_variables(
         false => Map::new(),
     };
     let history = match is_read(HISTORY) {
-        true => list_history_entries(&execution.history),
+        true => {
+            let history = &execution.history;
+            (0..history.len()).map(|at| history_entry(history, at)).collect()
+        }
         false => Value::Null,
     };
     let state = match script.reads_variable(STATE) {
@@ -192,30 +202,6 @@ fn conversation_variables(
         (HISTORY.into(), ScriptVariable::Json(Arc::new(history))),
         (STATE.into(), ScriptVariable::Json(Arc::new(state))),
     ]
-}
-
-/// Returns the number of executions of every agent.
-fn count_executions(agent_names: &[Arc<str>], history: &ExecutionHistory) -> JsonMap {
-    let mut counts: IndexMap<Arc<str>, u64> = agent_names.iter().map(|name| (name.clone(), 0)).collect();
-    for (agent, _) in (0..history.len()).filter_map(|at| history.find_execution(at)) {
-        *counts.entry(agent).or_default() += 1;
-    }
-    let entries = counts.into_iter();
-    entries
-        .map(|(agent, count)| (agent.to_string(), count.into()))
-        .collect()
-}
-
-/// Returns the executions so far with the field names of ADR-005.
-fn list_history_entries(history: &ExecutionHistory) -> Value {
-    let entry = |at| {
-        let fields = ["turn_number", "agent_name", "input_data", "output_data"]
-            .into_iter()
-            .chain(["execution_time", "timestamp", "execution", "success"]);
-        let fields = fields.filter_map(|name| Some((name.to_owned(), Value::clone(&*history.find_field(at, name)?))));
-        Value::Object(fields.collect())
-    };
-    (0..history.len()).map(entry).collect()
 }
 
 async fn ask_model(
@@ -287,28 +273,6 @@ async fn render_system_prompts(
     Ok(systems)
 }
 
-/// Returns the earlier answer of the model to the same question.
-fn find_remembered_answer<'a>(thread: &'a Thread, asked: &str) -> Option<&'a str> {
-    let mut iterations = thread.iterations().iter();
-    iterations.find_map(|iteration| match iteration.messages.as_slice() {
-        [question, answer] => {
-            let is_same_question = question.role == Role::User
-                && answer.role == Role::Assistant
-                && strip_turn_line(&question.content) == strip_turn_line(asked);
-            is_same_question.then_some(answer.content.trim())
-        }
-        _ => None,
-    })
-}
-
-/// Returns the part of a question that is the key of the cache.
-fn strip_turn_line(question: &str) -> &str {
-    match question.split_once('\n') {
-        Some((line, rest)) if line.starts_with(TURN_LINE) => rest,
-        _ => question,
-    }
-}
-
 /// Returns the question for the model, with a summary of limited size instead of the whole context.
 fn render_user_question(question: &OperatorQuestion, description: Option<&str>, execution: &ExecutionInput) -> String {
     let outputs = execution.dependencies.iter();
@@ -320,7 +284,7 @@ fn render_user_question(question: &OperatorQuestion, description: Option<&str>, 
         "recent_outputs": outputs,
         "key_context": summarize_context(&execution.context),
     });
-    let mut text = render_turn_line(execution);
+    let mut text = render_unkeyed_lines(execution, false);
     text.push_str(&format!(
         "You answer for the person whom the agent `{}` asks.\n",
         execution.agent_name
@@ -345,15 +309,6 @@ fn render_user_question(question: &OperatorQuestion, description: Option<&str>, 
         ));
     }
     text
-}
-
-/// Returns the line with the turn and the last agents.
-fn render_turn_line(execution: &ExecutionInput) -> String {
-    let turn = execution.turn_count + 1;
-    match execution.recent_agents.as_slice() {
-        [] => format!("{TURN_LINE}{turn}.\n"),
-        agents => format!("{TURN_LINE}{turn}; the last agents: {}.\n", agents.join(", ")),
-    }
 }
 
 /// Returns the texts, numbers and booleans of the context.

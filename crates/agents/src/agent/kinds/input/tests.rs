@@ -94,6 +94,7 @@ impl Setup {
             load: &|_| Ok(self.script.to_owned()),
             connect: &|name| self.connect(name),
             agent_names: ["writer", "asker"].map(Arc::from).into(),
+            generator: None,
         };
         (
             InputRunner::new(&agent, &self.spec, options).expect("is sound"),
@@ -389,6 +390,7 @@ async fn a_model_that_answers_reads_the_description_the_turn_the_last_agents_and
         load: &|_| Ok(String::new()),
         connect: &|name| setup.connect(name),
         agent_names: ["writer", "asker"].map(Arc::from).into(),
+        generator: None,
     };
     let runner = InputRunner::new(&agent, &setup.spec, options).expect("is sound");
     let execution = ExecutionInput {

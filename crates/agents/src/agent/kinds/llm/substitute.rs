@@ -8,9 +8,13 @@ use serde_json::{Map, Value, json};
 
 use crate::agent::ExecutionInput;
 use crate::agent::kinds::input::summarize_context;
+use crate::agent::kinds::question_cache::{find_remembered_answer, render_unkeyed_lines};
 use ensemble_core::reply::output_for_schema;
 use ensemble_language::data::JsonMap;
 use ensemble_language::ensemble::Agent;
+
+/// The name of the history among the data of a script.
+const HISTORY: &str = "history";
 
 /// A script agent that a model replaces.
 pub(crate) struct ScriptSubstitute {
@@ -29,16 +33,18 @@ impl ScriptSubstitute {
     /// Returns the question for the model.
     pub(crate) fn render_question(&self, execution: &ExecutionInput) -> String {
         let name = &execution.agent_name;
-        let summary = json!({
-            "turn": execution.turn_count + 1,
-            "recent_agents": execution.recent_agents,
-            "key_context": summarize_context(&execution.context),
-        });
-        let mut text = format!("You take the place of the agent `{name}` in a conversation between agents.\n");
+        let summary = json!({"key_context": summarize_context(&execution.context)});
+        let mut text = render_unkeyed_lines(execution, true);
+        text.push_str(&format!(
+            "You take the place of the agent `{name}` in a conversation between agents.\n"
+        ));
         if let Some(description) = &self.description {
             text.push_str(&format!("Description of the agent: {description}\n"));
         }
-        let reads = Value::Object(list_reads(execution));
+        let mut reads = list_script_reads(execution);
+        // The line before contains the history.
+        reads.remove(HISTORY);
+        let reads = Value::Object(reads);
         text.push_str(&format!(
             "Conversation context: {summary}\nThe agent reads: {reads}\n\nRespond with the output of the agent, as it \
              would respond in this conversation context. Be realistic and contextually appropriate."
@@ -51,6 +57,12 @@ impl ScriptSubstitute {
         text
     }
 
+    /// Returns the earlier reply of the model to the same question. After a reply that was refused, the model is asked.
+    pub(crate) fn find_remembered_reply<'a>(execution: &'a ExecutionInput, question: &str) -> Option<&'a str> {
+        let is_repeated = execution.last_failure.is_some();
+        find_remembered_answer(&execution.thread, question).filter(|_| !is_repeated)
+    }
+
     /// Returns the output of the agent, without the full text that a reply of a model has in addition.
     pub(crate) fn convert_output(output: JsonMap) -> JsonMap {
         output_for_schema(&output).into_owned()
@@ -58,7 +70,7 @@ impl ScriptSubstitute {
 }
 
 /// Returns the data that the script would read.
-fn list_reads(execution: &ExecutionInput) -> Map<String, Value> {
+pub(crate) fn list_script_reads(execution: &ExecutionInput) -> Map<String, Value> {
     let mut reads = Map::new();
     reads.insert("input".to_owned(), json!(execution.input));
     if !execution.inputs.is_empty() {
@@ -77,7 +89,7 @@ fn list_reads(execution: &ExecutionInput) -> Map<String, Value> {
         reads.insert("request".to_owned(), json!(request));
     }
     if !execution.history.is_empty() {
-        reads.insert("history".to_owned(), json!(execution.history));
+        reads.insert(HISTORY.to_owned(), json!(execution.history));
     }
     if let Some(part) = &execution.part {
         reads.insert(part.item_name.to_string(), Value::clone(&part.item));

@@ -172,7 +172,7 @@ pub(super) fn head_facts(run: &ExportedRun) -> Vec<(&'static str, String)> {
     if let Some(started) = story.start_event() {
         facts.push(("run", started.run_id.to_string()));
         if let Some(origin) = &started.forked_from {
-            facts.push(("forked from", format!("{} after turn {}", origin.run_id, origin.turn)));
+            facts.push(origin.describe());
         }
     }
     if let Some(started_at) = story.history.started_at() {

@@ -1,0 +1,198 @@
+//! Answers that a program with the library computes: instead of the operator of an input agent, or of a script agent.
+//!
+//! Invariant: a generator reads the state at the start of the turn, and its answer is recorded like every other one.
+
+use std::fmt;
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use serde_json::{Value, json};
+
+use super::llm::list_script_reads;
+use crate::agent::{AttemptOutcome, AttemptResult, BoxFuture, ExecutionInput, Runner};
+use ensemble_language::data::{ExecutionFailure, FailureKind, JsonMap, RunContext, text_to_output, value_to_output};
+use ensemble_language::ensemble::Agent;
+use ensemble_language::execution_history::ExecutionHistory;
+
+/// A source of answers in a program that uses the library.
+///
+/// A run asks the generator instead of the operator of an input agent, or instead of running a script agent.
+pub trait ResponseGenerator: Send + Sync {
+    /// Returns the answer to a question, or the output of the script agent: a text or a JSON value.
+    ///
+    /// # Errors
+    /// There is no answer; in words. The execution fails (`reported`).
+    fn generate_response<'a>(&'a self, request: &'a ResponseRequest) -> BoxFuture<'a, Result<Value, String>>;
+}
+
+/// A question to a generator, with the state of the conversation.
+#[derive(Debug)]
+pub struct ResponseRequest {
+    /// The name of the agent.
+    pub agent: Arc<str>,
+    /// The description of the agent.
+    pub description: Option<Arc<str>>,
+    /// The number of the execution of the agent, from 1.
+    pub execution: u32,
+    /// The question of an input agent. For a script agent, the data that the script would read, as a JSON object.
+    pub prompt: String,
+    /// The possible answers of an input agent; empty: every answer is possible.
+    pub choices: Vec<String>,
+    /// The JSON Schema of the output.
+    pub output_schema: Option<Value>,
+    /// The state of the conversation.
+    pub state: ConversationSnapshot,
+}
+
+/// The state of a conversation at the start of a turn.
+pub struct ConversationSnapshot {
+    turn_count: u32,
+    input: Arc<str>,
+    context: Arc<RunContext>,
+    history: ExecutionHistory,
+}
+
+impl ConversationSnapshot {
+    fn for_execution(execution: &ExecutionInput) -> Self {
+        Self {
+            turn_count: execution.turn_count,
+            input: Arc::clone(&execution.input),
+            context: Arc::clone(&execution.context),
+            history: execution.whole_history.clone(),
+        }
+    }
+
+    /// Returns the number of finished turns.
+    pub fn turn_count(&self) -> u32 {
+        self.turn_count
+    }
+
+    /// Returns the input of the run.
+    pub fn input(&self) -> &str {
+        &self.input
+    }
+
+    /// Returns the context, which the outputs of all finished turns have changed.
+    pub fn context(&self) -> &RunContext {
+        &self.context
+    }
+
+    /// Returns the number of executions of the agent with this name.
+    pub fn execution_count(&self, agent: &str) -> usize {
+        let executions = (0..self.history.len()).filter_map(|at| self.history.find_execution(at));
+        executions.filter(|(name, _)| **name == *agent).count()
+    }
+
+    /// Returns the finished executions, the oldest first, each as an entry of the history in the result of a run.
+    pub fn list_executions(&self) -> Vec<Value> {
+        (0..self.history.len())
+            .map(|at| history_entry(&self.history, at))
+            .collect()
+    }
+
+    /// Returns the state with the field names of ADR-005.
+    pub fn to_json(&self) -> Value {
+        json!({
+            "turn_count": self.turn_count,
+            "agent_execution_count": count_executions(&[], &self.history),
+            "accumulated_context": *self.context,
+            "conversation_history": self.list_executions(),
+        })
+    }
+}
+
+impl fmt::Debug for ConversationSnapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConversationSnapshot")
+            .field("turn_count", &self.turn_count)
+            .field("executions", &self.history.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Returns the number of executions of every agent: first of these, then of others in the history.
+pub(super) fn count_executions(agent_names: &[Arc<str>], history: &ExecutionHistory) -> JsonMap {
+    let mut counts: IndexMap<Arc<str>, u64> = agent_names.iter().map(|name| (name.clone(), 0)).collect();
+    for (agent, _) in (0..history.len()).filter_map(|at| history.find_execution(at)) {
+        *counts.entry(agent).or_default() += 1;
+    }
+    let entries = counts.into_iter();
+    entries
+        .map(|(agent, count)| (agent.to_string(), count.into()))
+        .collect()
+}
+
+/// Returns entry `at` of the history, from 0, with the field names of ADR-005.
+pub(super) fn history_entry(history: &ExecutionHistory, at: usize) -> Value {
+    let fields = ["turn_number", "agent_name", "input_data", "output_data"]
+        .into_iter()
+        .chain(["execution_time", "timestamp", "execution", "success"]);
+    let fields = fields.filter_map(|name| Some((name.to_owned(), Value::clone(&*history.find_field(at, name)?))));
+    Value::Object(fields.collect())
+}
+
+/// A generator that answers for one agent.
+pub(crate) struct AgentGenerator {
+    generator: Arc<dyn ResponseGenerator>,
+    description: Option<Arc<str>>,
+    output_schema: Option<Value>,
+}
+
+impl AgentGenerator {
+    pub(super) fn for_agent(agent: &Agent, generator: Arc<dyn ResponseGenerator>) -> Self {
+        Self {
+            generator,
+            description: agent.description.as_deref().map(Arc::from),
+            output_schema: agent.output_schema.clone(),
+        }
+    }
+
+    /// Returns the answer of the generator.
+    pub(super) async fn respond_to(
+        &self,
+        prompt: String,
+        choices: &[String],
+        execution: &ExecutionInput,
+    ) -> Result<Value, ExecutionFailure> {
+        let request = ResponseRequest {
+            agent: Arc::clone(&execution.agent_name),
+            description: self.description.clone(),
+            execution: execution.execution,
+            prompt,
+            choices: choices.to_vec(),
+            output_schema: self.output_schema.clone(),
+            state: ConversationSnapshot::for_execution(execution),
+        };
+        let answer = self.generator.generate_response(&request).await;
+        answer.map_err(|error| ExecutionFailure::new(FailureKind::Reported, error))
+    }
+}
+
+/// Performs the executions of a script agent for which a generator answers. The script does not run.
+pub struct GeneratorRunner(AgentGenerator);
+
+impl GeneratorRunner {
+    /// Creates the runner of a script agent.
+    pub fn for_script_agent(agent: &Agent, generator: Arc<dyn ResponseGenerator>) -> Self {
+        Self(AgentGenerator::for_agent(agent, generator))
+    }
+
+    async fn run_attempt(&self, execution: ExecutionInput) -> AttemptOutcome {
+        let prompt = Value::Object(list_script_reads(&execution)).to_string();
+        let result = self
+            .0
+            .respond_to(prompt, &[], &execution)
+            .await
+            .map(|answer| match answer {
+                Value::String(text) => text_to_output(&text),
+                answer => value_to_output(answer),
+            });
+        AttemptOutcome::Finished(AttemptResult::from_result(result))
+    }
+}
+
+impl Runner for GeneratorRunner {
+    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
+        Box::pin(self.run_attempt(execution))
+    }
+}

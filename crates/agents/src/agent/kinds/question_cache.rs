@@ -1,0 +1,55 @@
+//! The cache of a model that answers for a person or for a script agent: by question and context.
+//!
+//! The cache is the thread of the agent, which contains each question word for word. So a resumed run finds exactly the
+//! answers of the interrupted run. The lines with the turn, the last agents and the history do not belong to the key of
+//! the cache; with them no question would ever be repeated.
+
+use std::fmt::Write as _;
+
+use serde_json::json;
+
+use crate::agent::ExecutionInput;
+use ensemble_core::thread::{Role, Thread};
+
+/// The beginning of the line with the turn and the last agents.
+const TURN_LINE: &str = "Turn ";
+
+/// The beginning of the line with the history.
+const HISTORY_LINE: &str = "History of the conversation: ";
+
+/// Returns the lines of a question that do not belong to the key: the turn, the last agents, and the history if
+/// the agent reads it.
+pub(super) fn render_unkeyed_lines(execution: &ExecutionInput, has_history: bool) -> String {
+    let turn = execution.turn_count + 1;
+    let mut lines = match execution.recent_agents.as_slice() {
+        [] => format!("{TURN_LINE}{turn}.\n"),
+        agents => format!("{TURN_LINE}{turn}; the last agents: {}.\n", agents.join(", ")),
+    };
+    if has_history && !execution.history.is_empty() {
+        let _always_written = writeln!(lines, "{HISTORY_LINE}{}", json!(execution.history));
+    }
+    lines
+}
+
+/// Returns the latest answer of the model to the same question.
+pub(super) fn find_remembered_answer<'a>(thread: &'a Thread, question: &str) -> Option<&'a str> {
+    let mut iterations = thread.iterations().iter().rev();
+    iterations.find_map(|iteration| match iteration.messages.as_slice() {
+        [asked, answer] => {
+            let is_same_question = asked.role == Role::User
+                && answer.role == Role::Assistant
+                && find_cache_key(&asked.content) == find_cache_key(question);
+            is_same_question.then_some(answer.content.trim())
+        }
+        _ => None,
+    })
+}
+
+/// Returns the part of a question that is the key of the cache.
+fn find_cache_key(question: &str) -> &str {
+    let strip_line = |text, start| match str::split_once(text, '\n') {
+        Some((line, rest)) if line.starts_with(start) => rest,
+        _ => text,
+    };
+    strip_line(strip_line(question, TURN_LINE), HISTORY_LINE)
+}

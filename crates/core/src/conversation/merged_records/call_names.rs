@@ -1,0 +1,101 @@
+//! New ids for tool calls of a merged run whose ids the thread of their agent contains already.
+//!
+//! Invariant: a thread contains each id once, so that each result belongs to one call.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use crate::conversation::event::{Event, Record};
+use crate::conversation::state::ConversationState;
+use crate::thread::{ThreadIteration, find_unused_id};
+
+/// New ids of tool calls.
+pub(super) type CallNames = HashMap<String, String>;
+
+/// Returns a new id for each call of these records whose id the thread of its agent contains already, by agent.
+pub(super) fn rename_used_calls(records: &[Record], merged: &ConversationState) -> HashMap<String, CallNames> {
+    let plan = merged.plan();
+    let mut used: HashMap<String, HashSet<String>> = HashMap::new();
+    for id in plan.agent_ids() {
+        let agent = merged.agent_state(id);
+        let threads = std::iter::once(agent.thread()).chain(agent.threads_by_key().values());
+        let calls = threads.flat_map(|thread| list_call_ids(thread.iterations()));
+        used.insert(plan.agent_name(id).to_string(), calls.collect());
+    }
+    let mut names: HashMap<String, CallNames> = HashMap::new();
+    for record in records {
+        let Some(agent) = record.event.agent_name() else {
+            continue;
+        };
+        let Some(used) = used.get_mut(agent).filter(|used| !used.is_empty()) else {
+            continue;
+        };
+        let of_agent = names.entry(agent.to_owned()).or_default();
+        for id in list_call_ids(list_iterations(&record.event)) {
+            if used.contains(&id) && !of_agent.contains_key(&id) {
+                let name = find_unused_id(&id, used);
+                of_agent.insert(id, name.clone());
+                used.insert(name);
+            }
+        }
+    }
+    names
+}
+
+fn list_call_ids(iterations: &[ThreadIteration]) -> Vec<String> {
+    let calls = iterations.iter().flat_map(|iteration| &iteration.tool_calls);
+    calls.map(|call| call.id.clone()).collect()
+}
+
+/// Returns the iterations that the event contains.
+fn list_iterations(event: &Event) -> &[ThreadIteration] {
+    match event {
+        Event::ReplyReceived(event) => std::slice::from_ref(&event.iteration),
+        Event::RequestStopped(event) => std::slice::from_ref(&event.iteration),
+        Event::AttemptFailed(event) => &event.exchange,
+        Event::PartEnded(event) => &event.exchange,
+        Event::ExecutionFinished(event) => &event.exchange,
+        _ => &[],
+    }
+}
+
+/// Gives the calls of the event their new ids.
+pub(super) fn rename_calls(event: &mut Event, names: &CallNames) {
+    if let Some(within) = event.attempt_scope_mut() {
+        within.outer_calls.iter_mut().for_each(|id| rename_shared(id, names));
+    }
+    match event {
+        Event::PermissionDecided(event) => rename_shared(&mut event.call, names),
+        Event::ToolCallStarted(event) => rename_shared(&mut event.call, names),
+        Event::ToolCallEnded(event) => rename_text(&mut event.call.id, names),
+        _ => {}
+    }
+    let calls = list_iterations_mut(event)
+        .iter_mut()
+        .flat_map(|iteration| &mut iteration.tool_calls);
+    calls.for_each(|call| rename_text(&mut call.id, names));
+}
+
+/// Returns the iterations that the event contains, to change them.
+pub(super) fn list_iterations_mut(event: &mut Event) -> &mut [ThreadIteration] {
+    match event {
+        Event::ReplyReceived(event) => std::slice::from_mut(&mut event.iteration),
+        Event::RequestStopped(event) => std::slice::from_mut(&mut event.iteration),
+        Event::AttemptFailed(event) => &mut event.exchange,
+        Event::PartEnded(event) => &mut event.exchange,
+        Event::ExecutionFinished(event) => &mut event.exchange,
+        _ => &mut [],
+    }
+}
+
+fn rename_text(id: &mut String, names: &CallNames) {
+    if let Some(name) = names.get(id) {
+        id.clone_from(name);
+    }
+}
+
+fn rename_shared(id: &mut Arc<str>, names: &CallNames) {
+    if let Some(name) = names.get(&**id) {
+        *id = name.as_str().into();
+    }
+}

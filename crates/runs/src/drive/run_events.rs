@@ -1,0 +1,95 @@
+//! The stream of a run's events, which is the same for a run of this process and for a run of another one.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use ensemble_core::runner::BoxFuture;
+use ensemble_core::store::{ReadError, StoredRun};
+use futures_util::stream::{self, BoxStream};
+use futures_util::{Stream, TryStreamExt};
+
+use super::events::{EventSubscription, LogReader, RunEvent};
+
+/// The pause between two reads of the log of a run that another process executes.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+
+/// The events of a run, in order, as a [`Stream`] that ends when the run is closed and every event was returned.
+///
+/// An event is returned once. An item is an error when the log cannot be read; the next poll tries again. Dropping the
+/// stream ends the subscription and changes nothing in the run.
+#[must_use = "a stream does nothing until it is polled"]
+pub struct RunEvents(BoxStream<'static, Result<RunEvent, ReadError>>);
+
+impl RunEvents {
+    /// Returns the events of a run that this process executes.
+    pub(crate) fn from_subscription(subscription: EventSubscription) -> Self {
+        let next_event = async |mut subscription: EventSubscription| {
+            let event = subscription.next_event().await.transpose()?;
+            Some((event, subscription))
+        };
+        Self(Box::pin(stream::unfold(subscription, next_event)))
+    }
+
+    /// Returns the records of a run that another process executes, or no process, from the record `from` on. Live events
+    /// and questions are missing.
+    pub(crate) fn from_stored_run(run: Arc<dyn StoredRun>, from: u64) -> Self {
+        let log = RecordedEvents {
+            log: LogReader::new(run.clone(), from),
+            run,
+            ready: VecDeque::new(),
+        };
+        let next_event = async |mut log: RecordedEvents| {
+            let event = log.next_event().await.transpose()?;
+            Some((event, log))
+        };
+        Self(Box::pin(stream::unfold(log, next_event)))
+    }
+
+    /// Returns the next event; `None` when the run is closed and every event was returned. This is
+    /// [`TryStreamExt::try_next`] without its import.
+    ///
+    /// # Errors
+    /// The log cannot be read.
+    pub fn next<'f>(&'f mut self) -> BoxFuture<'f, Result<Option<RunEvent>, ReadError>> {
+        Box::pin(self.0.try_next())
+    }
+}
+
+impl Stream for RunEvents {
+    type Item = Result<RunEvent, ReadError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.0.as_mut().poll_next(context)
+    }
+}
+
+/// What a client of a recorded run has not received yet.
+struct RecordedEvents {
+    run: Arc<dyn StoredRun>,
+    log: LogReader,
+    /// Events that were read from the log and not returned.
+    ready: VecDeque<RunEvent>,
+}
+
+impl RecordedEvents {
+    /// Returns the next event; `None` when every record was returned and no process executes the run.
+    async fn next_event(&mut self) -> Result<Option<RunEvent>, ReadError> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                return Ok(Some(event));
+            }
+            // Asked before the log is read, so that the last records of a process that ends now are read, too.
+            let is_executed = self.run.driver_pid().is_some();
+            self.ready.extend(self.log.read_rest().await?);
+            if self.ready.is_empty() {
+                if !is_executed {
+                    return Ok(None);
+                }
+                tokio::time::sleep(POLL_INTERVAL).await;
+            }
+        }
+    }
+}

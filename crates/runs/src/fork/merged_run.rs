@@ -1,0 +1,150 @@
+//! Runs that contain the messages of two other runs.
+//!
+//! Invariant: a merge executes nothing, and the other runs stay as they are.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ensemble_core::conversation::{Event, ForkedFrom, MergedRecords, RecordsMergeError, RunStarted, merge_records};
+use ensemble_core::executor::WallClock;
+use ensemble_core::log::SyncPoint;
+use ensemble_core::store::{Durability, Lease, RunId, StoreError, StoredRun};
+use ensemble_core::thread::MergeOrder;
+
+use crate::error::RunError;
+use crate::fork::forked_run::ForkText;
+use crate::options::run_options::RunOptions;
+use crate::start::nested_run::PROGRAM;
+use crate::start::new_run::NewRun;
+use crate::start::recorded_run::RecordedRun;
+use crate::start::runs::{Runs, WhichRun};
+
+/// A run that contains the messages of two others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MergedRun {
+    /// The new run.
+    pub run: RunId,
+    /// The runs whose messages it contains.
+    pub origins: [RunId; 2],
+    /// The number of messages that both have, the input included.
+    pub shared_messages: usize,
+    /// The number of messages that each of them adds.
+    pub added_messages: [usize; 2],
+}
+
+/// The reason why two runs cannot be merged.
+#[derive(Debug, thiserror::Error)]
+pub enum RunMergeError {
+    /// The run is named twice.
+    #[error("`{0}` cannot be merged with itself")]
+    SameRun(RunId),
+    /// Another process executes the run.
+    #[error("`{run}` is still running, in another process ({owner})")]
+    Running {
+        /// The run.
+        run: RunId,
+        /// The process, as the store knows it.
+        owner: String,
+    },
+    /// The records cannot be merged.
+    #[error(transparent)]
+    Records(#[from] RecordsMergeError),
+}
+
+/// A run of a merge, which no other process executes meanwhile.
+struct MergeOrigin {
+    recorded: RecordedRun,
+    text: ForkText,
+    _lease: Box<dyn Lease>,
+}
+
+impl Runs {
+    /// Creates a run with the messages that both runs share, and then the further messages of both in this order. The new run
+    /// has ended and can be continued. Its models and stubs are those of the first run.
+    ///
+    /// # Errors
+    /// There is no such run, the runs cannot be merged, or the store cannot be written.
+    pub async fn merge_runs(
+        &self,
+        first: impl Into<WhichRun>,
+        second: impl Into<WhichRun>,
+        order: MergeOrder,
+        durability: Durability,
+    ) -> Result<MergedRun, RunError> {
+        let (first, second) = (self.resolve_run(first).await?, self.resolve_run(second).await?);
+        if first.id() == second.id() {
+            return Err(RunMergeError::SameRun(first.id().clone()).into());
+        }
+        let origins = [self.load_origin(first).await?, self.load_origin(second).await?];
+        let [left, right] = &origins;
+        let merged = merge_records(
+            &left.recorded.prepared.plan,
+            &left.recorded.journal.records,
+            &right.recorded.journal.records,
+            order,
+        )
+        .map_err(RunMergeError::from)?;
+        let start = RunStarted {
+            forked_from: Some(ForkedFrom {
+                run_id: left.recorded.start_event()?.run_id.clone(),
+                merged_with: Some(right.recorded.start_event()?.run_id.clone()),
+                turn: merged.shared_turn,
+                repeats: None,
+                given: Some(merged.records.len() as u64 - 1),
+                outdated: list_outdated(&origins, &merged),
+            }),
+            definitions: Some(left.text.definitions.clone()),
+            trace: None,
+            program: PROGRAM.to_owned(),
+            ..left.recorded.start_event()?.clone()
+        };
+        let mut records = merged.records;
+        records[0].at = self.host().now();
+        records[0].event = Event::RunStarted(Box::new(start));
+        let prepared = &left.recorded.prepared;
+        let store = self.store_for_root(&prepared.root);
+        let new_run = NewRun {
+            store: &*store,
+            host: self.host(),
+            ensemble: prepared.source.text(),
+            id: None,
+            durability,
+        };
+        let mut stored = new_run.store_records(records).await?;
+        stored.log.sync(SyncPoint::Turn).await?;
+        Ok(MergedRun {
+            run: stored.stored.id().clone(),
+            origins: [left.recorded.run.id().clone(), right.recorded.run.id().clone()],
+            shared_messages: merged.shared_messages,
+            added_messages: merged.added_messages,
+        })
+    }
+
+    async fn load_origin(&self, run: Arc<dyn StoredRun>) -> Result<MergeOrigin, RunError> {
+        let lease = run.acquire_lease().await.map_err(|error| match error {
+            StoreError::Leased { id, owner } => RunMergeError::Running { run: id, owner }.into(),
+            error => RunError::Store(error),
+        })?;
+        let recorded = RecordedRun::load(run, self.project()).await?;
+        let text = self.load_fork_text(&recorded, None, &mut RunOptions::default()).await?;
+        Ok(MergeOrigin {
+            recorded,
+            text,
+            _lease: lease,
+        })
+    }
+}
+
+/// Returns the agents whose executions were performed with another definition than the present one, each with the new number
+/// of the last of them.
+fn list_outdated(origins: &[MergeOrigin; 2], merged: &MergedRecords) -> BTreeMap<Arc<str>, u32> {
+    let mut outdated: BTreeMap<Arc<str>, u32> = BTreeMap::new();
+    for (origin, numbers) in origins.iter().zip(&merged.executions) {
+        for (agent, execution) in origin.text.list_outdated(&origin.recorded.journal.records) {
+            let number = numbers.get(&(agent.clone(), execution)).copied().unwrap_or(execution);
+            let last = outdated.entry(agent).or_default();
+            *last = number.max(*last);
+        }
+    }
+    outdated
+}

@@ -1,0 +1,160 @@
+//! The place of a new run in the store, with its first records.
+//!
+//! Invariant: a run that could not begin is not in the store.
+
+use std::sync::Arc;
+
+use ensemble_core::conversation::{Event, Record};
+use ensemble_core::executor::WallClock;
+use ensemble_core::log::{CommitError, RunLog};
+use ensemble_core::store::{Durability, Lease, LogEnd, RunId, RunStore, StoreError, StoredRun};
+
+use crate::drive::host::Host;
+use crate::error::RunError;
+
+/// The place of a new run.
+pub(crate) struct NewRun<'a> {
+    pub(crate) store: &'a dyn RunStore,
+    pub(crate) host: &'a Host,
+    /// The text of the ensemble.
+    pub(crate) ensemble: &'a str,
+    /// The id; `None`: one of the present time.
+    pub(crate) id: Option<&'a RunId>,
+    pub(crate) durability: Durability,
+}
+
+/// A new run in the store.
+pub(crate) struct StoredNewRun {
+    pub(crate) stored: Arc<dyn StoredRun>,
+    pub(crate) lease: Box<dyn Lease>,
+    pub(crate) log: Box<dyn RunLog>,
+    /// The records, with their numbers and the id of the run.
+    pub(crate) records: Vec<Record>,
+}
+
+impl NewRun<'_> {
+    /// Creates the run and appends its first records.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub(crate) async fn store_records(self, records: Vec<Record>) -> Result<StoredNewRun, RunError> {
+        let stored = match self.id {
+            Some(id) => self.store.create_run(id, self.ensemble).await?,
+            None => create_run(self.store, self.host, self.ensemble).await?,
+        };
+        let records: Vec<Record> = (0..)
+            .zip(records)
+            .map(|(seq, record)| number_record(record, seq, stored.id()))
+            .collect();
+        match store_first_records(&*stored, self.durability, &records).await {
+            Ok((lease, log)) => Ok(StoredNewRun {
+                stored,
+                lease,
+                log,
+                records,
+            }),
+            Err(error) => {
+                let _ = stored.remove_run().await;
+                Err(error)
+            }
+        }
+    }
+}
+
+/// Returns the lease and the log of a new run, with its first records.
+async fn store_first_records(
+    stored: &dyn StoredRun,
+    durability: Durability,
+    records: &[Record],
+) -> Result<(Box<dyn Lease>, Box<dyn RunLog>), RunError> {
+    let lease = stored.acquire_lease().await?;
+    let mut log = stored.open_log(LogEnd::NEW, durability).await?;
+    for record in records {
+        log.append(record).await.map_err(|error| match error {
+            CommitError::Write { place, source } => RunError::Store(StoreError::Unavailable {
+                action: "write the journal",
+                place,
+                source,
+            }),
+            other => other.into(),
+        })?;
+    }
+    Ok((lease, log))
+}
+
+/// Returns the record with its number and its run's id.
+fn number_record(mut record: Record, seq: u64, id: &RunId) -> Record {
+    record.seq = seq;
+    if let Event::RunStarted(started) = &mut record.event {
+        started.run_id = id.shared_text();
+    }
+    record
+}
+
+/// Returns a new run, under an id that no other has.
+async fn create_run(store: &dyn RunStore, host: &Host, ensemble: &str) -> Result<Arc<dyn StoredRun>, StoreError> {
+    let mut number = random_number(host);
+    loop {
+        match store.create_run(&RunId::from_time(host.now(), number), ensemble).await {
+            Err(StoreError::Exists(_)) => number = number.wrapping_add(1),
+            created => return created,
+        }
+    }
+}
+
+/// Returns the number of an id among all ids of one time.
+fn random_number(host: &Host) -> u32 {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a number from 0 to the number of ids"
+    )]
+    let number = (host.random_number() * f64::from(RunId::PER_TIME)) as u32;
+    number
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::{DateTime, Duration, Utc};
+    use ensemble_core::log::SyncPoint;
+    use ensemble_core::store::{MemoryStore, contract};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn runs_of_one_instant_do_not_collide_and_sort_by_their_time() {
+        let store = MemoryStore::new();
+        let mut expected = Vec::new();
+        for millisecond in [0, 1, 999, 1000] {
+            // The clock and the random numbers stand still.
+            let now = DateTime::<Utc>::UNIX_EPOCH + Duration::milliseconds(millisecond);
+            let host = Host::from_system()
+                .with_clock(move || now)
+                .with_randomness(|| 0.999_999_9);
+            let mut ids = Vec::new();
+            for _ in 0..3 {
+                let run = create_run(&store, &host, "").await.expect("an id is free");
+                let mut log = run
+                    .open_log(LogEnd::NEW, Durability::None)
+                    .await
+                    .expect("the log opens");
+                log.append(&contract::record(0)).await.expect("a record");
+                log.sync(SyncPoint::Turn).await.expect("the log syncs");
+                ids.push(run.id().clone());
+            }
+            ids.sort();
+            expected.extend(ids);
+        }
+        let listed = store.list_runs().await.expect("runs are listed");
+        let listed: Vec<&RunId> = listed.iter().map(|run| run.id()).collect();
+        assert_eq!(listed, expected.iter().collect::<Vec<_>>());
+    }
+
+    #[tokio::test]
+    async fn a_clock_before_1970_gives_a_run() {
+        let now = DateTime::<Utc>::UNIX_EPOCH - Duration::milliseconds(1);
+        let host = Host::from_system().with_clock(move || now);
+        let run = create_run(&MemoryStore::new(), &host, "").await.expect("an id is free");
+        assert!(run.id().as_str().ends_with("-19691231-235959999"), "{}", run.id());
+    }
+}

@@ -1,0 +1,124 @@
+//! The estimate of the next message of a recorded run: what the last message used, with the threads as they have grown since.
+
+use std::sync::Arc;
+
+use crate::command::shared::error::CliError;
+use crate::command::shared::surroundings::CliEnvironment;
+use ensemble_agents::agent::window::tokens::TokenCounter;
+use ensemble_core::conversation::{AgentState, ConversationState, Event, Record};
+use ensemble_core::thread::Thread;
+use ensemble_history::{AgentTotals, RunHistory, RunTotals};
+use ensemble_language::ensemble::{Agent, AgentKind, LlmSpec};
+use ensemble_language::plan::Plan;
+use ensemble_language::profiles::ModelProfiles;
+use ensemble_reports::report::story::KeptThread;
+use ensemble_runs::replay::RunRecord;
+use ensemble_runs::{RecordedRun, RunError};
+
+/// The last message of a run, as the basis of an estimate.
+pub(super) struct LastMessage {
+    /// The state before the last message.
+    before: ConversationState,
+    /// The state at the end.
+    after: ConversationState,
+    /// The totals of the turns that answer the last message.
+    pub(super) totals: RunTotals,
+    /// The first turn that answers the last message.
+    pub(super) first_turn: u32,
+}
+
+impl LastMessage {
+    /// Loads the last message of the run with this name, or of the latest run.
+    pub(super) async fn load(given: Option<&str>, surroundings: &CliEnvironment) -> Result<Self, CliError> {
+        let RunRecord::Run(run) = surroundings.project_runs().resolve_record(given).await? else {
+            let message = "--next-message needs a run, and not a journal or a saved result";
+            return Err(CliError::usage_error_with_help(
+                message,
+                "`ensemble runs list` shows all runs",
+            ));
+        };
+        let recorded = RecordedRun::load(run, &surroundings.project).await?;
+        if !recorded.can_continue() {
+            return Err(RunError::NotEnded(recorded.run.id().clone()).into());
+        }
+        let plan = &recorded.prepared.plan;
+        let records = &recorded.journal.records;
+        let is_message = |record: &Record| matches!(record.event, Event::MessageAdded(_));
+        let at = records.iter().rposition(is_message).unwrap_or_default();
+        let before = ConversationState::from_records(plan.clone(), &records[..at]).map_err(RunError::from)?;
+        Ok(Self {
+            first_turn: before.turn_count() + 1,
+            totals: RunHistory::from_records(&records[at..]).run_totals(),
+            before,
+            after: recorded.state,
+        })
+    }
+
+    /// Returns the thread that the agent keeps; `None` if it has no memory or said nothing.
+    pub(super) fn find_kept_thread(&self, agent: &Agent, profiles: &ModelProfiles) -> Option<KeptThread> {
+        let AgentKind::Llm(llm) = &agent.kind else {
+            return None;
+        };
+        let counter = self.token_counter(llm, profiles);
+        let limit = llm.context_window.as_ref().and_then(|window| window.max_tokens);
+        let count = |state: &ConversationState| count_thread_tokens(state, &agent.name, &counter, limit);
+        let ThreadTokens { tokens, threads } = count(&self.after)?;
+        let before = count(&self.before).map_or(0, |before| before.tokens);
+        (tokens > 0).then(|| KeptThread {
+            tokens,
+            growth: tokens.saturating_sub(before),
+            threads,
+            is_estimated: counter.is_estimate(),
+        })
+    }
+
+    fn token_counter(&self, llm: &LlmSpec, profiles: &ModelProfiles) -> TokenCounter {
+        let resolved = profiles.resolve_choice(&llm.model).ok();
+        let link = resolved.as_ref().and_then(|resolved| resolved.chain.first());
+        TokenCounter::for_model(link.map_or("", |link| &link.profile.model))
+    }
+}
+
+/// The tokens of the threads of an agent.
+struct ThreadTokens {
+    tokens: u64,
+    threads: u64,
+}
+
+/// Counts the tokens of the thread of the agent, and of the threads of its parts. `limit`: the most tokens that a request
+/// contains.
+fn count_thread_tokens(
+    state: &ConversationState,
+    agent: &str,
+    counter: &TokenCounter,
+    limit: Option<u64>,
+) -> Option<ThreadTokens> {
+    let plan: &Arc<Plan> = state.plan();
+    let agent: &AgentState = state.agent_state(plan.find_agent_id(agent)?);
+    let of_parts = agent.threads_by_key().values();
+    let threads = std::iter::once(agent.thread()).chain(of_parts);
+    let count = |thread: &Thread| {
+        let tokens: u64 = counter.count_messages(&thread.to_messages()).iter().sum();
+        tokens.min(limit.unwrap_or(u64::MAX))
+    };
+    let counted: Vec<u64> = threads
+        .map(|thread| count(thread))
+        .filter(|tokens| *tokens > 0)
+        .collect();
+    Some(ThreadTokens {
+        tokens: counted.iter().sum(),
+        threads: counted.len() as u64,
+    })
+}
+
+/// Returns the totals of the next message: those of the last message, whose requests contain the thread as it is now.
+pub(super) fn with_kept_thread(mut totals: AgentTotals, kept: Option<&KeptThread>) -> AgentTotals {
+    let usage = &mut totals.usage;
+    // The price of the file applies to the new number of tokens.
+    usage.cost = None;
+    if let Some(kept) = kept {
+        usage.input_tokens += kept.growth * usage.requests / kept.threads.max(1);
+        usage.estimated |= kept.is_estimated;
+    }
+    totals
+}
