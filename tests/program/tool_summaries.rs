@@ -301,11 +301,11 @@ fn secrets_in_a_result_and_in_its_summary_are_redacted() {
     let call = &ended[0]["call"];
     assert!(!call.to_string().contains("sk-hidden"), "{call}");
     let text = call["summary"]["text"].as_str();
-    assert!(text.is_some_and(|text| text.ends_with("it says ***")), "{call}");
+    assert!(text.is_some_and(|text| text.ends_with("it says [secret]")), "{call}");
     assert!(
         call["result"]
             .as_str()
-            .is_some_and(|text| text.starts_with("***\n1\n2")),
+            .is_some_and(|text| text.starts_with("[secret]\n1\n2")),
         "{call}"
     );
     assert_eq!(call["summary"]["model"], "openai/m");
