@@ -7,7 +7,13 @@ use ensemble_history::RunHistory;
 use ensemble_language::data::ModelUsage;
 use ensemble_language::ensemble::{BudgetScope, BudgetStatus, ConversationLimits};
 
-use crate::updates::SessionUpdate;
+/// The use of a budget in tokens, as a client shows it.
+#[derive(Debug)]
+pub(crate) struct BudgetUpdate {
+    pub(crate) used: u64,
+    pub(crate) most: u64,
+    pub(crate) budget: BudgetStatus,
+}
 
 /// The use of the budget of a session until now.
 pub(crate) struct BudgetUse {
@@ -39,7 +45,7 @@ impl BudgetUse {
     ///
     /// The protocol states a usage in tokens. A budget that is only a cost is stated as the tokens that it buys at the
     /// average price so far.
-    pub(crate) fn to_update(&self) -> Option<SessionUpdate> {
+    pub(crate) fn to_update(&self) -> Option<BudgetUpdate> {
         let usage = self.history.usage().subtract_earlier(self.used_before);
         let budget = BudgetStatus::after_usage(&self.limits, usage)?;
         let used = usage.input_tokens + usage.output_tokens;
@@ -52,6 +58,6 @@ impl BudgetUse {
             }
             (None, None) => return None,
         };
-        Some(SessionUpdate::Usage { used, most, budget })
+        Some(BudgetUpdate { used, most, budget })
     }
 }

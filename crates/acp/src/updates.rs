@@ -5,14 +5,15 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use crate::budget_use::BudgetUse;
-use ensemble_core::conversation::{CompletionReason, Event, ExecutionEnd, ExecutionFinished, Record, ReplyReceived, ToolCallEnded};
+use crate::budget_use::{BudgetUpdate, BudgetUse};
+use ensemble_core::conversation::{
+    CompletionReason, Event, ExecutionEnd, ExecutionFinished, Record, ReplyReceived, ToolCallEnded,
+};
 use ensemble_core::operator::escape_hidden_lines;
 use ensemble_core::store::RunId;
 use ensemble_core::thread::{Role, ThreadIteration, ToolEnd};
 use ensemble_history::answer::{is_person, speaking_agents};
 use ensemble_history::output_text;
-use ensemble_language::ensemble::BudgetStatus;
 use ensemble_language::ensemble::Ensemble;
 use ensemble_runs::{LiveEvent, LiveEventKind};
 use serde_json::Value;
@@ -26,12 +27,7 @@ pub(crate) enum SessionUpdate {
     Plan(Vec<(String, ProgressStatus)>),
     Card(ProgressCard),
     Title(String),
-    /// The use of the budget, in tokens.
-    Usage {
-        used: u64,
-        most: u64,
-        budget: BudgetStatus,
-    },
+    Usage(BudgetUpdate),
 }
 
 /// A piece of a message.
@@ -337,7 +333,7 @@ impl SessionStory {
         updates.push(SessionUpdate::Card(card));
         updates.extend(self.set_agent_status(is_outermost, &finished.agent, status));
         if is_outermost && finished.usage.is_some() {
-            updates.extend(self.budget.to_update());
+            updates.extend(self.budget.to_update().map(SessionUpdate::Usage));
         }
         updates
     }

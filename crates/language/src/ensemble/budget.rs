@@ -4,19 +4,8 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::ConversationLimits;
+use super::{BudgetScope, ConversationLimits};
 use crate::data::{Cost, ModelUsage, RemainingBudget};
-
-/// `budget`: the messages of the user that share `max_total_tokens` and `max_cost`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum BudgetScope {
-    /// All messages of the conversation.
-    #[default]
-    Conversation,
-    /// Each message has the whole budget.
-    Message,
-}
 
 /// The limits of a budget, and what is left of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

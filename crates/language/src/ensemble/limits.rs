@@ -4,7 +4,8 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::BudgetScope;
+use serde::Serialize;
+
 use crate::data::{Cost, RemainingBudget};
 
 /// `conversation_limits`.
@@ -28,6 +29,17 @@ pub struct ConversationLimits {
     pub budget: Option<BudgetScope>,
     /// Whether a run that one of the limits above ends, except `timeout`, is a success.
     pub on_limit: OnLimit,
+}
+
+/// `budget`: the messages of the user that share `max_total_tokens` and `max_cost`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BudgetScope {
+    /// All messages of the conversation.
+    #[default]
+    Conversation,
+    /// Each message has the whole budget.
+    Message,
 }
 
 /// `on_limit`: the result of a run that a conversation-wide limit ends. It does not concern the time limit.

@@ -25,13 +25,13 @@ pub use agent::{
     Agent, AgentKind, ConversationSpec, DeclaredPosition, Dependency, InputSpec, LlmSpec, MemoryMode, ModelChoice,
     OnError, OnResume, PreparedResponses, RequiredResult, RetryBackoff, RetryPolicy, TurnTrigger, WaitFor,
 };
-pub use budget::{BudgetScope, BudgetStatus};
+pub use budget::BudgetStatus;
 pub use context_window::{ContextWindow, WindowStrategy};
 pub use failure_effect::FailureEffect;
 pub use for_each::{AtLeast, ForEach, ForEachItems, PartCombination, PartFailure};
 pub use input::InputDeclaration;
 pub use key_address::{is_own_service_url, is_private_url, list_key_variables};
-pub use limits::{ConversationLimits, OnLimit};
+pub use limits::{BudgetScope, ConversationLimits, OnLimit};
 pub use profile::{
     HeaderText, ModelProfile, PreparedReply, PreparedToolCall, RateLimit, SimulatedReplySource, TokenPrice,
 };
