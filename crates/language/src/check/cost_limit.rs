@@ -1,4 +1,4 @@
-//! A budget in money where no model in use has a price, and a `budget` without a limit.
+//! A budget in money where no model in use has a price.
 
 use std::collections::HashSet;
 
@@ -14,18 +14,6 @@ pub(super) fn check_cost_limit(subject: &CheckSubject<'_>) -> Vec<Finding> {
     let is_known = subject.context.configured_profiles().is_some();
     let finding = is_known.then(|| missing_price_finding(subject.ensemble, subject.usable_profiles()));
     finding.flatten().into_iter().collect()
-}
-
-/// Warns of a `budget` that sets the messages of no limit.
-pub(super) fn check_budget_scope(subject: &CheckSubject<'_>) -> Vec<Finding> {
-    let limits = &subject.ensemble.limits;
-    if limits.budget.is_none() || limits.max_total_tokens.is_some() || limits.max_cost.is_some() {
-        return Vec::new();
-    }
-    let place = Route::root().with_key("conversation_limits").with_key("budget");
-    let message = "`budget` has no effect: there is neither `max_total_tokens` nor `max_cost`";
-    let finding = Finding::new_warning(codes::IDLE_BUDGET, place.into_key_location(), message);
-    vec![finding.with_help("set one of the two limits, or remove `budget`")]
 }
 
 fn missing_price_finding(ensemble: &Ensemble, profiles: &UsableProfiles<'_>) -> Option<Finding> {

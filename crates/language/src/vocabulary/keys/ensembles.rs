@@ -69,7 +69,7 @@ pub(in crate::vocabulary) static LIMITS: &[SectionKey] = keys![
     "budget": r#"{"enum": ["conversation", "message"], "enumDescriptions": ["All messages of a conversation share them.",
            "They start again with each message."]}"#,
         "The messages of the user that share `max_total_tokens` and `max_cost`, when a run is continued: with \
-         `continue`, in a chat, and in a session of an editor.", default r#""conversation""#, eg r#"["message"]"#;
+         `continue`, in a chat, and in a session of an editor. Default: `conversation`.", eg r#"["message"]"#;
     "on_limit": r#"{"enum": ["fail", "succeed"], "enumDescriptions": ["The exit code is 4.",
            "The exit code is 0, if `success` is true."]}"#,
         "The result of a run that `max_total_turns`, `max_agent_executions`, `max_total_tokens` or `max_cost` ends. \
