@@ -20,6 +20,7 @@ mod program {
     mod batch;
     mod batch_answers;
     mod batch_rows;
+    mod budgets;
     mod cache;
     mod called_tools;
     mod chat;
@@ -115,6 +116,7 @@ mod program {
     mod testing_updates;
     mod testing_watched;
     mod tool_files;
+    mod tool_summaries;
     mod tools;
     mod trust;
     mod trust_owners;

@@ -43,7 +43,7 @@ pub(super) fn compute_state_key(world: &ExploredPlan, state: &ConversationState,
         key.push_flags(&[has_unread_output(state, *id)]);
     }
     key.push_number(relevant_turns(world, state));
-    let (limits, usage) = (&plan.ensemble().limits, state.segment_usage());
+    let (limits, usage) = (&plan.ensemble().limits, state.budgeted_usage());
     let cost = usage.cost.unwrap_or_default();
     key.push_flags(&[
         limits

@@ -186,9 +186,9 @@ impl RunnerFactory<'_> {
 
     /// Returns the prices of the models that the run can ask, also in nested ensembles.
     fn find_prices(&self) -> ModelPrices {
-        let agents = self.parts.prepared.plan.ensemble().agents.iter();
-        let of_agents = agents.flat_map(|agent| {
-            let choices = agent.kind.list_models().into_iter();
+        let ensemble = self.parts.prepared.plan.ensemble();
+        let of_agents = ensemble.agents.iter().flat_map(|agent| {
+            let choices = ensemble.list_agent_models(agent).into_iter();
             choices.map(|choice| self.find_price(agent, &choice))
         });
         let own_prices = match self.find_replacements() {
@@ -299,15 +299,19 @@ impl RunnerFactory<'_> {
                 (Arc::new(runner), simulated)
             }
             AgentKind::Llm(llm) => {
-                let model = match self.find_replacements().and_then(|all| all.find_replies(agent)) {
-                    Some(stub) => build_stubbed_model(llm, stub, parts),
-                    None => parts.connect_model(&llm.model)?,
+                let own_model = || match self.find_replacements().and_then(|all| all.find_replies(agent)) {
+                    Some(stub) => Ok(build_stubbed_model(llm, stub, parts)),
+                    None => parts.connect_model(&llm.model).map_err(AgentBuildError::from),
                 };
+                let model = own_model()?;
                 let window = parts.build_window(llm, &model)?;
                 let sums_up = window.as_ref().is_some_and(AgentWindow::is_simulated);
-                let agent_tools = build_toolset(agent, llm, parts, self.open, &|agent| self.get_or_build(agent))?;
+                let agent_tools = build_toolset(agent, llm, parts, self.open, &|agent| self.get_or_build(agent))?
+                    .with_summarizers(agent, llm, parts, &own_model)?;
                 let wiring = llm::LlmOptions {
-                    tool_source: agent_tools.toolset.map(|toolset| toolset as Arc<dyn llm::ToolSource>),
+                    tool_source: agent_tools
+                        .toolset
+                        .map(|toolset| Arc::new(toolset) as Arc<dyn llm::ToolSource>),
                     live_output: shared.live_output.clone(),
                     places: Some(parts.places.clone()),
                     window: window.map(|window| Arc::new(window) as Arc<dyn MessageSelector>),

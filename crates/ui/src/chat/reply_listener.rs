@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use ensemble_core::conversation::PermissionDecision;
-use ensemble_core::conversation::{Event, RunEnded};
+use ensemble_core::conversation::{CompletionReason, Event, PermissionDecision, RunEnded};
 use ensemble_core::operator::{OperatorRequest, escape_hidden, escape_hidden_lines};
 use ensemble_core::request::{AnswerAuthor, AnswerRefusal, RequestAnswer};
 use ensemble_core::store::RunId;
@@ -333,6 +332,11 @@ impl ReplyListener {
             .await
             .map_err(RequestFailure::from)?
             .state;
+        if ended.completion_reason == CompletionReason::TokenBudget && state.segment_turns() == 0 {
+            // The latest output is the reply to an earlier message.
+            let message = format!("run {} ended as {}", self.run, ended.to_sentence().0);
+            return Err(RequestFailure::new(StatusCode::PAYMENT_REQUIRED, "budget_used_up", message));
+        }
         self.finish_reply(reply_text(&state), finish, None).await
     }
 

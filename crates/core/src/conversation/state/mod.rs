@@ -4,6 +4,7 @@
 
 mod agent_reads;
 mod apply_events;
+mod budget;
 mod legality;
 mod turn;
 
@@ -115,7 +116,7 @@ pub struct ConversationState {
     interruption: Option<RunInterruption>,
     run_end: Option<RunEnded>,
     usage: ModelUsage,
-    /// The value of `usage` at the last user message. Budgets count from there.
+    /// The value of `usage` at the last user message. Budgets of a message count from there.
     used_before: ModelUsage,
     warnings: Vec<String>,
     /// What conditions read in vain so far; `warnings` has the sentences.
@@ -292,11 +293,6 @@ impl ConversationState {
     /// Returns the usage of all executions of finished turns.
     pub fn usage(&self) -> ModelUsage {
         self.usage
-    }
-
-    /// Returns the usage since the last user message, which `max_total_tokens` and `max_cost` limit.
-    pub fn segment_usage(&self) -> ModelUsage {
-        self.usage.subtract_earlier(self.used_before)
     }
 
     /// Returns the usage until now: of all executions, whether they have ended or not.

@@ -73,6 +73,10 @@ pub(in crate::vocabulary) static LIMITS: &[SectionKey] = keys![
         eg r#"[100000]"#;
     "max_cost": DELAY, "Cost budget of all LLM executions, in the currency of the profiles' `cost`. Default: none.",
         eg r#"[0.5]"#;
+    "budget": r#"{"enum": ["conversation", "message"], "enumDescriptions": ["All messages of a conversation share them.",
+           "They start again with each message."]}"#,
+        "The messages of the user that share `max_total_tokens` and `max_cost`, when a run is continued: with \
+         `continue`, in a chat, and in a session of an editor. Default: `conversation`.", eg r#"["message"]"#;
     "on_limit": r#"{"enum": ["fail", "succeed"], "enumDescriptions": ["The exit code is 4.",
            "The exit code is 0, if `success` is true."]}"#,
         "The result of a run that `max_total_turns`, `max_agent_executions`, `max_total_tokens` or `max_cost` ends. \

@@ -11,7 +11,7 @@ use ensemble_core::conversation::{
     CompletionReason, ConversationState, Record, RunEnded, UnfinishedExecution, UnfinishedReason,
 };
 use ensemble_core::request::PendingRequest;
-use ensemble_language::ensemble::AgentKind;
+use ensemble_language::ensemble::{AgentKind, BudgetScope, BudgetStatus};
 
 /// Renders how many executions have ended, and how many parts of those that have not.
 fn render_execution_counts(state: &ConversationState) -> String {
@@ -23,6 +23,30 @@ fn render_execution_counts(state: &ConversationState) -> String {
         unfinished_parts.sum::<usize>(),
         &state.list_failed_work(),
     )
+}
+
+/// Returns the words for the messages that share the budget, if that is not the whole conversation.
+fn budget_scope_words(budget: &BudgetStatus) -> &'static str {
+    match budget.scope {
+        BudgetScope::Conversation => "",
+        BudgetScope::Message => " for this message",
+    }
+}
+
+/// Returns whether the messages of the conversation share the budget.
+fn is_budget_of_conversation(state: &ConversationState) -> bool {
+    let budget = state.budget_status();
+    budget.is_some_and(|budget| budget.scope == BudgetScope::Conversation)
+}
+
+/// Returns the line of a chat about the budget of the conversation, if little of it is left.
+fn render_low_budget(state: &ConversationState) -> String {
+    match state.budget_status() {
+        Some(budget) if budget.scope == BudgetScope::Conversation && budget.is_low() => {
+            format!("  {CAUTION}budget{CAUTION:#}: {budget} for this conversation\n")
+        }
+        _ => String::new(),
+    }
 }
 
 /// Returns the executions that have not ended and of which some parts or replies are kept.
@@ -88,7 +112,10 @@ impl HumanReporter {
     pub(super) fn render_summary(&self, ended: &RunEnded, record: &Record, state: &ConversationState) -> String {
         let quiet = self.verbosity == OutputVerbosity::Quiet;
         if (quiet || self.in_chat) && ended.is_success() && ended.exhausted.is_empty() {
-            return String::new();
+            return match quiet {
+                true => String::new(),
+                false => render_low_budget(state),
+            };
         }
         let (style, mark) = outcome_mark(ended);
         let space = if quiet { "" } else { "\n" };
@@ -173,6 +200,9 @@ impl HumanReporter {
                 });
                 format!("  run it again with: ensemble rerun {id}{from}\n")
             }
+            CompletionReason::TokenBudget if is_budget_of_conversation(state) => {
+                format!("  continue with a higher limit in FILE: ensemble continue {id} \"…\" --ensemble FILE\n")
+            }
             CompletionReason::Unsuccessful if !self.in_chat => {
                 format!("  continue with a message: ensemble continue {id} \"…\"\n")
             }
@@ -192,6 +222,9 @@ impl HumanReporter {
         let mut text = String::new();
         if usage.requests > 0 {
             text.push_str(&format!("  {}\n", render_usage(&usage)));
+        }
+        if let Some(budget) = state.budget_status() {
+            text.push_str(&format!("  budget: {budget}{}\n", budget_scope_words(&budget)));
         }
         let failed = state.run_end().and_then(|ended| ended.failed.as_ref());
         let is_failed = |agent: &str, turn| failed.is_some_and(|failed| *failed.agent == *agent && failed.turn == turn);
