@@ -48,7 +48,7 @@ fn list_model_costs(ensemble: &Ensemble, profiles: &UsableProfiles<'_>) -> Optio
     let (mut open, mut seen_names) = (Vec::new(), HashSet::new());
     for (at, agent) in ensemble.agents.iter().enumerate() {
         costs.has_other_costs |= matches!(agent.kind, AgentKind::Ensemble { .. });
-        for choice in agent.kind.list_models() {
+        for choice in ensemble.list_agent_models(agent) {
             match choice {
                 ModelChoice::Profile(name) => open.push(name),
                 ModelChoice::Model { provider, model } => {

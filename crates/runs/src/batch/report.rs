@@ -346,7 +346,7 @@ mod tests {
             let lines = || {
                 (1..).zip(&entries).map(|(number, entry)| TableLine {
                     number,
-                    row: &row,
+                    row: Cow::Borrowed(&row),
                     entry: Some(entry),
                     tries: None,
                     limits,
