@@ -7,7 +7,7 @@ fn a_default_inside_is_marked_in_the_run_and_its_reports() {
     let workspace = Workspace::new();
     workspace.write(
         "outer.yaml",
-        "name: outer\nagents:\n  - {name: left, ensemble: inner.yaml}\n  - {name: each, input: {prompt: ok?, default: 'yes'}, for_each: \
+        "name: outer\nagents:\n  - {name: left, ensemble: inner.yaml}\n  - {name: each, ensemble: inner.yaml, for_each: \
          {in: [alpha], key: item}}\n  - {name: top, input: {prompt: ok?, default: 'yes'}}\n",
     );
     workspace.write(
@@ -17,7 +17,7 @@ fn a_default_inside_is_marked_in_the_run_and_its_reports() {
     let outcome = workspace.run(["run", "outer.yaml"]).expect_code(0);
     let marks = [
         "left: ok: the answer is the default, because no person could be asked",
-        "each[alpha]: the answer is the default, because no person could be asked",
+        "each[alpha]: ok: the answer is the default, because no person could be asked",
     ];
     let shown = workspace.run(["runs", "show", "--last"]).expect_code(0);
     let json = workspace

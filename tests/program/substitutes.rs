@@ -256,7 +256,7 @@ fn a_name_that_cannot_be_meant_is_an_error() {
         (
             ["--stub", "zzz=x"],
             "there is no agent `zzz`",
-            "the agents are inside, person, reviewer, writer",
+            "the agents are inside, inside.shout, person, reviewer, writer",
         ),
         (["--stub", "writer"], "--stub takes AGENT=TEXT or AGENT=@FILE", ""),
         (
