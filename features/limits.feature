@@ -129,6 +129,25 @@ Feature: Limits
     And execution 1 of "slow" failed (timeout) saying "turn_timeout_seconds"
     And it took less than 15 seconds
 
+  Scenario: All messages of a conversation share the budget, unless each message has its own
+    Given the ensemble "a.yaml":
+      """
+      name: budget
+      agents: [{name: talker, model_profile: p, prompt: Talk., conversation: {memory: none}}]
+      conversation_limits: {max_total_tokens: 2}
+      model_profiles:
+        p: {provider: simulated, replies: [one two three four five]}
+      """
+    When I run `ensemble run a.yaml --output json`
+    Then it ends as "completed" with exit code 0
+    When I run `ensemble continue --last more --output json`
+    Then it ends as "token_budget" with exit code 4
+    When in "a.yaml" `max_total_tokens: 2` becomes `max_total_tokens: 2, budget: message`
+    And I run `ensemble run a.yaml --output json`
+    Then it ends as "completed" with exit code 0
+    When I run `ensemble continue --last more --output json`
+    Then it ends as "completed" with exit code 0
+
   Scenario: Within the limits, the token budget comes before caps and turns
     Given the ensemble "a.yaml":
       """

@@ -130,6 +130,27 @@ Feature: Tools
       | iteration | name | arguments | end    | what                                                                   |
       | 1         | long | {}        | result | "a\\n[2 of 5 bytes are left out here]\\né"                           |
 
+  Scenario: A large result is summarized before the model receives it
+    Given the ensemble "a.yaml":
+      """
+      name: tools
+      agents:
+        - {name: a, model_profile: m, tools: [long]}
+      tools:
+        long: {script: "seq 1 99", parameters: {type: object}, summarize_above: 20, summarize_with: brief}
+      model_profiles:
+        m: {provider: simulated, script: heard.rhai}
+        brief: {provider: simulated, replies: [all numbers up to 99]}
+      """
+    And the file "heard.rhai":
+      """
+      let calls = messages[messages.len() - 1].get("tool_calls", []);
+      if calls.is_empty() { #{ tool_calls: [#{ name: "long" }] } } else { calls[0].result.split("\n")[1] }
+      """
+    When I run `ensemble run a.yaml --output json`
+    Then it ends as "completed" with exit code 0
+    And execution 1 of "a" gave "response" = "all numbers up to 99"
+
   Scenario: An exclusive tool runs alone, and the other calls keep their order around it
     Given the ensemble "a.yaml":
       """

@@ -11,6 +11,7 @@ mod program {
     mod acp_server;
     mod acp_sessions;
     mod acp_stops;
+    mod addresses;
     mod allowances;
     mod answers;
     mod asked_safely;
@@ -19,6 +20,7 @@ mod program {
     mod batch;
     mod batch_answers;
     mod batch_rows;
+    mod budgets;
     mod cache;
     mod called_tools;
     mod chat;
@@ -44,6 +46,7 @@ mod program {
     mod import_conductor;
     mod import_folder;
     mod init;
+    mod inner_notes;
     mod keys;
     mod large_outputs;
     mod latest;
@@ -79,6 +82,7 @@ mod program {
     mod providers;
     mod proxies;
     mod refusing_models;
+    mod reported_ends;
     mod runs;
     mod sandbox;
     mod sandbox_calls;
@@ -112,10 +116,12 @@ mod program {
     mod testing_updates;
     mod testing_watched;
     mod tool_files;
+    mod tool_summaries;
     mod tools;
     mod trust;
     mod trust_owners;
     mod ui;
+    mod ui_answers;
     mod ui_batches;
     mod ui_chat;
     mod ui_chat_restarts;

@@ -8,6 +8,7 @@ mod project {
     mod ci;
     mod design_promises;
     mod documents;
+    mod library_guide;
     mod patterns;
     mod promises;
     mod schema;

@@ -188,3 +188,92 @@ fn a_person_sees_what_happened_and_what_to_do_next() {
     is("ticking", json!(0));
     is("wide", json!([false, false]));
 }
+
+const STEPS: &str = "\
+name: steps
+conversation_limits: {timeout_seconds: 300}
+agents:
+  - {name: first, input: {prompt: 'First?', choices: [go on]}}
+  - {name: second, script: n.rhai, depends_on: [first]}
+  - {name: third, input: {prompt: 'Third?', choices: [go on]}, depends_on: [second]}
+  - {name: fourth, script: n.rhai, depends_on: [third]}
+  - {name: fifth, input: {prompt: 'Fifth?', choices: [go on]}, depends_on: [fourth]}
+  - {name: last, script: n.rhai, depends_on: [fifth]}
+";
+const INNER: &str = "\
+name: inner
+agents: [{name: gate, input: {prompt: 'Pay?', choices: ['yes', 'no']}}]
+";
+const MANY: &str = "\
+name: many
+agents:
+  - {name: noisy, script: 'echo a note >&2; echo done'}
+  - {name: each, script: n.rhai, depends_on: [noisy], for_each: {in: ['red', 'blue'], key: item}}
+";
+const SLOW: &str = "\
+name: slow
+agents:
+  - {name: fetch, script: n.rhai}
+  - {name: work, script: 'tail -f /dev/null', depends_on: [fetch]}
+";
+
+#[test]
+fn a_person_uses_the_views_with_mouse_and_keyboard_in_wide_and_narrow_windows() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let Some(modules) = modules() else { return };
+    let workspace = Workspace::new();
+    for (name, text) in [
+        ("steps", STEPS),
+        ("inner", INNER),
+        ("slow", SLOW),
+        ("many", MANY),
+        ("gate", GATE),
+    ] {
+        workspace.write(&format!("ensembles/{name}.yaml"), text);
+    }
+    workspace.write(
+        "ensembles/outer.yaml",
+        "name: outer\nagents: [{name: inner, ensemble: inner}]\n",
+    );
+    workspace.write("ensembles/n.rhai", "#{ n: execution }");
+    workspace.write("ensembles/print.rhai", "#{ printed: dependencies.editor.response }");
+    workspace.write("rows.jsonl", "{\"input\": \"a\"}\n{\"input\": \"b\"}\n");
+    workspace.run(["batch", "gate", "--data", "rows.jsonl"]).expect_code(3);
+    workspace.run(["run", "many", "-q"]).expect_code(0);
+    let mut visit = Command::new("node");
+    visit.arg(root.join("tests/browser/views.mjs"));
+    visit.args([&modules, Path::new(binary()), &workspace.path()]);
+    visit.args(std::env::var_os("ENSEMBLE_PICTURES"));
+    let output = visit.env("ENSEMBLE_TRUST", "1").output().expect("node starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    let seen: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
+    let is = |key: &str, expected: Value| assert_eq!(seen[key], expected, "{key}: {seen:#}\n{said}");
+    is("failed", Value::Null);
+    is("errors", json!([]));
+    is("axe", json!([]));
+    is("wide", json!([]));
+    for key in ["wheel", "drag", "stayed", "moved_by_key", "fitted"] {
+        is(key, json!(true));
+    }
+    is("opened_by_drag", json!(false));
+    is("followed", json!([true, false]));
+    is("kept_name", json!("Ada"));
+    let answered = seen["answered"].as_str().unwrap_or_default();
+    assert!(
+        answered.starts_with("answered “go on” by the page (Ada) · ") && answered.ends_with("choices: go on"),
+        "{answered}"
+    );
+    is("execution_by_key", json!("first"));
+    is("shared", json!(1));
+    is("inside", json!(1));
+    let parts = seen["parts"].as_array().expect("parts");
+    assert!(
+        parts[0].as_str().is_some_and(|part| part.starts_with("red done")),
+        "{parts:?}"
+    );
+    assert_eq!((parts.len(), &seen["stderr"]), (2, &json!("a note\n")));
+    is("turn", json!("in turn 2 · 1 execution ended"));
+    is("live_buttons", json!(["Continue after turn 1"]));
+    is("light", json!("rgb(255, 255, 255)"));
+    is("dark", json!("rgb(21, 24, 28)"));
+}

@@ -160,3 +160,87 @@ fn a_person_edits_an_ensemble() {
     }
     is("wide", json!(false));
 }
+
+const BLANK: &str = "\
+name: blank
+inputs: # of a run
+conversation_limits:
+agents:
+  - name: one
+    model: simulated/one
+    prompt: # later
+    conversation:
+";
+const BROKEN: &str = "\
+name: broken
+agents:
+  - name: lonely
+    model: simulated/one
+    prompt: Go.
+    conversation: {max_turns: 0}
+";
+
+#[test]
+fn a_person_builds_a_loop_from_nothing_and_runs_it() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let Some(modules) = super::browser::modules() else {
+        return;
+    };
+    let workspace = Workspace::new();
+    workspace.write("ensembles/blank.yaml", BLANK);
+    workspace.write("ensembles/broken.yaml", BROKEN);
+    let mut visit = Command::new("node");
+    visit.arg(root.join("tests/browser/loop.mjs"));
+    visit.args([&modules, Path::new(binary()), &workspace.path()]);
+    visit.args(std::env::var_os("ENSEMBLE_PICTURES"));
+    let output = visit.env("ENSEMBLE_TRUST", "1").output().expect("node starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    let seen: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
+    let is = |key: &str, expected: Value| assert_eq!(seen[key], expected, "{key}: {seen:#}\n{said}");
+    is("failed", Value::Null);
+    is("errors", json!([]));
+    is("axe", json!([]));
+    is("tall", json!(false));
+    for key in ["required", "optional", "about"] {
+        is(key, json!(true));
+    }
+    let contains = |key: &str, part: &str| {
+        let told = seen[key].as_str().unwrap_or_default();
+        assert!(told.contains(part), "{key}: {told}");
+    };
+    contains("bad_name", "`1st` cannot be a name here");
+    contains(
+        "wrong_minimum",
+        "the default of the input `words` does not match its schema",
+    );
+    for part in [
+        "# A chat with one language model, which remembers the conversation.",
+        "# A simulated model: a script computes the replies.",
+        "inputs:\n  topic:\n    type: string\n    description: What the tale is about.\n  words:\n    type: integer\n    default: 50\n",
+        "    model_profile: writer\n",
+        "    prompt: \"Write about {{ inputs.topic }} in {{ inputs.words }} words. {{ critic.notes }}\"\n",
+        "      - agent_name: critic\n        condition: not output.good\n        feedback: true\n",
+        "conversation_limits:\n  max_total_turns: 8\n",
+        "result:\n  text: outputs.writer.response\n",
+        "success: outputs.critic.good\n",
+    ] {
+        contains("text", part);
+    }
+    is("state", json!("tale completed"));
+    is("result", json!("Result text A tale."));
+    is("executions", json!(["writer", "critic", "writer #2", "critic #2"]));
+    is("sent", json!("Write about the sea in 50 words. Too long."));
+    is("blank", json!(""));
+    is(
+        "filled",
+        json!(
+            BLANK
+                .replace("# of a run\n", "# of a run\n  topic:\n    type: string\n")
+                .replace("limits:\n", "limits:\n  max_total_turns: 4\n")
+                .replace("prompt: # later", "prompt: Say hello. # later")
+                .replace("conversation:\n", "conversation:\n      max_turns: 2\n")
+        ),
+    );
+    let again = workspace.run(["run", "tale", "--set", "topic=the sea"]).expect_code(0);
+    assert!(again.stdout.contains("A tale."), "{}", again.stdout);
+}

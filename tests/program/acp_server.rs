@@ -173,6 +173,46 @@ fn choices_are_options_and_tools_ask_for_permission() {
 }
 
 #[test]
+fn questions_are_shown_in_the_order_of_the_file() {
+    let workspace = Workspace::new();
+    workspace.write(
+        "two.yaml",
+        "name: two\nagents:\n  - {name: b, input: {prompt: \"Which?\", choices: [\"yes\", \"no\"]}}\n  - {name: a, input: {prompt: \"Who?\"}}\n",
+    );
+    let mut client = Client::start(&workspace, "two.yaml", json!({}));
+    let session = client.session(&workspace);
+    let prompt = client.begin_prompt(&session, "go");
+    let asked = client.asked();
+    assert_eq!(asked["method"], "session/request_permission", "{asked}");
+    assert!(!client.updates.iter().any(|update| update.to_string().contains("Who?")));
+    let chosen = json!({"outcome": {"outcome": "selected", "optionId": asked["params"]["options"][0]["optionId"]}});
+    client.send(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": chosen}));
+    assert_eq!(client.answer(prompt)["result"]["stopReason"], "end_turn");
+    assert!(client.updates.iter().any(|update| update.to_string().contains("Who?")));
+    client.prompt(&session, "me");
+    let outputs = workspace.journal();
+    for answer in ["yes", "me"] {
+        let is_answered = |record: &Value| record["data"]["output"]["response"] == answer;
+        assert!(outputs.iter().any(is_answered), "{answer}: {outputs:?}");
+    }
+}
+
+#[test]
+fn the_last_message_says_which_parts_failed() {
+    let workspace = Workspace::new();
+    workspace.write(
+        "parts.yaml",
+        "name: parts\nagents:\n  - {name: each, script: each.rhai, for_each: {in: [1, 2], key: item, on_error: collect}}\n",
+    );
+    workspace.write("each.rhai", "if item == 1 { throw \"bad\" } \"good\"");
+    let mut client = Client::start(&workspace, "parts.yaml", json!({}));
+    let session = client.session(&workspace);
+    assert_eq!(client.prompt(&session, "go")["result"]["stopReason"], "end_turn");
+    let messages = client.told("agent_message_chunk");
+    assert!(messages.contains("1 of 2 parts of `each` failed"), "{messages}");
+}
+
+#[test]
 fn ends_of_runs_are_told_as_they_are() {
     let workspace = Workspace::new();
     workspace.write(

@@ -167,6 +167,14 @@ fn a_loaded_session_has_the_messages_and_the_ids_of_the_live_one() {
     let live = messages(&client);
     assert_eq!(live, [("printer#1".to_owned(), "printed now".to_owned())]);
     drop(client);
+    let journal = workspace.journal();
+    let mut records = journal.iter().map(|record| &record["data"]["answer"]);
+    let recorded = records.find(|answer| answer.is_object()).expect("an answer");
+    assert_eq!(
+        (&recorded["source"], &recorded["user"]),
+        (&json!("acp"), &json!("test")),
+        "the client answered"
+    );
 
     let mut client = Client::start(&workspace, "gate.yaml", json!({}));
     let named = json!({"sessionId": session, "cwd": workspace.path(), "mcpServers": []});

@@ -74,6 +74,72 @@ fn an_estimate_tells_what_a_run_would_cost() {
 }
 
 #[test]
+fn an_estimate_of_the_next_message_counts_the_kept_thread() {
+    let workspace = Workspace::new();
+    let text = r#"
+name: chat
+agents:
+  - {name: bot, model_profile: m, prompt: "{{ input }}"}
+  - {name: forgetful, model_profile: m, prompt: "{{ input }}", conversation: {memory: none}, depends_on: [bot]}
+model_profiles:
+  m: {provider: simulated, replies: [sixteen letters.], cost: {input_per_million: 1000000, output_per_million: 1000000}}
+"#;
+    workspace.write("chat.yaml", text);
+    // A message and a reply of four tokens each.
+    workspace
+        .run([
+            "run",
+            "chat.yaml",
+            "-i",
+            "sixteen letters!",
+            "--then",
+            "sixteen letters?",
+        ])
+        .expect_code(0);
+    let estimate = |more: &[&str]| {
+        let arguments = ["estimate", "chat.yaml", "--last", "--next-message"];
+        workspace.run(arguments.iter().chain(more).copied())
+    };
+    let document = estimate(&["--output", "json"]).expect_code(0).json();
+    let threads = &document["next_message"]["kept_threads"];
+    assert_eq!(
+        threads,
+        &serde_json::json!([{"agent": "bot", "tokens": 16, "estimated": true}]),
+        "{document:#}"
+    );
+    let usage = |at: usize| document["agents"][at]["recorded"]["usage"].clone();
+    // The last message was sent with 8 tokens of the thread, the next one is sent with 16.
+    assert_eq!(
+        (&usage(0)["input_tokens"], &usage(0)["output_tokens"]),
+        (&20.into(), &4.into())
+    );
+    assert_eq!((&usage(0)["cost"], &usage(0)["requests"]), (&24.0.into(), &1.into()));
+    assert_eq!(usage(1)["input_tokens"], 4, "it remembers nothing");
+    assert_eq!(document["turn_count"], 2);
+    let told = estimate(&[]).expect_code(0).stdout;
+    assert!(
+        told.contains("the next message, estimated from the last message of run"),
+        "{told}"
+    );
+    assert!(told.contains("bot keeps a thread of ~16 tokens"), "{told}");
+
+    // The window of the file limits what is sent.
+    workspace.write(
+        "chat.yaml",
+        text.replace("{name: bot,", "{name: bot, context_window: {max_tokens: 10},"),
+    );
+    let limited = estimate(&["--output", "json"]).expect_code(0).json();
+    assert_eq!(limited["next_message"]["kept_threads"][0]["tokens"], 10, "{limited:#}");
+
+    workspace.write("ask.yaml", "name: ask\nagents: [{name: you, input: 'Well?'}]\n");
+    workspace.run(["run", "ask.yaml"]).expect_code(3);
+    let refused = workspace
+        .run(["estimate", "ask.yaml", "--last", "--next-message"])
+        .expect_code(2);
+    assert!(refused.stderr.contains("has not ended"), "{}", refused.stderr);
+}
+
+#[test]
 fn no_reply_is_written_through_a_link() {
     let server = Server::new(|_, _| says("a draft"));
     let run = |workspace: &Workspace, file: &str| {

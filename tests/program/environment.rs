@@ -325,7 +325,7 @@ fn variables_with_rights_reach_no_program() {
         "{name: a, script: seen.sh, env: {ENSEMBLE_TRUST: '1'}}",
         "{name: a, script: seen.sh, env: {ensemble_trust: '1'}}",
         "{name: a, script: seen.sh, sandbox: {env: [ENSEMBLE_TRUST]}}",
-        "{name: a, model_profile: {provider: openai, model: m, api_key_env: ENSEMBLE_UI_TOKEN}, prompt: go}",
+        "{name: a, model_profile: p}]\nmodel_profiles: {p: {provider: openai, model: m, api_key_env: ENSEMBLE_UI_TOKEN}}\nx-rest: [",
         "{name: a, model_profile: p}]\nmodel_profiles: {p: {provider: openai, model: m, headers: {X: {env: ENSEMBLE_UI_TOKEN}}}}\nx-rest: [",
         "{name: a, acp: {command: ./seen.sh, env: [ENSEMBLE_TRUST]}, prompt: go}",
         "{name: a, tool: h.x}]\ntools: {h: {mcp: {command: ./seen.sh, env: {ENSEMBLE_TRUST: '1'}}}}\nx-rest: [",

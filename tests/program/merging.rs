@@ -73,9 +73,12 @@ fn a_merged_run_is_listed_shown_compared_replayed_and_continued() {
         .expect_code(0)
         .json();
     let runs = listed["runs"].as_array().expect("a list");
-    let row = runs.iter().find(|run| run["id"] == json!(merged)).expect("is listed");
+    let row = runs
+        .iter()
+        .find(|run| run["run_id"] == json!(merged))
+        .expect("is listed");
     assert_eq!(
-        (&row["state"], &row["turns"], &row["executions"]),
+        (&row["state"], &row["turn_count"], &row["executions"]),
         (&json!("completed"), &json!(6), &json!(6))
     );
     let shown = workspace.run(["runs", "show", &merged]).expect_code(0).stdout;
@@ -89,6 +92,12 @@ fn a_merged_run_is_listed_shown_compared_replayed_and_continued() {
         .expect_code(0)
         .stdout;
     assert!(page.contains("merged from"), "the page says where its turns come from");
+    let trace = workspace
+        .run(["runs", "export", &merged, "--output", "otlp"])
+        .expect_code(0)
+        .stdout;
+    assert_eq!(trace.matches("merged_from").count(), 2, "one link to each run: {trace}");
+    assert!(!trace.contains("unfinished"), "the merge has ended: {trace}");
     let compared = workspace.run(["runs", "diff", &one, &merged]).expect_code(1).stdout;
     assert!(compared.contains("is a merge of"), "{compared}");
     assert!(compared.contains("right"), "{compared}");

@@ -92,6 +92,8 @@ fn no_call_names_a_socket_outside() {
             attempts.push(format!("send {kind}_{way} @{name}"));
         }
     }
+    let named = [format!("send stream_sendto {}", path.display())];
+    are_stopped(&cell, &program, &named, "");
     for keys in ["", ", network: [443]", ", memory: 64MiB"] {
         are_stopped(
             &cell,

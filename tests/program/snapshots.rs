@@ -397,7 +397,7 @@ fn other_commands() {
 }
 
 /// Commands with their subcommands, as `--help` takes them.
-const COMMANDS: [&[&str]; 36] = [
+const COMMANDS: [&[&str]; 37] = [
     &[],
     &["run"],
     &["batch"],
@@ -426,6 +426,7 @@ const COMMANDS: [&[&str]; 36] = [
     &["runs", "fetch"],
     &["runs", "show"],
     &["runs", "diff"],
+    &["runs", "merge"],
     &["runs", "export"],
     &["runs", "prune"],
     &["runs", "rm"],

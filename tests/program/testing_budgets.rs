@@ -65,6 +65,20 @@ fn a_budget_without_a_price_stops_a_run_unless_a_stub_stands_for_what_has_one() 
     run(["", ""], &["--stub", "a=One.", "--stub", "b=Two."]).expect_code(0);
     run([price, ""], &["--stub", "a=One."]).expect_code(0);
     run([price, ""], &[]).expect_code(0);
+    let outer = "name: outer\nconversation_limits: {max_cost: 0.5}\nagents: [{name: n, ensemble: inner.yaml}]\n";
+    workspace.write("outer.yaml", outer);
+    for (cost, agents, code) in [
+        ("", "{name: c, model_profile: u}", 2),
+        (price, "{name: c, model_profile: u}", 0),
+        ("", "{name: c, script: 'true'}", 0),
+    ] {
+        let inner = format!(
+            "name: inner\nmodel_profiles: {{u: {{provider: simulated, replies: [said]{cost}}}}}\nagents: [{agents}]\n"
+        );
+        workspace.write("inner.yaml", inner);
+        let told = workspace.run(["run", "outer.yaml"]).expect_code(code).stderr;
+        assert_eq!(told.contains("error[E109]"), code == 2, "{told}");
+    }
 }
 
 #[test]

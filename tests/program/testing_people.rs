@@ -226,6 +226,25 @@ fn an_ensemble_with_errors_is_refused_as_its_cases_expect() {
 }
 
 #[test]
+fn a_missing_script_without_a_stub_refuses_a_run_as_its_case_expects() {
+    let workspace = Workspace::new();
+    workspace.write("inner.yaml", "name: inner\nagents: [{name: x, script: ./gone.sh}]\n");
+    workspace.write(
+        "a.yaml",
+        "name: a\nagents: [{name: y, input: \"go?\"}, {name: x, ensemble: inner.yaml, depends_on: [y]}]\n",
+    );
+    let case = |more: &str| {
+        let case = format!("cases: [{{name: a, answers: {{y: q}}, {more}}}]\n");
+        workspace.write("a.test.yaml", case);
+        workspace.run(["test", "a.test.yaml"]).code
+    };
+    assert_eq!(case("expect: {refused: true}"), 0);
+    assert_eq!(case("expect: {exit: 2}"), 0);
+    assert_eq!(case("stubs: {x.x: z}, expect: {outcome: completed}"), 0);
+    assert_eq!(case("stubs: {x.x: z}, expect: {refused: true}"), 1);
+}
+
+#[test]
 fn what_cannot_have_an_effect_in_a_case_is_an_error() {
     for (case, told) in [
         (

@@ -456,6 +456,7 @@ fn a_new_ensemble_is_that_of_init_and_overwrites_nothing() {
     for file in [
         "ensembles/tea.yaml",
         "ensembles/tea/companion.rhai",
+        "ensembles/tea.test.yaml",
         "ensembles/ensemble.schema.json",
     ] {
         assert_eq!(workspace.read(file), of_init.read(file), "{file}");

@@ -173,3 +173,79 @@ fn the_forms_have_the_keys_of_the_language() {
         (&json!("llm"), &json!("Write."))
     );
 }
+
+#[test]
+fn keys_without_a_value_are_filled_by_the_forms() {
+    let workspace = workspace();
+    let page = Page::start(&workspace);
+    let text = "name: e\ninputs: # of a run\nconversation_limits:\nagents:\n  - name: writer\n    model: simulated/x\n    prompt: # later\n    conversation:\n    depends_on:\n";
+    let steps = [
+        (
+            set(Some("writer"), &["prompt"], "Write."),
+            "    prompt: Write. # later\n",
+        ),
+        (
+            set(Some("writer"), &["conversation", "max_turns"], 3),
+            "    conversation:\n      max_turns: 3\n",
+        ),
+        (
+            set(None, &["conversation_limits", "max_total_turns"], 6),
+            "conversation_limits:\n  max_total_turns: 6\n",
+        ),
+        (
+            set(None, &["inputs", "topic"], json!({"type": "string"})),
+            "inputs: # of a run\n  topic:\n    type: string\n",
+        ),
+        (
+            set(None, &["inputs", "topic", "default"], "the sea"),
+            "    type: string\n    default: the sea\n",
+        ),
+    ];
+    let mut now = text.to_owned();
+    for (step, part) in &steps {
+        now = edited(&page, &now, step).unwrap_or_else(|why| panic!("{step}: {why}\n{now}"));
+        assert!(now.contains(part), "{part}\n{now}");
+    }
+    workspace.write(FILE, &now);
+    workspace.run(["validate", FILE]).expect_code(0);
+}
+
+#[test]
+fn inputs_have_rows_whose_keys_come_from_the_table() {
+    let workspace = workspace();
+    let page = Page::start(&workspace);
+    let keys = page.get("/api/design/keys");
+    let mut file_keys = keys["file"].as_array().expect("keys").iter();
+    let inputs = file_keys.find(|key| key["name"] == "inputs").expect("inputs");
+    let of_each = &inputs["schema"]["additionalProperties"]["properties"];
+    for key in ["type", "default", "description", "enum", "minimum", "maximum"] {
+        assert!(of_each[key]["description"].is_string(), "{key}: {of_each}");
+    }
+    // What does not fit is refused with its reason.
+    let text = format!("{TEXT}inputs:\n  rounds:\n    type: integer\n    default: 2\n");
+    for (edit, part) in [
+        (
+            set(None, &["inputs", "rounds", "default"], "two"),
+            "the default of the input `rounds` does not match its schema",
+        ),
+        (
+            set(None, &["inputs", "rounds", "type"], "string"),
+            "the default of the input `rounds` does not match its schema",
+        ),
+        (
+            set(None, &["inputs", "rounds", "typ"], "string"),
+            "`inputs.rounds.typ` of the file cannot be set here",
+        ),
+        (
+            set(None, &["inputs", "1st"], json!({})),
+            "'1st' is not a valid name of an input",
+        ),
+    ] {
+        let why = edited(&page, &text, &edit).expect_err(&edit.to_string());
+        assert!(why.contains(part), "{edit}: {why}");
+    }
+    // An input that a prompt reads stays.
+    let used = text.replace("prompt: Write.", "prompt: 'Write {{ inputs.rounds }}'");
+    let why = edited(&page, &used, &set(None, &["inputs", "rounds"], Value::Null)).expect_err("it is used");
+    assert!(why.contains("inputs.rounds") || why.contains("`rounds`"), "{why}");
+}

@@ -100,6 +100,28 @@ fn every_shipped_ensemble_is_known_here() {
 }
 
 #[test]
+fn every_shipped_ensemble_and_template_says_what_its_success_is() {
+    let mut texts = Vec::new();
+    for (name, _) in SHIPPED {
+        let path = project().join(format!("ensembles/{name}.yaml"));
+        texts.push((name.to_owned(), std::fs::read_to_string(path).expect("an ensemble")));
+    }
+    for template in ["review-loop", "chat", "approval", "assistant", "map-files"] {
+        let workspace = Workspace::new();
+        workspace.run(["init", "new", "--template", template]).expect_code(0);
+        let path = workspace.path().join("ensembles/new.yaml");
+        texts.push((template.to_owned(), std::fs::read_to_string(path).expect("a template")));
+    }
+    for (name, text) in texts {
+        let mut lines = text.lines().map(str::trim_start);
+        assert!(
+            lines.any(|line| line.starts_with("success:") || line.starts_with("required: true")),
+            "{name}"
+        );
+    }
+}
+
+#[test]
 fn every_shipped_ensemble_runs_to_its_end() {
     for (name, sequence) in SHIPPED {
         let workspace = with_ensembles();

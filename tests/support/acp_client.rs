@@ -112,7 +112,7 @@ impl Client {
         let mut client = Self::bare(workspace, served);
         let answer = client.ask(
             "initialize",
-            json!({"protocolVersion": 1, "clientCapabilities": capabilities}),
+            json!({"protocolVersion": 1, "clientCapabilities": capabilities, "clientInfo": {"name": "test", "version": "1"}}),
         );
         assert_eq!(answer["result"]["protocolVersion"], 1, "{answer}");
         client.initialized = answer["result"].clone();

@@ -3,6 +3,7 @@
 //! A session is a run: its id is the id of the run, and each prompt goes on with it. The journal of the run is the only
 //! state, so a session that another process began is loaded from it.
 
+mod budget_use;
 mod protocol;
 pub mod server;
 mod session;

@@ -12,6 +12,7 @@ use ensemble_runs::{ClientServer, ClientServers};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
+use crate::budget_use::BudgetUpdate;
 use crate::updates::{MessageChunk, ProgressCard, ProgressStatus, SessionUpdate, UpdateSource};
 use crate::wire::RpcError;
 
@@ -209,7 +210,10 @@ pub(crate) fn update_notification(session: &str, update: SessionUpdate) -> Value
         SessionUpdate::Title(title) => {
             acp::SessionUpdate::SessionInfoUpdate(acp::SessionInfoUpdate::new().title(title))
         }
-        SessionUpdate::Usage { used, most } => acp::SessionUpdate::UsageUpdate(acp::UsageUpdate::new(used, most)),
+        SessionUpdate::Usage(BudgetUpdate { used, most, budget }) => {
+            let meta = Map::from_iter([("ensemble".to_owned(), json!({"budget": budget}))]);
+            acp::SessionUpdate::UsageUpdate(acp::UsageUpdate::new(used, most).meta(meta))
+        }
         SessionUpdate::Card(card) => return json!({"sessionId": session, "update": card_json(card)}),
     };
     to_json(acp::SessionNotification::new(session.to_owned(), update))

@@ -4,7 +4,7 @@
 
 use std::rc::Rc;
 
-use ensemble_core::conversation::{Event, RunEnded};
+use ensemble_core::conversation::{Event, FailedWork, RunEnded};
 use ensemble_core::operator::{OperatorRequest, PermissionRequest, QuestionRequest};
 use ensemble_core::request::{PendingRequest, RequestAnswer};
 use ensemble_core::store::RunId;
@@ -178,6 +178,9 @@ impl SessionPrompt {
                         session.next_seq.set(record.seq + 1);
                         if let Event::RunEnded(ended) = &record.event {
                             let stop = stops.prompt_stop_reason(&session.id, ended);
+                            if ended.is_success() {
+                                self.send_failed_work().await;
+                            }
                             return Ok(PromptResult::Ended(Box::new(ended.clone()), stop));
                         }
                     }
@@ -205,9 +208,10 @@ impl SessionPrompt {
             let questions: Vec<QuestionRequest> = open_questions(&session);
             if session.story.borrow().count_running() <= questions.len() {
                 // One question is shown as text at a time, so that the next prompt is its answer.
+                // A question with choices that is earlier in the file is answered first.
                 if let Some(first) = questions
-                    .iter()
-                    .find(|asked| !self.shows_forms && !question_has_choices(asked))
+                    .first()
+                    .filter(|asked| !self.shows_forms && !question_has_choices(asked))
                 {
                     let request = &first.request;
                     let source = UpdateSource::new(&first.run, &request.agent, request.execution);
@@ -217,6 +221,26 @@ impl SessionPrompt {
                     return Ok(PromptResult::AwaitsAnswer);
                 }
             }
+        }
+    }
+
+    /// Tells which parts and tool calls of a successful run failed.
+    async fn send_failed_work(&self) {
+        let Ok(summary) = self.run_summary().await else {
+            return;
+        };
+        let sentences: Vec<String> = summary
+            .failed_work
+            .iter()
+            .flat_map(FailedWork::list_sentences)
+            .collect();
+        if !sentences.is_empty() {
+            let note = self
+                .session
+                .story
+                .borrow_mut()
+                .note_update(format!("{}\n\n", sentences.join(", ")));
+            self.send_update(note).await;
         }
     }
 

@@ -5,7 +5,10 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use ensemble_core::conversation::{Event, ExecutionEnd, ExecutionFinished, Record, ReplyReceived, ToolCallEnded};
+use crate::budget_use::{BudgetUpdate, BudgetUse};
+use ensemble_core::conversation::{
+    CompletionReason, Event, ExecutionEnd, ExecutionFinished, Record, ReplyReceived, ToolCallEnded,
+};
 use ensemble_core::operator::escape_hidden_lines;
 use ensemble_core::store::RunId;
 use ensemble_core::thread::{Role, ThreadIteration, ToolEnd};
@@ -24,7 +27,7 @@ pub(crate) enum SessionUpdate {
     Plan(Vec<(String, ProgressStatus)>),
     Card(ProgressCard),
     Title(String),
-    Usage { used: u64, most: u64 },
+    Usage(BudgetUpdate),
 }
 
 /// A piece of a message.
@@ -148,8 +151,8 @@ pub(crate) struct SessionStory {
     messages_in_progress: HashMap<String, MessageProgress>,
     /// The execution whose text is told while it is written: messages do not mix.
     streamed_card: Option<String>,
-    used_tokens: u64,
-    max_tokens: Option<u64>,
+    /// The use of the budget.
+    budget: BudgetUse,
     /// The messages of the user, and the texts of the ensemble itself.
     messages: u32,
     notes: u32,
@@ -173,8 +176,7 @@ impl SessionStory {
             cards: HashSet::new(),
             messages_in_progress: HashMap::new(),
             streamed_card: None,
-            used_tokens: 0,
-            max_tokens: ensemble.limits.max_total_tokens,
+            budget: BudgetUse::new(&ensemble.limits),
             messages: 0,
             notes: 0,
             failure_effects: agents
@@ -199,6 +201,9 @@ impl SessionStory {
         with_messages: bool,
     ) -> Vec<SessionUpdate> {
         let is_outermost = *run == self.run;
+        if is_outermost {
+            self.budget.apply_record(record);
+        }
         match &record.event {
             Event::RunStarted(started) if is_outermost => {
                 let mut updates = self.user_message_updates(&started.input, with_messages);
@@ -234,7 +239,11 @@ impl SessionStory {
                     .flat_map(|iteration| self.iteration_updates(&source, iteration))
                     .collect()
             }
-            Event::RunEnded(ended) if is_outermost && ended.is_success() && !ended.exhausted.is_empty() => {
+            Event::RunEnded(ended)
+                if is_outermost
+                    && (ended.is_success() && !ended.exhausted.is_empty()
+                        || ended.completion_reason == CompletionReason::TokenBudget) =>
+            {
                 vec![SessionUpdate::AgentMessage(MessageChunk {
                     id: format!("limit-{}", self.messages),
                     text: ended.to_sentence().0,
@@ -323,7 +332,9 @@ impl SessionStory {
         card.output = output;
         updates.push(SessionUpdate::Card(card));
         updates.extend(self.set_agent_status(is_outermost, &finished.agent, status));
-        updates.extend(self.add_tokens(finished.usage.as_ref().map(|u| u.input_tokens + u.output_tokens)));
+        if is_outermost && finished.usage.is_some() {
+            updates.extend(self.budget.to_update().map(SessionUpdate::Usage));
+        }
         updates
     }
 
@@ -475,15 +486,6 @@ impl SessionStory {
         let entry = self.agents.iter_mut().find(|(name, _)| is_outermost && name == agent)?;
         entry.1 = status;
         Some(SessionUpdate::Plan(self.agents.clone()))
-    }
-
-    fn add_tokens(&mut self, tokens: Option<u64>) -> Option<SessionUpdate> {
-        self.used_tokens += tokens?;
-        let max_tokens = self.max_tokens?;
-        Some(SessionUpdate::Usage {
-            used: self.used_tokens,
-            most: max_tokens,
-        })
     }
 
     /// Returns the id of the card of a call.

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use ensemble_core::request::RequestAddress;
 use ensemble_language::cases::{
     AgentStubs, StubOutput, StubReply, StubResult, TestCase, TestFile, case_route, expect_route,
 };
@@ -36,13 +37,17 @@ struct CaseChecker<'e> {
 impl CaseChecker<'_> {
     fn check_case(&mut self, route: &Route, at: usize, case: &TestCase) {
         for (name, _) in &case.answers {
-            self.check_agent_name(name, true, || {
-                route.with_key("answers").with_key(name.clone()).into_key_location()
-            });
+            let place = route.with_key("answers").with_key(name.clone());
+            if !self.is_question_name(name) {
+                self.check_agent_name(name, true, || place.into_key_location());
+            }
         }
         for (name, stubs) in &case.stubs {
             let place = route.with_key("stubs").with_key(name.clone());
             if self.is_script_tool(name) || self.check_server_tool(name, &place) {
+                continue;
+            }
+            if name.parse().is_ok_and(|address: RequestAddress| address.has_keys()) && self.is_question_name(name) {
                 continue;
             }
             if self.check_agent_name(name, true, || place.clone().into_key_location()) {
@@ -87,6 +92,41 @@ impl CaseChecker<'_> {
             self.findings.push(finding.with_help(help));
         }
         self.check_expectations(at, case);
+    }
+
+    /// Returns whether a name can mean a question of the ensemble, of a part, of a call, or of an ensemble inside. A bare name
+    /// of an agent inside is checked when the run is prepared.
+    fn is_question_name(&self, name: &str) -> bool {
+        let Ok(address) = name.parse::<RequestAddress>() else {
+            return false;
+        };
+        let [first, inner @ ..] = address.segments() else {
+            return false;
+        };
+        let agent = self.ensemble.find_agent(&first.agent);
+        let has_part = |agent: &Agent| first.part.is_none() || agent.for_each.is_some();
+        let has_calls = first
+            .calls
+            .iter()
+            .all(|call| self.ensemble.find_tool(&call.tool).is_some());
+        if inner.is_empty() {
+            let is_bare = first.part.is_none() && first.calls.is_empty();
+            let is_own = agent.is_some_and(|agent| matches!(agent.kind, AgentKind::Input(_)) && has_part(agent));
+            return first.calls.is_empty() && (is_own || (is_bare && agent.is_none() && self.has_nested_ensembles()));
+        }
+        let is_ensemble = |agent: &Agent| matches!(agent.kind, AgentKind::Ensemble { .. });
+        match agent {
+            Some(agent) if first.calls.is_empty() => is_ensemble(agent) && has_part(agent),
+            Some(agent) => has_calls && has_part(agent),
+            None => first.part.is_none() && first.calls.is_empty() && self.ensemble.find_tool(&first.agent).is_some(),
+        }
+    }
+
+    fn has_nested_ensembles(&self) -> bool {
+        let mut agents = self.ensemble.agents.iter();
+        let mut tools = self.ensemble.tools.iter();
+        agents.any(|agent| matches!(agent.kind, AgentKind::Ensemble { .. }))
+            || tools.any(|(_, tool)| matches!(tool.kind, ToolKind::Ensemble { .. }))
     }
 
     /// Returns whether the name is that of a script tool, whose stub is the result of each call.

@@ -24,6 +24,8 @@ pub enum MissingPart {
     Execution(usize),
     /// No part has this key.
     Part(Arc<str>),
+    /// The stubs of other parts and calls exist, but none at this address.
+    Address(Arc<str>),
     /// The recorded run has no such execution.
     Record,
     /// The stub has only so many replies of the model.

@@ -9,8 +9,11 @@ use ensemble_core::conversation::PermissionDecision;
 use ensemble_core::operator::{Operator, OperatorAnswer, PermissionAnswer, PermissionRequest, QuestionRequest};
 use ensemble_core::request::AnswerSource;
 use ensemble_core::runner::{AttemptOutcome, AttemptResult, BoxFuture, ExecutionInput, Runner};
-use ensemble_language::cases::{AgentStubs, StubOutput, StubPermission, StubPermissions, StubResult};
+use ensemble_language::cases::{StubOutput, StubPermission, StubPermissions, StubResult};
 use ensemble_language::data::{ExecutionFailure, FailureKind};
+
+use crate::replies::find_execution_stub;
+use crate::stubs::NamedStubs;
 
 /// The people of a case.
 #[derive(Default)]
@@ -118,7 +121,7 @@ fn names_call(name: &str, requested: &PermissionRequest) -> bool {
 /// An input agent whose person answers as the stubs say.
 pub(crate) struct PersonRunner {
     pub(crate) inner: Arc<dyn Runner>,
-    pub(crate) stubs: AgentStubs,
+    pub(crate) stubs: NamedStubs,
     /// Whether the agent has a `default`, which a run uses if the person does not answer in time.
     pub(crate) has_default: bool,
     pub(crate) operator: Arc<CaseOperator>,
@@ -126,11 +129,9 @@ pub(crate) struct PersonRunner {
 
 impl PersonRunner {
     /// Finds the stub of an execution. After the end of a list, no person answers.
-    fn find_stub(&self, execution: u32) -> Option<&StubResult> {
-        match &self.stubs {
-            AgentStubs::Always(stub) => Some(stub),
-            AgentStubs::Each(stubs) => stubs.get(usize::try_from(execution).ok()?.checked_sub(1)?),
-        }
+    fn find_stub(&self, execution: &ExecutionInput) -> Option<&StubResult> {
+        let stubs = self.stubs.find_stubs(&execution.origin.address)?;
+        find_execution_stub(stubs, execution.execution).ok()
     }
 
     /// Finds the failure of an execution that no answer prevents.
@@ -146,7 +147,7 @@ impl PersonRunner {
 impl Runner for PersonRunner {
     fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
         Box::pin(async move {
-            if let Some(stub) = self.find_stub(execution.execution) {
+            if let Some(stub) = self.find_stub(&execution) {
                 if let Some(failure) = self.find_failure(stub) {
                     tokio::time::sleep(stub.delay).await;
                     return AttemptOutcome::Finished(AttemptResult::from_result(Err(failure.clone())));

@@ -4,6 +4,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use ensemble_core::request::{AddressMatch, RequestAddress, find_named};
 use ensemble_core::runner::{AttemptOutcome, AttemptResult, BoxFuture, ExecutionInput, Runner};
 use ensemble_language::cases::{AgentStubs, StubOutput, StubResult, TestCase};
 use ensemble_language::data::{ExecutionFailure, FailureKind, JsonMap, ModelUsage};
@@ -28,6 +29,7 @@ pub(crate) struct CaseStubs {
     responders: Vec<(Arc<str>, Arc<str>)>,
     recorded: Option<Arc<RecordedCase>>,
     is_live: bool,
+    expects_refusal: bool,
     missing: Arc<MissingStubList>,
     /// The people.
     pub(crate) operator: Arc<CaseOperator>,
@@ -51,6 +53,7 @@ impl CaseStubs {
             responders: case.responders.clone(),
             recorded,
             is_live: case.live,
+            expects_refusal: case.expect.expects_refusal(),
             missing: Arc::default(),
             operator: Arc::new(CaseOperator::with_permissions(case.permissions.clone())),
             watch: CaseWatch::for_expectations(&case.expect),
@@ -103,10 +106,10 @@ impl EnsembleStubs {
         format!("{}{agent}", self.outer_path).into()
     }
 
-    fn stub_runner(&self, agent: &Agent, path: Arc<str>, stubs: &AgentStubs) -> Arc<dyn Runner> {
+    fn stub_runner(&self, agent: &Agent, path: Arc<str>, stubs: NamedStubs) -> Arc<dyn Runner> {
         Arc::new(StubRunner {
             agent: path,
-            stubs: stubs.clone(),
+            stubs,
             reading: OutputMode::for_agent(agent),
             stubbed: self.stubbed.clone(),
         })
@@ -115,6 +118,29 @@ impl EnsembleStubs {
     fn find_stubs(&self, path: &str) -> Option<&AgentStubs> {
         let mut stubs = self.stubbed.stubs.iter();
         stubs.find(|(name, _)| **name == *path).map(|(_, stubs)| stubs)
+    }
+
+    /// Finds the stubs of an agent and of its parts. `is_person`: a stub can have the bare name of the agent.
+    fn find_named_stubs(&self, path: &str, is_person: bool) -> NamedStubs {
+        let address: Option<RequestAddress> = path.parse().ok();
+        let mut named_stubs = NamedStubs::default();
+        for (name, stubs) in &self.stubbed.stubs {
+            let precision = || address.as_ref()?.match_declared_name(name);
+            if **name == *path {
+                named_stubs.of_agent = Some(stubs.clone());
+                continue;
+            }
+            match precision() {
+                Some(AddressMatch::AgentName) if is_person => {
+                    named_stubs.of_agent.get_or_insert_with(|| stubs.clone());
+                }
+                Some(AddressMatch::Exact | AddressMatch::Path) => {
+                    named_stubs.by_address.push((name.clone(), stubs.clone()));
+                }
+                _ => {}
+            }
+        }
+        named_stubs
     }
 
     /// Returns the runner of a tool of an agent: the results of its stubs, and of the replies of the agent. `model_name`: the
@@ -132,7 +158,7 @@ impl EnsembleStubs {
             result: self.find_stubs(&path).map(|stubs| {
                 Arc::new(StubRunner {
                     agent: path,
-                    stubs: stubs.clone(),
+                    stubs: NamedStubs::for_agent(stubs.clone()),
                     reading: OutputMode::Printed,
                     stubbed: self.stubbed.clone(),
                 }) as Arc<dyn Runner>
@@ -219,7 +245,12 @@ impl AgentReplacements for EnsembleStubs {
     fn whole_agent_runner(&self, agent: &Agent) -> Option<Arc<dyn Runner>> {
         let recorded = self.stubbed.recorded.clone()?;
         let path = self.agent_path(&agent.name);
-        let is_given = self.find_stubs(&path).is_some() || self.stubbed.answered_agents.contains(&path);
+        let address: Option<RequestAddress> = path.parse().ok();
+        let names_agent = |name: &Arc<str>| {
+            let precision = address.as_ref().and_then(|address| address.match_declared_name(name));
+            *name == path || precision.is_some()
+        };
+        let is_given = self.find_stubs(&path).is_some() || self.stubbed.answered_agents.iter().any(names_agent);
         (self.outer_path.is_empty() && !is_given).then(|| {
             let runner = Arc::new(RecordedCaseRunner {
                 agent: path.clone(),
@@ -233,13 +264,15 @@ impl AgentReplacements for EnsembleStubs {
 
     fn find_runner(&self, agent: &Agent) -> Option<Arc<dyn Runner>> {
         let path = self.agent_path(&agent.name);
-        let stubs = self.find_stubs(&path)?;
         let is_person = matches!(agent.kind, AgentKind::Input(_));
-        (!is_person && !has_replies(stubs)).then(|| self.stub_runner(agent, path, stubs))
+        let stubs = self.find_named_stubs(&path, is_person);
+        let has_replies = self.find_stubs(&path).is_some_and(has_replies);
+        (!stubs.is_empty() && !is_person && !has_replies).then(|| self.stub_runner(agent, path, stubs))
     }
 
     fn replaces_person(&self, agent: &Agent) -> bool {
-        self.find_stubs(&self.agent_path(&agent.name)).is_some() && matches!(agent.kind, AgentKind::Input(_))
+        let is_person = matches!(agent.kind, AgentKind::Input(_));
+        is_person && !self.find_named_stubs(&self.agent_path(&agent.name), true).is_empty()
     }
 
     fn find_replies(&self, agent: &Agent) -> Option<Arc<dyn ReplyStub>> {
@@ -260,6 +293,10 @@ impl AgentReplacements for EnsembleStubs {
             .map(|(_, profile)| profile.clone())
     }
 
+    fn checks_unreplaced_files(&self) -> bool {
+        self.stubbed.expects_refusal
+    }
+
     fn has_own_costs(&self) -> bool {
         !self.stubbed.is_live || !self.stubbed.stubs.is_empty() || self.stubbed.recorded.is_some()
     }
@@ -267,16 +304,16 @@ impl AgentReplacements for EnsembleStubs {
     fn wrap_runner(&self, agent: &Agent, runner: Arc<dyn Runner>) -> Arc<dyn Runner> {
         let path = self.agent_path(&agent.name);
         let runner: Arc<dyn Runner> = match (&agent.kind, self.find_stubs(&path)) {
-            (AgentKind::Input(spec), Some(stubs)) => Arc::new(PersonRunner {
+            (AgentKind::Input(spec), _) if self.replaces_person(agent) => Arc::new(PersonRunner {
                 inner: runner,
-                stubs: stubs.clone(),
+                stubs: self.find_named_stubs(&path, true),
                 has_default: spec.default.is_some(),
                 operator: self.stubbed.operator.clone(),
             }),
             (_, Some(stubs)) if has_replies(stubs) => Arc::new(RepliesRunner {
                 stubs: stubs.clone(),
                 inner: runner,
-                results: self.stub_runner(agent, path.clone(), stubs),
+                results: self.stub_runner(agent, path.clone(), NamedStubs::for_agent(stubs.clone())),
                 earlier_requests: Mutex::default(),
             }),
             _ => runner,
@@ -340,10 +377,39 @@ impl AgentReplacements for EnsembleStubs {
     }
 }
 
+/// The stubs of one agent.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct NamedStubs {
+    /// For all executions without a stub of their own.
+    of_agent: Option<AgentStubs>,
+    /// For the executions that a name means: those in a part, or in a call.
+    by_address: Vec<(Arc<str>, AgentStubs)>,
+}
+
+impl NamedStubs {
+    /// Returns stubs for all executions.
+    fn for_agent(stubs: AgentStubs) -> Self {
+        Self {
+            of_agent: Some(stubs),
+            by_address: Vec::new(),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.of_agent.is_none() && self.by_address.is_empty()
+    }
+
+    /// Finds the stubs for the execution with this address.
+    pub(crate) fn find_stubs(&self, address: &RequestAddress) -> Option<&AgentStubs> {
+        let by_address = self.by_address.iter().map(|(name, stubs)| (&**name, stubs));
+        find_named(by_address, address).or(self.of_agent.as_ref())
+    }
+}
+
 /// Gives what the test file says.
 struct StubRunner {
     agent: Arc<str>,
-    stubs: AgentStubs,
+    stubs: NamedStubs,
     reading: OutputMode,
     stubbed: Arc<CaseStubs>,
 }
@@ -403,7 +469,11 @@ fn stub_outcome(stub: &StubResult, result: Result<JsonMap, ExecutionFailure>) ->
 impl Runner for StubRunner {
     fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
         Box::pin(async move {
-            match find_execution_stub(&self.stubs, execution.execution) {
+            let Some(stubs) = self.stubs.find_stubs(&execution.origin.address) else {
+                let missing_part = MissingPart::Address(execution.origin.address.to_string().into());
+                return self.stubbed.add_missing(&self.agent, execution.execution, missing_part);
+            };
+            match find_execution_stub(stubs, execution.execution) {
                 Ok(stub) => self.run_stub(stub, &execution).await,
                 Err(count) => {
                     let missing_part = MissingPart::Execution(count);

@@ -11,7 +11,8 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use ensemble_explore::{
-    ClaimSite, ExecutionResult, ExplorationBudget, ExplorationGoal, ExploredExecution, PossibleEnd, find_examples,
+    ClaimSite, ExecutionResult, ExplorationBudget, ExplorationGoal, ExploredExecution, PossibleEnd, SpentBudget,
+    find_examples,
 };
 use ensemble_language::cases::{AgentStubs, CaseExpectations, StubOutput, StubResult, TestCase, TestFile};
 use ensemble_language::condition::{Condition, ExampleVariable, Expression, RequiredValue, ValueRequirement};
@@ -266,7 +267,7 @@ impl ExampleCase<'_> {
     fn add_execution(&mut self, ran: &ExploredExecution) -> Option<()> {
         let agent = self.plan.agent(self.plan.find_agent_id(&ran.agent)?);
         let is_question = matches!(agent.kind, AgentKind::Input(_));
-        if is_question && ran.spends_budget {
+        if is_question && ran.spent_budget.is_some() {
             return None;
         }
         if let Some(ForEachItems::Expression(text)) = agent.for_each.as_ref().map(|each| &each.items) {
@@ -369,10 +370,14 @@ impl ExampleCase<'_> {
             }
             _ => StubOutput::Fail(ExecutionFailure::new(FailureKind::Reported, "it failed")),
         };
-        let budget = self.plan.ensemble().limits.max_total_tokens;
-        StubResult {
-            tokens: budget.filter(|_| ran.spends_budget).unwrap_or_default(),
-            ..StubResult::without_delay(gives)
+        let stub = StubResult::without_delay(gives);
+        match ran.spent_budget {
+            Some(SpentBudget::Tokens(tokens)) => StubResult { tokens, ..stub },
+            Some(SpentBudget::Cost(cost)) => StubResult {
+                cost: Some(cost),
+                ..stub
+            },
+            None => stub,
         }
     }
 
@@ -476,7 +481,7 @@ fn failure_to_json(failure: &ExecutionFailure) -> Value {
 
 fn stub_to_json(stub: &StubResult) -> Value {
     let mut map = match &stub.output {
-        StubOutput::Text(text) if stub.tokens == 0 => return json!(text),
+        StubOutput::Text(text) if stub.tokens == 0 && stub.cost.is_none() => return json!(text),
         StubOutput::Text(text) => json!({"text": text}),
         StubOutput::Json(value) => json!({"json": value}),
         StubOutput::Fail(failure) => failure_to_json(failure),
@@ -489,6 +494,9 @@ fn stub_to_json(stub: &StubResult) -> Value {
     };
     if stub.tokens > 0 {
         map["tokens"] = stub.tokens.into();
+    }
+    if let Some(cost) = stub.cost {
+        map["cost"] = cost.amount().into();
     }
     map
 }

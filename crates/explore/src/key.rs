@@ -43,8 +43,14 @@ pub(super) fn compute_state_key(world: &ExploredPlan, state: &ConversationState,
         key.push_flags(&[has_unread_output(state, *id)]);
     }
     key.push_number(relevant_turns(world, state));
-    let budget = plan.ensemble().limits.max_total_tokens;
-    key.push_flags(&[budget.is_some_and(|budget| state.segment_usage().input_tokens >= budget)]);
+    let (limits, usage) = (&plan.ensemble().limits, state.budgeted_usage());
+    let cost = usage.cost.unwrap_or_default();
+    key.push_flags(&[
+        limits
+            .max_total_tokens
+            .is_some_and(|budget| usage.input_tokens >= budget),
+        limits.max_cost.is_some_and(|budget| cost >= budget),
+    ]);
     for (claim, answer) in remembered {
         key.push_number(*claim);
         key.push_flags(&[*answer]);

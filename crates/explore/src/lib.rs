@@ -45,7 +45,7 @@ pub use examples::find_examples;
 pub use goal::ExplorationGoal;
 pub use nested_results::{Inside, NestedResults};
 use oracle::ExploredPlan;
-pub use report::{AssumedClaim, ClaimSite, ExecutionResult, ExploredExecution, StepReport};
+pub use report::{AssumedClaim, ClaimSite, ExecutionResult, ExploredExecution, SpentBudget, StepReport};
 
 /// The limits of a walk, and what it assumes.
 #[derive(Debug, Clone, Copy)]

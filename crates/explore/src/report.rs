@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use ensemble_language::data::Cost;
+
 /// A part of a condition that was assumed to be true or false.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AssumedClaim {
@@ -51,8 +53,17 @@ pub struct ExploredExecution {
     pub result: ExecutionResult,
     /// The agent that it requested.
     pub requests: Option<Arc<str>>,
-    /// Whether the execution used up the token budget.
-    pub spends_budget: bool,
+    /// The budget that the execution used up.
+    pub spent_budget: Option<SpentBudget>,
+}
+
+/// A budget of the whole conversation that an execution uses up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SpentBudget {
+    /// `max_total_tokens`.
+    Tokens(u64),
+    /// `max_cost`.
+    Cost(Cost),
 }
 
 /// The result of an execution.

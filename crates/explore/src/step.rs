@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::choices::StepChoices;
 use super::goal::ExplorationGoal;
 use super::oracle::{ChoosingEvaluator, ExploredPlan, Remembered};
-use super::report::{ExecutionResult, ExploredExecution, StepReport};
+use super::report::{ExecutionResult, ExploredExecution, SpentBudget, StepReport};
 use ensemble_core::conversation::{
     AGENT_REQUESTS, AgentStart, ConversationState, Event, ExecutionEnd, ExecutionFinished, InputRequested, Record,
     RunEnded, RunStarted, TurnStarted,
@@ -139,7 +139,7 @@ fn perform_turn(
         .iter()
         .filter_map(|start| plan.find_agent_id(&start.agent))
         .collect();
-    let mut budget = plan.ensemble().limits.max_total_tokens;
+    let mut budgets = list_budgets(plan);
     let mut runs = Vec::with_capacity(starts.len());
     for (start, id) in starts.iter().zip(&running) {
         let agent = plan.agent(*id);
@@ -149,19 +149,33 @@ fn perform_turn(
             execution: start.execution,
             result,
             requests: None,
-            spends_budget: false,
+            spent_budget: None,
         };
         if result == ExecutionResult::Succeeded && can_request(agent) {
             ran.requests = choose_request(plan, state, &running, choices);
         }
-        if result != ExecutionResult::Unanswered && budget.is_some() && costs_tokens(agent) {
-            ran.spends_budget = choices.choose_option(2) == 1;
+        if result != ExecutionResult::Unanswered && !budgets.is_empty() && asks_model(agent) {
+            // One of them is enough: the end is the same for all.
+            let option = choices.choose_option(budgets.len() + 1);
+            ran.spent_budget = option.checked_sub(1).map(|budget| budgets[budget]);
         }
-        let tokens = if ran.spends_budget { budget.take() } else { None };
-        apply_event(state, result_event(number, start, &ran, tokens));
+        if ran.spent_budget.is_some() {
+            budgets.clear();
+        }
+        apply_event(state, result_event(number, start, &ran));
         runs.push(ran);
     }
     runs
+}
+
+/// Returns the budgets of the conversation that an execution can use up.
+fn list_budgets(plan: &Plan) -> Vec<SpentBudget> {
+    let limits = &plan.ensemble().limits;
+    let tokens = limits.max_total_tokens.map(SpentBudget::Tokens);
+    tokens
+        .into_iter()
+        .chain(limits.max_cost.map(SpentBudget::Cost))
+        .collect()
 }
 
 /// Chooses no request, or a request for one of the agents for which it changes something: those that may run again, and
@@ -184,7 +198,7 @@ fn choose_request(
     }
 }
 
-fn result_event(turn: u32, start: &AgentStart, ran: &ExploredExecution, tokens: Option<u64>) -> Event {
+fn result_event(turn: u32, start: &AgentStart, ran: &ExploredExecution) -> Event {
     if ran.result == ExecutionResult::Unanswered {
         return Event::InputRequested(InputRequested {
             turn,
@@ -210,9 +224,15 @@ fn result_event(turn: u32, start: &AgentStart, ran: &ExploredExecution, tokens: 
             _ => ExecutionEnd::Succeeded(Arc::new(output)),
         },
         execution_time: 0.0,
-        usage: tokens.map(|tokens| ModelUsage {
-            input_tokens: tokens,
-            ..ModelUsage::default()
+        usage: ran.spent_budget.map(|budget| match budget {
+            SpentBudget::Tokens(tokens) => ModelUsage {
+                input_tokens: tokens,
+                ..ModelUsage::default()
+            },
+            SpentBudget::Cost(cost) => ModelUsage {
+                cost: Some(cost),
+                ..ModelUsage::default()
+            },
         }),
         stderr: String::new(),
         warnings: Vec::new(),
@@ -228,7 +248,8 @@ pub(super) fn can_request(agent: &Agent) -> bool {
     agent.conversation.triggers_conversation && agent.for_each.is_none()
 }
 
-fn costs_tokens(agent: &Agent) -> bool {
+/// Returns whether an execution of the agent can ask a model, also in a nested run.
+fn asks_model(agent: &Agent) -> bool {
     match &agent.kind {
         AgentKind::Llm(_) | AgentKind::Ensemble { .. } => true,
         AgentKind::Input(input) => matches!(input.responses, Some(PreparedResponses::Profile(_))),

@@ -5,8 +5,8 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use super::{
-    ExecutionResult, Exploration, ExplorationBudget, ExplorationLimit, PossibleEnd, StepReport, explore_plan,
-    explore_while,
+    ExecutionResult, Exploration, ExplorationBudget, ExplorationLimit, PossibleEnd, SpentBudget, StepReport,
+    explore_plan, explore_while,
 };
 use ensemble_core::conversation::CompletionReason;
 use ensemble_core::random_conversations::plan_of;
@@ -392,6 +392,16 @@ fn tokens_and_persons_can_end_it() {
         ends.contains(&"waiting_for_input 1: a | b?, never b c".to_owned()),
         "{ends:?}"
     );
+    let budgets = "- {name: a, model_profile: p}\n- {name: b, script: x, depends_on: [a]}\nconversation_limits: {max_cost: 2.5}\n";
+    let found = super::tests::found(budgets);
+    let cut_off = found
+        .ends
+        .iter()
+        .find(|end| end.reason == CompletionReason::TokenBudget);
+    let cut_off = cut_off.expect("a cost budget ends a conversation");
+    assert_eq!(cut_off.detail.as_deref(), Some("max_cost 2.5 was reached: 2.5"));
+    let spent = cut_off.path[0].runs[0].spent_budget;
+    assert!(matches!(spent, Some(SpentBudget::Cost(_))), "{spent:?}");
     let inner = "- {name: a, ensemble: inner.yaml}\n- {name: b, script: x, depends_on: [a]}\nconversation_limits: {max_total_tokens: 10}\n";
     let reasons = |text: &str| -> Vec<CompletionReason> {
         let ends = super::tests::found(text).ends;

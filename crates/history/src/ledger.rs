@@ -30,8 +30,63 @@ pub enum AgentActivity {
     },
     /// The agent waits for an answer or a permission.
     Waiting,
-    /// No attempt is under way: the first has not started, or the last was stopped.
-    Paused,
+    /// No attempt has started since the start of the turn, or since the run was resumed.
+    NotStarted,
+    /// The last attempt failed, and the next one follows after a pause.
+    Retrying,
+    /// The run was stopped during the last attempt.
+    Stopped,
+}
+
+impl AgentActivity {
+    /// Returns the state of the execution. `is_driven`: a process drives the run. `is_asking`: a request of the agent is
+    /// open in that process, and no record contains the request yet.
+    pub fn execution_state(self, is_driven: bool, is_asking: bool) -> UnfinishedState {
+        match self {
+            Self::Waiting => UnfinishedState::Asking,
+            _ if is_driven && is_asking => UnfinishedState::Asking,
+            Self::Stopped => UnfinishedState::Stopped,
+            Self::NotStarted if is_driven => UnfinishedState::AboutToStart,
+            Self::NotStarted => UnfinishedState::NotStarted,
+            Self::Working { .. } if is_driven => UnfinishedState::Working,
+            Self::Retrying if is_driven => UnfinishedState::Retrying,
+            Self::Working { .. } | Self::Retrying => UnfinishedState::Lost,
+        }
+    }
+}
+
+/// The state of an execution that has not ended, as reports and the page show it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UnfinishedState {
+    /// No attempt has started, and no process drives the run.
+    NotStarted,
+    /// The first attempt is about to start.
+    AboutToStart,
+    /// An attempt is under way.
+    Working,
+    /// The next attempt is about to start.
+    Retrying,
+    /// The agent waits for an answer or a permission.
+    Asking,
+    /// The run was stopped during the execution.
+    Stopped,
+    /// The process that executed the agent has ended.
+    Lost,
+}
+
+impl UnfinishedState {
+    /// Returns the word for programs.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::NotStarted => "not_started",
+            Self::AboutToStart => "ready",
+            Self::Working => "runs",
+            Self::Retrying => "retries",
+            Self::Asking => "asks",
+            Self::Stopped => "stopped",
+            Self::Lost => "lost",
+        }
+    }
 }
 
 /// The account of an execution of the open turn: requests without an answer, attempts, and usage.
@@ -49,6 +104,8 @@ pub struct ExecutionAccount {
     of_parts: ModelUsage,
     /// When the attempt that has not ended started.
     attempt_started: Option<DateTime<Utc>>,
+    /// The activity while no attempt is under way.
+    activity_between_attempts: AgentActivity,
     /// Whether a model has replied: the calls of an agent with `tool` are no calls of a model.
     has_model: bool,
 }
@@ -66,6 +123,7 @@ impl ExecutionAccount {
             inside: BTreeMap::new(),
             of_parts: ModelUsage::default(),
             attempt_started: None,
+            activity_between_attempts: AgentActivity::NotStarted,
             has_model: false,
         }
     }
@@ -83,7 +141,7 @@ impl ExecutionAccount {
         Some(match self.attempt_started {
             _ if !self.requests.is_empty() => AgentActivity::Waiting,
             Some(since) => AgentActivity::Working { since },
-            None => AgentActivity::Paused,
+            None => self.activity_between_attempts,
         })
     }
 
@@ -118,8 +176,16 @@ impl ExecutionAccount {
         }
     }
 
-    /// Ends the attempt that was under way: the run was stopped.
-    pub fn stop_attempt(&mut self, at: DateTime<Utc>) {
+    /// Stops the attempt that was under way, with the run.
+    pub fn interrupt(&mut self, at: DateTime<Utc>) {
+        if self.attempt_started.is_some() || self.activity_between_attempts == AgentActivity::Retrying {
+            self.activity_between_attempts = AgentActivity::Stopped;
+        }
+        self.stop_attempt(at);
+    }
+
+    /// Ends the attempt that was under way.
+    fn stop_attempt(&mut self, at: DateTime<Utc>) {
         if let Some(started) = self.attempt_started.take() {
             self.ended.seconds += (at - started).as_seconds_f64();
         }
@@ -128,6 +194,7 @@ impl ExecutionAccount {
     /// Resumes the execution in another process. `repeats`: the execution has ended and starts again.
     pub fn resume_execution(&mut self, repeats: bool) {
         self.attempt_started = None;
+        self.activity_between_attempts = AgentActivity::NotStarted;
         self.requests.clear();
         if repeats && self.is_finished() {
             self.ended = AgentTotals {
@@ -151,6 +218,7 @@ impl ExecutionAccount {
 
     fn fail_attempt(&mut self, event: &AttemptFailed, at: DateTime<Utc>) {
         self.stop_attempt(at);
+        self.activity_between_attempts = AgentActivity::Retrying;
         self.add_tool_calls(&event.exchange);
         self.inside.clear();
         self.add_usage(event.usage);

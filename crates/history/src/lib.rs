@@ -31,7 +31,7 @@ pub mod story;
 mod summary;
 mod totals;
 
-pub use ledger::{AgentActivity, ExecutionAccount};
+pub use ledger::{AgentActivity, ExecutionAccount, UnfinishedState};
 pub use output::{OutputView, complete_text, output_text, response_or_output};
 pub use question::{question_request_text, question_text};
 pub use run_history::RunHistory;

@@ -59,7 +59,7 @@ impl RunHistory {
             Event::MessageAdded(_) => self.abandon_turn(),
             Event::TurnStarted(event) => self.start_turn(event),
             Event::TurnFinished(_) => self.close_turn(true),
-            Event::Interrupted(_) => self.open.iter_mut().for_each(|one| one.stop_attempt(record.at)),
+            Event::Interrupted(_) => self.open.iter_mut().for_each(|one| one.interrupt(record.at)),
             Event::RunEnded(event) => self.apply_end(event),
             event => {
                 if let Some(agent) = event.agent_name() {

@@ -309,6 +309,11 @@ impl Cost {
         Self((amount * Self::BILLIONTHS).round() as u64)
     }
 
+    /// Returns the amount in billionths.
+    pub fn billionths(self) -> u64 {
+        self.0
+    }
+
     /// Returns the amount as a float.
     pub fn amount(self) -> f64 {
         self.0 as f64 / Self::BILLIONTHS

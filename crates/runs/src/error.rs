@@ -4,13 +4,12 @@
 
 use std::path::PathBuf;
 
-use ensemble_core::conversation::IllegalRecord;
+use ensemble_core::conversation::{IllegalRecord, RecordsMergeError};
 use ensemble_core::log::CommitError;
 use ensemble_core::request::AnswerRefusal;
 use ensemble_core::store::{ReadError, RunId, StoreError};
 use ensemble_project::ProjectError;
 
-use crate::fork::merged_run::RunMergeError;
 use crate::inputs::InputError;
 
 /// An error of the run layer.
@@ -191,6 +190,25 @@ pub enum RunError {
     /// The driver of the run has stopped without a result.
     #[error("the run stopped: {0}")]
     Stopped(String),
+}
+
+/// The reason why two runs cannot be merged.
+#[derive(Debug, thiserror::Error)]
+pub enum RunMergeError {
+    /// The run is named twice.
+    #[error("`{0}` cannot be merged with itself")]
+    SameRun(RunId),
+    /// Another process executes the run.
+    #[error("`{run}` is still running, in another process ({owner})")]
+    Running {
+        /// The run.
+        run: RunId,
+        /// The process, as the store knows it.
+        owner: String,
+    },
+    /// The records cannot be merged.
+    #[error(transparent)]
+    Records(#[from] RecordsMergeError),
 }
 
 impl RunError {

@@ -104,15 +104,20 @@ fn build_module() -> Module {
             .map(|value| convert::from_json(&value))
             .map_err(|error| catchable_error(format!("the text is not valid JSON: {error}")))
     });
-    FuncRegistration::new("to_json").set_into_module(&mut module, |value: Dynamic| {
-        to_json::to_json(value)
-            .map(|value| ImmutableString::from(value.to_string()))
-            .map_err(|message| catchable_error(format!("the value {message}")))
-    });
+    FuncRegistration::new("to_json").set_into_module(&mut module, write_json);
+    // Rhai's own function for maps writes values of other types in a form that is no JSON.
+    FuncRegistration::new("to_json").set_into_module(&mut module, |map: Map| write_json(map.into()));
     register_split_functions(&mut module);
     #[cfg(test)]
     FuncRegistration::new("break_down").set_into_module(&mut module, || -> INT { panic!("a defect of the engine") });
     module
+}
+
+/// Returns the value as JSON text.
+fn write_json(value: Dynamic) -> Reply<ImmutableString> {
+    to_json::to_json(value)
+        .map(|value| ImmutableString::from(value.to_string()))
+        .map_err(|message| catchable_error(format!("the value {message}")))
 }
 
 /// Rhai's own build the whole array before they look at the limit.

@@ -237,6 +237,19 @@ fn broken_failure() -> ScriptFailure {
 }
 
 impl ScriptError {
+    /// Returns the position in the script with this name: `answers.rhai:3:7`; the name if no position is known.
+    pub fn place_in(&self, name: &str) -> String {
+        match self.line {
+            0 => name.to_owned(),
+            line => format!("{name}:{line}:{}", self.column),
+        }
+    }
+
+    /// Returns the message after the position in the script with this name.
+    pub fn to_text_in(&self, name: &str) -> String {
+        format!("{}: {}", self.place_in(name), self.message)
+    }
+
     fn at_position(message: String, position: Position) -> Self {
         Self {
             message,

@@ -125,6 +125,7 @@ fn helpers() {
     }
     assert!(message("parse_json(\"[1\")").starts_with("the text is not valid JSON"));
     assert!(message("to_json(|x| x)").contains("a function"));
+    assert!(message("to_json(#{f: |x| x})").contains("a function"));
 }
 
 #[test]
@@ -135,6 +136,12 @@ fn context_is_read_in_place() {
         ("context.missing", json!(null)),
         ("context[\"missing\"] == ()", json!(true)),
         ("context.missing ?? 3", json!(3)),
+        (
+            "to_json(#{c: context, d: [context]})",
+            json!(
+                r#"{"c":{"a":1,"b":{"c":[1,2.5,null,"x"]},"none":null},"d":[{"a":1,"b":{"c":[1,2.5,null,"x"]},"none":null}]}"#
+            ),
+        ),
         ("context.get(\"a\")", json!(1)),
         ("context.get(\"x\")", json!(null)),
         ("context.get(\"x\", 9)", json!(9)),

@@ -119,6 +119,20 @@ impl UiApp {
         task_result.unwrap_or_else(|_| Err(RequestFailure::unavailable("the program is shutting down")))
     }
 
+    /// Does work that reads files on a thread for such work, in which other requests are answered.
+    pub(crate) async fn run_blocking<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Self) -> Result<T, RequestFailure> + Send + 'static,
+    ) -> Result<T, RequestFailure> {
+        let app = Arc::clone(self);
+        let join_result = tokio::task::spawn_blocking(move || work(&app)).await;
+        join_result.unwrap_or_else(|_| {
+            Err(RequestFailure::unavailable(
+                "the request cannot be answered: this is a bug in ensemble",
+            ))
+        })
+    }
+
     /// Returns the run with this id, or the run inside a run: `ID/sub/AGENT-1-1`.
     pub(crate) async fn find_stored_run(&self, id: &str) -> Result<Arc<dyn StoredRun>, RequestFailure> {
         let id = RunId::parse(id).map_err(missing_failure)?;

@@ -22,6 +22,8 @@ pub(crate) fn find_page_file(path: &str) -> Option<Reply> {
         "/graph.js" => (SCRIPT, include_str!("page/graph.js")),
         "/canvas.js" => (SCRIPT, include_str!("page/canvas.js")),
         "/form.js" => (SCRIPT, include_str!("page/form.js")),
+        "/named.js" => (SCRIPT, include_str!("page/named.js")),
+        "/signature.js" => (SCRIPT, include_str!("page/signature.js")),
         "/talk.js" => (SCRIPT, include_str!("page/talk.js")),
         "/act.js" => (SCRIPT, include_str!("page/act.js")),
         "/start.js" => (SCRIPT, include_str!("page/start.js")),

@@ -228,15 +228,24 @@ impl WatchedRun {
     }
 }
 
-/// Returns the questions and permission requests of a run that this process drives, in the order of the file.
+/// Returns the questions and permission requests of a run that this process drives, in the order of the file. For a run inside
+/// a run, these are its own and those inside of it; each has the id of the outermost run, which takes the answer.
 fn open_requests_json(runs: &RunService, watched: &WatchedRun) -> Value {
     let (mut questions, mut permissions) = (Vec::new(), Vec::new());
-    for (position, open) in runs.open_requests(watched.run.id()).into_iter().enumerate() {
+    let (own, outermost) = (watched.run.id(), watched.run.id().outermost());
+    let is_inside = |open: &OperatorRequest| {
+        let asking = open.run_id().as_str();
+        let inner_path = asking.strip_prefix(own.as_str());
+        inner_path.is_some_and(|path| path.is_empty() || path.starts_with('/'))
+    };
+    let open_requests = runs.open_requests(&outermost).into_iter().filter(is_inside);
+    for (position, open) in open_requests.enumerate() {
         let (mut document, list) = match &open {
             OperatorRequest::Question(question) => (json!(question), &mut questions),
             OperatorRequest::Permission(permission) => (json!(permission), &mut permissions),
         };
         document["position"] = json!(position);
+        document["outermost_run"] = json!(outermost);
         list.push(with_shown_texts(document, open.request()));
     }
     json!({"questions": questions, "permissions": permissions})

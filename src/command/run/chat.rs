@@ -89,7 +89,8 @@ pub(crate) fn run_chat(args: &ChatArgs, surroundings: &CliEnvironment) -> Result
     let showing = build_display_with(&args.showing, surroundings, &input.lines, |console: &ConsoleWriter| {
         let human = HumanReporter::new(console.clone(), chosen_verbosity(&args.showing));
         if is_prompted { human.for_chat() } else { human }
-    });
+    })
+    .with_limit_refusal(&args.driving);
     let runs = surroundings.runs_with(&showing.operator);
     let options = run_options::run_options(&args.answering, &args.driving, showing, surroundings)?;
     block_on(async {

@@ -70,7 +70,7 @@ pub(crate) struct RerunArgs {
 
 /// `ensemble fork`.
 pub(crate) fn fork_run(args: &ForkArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
-    let showing = build_display(&args.showing, surroundings);
+    let showing = build_display(&args.showing, surroundings).with_limit_refusal(&args.driving);
     let runs = surroundings.runs_with(&showing.operator);
     let options = run_options::run_options(&args.answering, &args.driving, showing, surroundings)?;
     let mut options = run_options::add_set_values(options, &args.set)?;
@@ -89,7 +89,7 @@ pub(crate) fn fork_run(args: &ForkArgs, surroundings: &CliEnvironment) -> Result
 /// `ensemble rerun`.
 pub(crate) fn rerun_execution(args: &RerunArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let RerunTarget { agent, part, turn } = parse_target(&args.from)?;
-    let showing = build_display(&args.showing, surroundings);
+    let showing = build_display(&args.showing, surroundings).with_limit_refusal(&args.driving);
     let runs = surroundings.runs_with(&showing.operator);
     let options = run_options::run_options(&args.answering, &args.driving, showing, surroundings)?;
     let ending = EndReporter::new(&args.driving, &args.showing, surroundings);

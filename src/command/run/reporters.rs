@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::command::run::arguments::{RunOutput, ShowingArgs};
+use crate::command::run::arguments::{DrivingArgs, RunOutput, ShowingArgs};
 use crate::command::shared::surroundings::CliEnvironment;
 use crate::terminal::lines::InputLines;
 use crate::terminal::operator::TerminalOperator;
@@ -10,7 +10,7 @@ use ensemble_core::operator::{Operator, UnattendedOperator};
 use ensemble_core::thread::LiveOutput;
 use ensemble_reports::report::sanitized_writer::EscapeStyle;
 use ensemble_reports::report::{
-    self, ConsoleWriter, EventPrinter, HumanReporter, NoReporter, OutputVerbosity, Reporter,
+    self, ConsoleWriter, EventPrinter, HumanReporter, LimitRefusal, NoReporter, OutputVerbosity, Reporter,
 };
 
 /// The reporter, the receiver of live output and the operator of a run.
@@ -23,6 +23,20 @@ pub(crate) struct RunDisplay {
     pub(crate) events: Option<EventPrinter>,
     /// The operator.
     pub(crate) operator: Arc<dyn Operator>,
+}
+
+impl RunDisplay {
+    /// With a reporter to which a success with exhausted agents is no success, if the arguments say so.
+    #[must_use]
+    pub(crate) fn with_limit_refusal(self, driving: &DrivingArgs) -> Self {
+        match driving.fail_on_limit {
+            true => Self {
+                reporter: Box::new(LimitRefusal::new(self.reporter)),
+                ..self
+            },
+            false => self,
+        }
+    }
 }
 
 /// Returns the reporter, the receiver of live output and the operator for these arguments.

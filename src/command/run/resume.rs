@@ -51,7 +51,8 @@ pub(crate) struct ContinueArgs {
 
 /// `ensemble resume`.
 pub(crate) fn resume_run(args: &ResumeArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
-    let showing = build_remote_display(args.on.as_deref(), &args.showing, surroundings);
+    let showing =
+        build_remote_display(args.on.as_deref(), &args.showing, surroundings).with_limit_refusal(&args.driving);
     if let Some(url) = &args.on {
         return engine::resume_remotely(url, args, showing, surroundings);
     }
@@ -86,7 +87,7 @@ pub(crate) fn resume_run(args: &ResumeArgs, surroundings: &CliEnvironment) -> Re
 
 /// `ensemble continue`.
 pub(crate) fn continue_run(args: &ContinueArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
-    let showing = build_display(&args.showing, surroundings);
+    let showing = build_display(&args.showing, surroundings).with_limit_refusal(&args.driving);
     let runs = surroundings.runs_with(&showing.operator);
     let options = run_options::run_options(&args.answering, &args.driving, showing, surroundings)?;
     let mut options = run_options::add_set_values(options, &args.set)?;

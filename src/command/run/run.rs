@@ -23,7 +23,8 @@ pub(crate) fn run_ensemble(args: &RunArgs, surroundings: &CliEnvironment) -> Res
     let Some(ensemble) = args.ensemble.as_deref() else {
         return Err(no_ensemble_error("run", surroundings));
     };
-    let showing = build_remote_display(args.on.as_deref(), &args.showing, surroundings);
+    let showing =
+        build_remote_display(args.on.as_deref(), &args.showing, surroundings).with_limit_refusal(&args.driving);
     let (runs, page_token) = match args.ui {
         true => {
             // What the page goes on with is given the same servers.

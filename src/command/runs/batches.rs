@@ -12,7 +12,7 @@ use crate::command::shared::surroundings::CliEnvironment;
 use ensemble_language::data::Cost;
 use ensemble_reports::report::format_count;
 use ensemble_reports::report::sanitized_writer::EscapeStyle;
-use ensemble_runs::batch::{self, BatchEntry, BatchSummary, RowStanding};
+use ensemble_runs::batch::{self, BatchEntry, BatchSummary, ExhaustedRows, RowStanding};
 use ensemble_runs::replay::{ReplayOptions, ReplayOutcome};
 use ensemble_runs::store::files::BatchFiles;
 use ensemble_runs::{EnsembleRef, Runs};
@@ -346,7 +346,12 @@ impl RowFigures {
         let entries = batch.list_entries();
         let ended = || {
             let entries = entries.iter().copied().flatten();
-            entries.filter(|entry| !matches!(entry.standing(), RowStanding::Left | RowStanding::Waiting))
+            entries.filter(|entry| {
+                !matches!(
+                    entry.standing(ExhaustedRows::Accepted),
+                    RowStanding::Left | RowStanding::Waiting
+                )
+            })
         };
         let sum = |what: &str| ended().map(|entry| entry.usage_number(what)).sum();
         Self {

@@ -5,7 +5,7 @@ mod diff;
 mod engine;
 pub(super) mod estimate;
 mod export;
-pub(super) mod merge;
+mod merge;
 mod messages;
 mod next_message;
 mod private_file;

@@ -150,9 +150,11 @@ pub(crate) fn smallest_ensemble(given: &str) -> Option<Vec<NewFile>> {
     if !is_ensemble_name(name) {
         return None;
     }
-    let mut files: Vec<NewFile> = StarterTemplate::Chat
+    let template = StarterTemplate::Chat;
+    let mut files: Vec<NewFile> = template
         .project_files(name)
         .into_iter()
+        .chain([template.test_file(name)])
         .map(|(path, text)| NewFile {
             path: path.into(),
             text,

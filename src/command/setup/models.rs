@@ -213,7 +213,10 @@ fn collect_named_profiles(
 
 /// Returns the models of the agents, without external agents.
 fn model_choices(ensemble: &Ensemble) -> Vec<ModelChoice> {
-    let models = ensemble.agents.iter().flat_map(|agent| agent.kind.list_models());
+    let models = ensemble
+        .agents
+        .iter()
+        .flat_map(|agent| ensemble.list_agent_models(agent));
     models.filter(|choice| !matches!(choice, ModelChoice::Acp(_))).collect()
 }
 

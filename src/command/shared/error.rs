@@ -1,7 +1,7 @@
 //! The errors of the program, with their messages for the command line and their exit codes.
 
 use super::exit;
-use crate::command::runs::merge::merge_error_help;
+use super::merge_help::merge_error_help;
 use crate::command::runs::short_names::shortest_prefixes;
 use ensemble_core::log::CommitError;
 use ensemble_core::request::AnswerRefusal;

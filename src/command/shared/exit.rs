@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use ensemble_core::conversation::{RunEnded, RunInterruption, run_exit_code};
+use ensemble_core::conversation::{RunEnded, RunInterruption, apply_fail_on_limit, run_exit_code};
 
 /// Success.
 pub(crate) const SUCCESS: u8 = 0;
@@ -14,8 +14,6 @@ pub(crate) const DIFFERENT: u8 = 1;
 pub(crate) const FAILED: u8 = 1;
 /// A usage error, an invalid ensemble or a missing file: no run was started.
 pub(crate) const USAGE: u8 = 2;
-/// A limit cut the run off.
-pub(crate) const LIMIT: u8 = 4;
 /// A replay decided differently from its record.
 pub(crate) const DIVERGED: u8 = 5;
 /// `batch`: `--max-cost` kept rows from running, whatever has come of the others.
@@ -49,26 +47,7 @@ pub(crate) fn exit_code_for_end(ended: &RunEnded, cause: Option<&RunInterruption
     apply_fail_on_limit(code, fail_on_limit && !ended.exhausted.is_empty())
 }
 
-/// Returns the exit code of `--fail-on-limit`, which is applied last: a success with exhausted agents is none.
-pub(crate) fn apply_fail_on_limit(code: u8, is_exhausted: bool) -> u8 {
-    match code {
-        SUCCESS if is_exhausted => LIMIT,
-        code => code,
-    }
-}
-
 /// Returns the exit code in the type of the standard library.
 pub(crate) fn to_exit_code(code: u8) -> ExitCode {
     ExitCode::from(code)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn fail_on_limit_turns_only_a_success_with_exhausted_agents_into_a_limit() {
-        let codes = [0, 1, 3, 4, 5].map(|code| (apply_fail_on_limit(code, false), apply_fail_on_limit(code, true)));
-        assert_eq!(codes, [(0, 4), (1, 1), (3, 3), (4, 4), (5, 5)]);
-    }
 }

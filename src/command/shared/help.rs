@@ -121,7 +121,10 @@ const RUNS: ExitCodes = &[
         "1",
         "`diff`: the runs differ; `show --follow`: the process of the run disappeared",
     ),
-    ("2", "The command line is not valid, or there is no such run"),
+    (
+        "2",
+        "The command line is not valid, there is no such run, or `merge`: the runs cannot be merged",
+    ),
 ];
 
 /// One row for each command.

@@ -5,6 +5,7 @@ pub(super) mod exit;
 #[cfg(debug_assertions)]
 pub(super) mod fault_injection;
 pub(super) mod help;
+mod merge_help;
 pub(super) mod output_form;
 pub(super) mod panics;
 pub(super) mod runtime;

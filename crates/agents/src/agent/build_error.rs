@@ -2,6 +2,7 @@
 
 use ensemble_language::profiles::ProfileError;
 use ensemble_language::template::{Template, TemplateError};
+use ensemble_scripts::ScriptError;
 
 /// An error that prevents building the runner of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -36,6 +37,16 @@ pub enum BuildError {
     /// A model profile cannot be used.
     #[error(transparent)]
     Profile(#[from] ProfileError),
+}
+
+impl BuildError {
+    /// Returns the error of a script that cannot be compiled, with its position.
+    pub(super) fn for_script(path: &str, error: ScriptError) -> Self {
+        Self::Script {
+            path: error.place_in(path),
+            message: error.message,
+        }
+    }
 }
 
 /// Compiles a template of the agent, if there is one; `which` names the template in the error.

@@ -26,7 +26,7 @@ use ensemble_core::thread::{Message, Role, TextTokenizer, Thread, ThreadIteratio
 use ensemble_language::ensemble::{ContextWindow, ModelChoice, ModelProfile, WindowStrategy};
 use ensemble_language::profiles::ProfileError;
 use ensemble_models::{LoadScript, Model, describe_script_failure};
-use ensemble_scripts::{Script, ScriptFailure};
+use ensemble_scripts::Script;
 
 /// The context window of one agent.
 pub struct AgentWindow {
@@ -174,9 +174,9 @@ impl AgentWindow {
         match &self.how {
             SelectionMethod::Rules => Ok(self.select_by_rules(measured)),
             SelectionMethod::Custom { path, script } => {
-                let fitted = self.select_by_script(script, measured).await;
+                let fitted = self.select_by_script((path, script), measured).await;
                 fitted.map_err(|error| WindowError {
-                    error: format!("context_window: {path}: {error}"),
+                    error: format!("context_window: {error}"),
                 })
             }
             SelectionMethod::Summary(model) => self.select_with_summary(model, measured).await,
@@ -386,7 +386,7 @@ fn compile_script(path: &str, load: &LoadScript) -> Result<Arc<Script>, BuildErr
         message,
     };
     let text = load(path).map_err(failed)?;
-    Script::compile(&text).map_err(|error| failed(describe_script_failure(&ScriptFailure::Reported(error))))
+    Script::compile(&text).map_err(|error| BuildError::for_script(&format!("context_window: {path}"), error))
 }
 
 fn format_size(size: ThreadSize) -> String {

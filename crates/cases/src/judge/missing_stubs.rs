@@ -41,6 +41,12 @@ pub(super) fn missing_stub_failure(at: usize, missing: &MissingStub) -> UnmetExp
             "no stub for this part".to_owned(),
         )
         .with_help(format!("add `{key}` to `parts` of the stub")),
+        MissingPart::Address(address) => missing_failure(
+            format!("execution {execution} of {agent} has no stub for `{address}`"),
+            &format!("a stub for `{address}`"),
+            "only stubs for other parts or calls".to_owned(),
+        )
+        .with_help(format!("add `stubs: {{\"{address}\": TEXT}}` to the case, or a stub for `{agent}`")),
         MissingPart::Reply(count) => missing_failure(
             format!(
                 "execution {execution} of {agent} has no reply for request {}",

@@ -19,9 +19,23 @@ pub fn run_exit_code(reason: CompletionReason, is_success: bool, cause: Option<&
     }
 }
 
+/// Returns the exit code of `--fail-on-limit`, which is applied last: 4 instead of 0 if agents are exhausted.
+pub fn apply_fail_on_limit(code: u8, is_exhausted: bool) -> u8 {
+    match code {
+        0 if is_exhausted => 4,
+        code => code,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn fail_on_limit_turns_only_a_success_with_exhausted_agents_into_a_limit() {
+        let codes = [0, 1, 3, 4, 5].map(|code| (apply_fail_on_limit(code, false), apply_fail_on_limit(code, true)));
+        assert_eq!(codes, [(0, 4), (1, 1), (3, 3), (4, 4), (5, 5)]);
+    }
 
     #[test]
     fn every_outcome_has_the_exit_code_of_the_table() {

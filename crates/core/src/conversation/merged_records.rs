@@ -126,7 +126,7 @@ struct RecordedMessage {
     is_last: bool,
 }
 
-/// One run of a merge.
+/// A run of a merge, with the state of what is merged so far.
 struct MergedSide<'r> {
     start: &'r RunStarted,
     records: &'r [Record],

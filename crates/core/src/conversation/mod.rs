@@ -40,7 +40,7 @@ pub use exchange::{
     CallDecision, RecordedExchange, RecordedExchanges, ReplyReceived, RequestStopped, ToolCallEnded, ToolCallStarted,
 };
 pub use exhausted::{AgentLimit, ExhaustedAgent, describe_exhausted};
-pub use exit_code::run_exit_code;
+pub use exit_code::{apply_fail_on_limit, run_exit_code};
 pub use failed_work::{FailedWork, WorkCounts};
 pub use history::HistoryEntry;
 pub use interruption::{RunCanceller, RunInterruption};

@@ -95,6 +95,9 @@ fn serialize_result<S: Serializer>(reported: &ReportedRunResult<'_>, serializer:
     map.serialize_entry("exhausted", run_end.map_or(&[][..], |ended| &ended.exhausted))?;
     map.serialize_entry("unfinished", &state.unfinished_executions().collect::<Vec<_>>())?;
     map.serialize_entry("usage", &ResultUsage(state))?;
+    if let Some(budget) = state.budget_status() {
+        map.serialize_entry("budget", &budget)?;
+    }
     let of_result = run_end.map_or(&[][..], |ended| &ended.warnings);
     let warnings: Vec<&String> = state
         .warnings()

@@ -45,6 +45,16 @@ impl RunEnded {
             .unwrap_or(self.completion_reason == CompletionReason::Completed)
     }
 
+    /// Returns the end as a caller reports it that accepts no success with exhausted agents: `--fail-on-limit`. The outcome
+    /// stays. `None`: the end is no such success.
+    pub fn refuse_exhausted(&self) -> Option<Self> {
+        let is_refused = self.is_success() && !self.exhausted.is_empty();
+        is_refused.then(|| Self {
+            success: Some(false),
+            ..self.clone()
+        })
+    }
+
     /// Returns the sentence of the summary: the detail, or the outcome if there is nothing to add.
     pub fn summary_sentence(&self) -> &str {
         self.detail.as_deref().unwrap_or(self.completion_reason.as_str())

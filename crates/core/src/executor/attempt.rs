@@ -98,13 +98,9 @@ pub fn build_execution(
 /// Returns the tokens and cost that the run may still use at the start of the turn, minus those of earlier attempts of
 /// this execution. Parallel executions may therefore use the amount twice.
 pub(super) fn remaining_budget(plan: &Plan, state: &ConversationState, used: Option<ModelUsage>) -> RemainingBudget {
-    let limits = &plan.ensemble().limits;
-    let remaining = RemainingBudget {
-        tokens: limits.max_total_tokens,
-        cost: limits.max_cost,
-    };
-    remaining
-        .subtract_usage(state.segment_usage())
+    let whole = plan.ensemble().limits.whole_budget();
+    whole
+        .subtract_usage(state.budgeted_usage())
         .subtract_usage(used.unwrap_or_default())
 }
 

@@ -91,6 +91,10 @@ impl RequestAddress {
         Self(segments)
     }
 
+    pub(super) fn from_segments(segments: Vec<AddressSegment>) -> Self {
+        Self(segments)
+    }
+
     /// Returns the segments, the outermost first.
     pub fn segments(&self) -> &[AddressSegment] {
         &self.0
@@ -109,15 +113,6 @@ impl RequestAddress {
     /// Returns whether the text is the bare name of the agent that asks, without its path, part and call.
     pub fn is_named(&self, name: &str) -> bool {
         self.agent_name() == name
-    }
-
-    /// Returns the names of the agents and tools on the way, without the keys of parts and the numbers of calls.
-    pub fn static_path(&self) -> Vec<Arc<str>> {
-        let names = self.0.iter().flat_map(|segment| {
-            let tools = segment.calls.iter().map(|call| &call.tool);
-            std::iter::once(&segment.agent).chain(tools)
-        });
-        names.cloned().collect()
     }
 
     /// Splits `ADDRESS=TEXT` at the first `=` outside of quotes and brackets. Returns `None` if there is none.

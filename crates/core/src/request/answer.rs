@@ -332,23 +332,26 @@ fn render_pending(pending: &[RequestAddress]) -> String {
     }
 }
 
-/// Finds the pending request that a text names: by its address, or by the bare name of its agent if that is unique.
+/// Lists the pending requests that a name means most precisely: those at its address, else those whose address without keys
+/// and calls it is, else those of the agents with this bare name.
+pub fn list_named_requests<'p>(given: &str, pending: &'p [PendingRequest]) -> Vec<&'p PendingRequest> {
+    let precision = |request: &PendingRequest| request.address.match_name(given);
+    let Some(best) = pending.iter().filter_map(precision).max() else {
+        return Vec::new();
+    };
+    let named = pending.iter().filter(|request| precision(request) == Some(best));
+    named.collect()
+}
+
+/// Finds the one pending request that a name means.
 ///
 /// # Errors
 /// [`AnswerRefusal::NotPending`] or [`AnswerRefusal::Ambiguous`].
 pub fn resolve_request<'p>(given: &str, pending: &'p [PendingRequest]) -> Result<&'p PendingRequest, AnswerRefusal> {
-    let exact = pending.iter().find(|request| request.address.to_string() == given);
-    if let Some(request) = exact {
-        return Ok(request);
-    }
-    let matching_requests: Vec<&PendingRequest> = pending
-        .iter()
-        .filter(|request| request.address.is_named(given))
-        .collect();
     let addresses = |requests: &mut dyn Iterator<Item = &PendingRequest>| -> Vec<RequestAddress> {
         requests.map(|request| request.address.clone()).collect()
     };
-    match matching_requests.as_slice() {
+    match list_named_requests(given, pending).as_slice() {
         [request] => Ok(request),
         [] => Err(AnswerRefusal::NotPending {
             given: given.to_owned(),

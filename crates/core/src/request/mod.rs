@@ -4,6 +4,7 @@
 //! and to nothing else.
 
 mod address;
+mod address_match;
 mod answer;
 
 use std::cmp::Ordering;
@@ -14,9 +15,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use address::{AddressCall, AddressError, AddressSegment, RequestAddress};
+pub use address_match::{AddressMatch, find_named};
 pub use answer::{
     AnswerAuthor, AnswerRecord, AnswerRefusal, AnswerSource, PermissionDecision, RequestAnswer, find_choice,
-    render_question, resolve_request,
+    list_named_requests, render_question, resolve_request,
 };
 
 use ensemble_language::data::{JsonMap, OperatorQuestion, WantedPermission};

@@ -48,15 +48,17 @@ pub(super) fn find_stop(plan: &Plan, state: &ConversationState) -> Option<(Compl
 /// Returns the first limit that is reached, in order of precedence.
 fn find_reached_limit(plan: &Plan, state: &ConversationState) -> Option<(CompletionReason, String)> {
     let limits = &plan.ensemble().limits;
-    let usage = state.segment_usage();
+    let usage = state.budgeted_usage();
     let tokens = usage.input_tokens + usage.output_tokens;
     if let Some(budget) = limits.max_total_tokens.filter(|budget| tokens >= *budget) {
-        let detail = format!("max_total_tokens {budget} was reached: {tokens} tokens");
+        let messages = describe_budgeted_messages(state);
+        let detail = format!("max_total_tokens {budget} was reached: {tokens} tokens{messages}");
         return Some((CompletionReason::TokenBudget, detail));
     }
     let cost = usage.cost.unwrap_or_default();
     if let Some(budget) = limits.max_cost.filter(|budget| cost >= *budget) {
-        let detail = format!("max_cost {budget} was reached: {cost}");
+        let messages = describe_budgeted_messages(state);
+        let detail = format!("max_cost {budget} was reached: {cost}{messages}");
         return Some((CompletionReason::TokenBudget, detail));
     }
     if let Some(agent) = state.first_agent_at_limit() {
@@ -69,6 +71,15 @@ fn find_reached_limit(plan: &Plan, state: &ConversationState) -> Option<(Complet
         let detail = format!("max_total_turns was reached: {turns}");
         (CompletionReason::MaxTotalTurns, detail)
     })
+}
+
+/// Describes the messages that share the budget, if there are several, and that the last message was refused.
+fn describe_budgeted_messages(state: &ConversationState) -> &'static str {
+    match (state.is_budget_shared(), state.segment_turns()) {
+        (false, _) => "",
+        (true, 0) => " in the whole conversation; no agent received the new message",
+        (true, _) => " in the whole conversation",
+    }
 }
 
 /// Returns the end of the run, with the reasons why agents never ran.

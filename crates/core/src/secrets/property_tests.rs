@@ -237,7 +237,7 @@ fn an_event_whose_context_is_the_secret_shows_nothing_of_it() {
         serde_json::from_value::<Event>(event).expect("an event")
     };
     let event = started(json!({"user": "bob", "pin": {"old": [1234, null]}}));
-    let expected = started(json!({"user": STRUCK_OUT, "pin": STRUCK_OUT}));
+    let expected = started(json!({"user": STRUCK_OUT, "pin": {"old": [STRUCK_OUT, null]}}));
     assert_eq!(secrets.redact_event(event), Ok(expected));
 }
 

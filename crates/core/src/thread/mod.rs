@@ -34,7 +34,7 @@ pub use reasoning::Reasoning;
 pub use status::{OPTIONS, SYSTEM_PROMPT, ThreadStatus};
 pub use text_tokenizer::TextTokenizer;
 pub use thread_memory::{LEFT_OUT, REJECTED, TASK, UNKNOWN_FATE, failed_iterations, remembered_iterations};
-pub use tool_call::{INTERRUPTED, ToolCall, ToolEnd};
+pub use tool_call::{INTERRUPTED, ResultSummary, ToolCall, ToolEnd};
 
 use chrono::{DateTime, Utc};
 use ensemble_language::data::FailureKind;
@@ -152,6 +152,15 @@ impl Message {
             message["attachments"] = self.attachments.iter().map(Attachment::to_json_without_bytes).collect();
         }
         message
+    }
+
+    /// Replaces the results of its tool calls by their summaries, as a model receives them.
+    pub fn replace_summarized_results(&mut self) {
+        for call in &mut self.tool_calls {
+            if let Some(summary) = call.summary.take() {
+                call.end = Some(ToolEnd::Result(Value::String(summary.text)));
+            }
+        }
     }
 
     /// Returns a message without tool calls.

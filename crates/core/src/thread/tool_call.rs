@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::Attachment;
 use crate::request::AnswerRecord;
+use ensemble_language::data::ModelUsage;
 
 /// A tool call of a model, with the result or the error once the call has ended.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,6 +28,26 @@ pub struct ToolCall {
     pub answers: Vec<AnswerRecord>,
     /// Data of the provider that must be sent back with the call; it is not interpreted.
     pub signatures: Vec<String>,
+    /// The text that the model receives instead of the result.
+    pub summary: Option<Box<ResultSummary>>,
+}
+
+/// The text that a model receives instead of a large result of a tool.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ResultSummary {
+    /// The text.
+    pub text: String,
+    /// The size of the result in bytes, also of the part that was not kept.
+    pub result_bytes: u64,
+    /// `PROVIDER/MODEL` of the model that wrote the summary.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The usage of the summary, which is a part of the usage of the call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<ModelUsage>,
+    /// The reason why no summary was written: the text is the beginning and the end of the result then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
 }
 
 /// What the model is told of a call without an end.
@@ -53,6 +74,7 @@ impl ToolCall {
             attachments: Vec::new(),
             answers: Vec::new(),
             signatures: Vec::new(),
+            summary: None,
         }
     }
 
@@ -80,6 +102,9 @@ impl ToolCall {
 
     /// Returns the text that is sent to the model as the result.
     pub fn result_text(&self) -> String {
+        if let Some(summary) = &self.summary {
+            return summary.text.clone();
+        }
         match &self.end {
             Some(ToolEnd::Result(Value::String(text))) => text.clone(),
             Some(ToolEnd::Result(value)) => value.to_string(),
@@ -103,7 +128,7 @@ impl fmt::Display for ToolCall {
     }
 }
 
-/// `{id, name, arguments, result | error, duration, attachments, answers, signatures}`.
+/// `{id, name, arguments, result | error, duration, attachments, answers, signatures, summary}`.
 impl Serialize for ToolCall {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = Map::new();
@@ -126,6 +151,9 @@ impl Serialize for ToolCall {
         }
         if !self.signatures.is_empty() {
             map.insert("signatures".into(), json!(self.signatures));
+        }
+        if let Some(summary) = &self.summary {
+            map.insert("summary".into(), json!(summary));
         }
         map.serialize(serializer)
     }
@@ -152,6 +180,8 @@ impl<'de> Deserialize<'de> for ToolCall {
             answers: Vec<AnswerRecord>,
             #[serde(default)]
             signatures: Vec<String>,
+            #[serde(default)]
+            summary: Option<Box<ResultSummary>>,
         }
         let fields = ToolCallFields::deserialize(deserializer)?;
         let error = fields.error.map(ToolEnd::Error);
@@ -164,6 +194,7 @@ impl<'de> Deserialize<'de> for ToolCall {
             attachments: fields.attachments,
             answers: fields.answers,
             signatures: fields.signatures,
+            summary: fields.summary,
         })
     }
 }

@@ -215,6 +215,11 @@ pub fn split_turns(messages: &[Message]) -> Vec<Range<usize>> {
         .collect()
 }
 
+/// Returns the message that stands for a summary of the messages that are not sent.
+pub fn to_summary_message(summary: &str) -> String {
+    format!("The first part of our conversation is not shown any more. In short, it was this:\n\n{summary}")
+}
+
 /// Cuts a thread: first whole turns, then tool calls with their results.
 pub fn trim_thread(rules: &TrimRules, whole: &ThreadToTrim<'_>) -> TrimmedThread {
     let pinned = whole.list_pinned();

@@ -126,7 +126,7 @@ fn an_execution_that_has_not_ended_has_an_activity() {
     );
     assert_eq!(
         history(vec![(0, turn(&["a"]))]).agent_activity("a"),
-        Some(crate::AgentActivity::Paused)
+        Some(crate::AgentActivity::NotStarted)
     );
     assert_eq!(history(begun.clone()).agent_activity("b"), None);
     let failure = json!({"kind": "exit", "error": "no"});
@@ -141,4 +141,27 @@ fn an_execution_that_has_not_ended_has_an_activity() {
     assert_eq!(execution.attempts[0].describe_end(execution), "failed");
     assert_eq!(story.last_turn_before_failure(), 0);
     assert!(story.find_execution(2, "a").is_none());
+}
+
+#[test]
+fn the_state_of_an_execution_follows_from_its_activity_and_from_who_drives_the_run() {
+    let failed = json!({"turn": 1, "agent": "a", "execution": 1, "attempt": 1, "failure": {"kind": "exit", "error": "no"}, "pause": 1.0});
+    let failed = (3, json!({"event": "attempt_failed", "data": failed}));
+    let stopped = (4, json!({"event": "interrupted", "data": {"cause": "timeout"}}));
+    let resumed = (5, json!({"event": "run_resumed", "data": {"program": "1"}}));
+    let begun = || vec![(0, turn(&["a"])), (2, started(1))];
+    let with = |more: &[(i64, Value)]| [begun(), more.to_vec()].concat();
+    for (events, driven, lost) in [
+        (vec![(0, turn(&["a"]))], "ready", "not_started"),
+        (begun(), "runs", "lost"),
+        (with(std::slice::from_ref(&failed)), "retries", "lost"),
+        (with(std::slice::from_ref(&stopped)), "stopped", "stopped"),
+        (with(&[failed, stopped.clone()]), "stopped", "stopped"),
+        (with(&[stopped, resumed]), "ready", "not_started"),
+    ] {
+        let activity = story(events).history.agent_activity("a").expect("an activity");
+        let word = |is_driven, is_asking| activity.execution_state(is_driven, is_asking).as_str();
+        assert_eq!((word(true, false), word(false, false)), (driven, lost));
+        assert_eq!((word(true, true), word(false, true)), ("asks", lost));
+    }
 }

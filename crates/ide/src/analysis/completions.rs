@@ -194,7 +194,7 @@ fn complete_values(view: &EditorView<'_>, route: &Route, offset: usize) -> Vec<E
     if pattern == "result" || is_tool(".agent") || test_file_patterns::is_agent_pattern(&pattern) {
         return agents();
     }
-    if pattern.starts_with("model_profiles.") && pattern.ends_with(".fallback") {
+    if pattern.starts_with("model_profiles.") && pattern.ends_with(".fallback") || is_tool(".summarize_with") {
         return complete_profiles(view, span);
     }
     let value = |value: schema::SchemaValue| EditorCompletion {

@@ -87,13 +87,18 @@ fn hover_for_value(view: &EditorView<'_>, spot: &DocumentSpot<'_>) -> Option<Hov
         .and_then(|value| value.meaning);
     let text = match meaning {
         Some(meaning) => meaning.to_owned(),
-        None if spot.route.to_string().ends_with("model_profile") => describe_profile(view, word)?,
+        None if is_profile_route(&spot.route.to_string()) => describe_profile(view, word)?,
         None => return None,
     };
     Some(HoverText {
         text: format!("**`{word}`**\n\n{text}"),
         span: spot.span,
     })
+}
+
+/// Returns whether the value at this route names a model profile.
+fn is_profile_route(route: &str) -> bool {
+    route.ends_with("model_profile") || route.starts_with("tools.") && route.ends_with(".summarize_with")
 }
 
 fn describe_profile(view: &EditorView<'_>, name: &str) -> Option<String> {

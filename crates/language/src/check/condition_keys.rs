@@ -24,22 +24,22 @@ pub(super) fn check_condition_keys(subject: &CheckSubject<'_>) -> Vec<Finding> {
     let graph = subject.graph;
     let outputs = &mut *subject.outputs.borrow_mut();
     let mut findings = Vec::new();
-    let mut questions = 0;
     for (to, edge) in graph.list_edges() {
         let Some((reading, _)) = &edge.condition else {
             continue;
         };
         let place = |span: Span| edge.dependency_route(to).with_key("condition").into_text_location(span);
-        for read in reading.list_read_keys(KeyedVariable::Output) {
+        // Whoever asks for a key expects that it may be missing.
+        let is_expected = |read: &ConditionKeyRead| !read.is_question;
+        let output_reads = reading.list_read_keys(KeyedVariable::Output).into_iter();
+        for read in output_reads.filter(is_expected) {
             if let Some(finding) = check_output_key(edge, &read.key, outputs) {
                 findings.push(finding(place(read.span)));
             }
         }
-        for read in reading.list_read_keys(KeyedVariable::Context) {
-            questions += usize::from(read.is_question);
-            if !read.is_question || questions <= MOST {
-                findings.extend(check_context_key(graph, &read, outputs).map(|finding| finding(place(read.span))));
-            }
+        let context_reads = reading.list_read_keys(KeyedVariable::Context).into_iter();
+        for read in context_reads.filter(is_expected) {
+            findings.extend(check_context_key(graph, &read, outputs).map(|finding| finding(place(read.span))));
         }
         if findings.len() >= MOST {
             break;
@@ -107,8 +107,7 @@ fn state_key_help(agent: &Agent) -> String {
     )
 }
 
-/// Returns a key of the context. A condition that only tests whether the key exists expects that it may be missing, so
-/// it is reported only if it is probably a spelling mistake.
+/// Returns a key of the context that nobody writes.
 fn check_context_key(
     graph: &CheckGraph<'_>,
     read: &ConditionKeyRead,
@@ -121,9 +120,6 @@ fn check_context_key(
     }
     let message = format!("no agent writes `{key}` into the context");
     if let Some(agent) = graph.find_agent(key).map(|at| graph.agent_at(at)) {
-        if read.is_question {
-            return None;
-        }
         // The name of the key stays reserved, so no other agent can write it.
         let help = state_key_help(agent);
         return Some(Box::new(move |at| {
@@ -135,8 +131,7 @@ fn check_context_key(
         Some((_, None)) => return None,
         None => {}
     }
-    let is_slip = || find_similar_word(key, context_keys.key_names()).is_some();
-    if !context_keys.is_all || (read.is_question && !is_slip()) {
+    if !context_keys.is_all {
         return None;
     }
     Some(unwritten_key_finding(message, key, context_keys.key_names(), ELSE))

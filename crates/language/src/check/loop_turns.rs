@@ -11,7 +11,7 @@ use super::check_graph::{CheckGraph, FirstTurnRules, GraphEdge};
 use super::check_subject::CheckSubject;
 use super::idle_turns::max_executions;
 use crate::diagnostic::Finding;
-use crate::ensemble::{Agent, ConversationLimits, TurnTrigger, WaitFor};
+use crate::ensemble::{Agent, ConversationLimits, OnLimit, TurnTrigger, WaitFor};
 use crate::loader::codes;
 use crate::plan::graph_walks::find_components;
 use crate::source::Route;
@@ -42,28 +42,66 @@ pub(super) fn list_loop_edges<'g, 'e>(
 /// Hints at the agent of each loop that needs the most turns, if the conversation has fewer.
 pub(super) fn check_loop_turns(subject: &CheckSubject<'_>) -> Vec<Finding> {
     let graph = subject.graph;
+    let total_turns = u64::from(graph.ensemble.limits.max_total_turns.get());
+    let cut_loops = list_loops(graph).into_iter().filter_map(|group| {
+        let limited = compute_limit_turns(graph, &group)?.limit_turns.into_iter();
+        let most = limited.max_by_key(|(turn, agent)| (*turn, std::cmp::Reverse(*agent)));
+        most.filter(|(turn, _)| *turn > total_turns)
+    });
+    cut_loops
+        .map(|(turn, agent)| cut_loop_finding(graph, agent, turn))
+        .collect()
+}
+
+/// The turns that a loop needs.
+struct LoopTurns {
+    /// The lowest number of turns of a round.
+    round: u64,
+    /// The agents that can reach their `max_turns`, each after the first turn in which it can do so.
+    limit_turns: Vec<(u64, usize)>,
+}
+
+/// Returns the turns that the loop needs; `None`: agents can run for other reasons than the loop.
+fn compute_limit_turns(graph: &CheckGraph<'_>, group: &[usize]) -> Option<LoopTurns> {
     if graph.can_request_agents() {
-        return Vec::new();
+        return None;
     }
     let first_turns = graph.compute_first_turns(&FirstTurnRules::default());
     let execution_limits = max_executions(graph);
-    let total_turns = u64::from(graph.ensemble.limits.max_total_turns.get());
-    let mut findings = Vec::new();
-    for group in list_loops(graph) {
-        let Some(round) = find_shortest_round(graph, &group) else {
-            continue;
-        };
-        let needed = group.iter().filter_map(|agent| {
-            let turns = u64::from(graph.agent_at(*agent).conversation.max_turns.get());
-            let first = u64::from(first_turns[*agent]?);
-            (execution_limits[*agent] >= turns).then(|| (first + (turns - 1) * round, *agent))
-        });
-        let most = needed.max_by_key(|(turn, agent)| (*turn, std::cmp::Reverse(*agent)));
-        if let Some((turn, agent)) = most.filter(|(turn, _)| *turn > total_turns) {
-            findings.push(cut_loop_finding(graph, agent, turn));
-        }
+    let round = find_shortest_round(graph, group)?;
+    let limited = group.iter().filter_map(|agent| {
+        let turns = u64::from(graph.agent_at(*agent).conversation.max_turns.get());
+        let first = u64::from(first_turns[*agent]?);
+        (execution_limits[*agent] >= turns).then(|| (first + (turns - 1) * round, *agent))
+    });
+    Some(LoopTurns {
+        round,
+        limit_turns: limited.collect(),
+    })
+}
+
+/// Returns whether a limit of the conversation ends the loop before a limit of one of its agents can, with an exit code
+/// that is not 0.
+pub(super) fn is_always_cut_off(graph: &CheckGraph<'_>, group: &[usize]) -> bool {
+    let limits = &graph.ensemble.limits;
+    let has_edge_limit = list_loop_edges(graph, group).any(|(_, edge)| edge.dependency.max_executions.is_some());
+    if limits.on_limit == OnLimit::Succeed || has_edge_limit {
+        return false;
     }
-    findings
+    let Some(LoopTurns { round, limit_turns }) = compute_limit_turns(graph, group) else {
+        return false;
+    };
+    let total_turns = u64::from(limits.max_total_turns.get());
+    // After the last execution of an agent, the others of the round still run.
+    let is_too_late = |turn: u64| turn + round - 1 > total_turns;
+    if limit_turns.len() == group.len() && limit_turns.iter().all(|(turn, _)| is_too_late(*turn)) {
+        return true;
+    }
+    let agents = group.iter().map(|agent| graph.agent_at(*agent));
+    let fewest_turns = agents.clone().map(|agent| agent.conversation.max_turns).min();
+    let caps = limits.max_agent_executions.iter();
+    let mut loop_caps = caps.filter(|(name, _)| agents.clone().any(|agent| agent.name == *name));
+    loop_caps.any(|(_, cap)| fewest_turns.is_some_and(|turns| *cap < turns))
 }
 
 /// Returns the lowest number of turns of a round of the loop; `None` if its agents can run for other reasons than the

@@ -13,6 +13,7 @@
 mod allowances;
 mod answer_truths;
 mod blocked_agents;
+mod budget_scope;
 mod check_graph;
 mod check_subject;
 mod condition_keys;
@@ -125,6 +126,7 @@ const CHECKS: &[RegisteredCheck] = checks![
     Ensemble: prepared_answers::check_prepared_answers,
     Ensemble: for_each::check_for_each,
     Ensemble: time_limits::check_time_limits,
+    Ensemble: budget_scope::check_budget_scope,
     Ensemble: contradictory_schemas::check_schemas,
     Ensemble: unknown_agents::check_unknown_agents,
     Ensemble: undeclared_inputs::check_undeclared_inputs,

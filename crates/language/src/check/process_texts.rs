@@ -1,6 +1,7 @@
-//! Templates and variables in texts that nothing expands: command lines, folders and environments of processes.
+//! Templates in command lines, folders and environments of processes, and variables of a shell in texts that nothing expands.
 
 use super::check_subject::CheckSubject;
+use super::templates::{collect_texts, list_templates};
 use crate::diagnostic::Finding;
 use crate::ensemble::{
     AcpProgram, Agent, AgentKind, CommandLine, Ensemble, HeaderText, McpServer, PreparedResponses, SettingValue,
@@ -8,9 +9,9 @@ use crate::ensemble::{
 };
 use crate::loader::codes;
 use crate::names::is_identifier_char;
-use crate::source::{Route, Span};
+use crate::source::{Route, RouteStep, Span};
 
-/// A text that a process is started with.
+/// A text in which an author may expect templates or variables of a shell.
 struct ProcessText<'e> {
     text: &'e str,
     route: Route,
@@ -28,6 +29,10 @@ pub(super) fn check_process_texts(subject: &CheckSubject<'_>) -> Vec<Finding> {
     collect_agent_texts(subject.ensemble, &mut texts);
     collect_tool_texts(subject.ensemble, &mut texts);
     collect_profile_texts(subject.ensemble, &mut texts);
+    for (text, route) in list_templates(subject.ensemble) {
+        let key = find_template_key(&route);
+        collect_words(std::iter::once((text, route)), key, &mut texts);
+    }
     texts
         .iter()
         .flat_map(|text| [template_finding(text), variable_finding(text)])
@@ -35,17 +40,28 @@ pub(super) fn check_process_texts(subject: &CheckSubject<'_>) -> Vec<Finding> {
         .collect()
 }
 
+/// Returns the key of the template at the route.
+fn find_template_key(route: &Route) -> &'static str {
+    let keys = ["system_prompt", "attachments", "args", "stdin", "inputs", "arguments"];
+    let has_key = |key: &&str| {
+        let is_key = |step: &RouteStep| matches!(step, RouteStep::Key(name) if **name == **key);
+        route.0.iter().any(is_key)
+    };
+    keys.into_iter().find(has_key).unwrap_or("prompt")
+}
+
 fn collect_agent_texts<'e>(ensemble: &'e Ensemble, texts: &mut Vec<ProcessText<'e>>) {
     for (at, agent) in ensemble.agents.iter().enumerate() {
         let route = Agent::route_at(at);
+        let config_route = route.with_key("config");
+        let mut values = Vec::new();
+        for (name, value) in &agent.config {
+            collect_texts(value, config_route.with_key(name.as_str()), &mut values);
+        }
+        collect_words(values.into_iter(), "config", texts);
         match &agent.kind {
-            AgentKind::Script { script, args, env, .. } => {
+            AgentKind::Script { script, env, .. } => {
                 texts.push(ProcessText::from_script(script, &route));
-                let args_route = route.with_key("args");
-                texts.extend(args.iter().enumerate().map(|(at, text)| ProcessText {
-                    refuses_templates: false,
-                    ..ProcessText::new(text, args_route.with_index(at), "args")
-                }));
                 collect_settings(env, &route, "env", texts);
             }
             AgentKind::Llm(llm) => {
@@ -206,7 +222,7 @@ fn variable_finding(text: &ProcessText<'_>) -> Option<Finding> {
     let message = format!("nothing expands `${{{name}}}` in `{}`", text.key);
     let help = match text.key {
         "env" | "headers" => format!("write `{{env: {name}}}` as the value"),
-        "args" => {
+        "args" | "stdin" => {
             format!("write `env: {{{name}: {{env: {name}}}}}`, and let the script read the variable `{name}`")
         }
         _ => format!("only the values of `env` and `headers` come from the environment: `{{env: {name}}}`"),

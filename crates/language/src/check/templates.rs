@@ -92,7 +92,7 @@ pub(super) fn list_agent_templates<'a>(agent: &'a Agent, route: &Route) -> Vec<(
 }
 
 /// All texts in a value, with their places.
-fn collect_texts<'v>(value: &'v Value, route: Route, found: &mut Vec<(&'v str, Route)>) {
+pub(super) fn collect_texts<'v>(value: &'v Value, route: Route, found: &mut Vec<(&'v str, Route)>) {
     match value {
         Value::String(text) => found.push((text, route)),
         Value::Array(items) => {

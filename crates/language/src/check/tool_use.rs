@@ -19,12 +19,13 @@ const CIRCLES_OF_A_GROUP: usize = 5;
 const SHOWN: usize = 12;
 
 /// Reports errors for agents that are, directly or over other agents, their own tools, that call a denied tool, or whose program cannot be given a tool; a hint for each unused tool; and a
-/// warning for each `max_parallel_tools` that exclusive tools leave without effect.
+/// warning for each `max_parallel_tools` that exclusive tools leave without effect, and for summaries that no model receives.
 pub(super) fn check_tools(subject: &CheckSubject<'_>) -> Vec<Finding> {
     let ensemble = subject.ensemble;
     let mut findings = check_tool_cycles(ensemble);
     findings.extend(check_unused_tools(ensemble));
     findings.extend(check_parallel_tools(ensemble));
+    findings.extend(check_unused_summaries(ensemble));
     findings.extend(check_denied_tools(ensemble));
     findings.extend(check_program_tools(ensemble));
     findings
@@ -137,6 +138,32 @@ fn tool_cycle_finding(ensemble: &Ensemble, circle: &[AgentToolUse]) -> Finding {
         finding = finding.with_related(place(agent_use), label);
     }
     finding.with_help("remove the tool from one of these agents")
+}
+
+fn check_unused_summaries(ensemble: &Ensemble) -> Vec<Finding> {
+    let uses = |agent: &Agent, name: &str| agent.kind.callable_tools().iter().any(|used| *used.tool == *name);
+    let is_model = |agent: &Agent| matches!(&agent.kind, AgentKind::Llm(llm) if llm.acp_agent().is_none());
+    let mut findings = Vec::new();
+    for (name, tool) in &ensemble.tools {
+        let mut users = ensemble.agents.iter().filter(|agent| uses(agent, name)).peekable();
+        let has_receiver = users.peek().is_none() || users.any(is_model);
+        let (key, message, help) = match (tool.summarize_above, &tool.summarize_with) {
+            (Some(_), _) if !has_receiver => (
+                "summarize_above",
+                "`summarize_above` has no effect: no model of the program calls the tool",
+                "remove the key: an agent with `tool` and an external agent receive whole results",
+            ),
+            (None, Some(_)) => (
+                "summarize_with",
+                "`summarize_with` has no effect: the tool has no `summarize_above`",
+                "add `summarize_above: BYTES`, or remove `summarize_with`",
+            ),
+            _ => continue,
+        };
+        let place = ToolDefinition::route_for(name).with_key(key);
+        findings.push(Finding::new_warning(codes::IDLE_SUMMARY, place.into_key_location(), message).with_help(help));
+    }
+    findings
 }
 
 fn check_parallel_tools(ensemble: &Ensemble) -> Vec<Finding> {

@@ -4,7 +4,7 @@
 
 use super::check_graph::CheckGraph;
 use super::check_subject::CheckSubject;
-use super::loop_turns::{list_loop_edges, list_loops};
+use super::loop_turns::{is_always_cut_off, list_loop_edges, list_loops};
 use crate::diagnostic::Finding;
 use crate::loader::codes;
 use crate::plan::graph_walks::find_reachable;
@@ -23,7 +23,7 @@ pub(super) fn check_unasked_loops(subject: &CheckSubject<'_>) -> Vec<Finding> {
 fn check_loop(graph: &CheckGraph<'_>, group: &[usize]) -> Option<Finding> {
     let mut conditions = list_loop_edges(graph, group).filter(|(_, edge)| edge.condition.is_some());
     let (agent, edge) = conditions.next()?;
-    if is_asked_behind(graph, group) {
+    if is_asked_behind(graph, group) || is_always_cut_off(graph, group) {
         return None;
     }
     let names: Vec<String> = group.iter().map(|at| format!("`{}`", graph.agent_name(*at))).collect();

@@ -4,7 +4,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::ensemble::{
-    Agent, AgentKind, ContextWindow, Ensemble, LlmSpec, ModelChoice, ModelProfile, PreparedResponses, WindowStrategy,
+    Agent, AgentKind, ContextWindow, Ensemble, LlmSpec, ModelChoice, ModelProfile, PreparedResponses, ToolDefinition,
+    WindowStrategy,
 };
 use crate::source::{Route, RouteLocation};
 
@@ -72,7 +73,19 @@ pub(super) fn list_used_profiles(ensemble: &Ensemble) -> impl Iterator<Item = (&
             .with_key("fallback");
         Some((&**profile.fallback.as_ref()?, route.into_value_location()))
     });
-    agents.chain(list_summary_profiles(ensemble)).chain(fallbacks)
+    agents
+        .chain(list_summary_profiles(ensemble))
+        .chain(list_result_profiles(ensemble))
+        .chain(fallbacks)
+}
+
+/// Returns the profiles that summarize the results of tools.
+fn list_result_profiles(ensemble: &Ensemble) -> impl Iterator<Item = (&str, RouteLocation)> {
+    ensemble.tools.iter().filter_map(|(name, tool)| {
+        let profile = tool.summarize_with.as_ref()?;
+        let route = ToolDefinition::route_for(name).with_key("summarize_with");
+        Some((&**profile, route.into_value_location()))
+    })
 }
 
 /// Returns the profiles that summarize the messages that a context window leaves out.

@@ -408,8 +408,13 @@ impl EditDraft {
             return;
         };
         match entries.get_mut(list) {
-            Some(Value::Array(items)) => {
-                items.push(item.clone());
+            Some(items @ (Value::Array(_) | Value::Null)) => {
+                if items.is_null() {
+                    *items = json!([]);
+                }
+                if let Some(items) = items.as_array_mut() {
+                    items.push(item.clone());
+                }
                 self.edits
                     .push(RouteEdit::AppendItems(route.with_key(list), vec![item]));
             }

@@ -26,7 +26,14 @@ impl EditDraft {
             (None, Value::Null) => return Err(same_value()),
             (Some(now), value) if now == value && !value.is_null() => return Err(same_value()),
             (Some(_), Value::Null) => {
-                self.remove_value(&route);
+                self.remove_setting(&route);
+                return Ok(());
+            }
+            (Some(Value::Null), value) => {
+                if let Some(now) = find_value_mut(&mut self.after, &route) {
+                    *now = value.clone();
+                }
+                self.edits.push(RouteEdit::Rewrite(route, value.clone()));
                 return Ok(());
             }
             (Some(now), value) => {
@@ -64,9 +71,14 @@ impl EditDraft {
                 self.edits.push(RouteEdit::AddKey(parent, key.to_string(), value));
                 return Some(());
             }
-            // An empty value, and a question that is only its text, are written anew as a map.
+            if map.is_null() {
+                *map = json!({ key.to_string(): value });
+                self.edits.push(RouteEdit::AddKey(parent, key.to_string(), value));
+                return Some(());
+            }
+            // A schema of any value, and a question that is only its text, are written anew as a map.
             let mut entries = match (&*map, parent.0.last()) {
-                (Value::Null, _) => json!({}),
+                (Value::Bool(true), _) => json!({}),
                 (Value::String(prompt), Some(RouteStep::Key(key))) if &**key == "input" => json!({"prompt": prompt}),
                 _ => return None,
             };
@@ -78,7 +90,26 @@ impl EditDraft {
         None
     }
 
-    /// Returns the route of a key of an agent or of the file. Each key is one of its section.
+    /// Removes a key. An entry of a map of named values stays, even if nothing is left in it: `topic: {}`.
+    fn remove_setting(&mut self, route: &Route) {
+        let mut parent = route.clone();
+        parent.0.pop();
+        let is_named = parent.0.len() == 2 && matches!(&parent.0[0], RouteStep::Key(key) if is_named_map(key));
+        let is_only = find_value_mut(&mut self.after, &parent)
+            .and_then(|value| value.as_object())
+            .is_some_and(|entries| entries.len() == 1);
+        if !(is_named && is_only) {
+            self.remove_value(route);
+            return;
+        }
+        if let Some(value) = find_value_mut(&mut self.after, &parent) {
+            *value = json!({});
+        }
+        self.edits.push(replace_edit(parent, &json!({})));
+    }
+
+    /// Returns the route of a key of an agent or of the file. Each key is one of its section, or one of a value in a map of
+    /// named values: `inputs.topic.default`.
     fn find_setting(&self, agent: Option<&str>, path: &[String]) -> Result<Route, GraphEditError> {
         let mut section = match agent {
             Some(_) => FileSection::Agent,
@@ -100,12 +131,29 @@ impl EditDraft {
         }
         for (depth, key) in path.iter().enumerate() {
             let row = section.find_key(key).ok_or_else(unknown)?;
-            match row.value_section() {
-                Some(inner) => section = inner,
-                None if depth + 1 < path.len() => return Err(unknown()),
-                None => {}
+            match (row.value_section(), row.named_value_keys()) {
+                (Some(inner), _) => section = inner,
+                (None, Some(keys)) => {
+                    let is_known = match &path[depth + 1..] {
+                        [] | [_] => true,
+                        [_, key] => keys.contains_key(key),
+                        _ => false,
+                    };
+                    if !is_known {
+                        return Err(unknown());
+                    }
+                    break;
+                }
+                (None, None) if depth + 1 < path.len() => return Err(unknown()),
+                (None, None) => {}
             }
         }
         Ok(path.iter().fold(route, |route, key| route.with_key(key.as_str())))
     }
+}
+
+/// Returns whether the key of the file is a map of named values, such as `inputs`.
+fn is_named_map(key: &str) -> bool {
+    let row = FileSection::Ensemble.find_key(key);
+    row.is_some_and(|row| row.named_value_keys().is_some())
 }

@@ -6,6 +6,7 @@ use super::*;
 use crate::check;
 use crate::yaml::edit::apply_edits;
 
+mod empty_values;
 mod table;
 
 fn source(text: &str) -> SourceText {
@@ -164,6 +165,24 @@ conversation_limits:
 ",
 ];
 
+/// A text with keys behind which nothing is written.
+const EMPTY: &str = "\
+name: e
+conversation_limits: # none yet
+result:
+agents:
+  - name: a
+    script: # soon
+    conversation:
+  - {name: b, prompt: , tools, depends_on: }
+  - name: c
+    depends_on: ~
+    dependencies:
+      - agent_name: a # the first
+        condition:
+        max_executions: # of it
+";
+
 /// A text in another spelling of its line ends and its beginning.
 fn spelt(text: &str, has_mark: bool, is_crlf: bool) -> String {
     let text = if is_crlf {
@@ -269,7 +288,7 @@ proptest! {
 
     #[test]
     fn an_edit_does_what_it_says_and_nothing_else(
-        text in prop::sample::select(TEXTS.to_vec()),
+        text in prop::sample::select([TEXTS.as_slice(), &[EMPTY]].concat()),
         has_mark in any::<bool>(),
         is_crlf in any::<bool>(),
         commands in prop::collection::vec(command(), 1..6),

@@ -4,7 +4,9 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::data::Cost;
+use serde::Serialize;
+
+use crate::data::{Cost, RemainingBudget};
 
 /// `conversation_limits`.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,8 +25,21 @@ pub struct ConversationLimits {
     pub max_total_tokens: Option<u64>,
     /// The highest cost of all LLM executions, in the currency of the profiles' `cost`.
     pub max_cost: Option<Cost>,
+    /// The messages of the user that share the two budgets; `None`: [`BudgetScope::Conversation`].
+    pub budget: Option<BudgetScope>,
     /// Whether a run that one of the limits above ends, except `timeout`, is a success.
     pub on_limit: OnLimit,
+}
+
+/// `budget`: the messages of the user that share `max_total_tokens` and `max_cost`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BudgetScope {
+    /// All messages of the conversation.
+    #[default]
+    Conversation,
+    /// Each message has the whole budget.
+    Message,
 }
 
 /// `on_limit`: the result of a run that a conversation-wide limit ends. It does not concern the time limit.
@@ -35,6 +50,21 @@ pub enum OnLimit {
     Fail,
     /// The limit is the natural end of the conversation: exit code 0, if `success` is true.
     Succeed,
+}
+
+impl ConversationLimits {
+    /// Returns the messages of the user that share the budget.
+    pub fn budget_scope(&self) -> BudgetScope {
+        self.budget.unwrap_or_default()
+    }
+
+    /// Returns the budget before any usage.
+    pub fn whole_budget(&self) -> RemainingBudget {
+        RemainingBudget {
+            tokens: self.max_total_tokens,
+            cost: self.max_cost,
+        }
+    }
 }
 
 impl Default for ConversationLimits {
@@ -48,6 +78,7 @@ impl Default for ConversationLimits {
             parallel_agents: None,
             max_total_tokens: None,
             max_cost: None,
+            budget: None,
             on_limit: OnLimit::Fail,
         }
     }

@@ -7,6 +7,7 @@
 
 mod acp;
 mod agent;
+mod budget;
 mod context_window;
 mod failure_effect;
 mod for_each;
@@ -24,12 +25,13 @@ pub use agent::{
     Agent, AgentKind, ConversationSpec, DeclaredPosition, Dependency, InputSpec, LlmSpec, MemoryMode, ModelChoice,
     OnError, OnResume, PreparedResponses, RequiredResult, RetryBackoff, RetryPolicy, TurnTrigger, WaitFor,
 };
+pub use budget::BudgetStatus;
 pub use context_window::{ContextWindow, WindowStrategy};
 pub use failure_effect::FailureEffect;
 pub use for_each::{AtLeast, ForEach, ForEachItems, PartCombination, PartFailure};
 pub use input::InputDeclaration;
 pub use key_address::{is_own_service_url, is_private_url, list_key_variables};
-pub use limits::{ConversationLimits, OnLimit};
+pub use limits::{BudgetScope, ConversationLimits, OnLimit};
 pub use profile::{
     HeaderText, ModelProfile, PreparedReply, PreparedToolCall, RateLimit, SimulatedReplySource, TokenPrice,
 };
@@ -87,6 +89,21 @@ impl Ensemble {
     /// Returns the input with this name, if a run takes it.
     pub fn find_input(&self, name: &str) -> Option<&InputDeclaration> {
         self.inputs.iter().flatten().find(|input| *input.name == *name)
+    }
+
+    /// Returns the models that an execution of the agent may ask, with those that summarize the results of its tools.
+    pub fn list_agent_models(&self, agent: &Agent) -> Vec<ModelChoice> {
+        let mut models = agent.kind.list_models();
+        if let AgentKind::Llm(llm) = &agent.kind
+            && llm.acp_agent().is_none()
+        {
+            let tools = llm.tools.iter().filter_map(|used| self.find_tool(&used.tool));
+            let profiles = tools
+                .filter(|tool| tool.permission != PermissionMode::Deny)
+                .filter_map(ToolDefinition::summary_profile);
+            models.extend(profiles.cloned().map(ModelChoice::Profile));
+        }
+        models
     }
 
     /// Returns the tool with this name.

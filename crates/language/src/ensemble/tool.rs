@@ -22,6 +22,11 @@ pub struct ToolDefinition {
     pub timeout: Duration,
     /// The highest number of bytes of a result that are sent to the model.
     pub max_result_bytes: NonZeroUsize,
+    /// The number of bytes above which a model summarizes a result before the asking model receives it; `None`: no
+    /// result is summarized.
+    pub summarize_above: Option<NonZeroUsize>,
+    /// The profile of the model that writes the summaries; `None`: the model of the agent that makes the call.
+    pub summarize_with: Option<Arc<str>>,
     /// JSON Schema of the result; `None`: every result is right. MCP servers describe their results themselves.
     pub output_schema: Option<Value>,
     /// Does no other tool call of the same execution run beside a call of it?
@@ -142,6 +147,11 @@ impl ToolDefinition {
 
     /// The default size limit of a result: 64 KiB.
     pub const MAX_RESULT_BYTES: NonZeroUsize = NonZeroUsize::new(64 << 10).expect("is not 0");
+
+    /// Returns the profile of the model that writes summaries, if the tool has summaries and names a profile.
+    pub fn summary_profile(&self) -> Option<&Arc<str>> {
+        self.summarize_with.as_ref().filter(|_| self.summarize_above.is_some())
+    }
 
     /// Returns the route of the tool with this name.
     pub fn route_for(name: &str) -> Route {

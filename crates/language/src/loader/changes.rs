@@ -289,6 +289,9 @@ impl TextDefinitionCollector<'_> {
         let text = canonical_entries(map_entries(tool).iter().filter(is_meant));
         self.definition
             .add_part(DefinitionPart::new(DefinitionPartKind::Tool, name), &text);
+        if let Some(profile) = find_value(tool, "summarize_with").and_then(YamlNode::text) {
+            self.add_profile(profile);
+        }
         if let Some(agent) = find_value(tool, "agent").and_then(YamlNode::text) {
             self.add_agent(agent);
         }

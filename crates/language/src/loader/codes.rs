@@ -124,7 +124,7 @@ codes! {
     MISFIT = "W041", "A condition uses a value in a way that the type of the value does not allow.";
     TEMPLATE_MISFIT = "W042", "A template uses a value in a way that the type of the value does not allow.";
     BEYOND_LIMIT = "W043", "A time limit or an attempt of an agent exceeds a time limit of the conversation.";
-    NO_PRICE = "W044", "A `max_cost` has no effect, because no model has a price.";
+    NO_PRICE = "W044", "A `max_cost` does not count a model, because the model has no price.";
     NO_VALUE = "W045", "A JSON Schema matches no value.";
     NEVER_SUCCEEDS = "W046", "An agent can never succeed, because its output never matches its schema or its list is too long.";
     LOST_REQUEST = "W047", "A prepared reply requests an agent that does not exist, or its agent cannot request agents.";
@@ -132,6 +132,8 @@ codes! {
     NO_FUNCTION = "W049", "A Rhai script calls a function that does not exist, or with a wrong number of arguments.";
     VAIN_REQUEST = "W050", "A Rhai script makes requests that are ignored.";
     IDLE_SETTINGS = "W053", "`validate` in the user's own configuration has no effect.";
+    IDLE_BUDGET = "W054", "`budget` has no effect, because the conversation has no budget.";
+    IDLE_SUMMARY = "W055", "A key for summaries of tool results has no effect.";
     EXPECTS_NOTHING = "W060", "A case of a test file has no expectations.";
     STOPPED_HANDLER = "W061", "A dependency is on failures of an agent whose failure stops the run.";
     NEVER_MET = "W062", "A required agent does not run by itself, because it belongs to a tool.";
@@ -168,6 +170,8 @@ pub const WITHOUT_EFFECT: &[FindingCode] = &[
     IDLE_ENV,
     BEYOND_LIMIT,
     NO_PRICE,
+    IDLE_BUDGET,
+    IDLE_SUMMARY,
     IDLE_START_KEY,
     CAP_ENDS_RUN,
     IDLE_EXECUTIONS,

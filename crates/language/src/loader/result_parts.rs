@@ -13,7 +13,8 @@ use super::document::{YamlDocument, YamlEntry, YamlNode};
 const IGNORED_SECTIONS: [&str; 2] = ["model_profiles", "defaults"];
 
 /// Limits of time and money, of the conversation, of agents and of tools, and what they do after a failure.
-const LIMIT_KEYS: [&str; 6] = [
+const LIMIT_KEYS: [&str; 7] = [
+    "budget",
     "timeout_seconds",
     "turn_timeout_seconds",
     "parallel_agent_limit",

@@ -286,4 +286,11 @@ impl SectionKey {
         };
         FileSection::iter_all().find(|section| section.schema_definition() == definition)
     }
+
+    /// Returns the keys of each value, with their schemas, if the value of the key is a map from names of the user to maps:
+    /// `inputs`. Returns `None` for every other key.
+    pub fn named_value_keys(&self) -> Option<Map<String, Value>> {
+        let schema = self.to_schema();
+        schema["additionalProperties"]["properties"].as_object().cloned()
+    }
 }

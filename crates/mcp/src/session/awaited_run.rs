@@ -8,6 +8,7 @@ use ensemble_core::conversation::Event;
 use ensemble_core::operator::OperatorRequest;
 use ensemble_core::request::{AddressError, RequestAddress, RequestAnswer, RequestDigest};
 use ensemble_core::store::RunId;
+use ensemble_history::RunState;
 use ensemble_language::data::RunContext;
 use ensemble_runs::{EnsembleRef, RunError, RunEventKind, RunOptions};
 use rmcp::RoleServer;
@@ -234,11 +235,14 @@ impl McpSession {
     ) -> Reply {
         let id = self.resolve_run(state).await?;
         self.check_repeated_tool(&request.name, request.arguments, &id).await?;
+        // The record of a run that was interrupted does not contain what it asked, so it is asked again.
+        let summary = self.run_service().load_summary(&id).await?;
+        let is_interrupted = summary.process.is_none() && summary.state == RunState::Interrupted;
         let (mut shown_digests, mut unused_count) = (Vec::new(), 0);
         for (key, response) in request.input_responses.unwrap_or_default() {
             let digest = find_response_digest(&key, &request.name);
             match digest {
-                Some(digest) if self.run_service().is_request_pending(&id, &digest).await? => {
+                Some(digest) if is_interrupted || self.run_service().is_request_pending(&id, &digest).await? => {
                     shown_digests.push((digest, response));
                 }
                 _ => unused_count += 1,
@@ -249,7 +253,7 @@ impl McpSession {
         }
         let from = self.resume_if_stopped(&id, true).await?;
         for (digest, response) in shown_digests {
-            let Some(request_form) = self.wait_for_request(&id, &digest).await else {
+            let Some(request_form) = self.wait_for_request(&id, &digest, is_interrupted).await else {
                 unused_count += 1;
                 continue;
             };
@@ -309,9 +313,17 @@ impl McpSession {
         Ok(document_response(status.document, true))
     }
 
-    /// Waits until the run, which may just have been resumed, asks again what was shown with this digest.
-    async fn wait_for_request(&self, id: &RunId, digest: &RequestDigest) -> Option<RequestForm> {
-        let request_wait = self.run_service().wait_for_shown_request(id, digest);
+    /// Waits until the run, which may just have been resumed, asks again what was shown with this digest. `is_interrupted`: it
+    /// is not known whether the run will ask it.
+    async fn wait_for_request(&self, id: &RunId, digest: &RequestDigest, is_interrupted: bool) -> Option<RequestForm> {
+        let service = self.run_service();
+        let is_shown = |open: &OperatorRequest| open.request().digest == *digest;
+        let request_wait = async {
+            match is_interrupted {
+                true => service.wait_for_request(id, is_shown).await,
+                false => service.wait_for_shown_request(id, digest).await,
+            }
+        };
         tokio::time::timeout(ASKS_AGAIN, request_wait)
             .await
             .ok()?

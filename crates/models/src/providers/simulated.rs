@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::providers::simulated_script::{describe_script_failure, format_position};
+use crate::providers::simulated_script::describe_script_failure;
 use crate::{BoxFuture, LoadScript, ModelError, ModelProvider, ModelReply, ModelRequest, OnPiece, ReplyPiece};
 use ensemble_core::thread::ToolCall;
 use ensemble_language::data::JsonMap;
@@ -23,7 +23,11 @@ enum SimulatedReplies {
     /// Nothing was prepared: every reply says what it is.
     Announcement,
     Replies(Vec<PreparedReply>),
-    Script(Arc<Script>),
+    Script {
+        /// The path in the file of the ensemble.
+        name: Arc<str>,
+        script: Arc<Script>,
+    },
 }
 
 impl SimulatedProvider {
@@ -33,9 +37,11 @@ impl SimulatedProvider {
             None => SimulatedReplies::Announcement,
             Some(SimulatedReplySource::Replies(replies)) => SimulatedReplies::Replies(replies.clone()),
             Some(SimulatedReplySource::Script(path)) => {
-                let script =
-                    Script::compile(&load(path)?).map_err(|error| format!("{path}: {}", format_position(&error)))?;
-                SimulatedReplies::Script(script)
+                let script = Script::compile(&load(path)?).map_err(|error| error.to_text_in(path))?;
+                SimulatedReplies::Script {
+                    name: path.as_str().into(),
+                    script,
+                }
             }
         }))
     }
@@ -51,7 +57,7 @@ impl ModelProvider for SimulatedProvider {
             let reply = match &self.0 {
                 SimulatedReplies::Announcement => ModelReply::from_text(announcement_text(&request)),
                 SimulatedReplies::Replies(replies) => select_prepared_reply(replies, &request)?,
-                SimulatedReplies::Script(script) => run_script(script, &request).await?,
+                SimulatedReplies::Script { name, script } => run_script((name, script), &request).await?,
             };
             if !reply.text.is_empty() {
                 on_piece(ReplyPiece::Text(&reply.text));
@@ -142,14 +148,14 @@ fn script_variables(script: &Script, request: &ModelRequest) -> Vec<(&'static st
     ]
 }
 
-async fn run_script(script: &Arc<Script>, request: &ModelRequest) -> Result<ModelReply, ModelError> {
+async fn run_script((name, script): (&str, &Arc<Script>), request: &ModelRequest) -> Result<ModelReply, ModelError> {
     match script.run(script_variables(script, request)).await {
         Ok(Value::String(text)) => Ok(ModelReply::from_text(text)),
         Ok(Value::Null) => Ok(ModelReply::from_text("")),
         Ok(Value::Object(map)) if map.contains_key("tool_calls") => parse_calls(map, request),
         Ok(value) => Ok(ModelReply::from_text(value.to_string())),
         Err(failure) => Err(ModelError {
-            message: describe_script_failure(&failure),
+            message: describe_script_failure(name, &failure),
             retryable: matches!(failure, ScriptFailure::Reported(_)),
             ..ModelError::new_fatal("")
         }),
@@ -252,6 +258,6 @@ mod tests {
         let how = SimulatedReplySource::Script("sim.rhai".into());
         let simulator = SimulatedProvider::new(Some(&how), &|_| Ok("throw \"no\"".to_owned())).expect("compiles");
         let error = simulator.complete_request(request(1), &|_| {}).await.unwrap_err();
-        assert!(error.message.contains("no") && error.retryable, "{error:?}");
+        assert_eq!((&*error.message, error.retryable), ("sim.rhai:1:1: no", true));
     }
 }

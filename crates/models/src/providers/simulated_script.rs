@@ -1,18 +1,11 @@
-//! What scripts in a model's place say of their failures.
+//! The failures of scripts that answer instead of a model or a person.
 
-use ensemble_scripts::{ScriptError, ScriptFailure};
+use ensemble_scripts::ScriptFailure;
 
-/// Describes why a script gave no value, with its position.
-pub fn describe_script_failure(failure: &ScriptFailure) -> String {
+/// Describes why the script with this name gave no value, with its position: `answers.rhai:3:7: …`.
+pub fn describe_script_failure(name: &str, failure: &ScriptFailure) -> String {
     match failure {
-        ScriptFailure::Reported(error) | ScriptFailure::Limit(error) => format_position(error),
-        ScriptFailure::Stopped => "the script was stopped".to_owned(),
-    }
-}
-
-pub(crate) fn format_position(error: &ScriptError) -> String {
-    match (error.line, error.column) {
-        (0, _) => error.message.clone(),
-        (line, column) => format!("{} (line {line}, column {column})", error.message),
+        ScriptFailure::Reported(error) | ScriptFailure::Limit(error) => error.to_text_in(name),
+        ScriptFailure::Stopped => format!("{name}: the script was stopped"),
     }
 }

@@ -1,7 +1,7 @@
 //! The one home of HTTP clients: for models, MCP servers, collectors and engines.
 //!
-//! Invariant: a request to this machine, and a request over `http://`, goes through no proxy. A request over `https://` goes
-//! through a proxy as a tunnel (`CONNECT`). So no proxy reads a request.
+//! Invariant: a request to this machine goes through no proxy. A request over `https://` goes through a proxy as a tunnel
+//! (`CONNECT`). So a key, which is sent over `http://` only to this machine, is never sent to a proxy.
 
 use std::time::Duration;
 
@@ -9,6 +9,9 @@ use reqwest::{ClientBuilder, NoProxy, Proxy};
 
 /// The time limit for connecting.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The variables with the proxy for `http://`; the first that is set counts.
+const HTTP_VARIABLES: [&str; 4] = ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"];
 
 /// The variables with the proxy for `https://`; the first that is set counts.
 const HTTPS_VARIABLES: [&str; 4] = ["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"];
@@ -28,8 +31,7 @@ pub fn build_http_client() -> Result<reqwest::Client, String> {
     client.map_err(|error| format!("cannot create the HTTP client: {error}"))
 }
 
-/// Returns a builder of a client that follows no redirections, and uses the proxies of the environment for `https://` to other
-/// machines.
+/// Returns a builder of a client that follows no redirections, and uses the proxies of the environment for other machines.
 ///
 /// # Errors
 /// The variable of a proxy contains no address.
@@ -40,6 +42,9 @@ pub fn build_http_client() -> Result<reqwest::Client, String> {
 pub fn http_client_builder() -> Result<ClientBuilder, String> {
     builder_with_proxy(&|name| std::env::var(name).ok())
 }
+
+/// Makes the proxy with this address for one scheme.
+type BuildProxy = fn(&str) -> reqwest::Result<Proxy>;
 
 fn builder_with_proxy(variable: &dyn Fn(&str) -> Option<String>) -> Result<ClientBuilder, String> {
     // Somebody else in this process may have chosen one already, which is as good.
@@ -56,10 +61,16 @@ fn builder_with_proxy(variable: &dyn Fn(&str) -> Option<String>) -> Result<Clien
     };
     let others = find(&NO_PROXY_VARIABLES).map(|(_, hosts)| format!(",{hosts}"));
     let direct_hosts = format!("{THIS_MACHINE}{}", others.unwrap_or_default());
-    if let Some((name, address)) = find(&HTTPS_VARIABLES) {
-        // The address may contain a password, so it is not shown.
-        let proxy = Proxy::https(address.trim()).map_err(|_| format!("{name} is not the address of a proxy"))?;
-        builder = builder.proxy(proxy.no_proxy(NoProxy::from_string(&direct_hosts)));
+    let schemes: [(_, BuildProxy); 2] = [
+        (&HTTP_VARIABLES, |address| Proxy::http(address)),
+        (&HTTPS_VARIABLES, |address| Proxy::https(address)),
+    ];
+    for (names, build_proxy) in schemes {
+        if let Some((name, address)) = find(names) {
+            // The address may contain a password, so it is not shown.
+            let proxy = build_proxy(address.trim()).map_err(|_| format!("{name} is not the address of a proxy"))?;
+            builder = builder.proxy(proxy.no_proxy(NoProxy::from_string(&direct_hosts)));
+        }
     }
     Ok(builder)
 }
@@ -105,7 +116,7 @@ mod tests {
             (format!("http://localhost:{server}/"), "", &[], 1),
             (format!("http://[::1]:{server}/"), "", &[], 0),
             (format!("https://127.0.0.1:{server}/"), "", &[], 1),
-            (elsewhere("http"), "", &[], 1),
+            (elsewhere("http"), "", &["http", "all"], 1),
             (elsewhere("https"), "", &["https", "all"], 1),
             (elsewhere("https"), "somewhere.invalid", &[], 1),
             (elsewhere("https"), "other.invalid", &["https", "all"], 1),

@@ -9,7 +9,7 @@ use super::format_count;
 use ensemble_core::conversation::{CompletionReason, ExhaustedAgent};
 use ensemble_explore::{
     AgentSummary, AssumedClaim, ClaimSite, ExecutionResult, Exploration, ExplorationCoverage, ExplorationLimit,
-    ExploredExecution, PossibleEnd, STEPS_FROM_ONE_STATE, StepReport,
+    ExploredExecution, PossibleEnd, STEPS_FROM_ONE_STATE, SpentBudget, StepReport,
 };
 use ensemble_language::plan::Plan;
 
@@ -254,8 +254,10 @@ fn render_execution(ran: &ExploredExecution) -> String {
     if let Some(target) = &ran.requests {
         text.push_str(&format!(" and requests {target}"));
     }
-    if ran.spends_budget {
-        text.push_str(" and reaches the token limit");
+    match ran.spent_budget {
+        Some(SpentBudget::Tokens(_)) => text.push_str(" and reaches the token limit"),
+        Some(SpentBudget::Cost(_)) => text.push_str(" and reaches the cost limit"),
+        None => {}
     }
     text
 }
@@ -408,7 +410,8 @@ fn step_to_json(told: &StepReport) -> Value {
                 ExecutionResult::Unanswered => "unanswered",
             },
             "requests": one.requests,
-            "uses_up_tokens": one.spends_budget,
+            "uses_up_tokens": matches!(one.spent_budget, Some(SpentBudget::Tokens(_))),
+            "uses_up_cost": matches!(one.spent_budget, Some(SpentBudget::Cost(_))),
         })
     };
     json!({

@@ -111,9 +111,19 @@ pub fn format_count(count: u64, noun: &str) -> String {
     format!("{count} {noun}{plural}")
 }
 
-/// `3 executions`, `48 executions, 1 failed`, ``3 executions, 4 of 5 parts of `fetch` failed``.
-pub(super) fn format_executions(all: usize, failed: usize, failed_work: &[FailedWork]) -> String {
+/// `3 executions`, `48 executions, 1 failed`, ``3 executions, 4 of 5 parts of `fetch` failed``. `unfinished_parts`: the number
+/// of parts that have ended of executions that have not.
+pub(super) fn format_executions(
+    all: usize,
+    failed: usize,
+    unfinished_parts: usize,
+    failed_work: &[FailedWork],
+) -> String {
     let mut parts = vec![format_count(all as u64, "execution")];
+    if unfinished_parts > 0 {
+        let ended = format_count(unfinished_parts as u64, "part");
+        parts[0].push_str(&format!(" and {ended} of an unfinished execution"));
+    }
     if failed > 0 {
         parts.push(format!("{failed} failed"));
     }

@@ -164,19 +164,35 @@ impl HumanReporter {
         }
     }
 
+    /// Takes the parts that had ended before the run was resumed.
+    fn take_earlier_parts(&mut self, state: &ConversationState) {
+        for slot in state.open_turn().iter().flat_map(|turn| &turn.slots) {
+            let ended_parts: Vec<PartEnded> = slot
+                .parts
+                .ended_parts
+                .iter()
+                .map(|part| without_exchange(part))
+                .collect();
+            if let Some(failed) = ended_parts.iter().find(|part| part.failure().is_some()) {
+                let place = (failed.agent.clone(), failed.turn);
+                self.failed_parts.entry(place).or_insert_with(|| failed.key.clone());
+            }
+            if !ended_parts.is_empty() {
+                self.parts
+                    .insert(state.plan().agent_name(slot.agent).clone(), ended_parts);
+            }
+        }
+    }
+
     fn report_part_end(&mut self, part: &PartEnded) {
         let place = (part.agent.clone(), part.turn);
         if part.is_final() && part.failure().is_some() {
             self.failed_parts.entry(place).or_insert_with(|| part.key.clone());
         }
-        let part_without_exchange = PartEnded {
-            exchange: Vec::new(),
-            ..part.clone()
-        };
         self.parts
             .entry(part.agent.clone())
             .or_default()
-            .push(part_without_exchange);
+            .push(without_exchange(part));
         self.show_running(part.turn, false);
         self.show_pause(&part.agent, part.pause);
         for warning in &part.warnings {
@@ -396,6 +412,7 @@ impl Reporter for HumanReporter {
             }
             Event::RunResumed(_) => {
                 self.started_at = Some(record.at);
+                self.take_earlier_parts(state);
                 let turn = state.turn_count() + 1;
                 if let Some(started) = state.run_start().filter(|_| self.verbosity > OutputVerbosity::Quiet) {
                     let text = format!(
@@ -463,4 +480,11 @@ fn render_other_keys(output: &Value, whole: bool) -> String {
         &Value::Object(other_entries.map(|(key, value)| (key.clone(), value.clone())).collect()),
         whole,
     )
+}
+
+fn without_exchange(part: &PartEnded) -> PartEnded {
+    PartEnded {
+        exchange: Vec::new(),
+        ..part.clone()
+    }
 }

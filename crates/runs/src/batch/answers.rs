@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use ensemble_agents::agent::kinds::input::RunAnswers;
-use ensemble_core::request::{PendingRequest, resolve_request};
+use ensemble_core::request::{PendingRequest, list_named_requests};
 use ensemble_core::secrets::Secrets;
 use serde_json::Value;
 
@@ -129,7 +129,7 @@ impl RowAnswers {
 
     /// Finds the text that was given for this question.
     fn find_answer(&self, question: &PendingRequest, pending: &[PendingRequest]) -> Option<String> {
-        let is_meant = |agent: &str| resolve_request(agent, pending).is_ok_and(|found| found == question);
+        let is_meant = |agent: &str| list_named_requests(agent, pending).contains(&question);
         let (_, answer) = self.0.iter().find(|(agent, _)| is_meant(agent))?;
         answer.as_str().map(str::to_owned)
     }
@@ -141,8 +141,7 @@ pub(super) fn has_answer(answers: &RunAnswers, questions: &[PendingRequest], dec
         if question.is_permission() {
             return decides_tools;
         }
-        let is_meant =
-            |(given, _): (&str, &str)| resolve_request(given, questions).is_ok_and(|found| found == question);
+        let is_meant = |(given, _): (&str, &str)| list_named_requests(given, questions).contains(&question);
         answers.option_answers().any(is_meant)
             || answers
                 .find_file_answer(&question.address, question.execution)

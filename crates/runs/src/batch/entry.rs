@@ -1,6 +1,8 @@
 //! What has come of a row.
 
-use ensemble_core::conversation::{CompletionReason, ConversationState, ExhaustedAgent, RunResult, run_exit_code};
+use ensemble_core::conversation::{
+    CompletionReason, ConversationState, ExhaustedAgent, FailedWork, RunResult, apply_fail_on_limit, run_exit_code,
+};
 use ensemble_core::request::PendingRequest;
 use ensemble_language::data::Cost;
 use serde::{Deserialize, Serialize};
@@ -21,6 +23,9 @@ pub struct BatchEntry {
     /// The agents that their own limits kept from their work.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub exhausted: Vec<ExhaustedAgent>,
+    /// The agents of which a part or a tool call failed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failed_work: Vec<FailedWork>,
     /// More about the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
@@ -33,6 +38,16 @@ pub struct BatchEntry {
     pub result: Value,
     /// What models were asked and have cost.
     pub usage: Value,
+}
+
+/// The meaning of a success with exhausted agents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ExhaustedRows {
+    /// The row succeeded.
+    #[default]
+    Accepted,
+    /// A limit cut the row off: `--fail-on-limit`.
+    Refused,
 }
 
 /// The standing of a row in the report, in the order of the report.
@@ -76,6 +91,7 @@ impl BatchEntry {
             outcome: run_end.completion_reason,
             success: Some(run_end.is_success()),
             exhausted: run_end.exhausted.clone(),
+            failed_work: state.list_failed_work(),
             detail: run_end.detail.as_deref().map(str::to_owned),
             questions: questions.cloned().collect(),
             turns: u64::from(state.finished_turns()),
@@ -106,24 +122,34 @@ impl BatchEntry {
     }
 
     /// Returns whether the exit code of the run is 0.
-    pub fn is_success(&self) -> bool {
-        self.success.unwrap_or(self.outcome == CompletionReason::Completed)
+    pub fn is_success(&self, limits: ExhaustedRows) -> bool {
+        self.exit_code(limits) == 0
     }
 
     /// Returns the exit code of the run.
-    pub fn exit_code(&self) -> u8 {
-        run_exit_code(self.outcome, self.is_success(), None)
+    pub fn exit_code(&self, limits: ExhaustedRows) -> u8 {
+        let success = self.success.unwrap_or(self.outcome == CompletionReason::Completed);
+        let is_refused = limits == ExhaustedRows::Refused && !self.exhausted.is_empty();
+        apply_fail_on_limit(run_exit_code(self.outcome, success, None), is_refused)
     }
 
     /// Returns the standing of the row in the report.
-    pub fn standing(&self) -> RowStanding {
-        match self.exit_code() {
+    pub fn standing(&self, limits: ExhaustedRows) -> RowStanding {
+        match self.exit_code(limits) {
             0 => RowStanding::Succeeded,
             3 => RowStanding::Waiting,
             4 => RowStanding::Limited,
             _ if self.is_interrupted() => RowStanding::Left,
             _ => RowStanding::Failed,
         }
+    }
+
+    /// Returns what a run left undone although it went on: exhausted agents, failed parts and failed tool calls.
+    pub(super) fn describe_open_work(&self) -> Option<String> {
+        let exhausted = self.exhausted.iter().map(ToString::to_string);
+        let failed_work = self.failed_work.iter().flat_map(FailedWork::list_sentences);
+        let sentences: Vec<String> = exhausted.chain(failed_work).collect();
+        (!sentences.is_empty()).then(|| sentences.join("; "))
     }
 
     /// Returns the agents whose questions wait for an answer; `a person` if an older index does not name them.

@@ -48,9 +48,9 @@ use tries::{BatchRecords, RowTries, sum_costs};
 pub use answers::{RowAnswer, RowAnswers, parse_answer_table};
 pub use csv_table::parse_csv;
 pub use drive::{BatchEnd, BatchOptions, EngineRunOptions, RowResult, RunEngine};
-pub use entry::{BatchEntry, RowStanding};
+pub use entry::{BatchEntry, ExhaustedRows, RowStanding};
 pub use json_lines::{DecodedTable, decode_table, parse_json_lines};
-pub use report::{BatchCounts, FailureGroup, group_failures};
+pub use report::{BatchCounts, FailureGroup, group_failures, group_open_work};
 pub use row::{BatchRow, CellValue, ColumnMapping, INPUT, LABEL, ParsedTable, TableRow, resolve_rows, row_from_file};
 pub use row_place::{RowError, RowPlace};
 pub use row_task::{RetriedRows, RowTask, TaskGroup};
@@ -68,6 +68,7 @@ pub struct Batch {
     earlier_versions: BTreeMap<String, VersionParts>,
     rows: Vec<PlannedRow>,
     retry: Vec<RetriedRows>,
+    limits: ExhaustedRows,
     answers: RunAnswers,
     decides_tools: bool,
     /// The texts that no file and no message of the batch contains.
@@ -101,6 +102,8 @@ pub struct BatchRequest<'a> {
     pub models: &'a [String],
     /// The rows that run again although their runs have ended.
     pub retry: Vec<RetriedRows>,
+    /// The meaning of a success with exhausted agents.
+    pub limits: ExhaustedRows,
     /// The answers for all rows.
     pub answers: RunAnswers,
     /// The answers for single rows.
@@ -242,6 +245,7 @@ impl Batch {
             version,
             rows,
             retry: request.retry,
+            limits: request.limits,
             answers: request.answers,
             decides_tools: request.decides_tools,
             secrets,
@@ -355,7 +359,7 @@ impl Batch {
 
     /// Iterates over the results of the rows, in their order; `None` for those that have not ended.
     pub fn table_lines(&self) -> impl Iterator<Item = TableLine<'_>> {
-        self.rows.iter().map(|planned| planned.table_line(&self.secrets))
+        self.rows.iter().map(|planned| planned.table_line(&self.secrets, self.limits))
     }
 
     /// Returns the open questions as a table in CSV that a person can fill in.
@@ -366,7 +370,7 @@ impl Batch {
         let lines = self
             .rows
             .iter()
-            .map(|planned| (planned.table_line(&self.secrets), &planned.answers));
+            .map(|planned| (planned.table_line(&self.secrets, self.limits), &planned.answers));
         answers::questions_to_csv(lines, &self.secrets)
     }
 
@@ -382,7 +386,8 @@ impl Batch {
 
     /// Counts the rows by their standing.
     pub fn count_rows(&self) -> BatchCounts {
-        BatchCounts::from_entries(self.rows.iter().map(|planned| planned.tries.entry.as_ref()))
+        let entries = self.rows.iter().map(|planned| planned.tries.entry.as_ref());
+        BatchCounts::from_entries(entries, self.limits)
     }
 
     /// Returns the cost of all tries of all rows, also of earlier calls. Returns `None` if no cost is known.
@@ -447,7 +452,7 @@ fn open_files(project_root: &Path, name: &str) -> Result<BatchFiles, BatchError>
 }
 
 impl PlannedRow {
-    fn table_line(&self, secrets: &Secrets) -> TableLine<'_> {
+    fn table_line(&self, secrets: &Secrets, limits: ExhaustedRows) -> TableLine<'_> {
         TableLine {
             number: self.number,
             row: self.row.redact(secrets),
@@ -455,6 +460,7 @@ impl PlannedRow {
             tries: Some(&self.tries)
                 .filter(|tries| tries.earlier_count > 0)
                 .map(RowTries::totals),
+            limits,
         }
     }
 }

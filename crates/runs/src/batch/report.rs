@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::entry::RowStanding;
+use ensemble_core::conversation::CompletionReason;
+
+use super::entry::{ExhaustedRows, RowStanding};
 use super::{BatchEntry, TableLine};
 
 /// The numbers of rows by their standing.
@@ -24,15 +26,15 @@ pub struct BatchCounts {
 
 impl BatchCounts {
     /// Counts rows by their results; `None`: the row has not ended.
-    pub fn from_entries<'a>(entries: impl Iterator<Item = Option<&'a BatchEntry>>) -> Self {
+    pub fn from_entries<'a>(entries: impl Iterator<Item = Option<&'a BatchEntry>>, limits: ExhaustedRows) -> Self {
         let mut counts = Self::default();
-        entries.for_each(|entry| counts.add(entry));
+        entries.for_each(|entry| counts.add(entry, limits));
         counts
     }
 
-    fn add(&mut self, entry: Option<&BatchEntry>) {
+    fn add(&mut self, entry: Option<&BatchEntry>, limits: ExhaustedRows) {
         self.rows += 1;
-        match entry.map_or(RowStanding::Left, BatchEntry::standing) {
+        match entry.map_or(RowStanding::Left, |entry| entry.standing(limits)) {
             RowStanding::Failed => self.failed += 1,
             RowStanding::Limited => self.limited += 1,
             RowStanding::Succeeded => self.succeeded += 1,
@@ -84,14 +86,33 @@ pub struct FailureGroup {
 /// Groups the rows that failed or that a limit cut off by their causes, the largest group first. Causes are equal if they
 /// differ only in quoted texts and in words with digits, but not in numbers such as exit codes.
 pub fn group_failures<'a>(lines: impl Iterator<Item = TableLine<'a>>) -> Vec<FailureGroup> {
+    group_rows(lines, |entry, limits| {
+        let is_failure = matches!(entry.standing(limits), RowStanding::Failed | RowStanding::Limited);
+        is_failure.then(|| describe_cause(entry))
+    })
+}
+
+/// Groups the rows that succeeded although agents were exhausted, or parts or tool calls failed, the largest group first.
+pub fn group_open_work<'a>(lines: impl Iterator<Item = TableLine<'a>>) -> Vec<FailureGroup> {
+    group_rows(lines, |entry, limits| {
+        let open_work = entry.describe_open_work();
+        open_work.filter(|_| entry.standing(limits) == RowStanding::Succeeded)
+    })
+}
+
+/// Groups the rows for which `describe` returns a text by the shape of the text.
+fn group_rows<'a>(
+    lines: impl Iterator<Item = TableLine<'a>>,
+    describe: impl Fn(&BatchEntry, ExhaustedRows) -> Option<String>,
+) -> Vec<FailureGroup> {
     let mut places: HashMap<String, usize> = HashMap::new();
     let mut groups: Vec<(Vec<CauseWord>, FailureGroup)> = Vec::new();
     for line in lines {
         let Some(entry) = line.entry else { continue };
-        if !matches!(entry.standing(), RowStanding::Failed | RowStanding::Limited) {
+        let Some(cause) = describe(entry, line.limits) else {
             continue;
-        }
-        let words = split_cause(&describe_cause(entry));
+        };
+        let words = split_cause(&cause);
         let shape: String = words.iter().map(CauseWord::shape).collect();
         let at = *places.entry(shape).or_insert(groups.len());
         match groups.get_mut(at) {
@@ -144,6 +165,8 @@ pub(super) fn describe_cause(entry: &BatchEntry) -> String {
     };
     let cause = match detail.is_empty() {
         true => entry.outcome.to_string(),
+        // The details of an outcome without details of its own begin with the outcome.
+        false if entry.outcome == CompletionReason::Completed && detail.starts_with("completed") => detail,
         false => format!("{}: {detail}", entry.outcome),
     };
     match cause.char_indices().nth(MAX_CAUSE) {
@@ -215,7 +238,6 @@ fn is_number(word: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use ensemble_core::conversation::CompletionReason;
     use serde_json::json;
 
     use std::borrow::Cow;
@@ -230,6 +252,7 @@ mod tests {
             outcome,
             success: None,
             exhausted: Vec::new(),
+            failed_work: Vec::new(),
             detail: Some(detail.to_owned()).filter(|detail| !detail.is_empty()),
             questions: Vec::new(),
             turns: 1,
@@ -248,7 +271,7 @@ mod tests {
             Some(entry(CompletionReason::Cancelled, "")),
             None,
         ];
-        let counts = BatchCounts::from_entries(entries.iter().map(Option::as_ref));
+        let counts = BatchCounts::from_entries(entries.iter().map(Option::as_ref), ExhaustedRows::Accepted);
         assert_eq!(
             counts.to_words(),
             "1 failed · 1 waits for a person · 1 cut off by a limit · 2 left · 1 completed"
@@ -276,6 +299,7 @@ mod tests {
             row: Cow::Borrowed(&row),
             entry: Some(entry),
             tries: None,
+            limits: ExhaustedRows::Accepted,
         });
         let groups = group_failures(lines);
         let causes: Vec<(&str, &[usize])> = groups.iter().map(|group| (&*group.cause, &*group.rows)).collect();
@@ -298,6 +322,56 @@ mod tests {
                 ("agent_failed: sorter failed: exit code 4", &[7]),
                 ("agent_failed: sorter failed: stderr ends with: KeyError: 'x'", &[8]),
             ]
+        );
+    }
+
+    #[test]
+    fn exhausted_agents_and_failed_work_are_reported_also_if_the_row_succeeded() {
+        let parts = serde_json::from_value(json!([
+            {"agent": "fetch", "parts": {"failed": 1, "count": 3}, "tool_calls": {"failed": 0, "count": 0}}
+        ]));
+        let exhausted = serde_json::from_value(json!([{"agent": "writer", "limit": "max_turns", "count": 3}]));
+        let entries = [
+            BatchEntry {
+                failed_work: parts.expect("failed work"),
+                ..entry(CompletionReason::Completed, "")
+            },
+            BatchEntry {
+                exhausted: exhausted.expect("an exhausted agent"),
+                ..entry(CompletionReason::Completed, "completed; it had work")
+            },
+        ];
+        let row = BatchRow::default();
+        let report = |limits| {
+            let lines = || {
+                (1..).zip(&entries).map(|(number, entry)| TableLine {
+                    number,
+                    row: &row,
+                    entry: Some(entry),
+                    tries: None,
+                    limits,
+                })
+            };
+            let counts = BatchCounts::from_entries(entries.iter().map(Some), limits);
+            let groups = [group_failures(lines()), group_open_work(lines())];
+            let texts = groups.map(|groups| groups.into_iter().map(|group| group.cause).collect::<Vec<_>>());
+            (counts.to_words(), texts)
+        };
+        let (fetch, writer) = (
+            "1 of 3 parts of `fetch` failed".to_owned(),
+            "`writer` reached `max_turns: 3` while it still had work".to_owned(),
+        );
+        assert_eq!(
+            report(ExhaustedRows::Accepted),
+            ("2 completed".to_owned(), [vec![], vec![fetch.clone(), writer]])
+        );
+        let cause = "completed; it had work".to_owned();
+        assert_eq!(
+            report(ExhaustedRows::Refused),
+            (
+                "1 cut off by a limit · 1 completed".to_owned(),
+                [vec![cause], vec![fetch]]
+            )
         );
     }
 }

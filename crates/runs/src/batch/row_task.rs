@@ -6,7 +6,7 @@ use ensemble_core::conversation::CompletionReason;
 use ensemble_language::data::Cost;
 
 use super::answers::has_answer;
-use super::entry::RowStanding;
+use super::entry::{ExhaustedRows, RowStanding};
 use super::identity::list_changed_parts;
 use super::tries::sum_costs;
 use super::{Batch, BatchEntry, PlannedRow};
@@ -22,9 +22,9 @@ pub enum RetriedRows {
 
 impl RetriedRows {
     /// Returns whether the row with this result is one of them.
-    fn contains(self, entry: &BatchEntry) -> bool {
+    fn contains(self, entry: &BatchEntry, limits: ExhaustedRows) -> bool {
         match self {
-            Self::Failed => !entry.is_success() && entry.standing() != RowStanding::Waiting,
+            Self::Failed => !entry.is_success(limits) && entry.standing(limits) != RowStanding::Waiting,
             Self::Outcome(outcome) => entry.outcome == outcome,
         }
     }
@@ -152,7 +152,7 @@ impl Batch {
                 return RowTask::Answer;
             }
         }
-        match self.retry.iter().any(|rows| rows.contains(entry)) {
+        match self.retry.iter().any(|rows| rows.contains(entry, self.limits)) {
             true => RowTask::Retry,
             false => RowTask::Nothing,
         }

@@ -10,6 +10,7 @@ use ensemble_language::data::Cost;
 use serde_json::{Value, json};
 
 use super::answers::{DirectoryEntry, RowDirectory};
+use super::entry::ExhaustedRows;
 use super::facts::BatchFacts;
 use super::identity::{BatchVersion, RunName, VersionParts, format_run_id, list_changed_parts};
 use super::report::describe_cause;
@@ -186,7 +187,7 @@ impl BatchSummary {
             ensemble: facts.ensemble,
             data: facts.data,
             process: files.working_process(),
-            counts: BatchCounts::from_entries(rows.iter().map(|row| row.entry.as_ref())),
+            counts: BatchCounts::from_entries(rows.iter().map(|row| row.entry.as_ref()), ExhaustedRows::Accepted),
             cost: sum_costs(costs.into_iter()),
             rows,
             models: facts.models,
@@ -287,14 +288,17 @@ impl BatchSummary {
             let Some(entry) = &row.entry else {
                 return json!({"row": number, "run": run, "standing": RowStanding::Left.as_str()});
             };
-            let standing = entry.standing();
+            let standing = entry.standing(ExhaustedRows::Accepted);
             let is_failure = matches!(standing, RowStanding::Failed | RowStanding::Limited);
             json!({
                 "row": number,
                 "run": run,
                 "standing": standing.as_str(),
                 "outcome": entry.outcome,
+                "success": (!entry.is_interrupted()).then(|| entry.is_success(ExhaustedRows::Accepted)),
                 "detail": entry.detail,
+                "exhausted": entry.exhausted,
+                "failed_work": entry.failed_work,
                 "cause": is_failure.then(|| describe_cause(entry)),
                 "questions": entry.questions,
                 "turns": entry.turns,

@@ -9,7 +9,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Map, Value};
 
 use super::tries::TriesTotals;
-use super::{BatchEntry, BatchRow, RowError, RowPlace};
+use super::{BatchEntry, BatchRow, ExhaustedRows, RowError, RowPlace};
 
 /// A row and what has come of it.
 #[derive(Clone)]
@@ -22,6 +22,8 @@ pub struct TableLine<'a> {
     pub entry: Option<&'a BatchEntry>,
     /// All tries, if there are several.
     pub tries: Option<TriesTotals>,
+    /// The meaning of a success with exhausted agents.
+    pub limits: ExhaustedRows,
 }
 
 impl Serialize for TableLine<'_> {
@@ -37,11 +39,19 @@ impl Serialize for TableLine<'_> {
         line.serialize_entry("place", &row.place)?;
         line.serialize_entry("run", &entry.map(|entry| &entry.run))?;
         line.serialize_entry("outcome", &entry.map(|entry| entry.outcome))?;
+        let success = entry.filter(|entry| !entry.is_interrupted());
+        line.serialize_entry("success", &success.map(|entry| entry.is_success(self.limits)))?;
         line.serialize_entry("detail", &entry.and_then(|entry| entry.detail.as_ref()))?;
         line.serialize_entry("turns", &entry.map(|entry| entry.turns))?;
         line.serialize_entry("values", &row.values)?;
         line.serialize_entry("result", &entry.map(|entry| &entry.result))?;
         line.serialize_entry("usage", &usage)?;
+        if let Some(entry) = entry.filter(|entry| !entry.exhausted.is_empty()) {
+            line.serialize_entry("exhausted", &entry.exhausted)?;
+        }
+        if let Some(entry) = entry.filter(|entry| !entry.failed_work.is_empty()) {
+            line.serialize_entry("failed_work", &entry.failed_work)?;
+        }
         if let Some(tries) = &self.tries {
             line.serialize_entry("tries", &tries.count)?;
         }
@@ -202,6 +212,7 @@ mod tests {
             success: None,
             detail: None,
             exhausted: Vec::new(),
+            failed_work: Vec::new(),
             questions: Vec::new(),
             turns: 3,
             result: json!({"b": "x\ny"}),
@@ -212,6 +223,7 @@ mod tests {
             row: Cow::Borrowed(row),
             entry,
             tries: None,
+            limits: ExhaustedRows::Accepted,
         };
         let without_input = BatchRow {
             input: None,
@@ -221,10 +233,10 @@ mod tests {
         assert_eq!(
             to_json_lines(lines.into_iter()),
             concat!(
-                r#"{"row":2,"place":"rows.jsonl:2","run":"e-1-try2","outcome":"completed","detail":null,"turns":3,"#,
+                r#"{"row":2,"place":"rows.jsonl:2","run":"e-1-try2","outcome":"completed","success":true,"detail":null,"turns":3,"#,
                 r#""values":{"z":1,"a":"two"},"result":{"b":"x\ny"},"usage":{"requests":2},"input":"read it"}"#,
                 "\n",
-                r#"{"row":2,"place":"rows.jsonl:2","run":null,"outcome":null,"detail":null,"turns":null,"#,
+                r#"{"row":2,"place":"rows.jsonl:2","run":null,"outcome":null,"success":null,"detail":null,"turns":null,"#,
                 r#""values":{"z":1,"a":"two"},"result":null,"usage":null}"#,
                 "\n",
             )

@@ -59,7 +59,5 @@ pub struct UnusedAnswer {
 
 /// Returns the refusal of an answer to the latest decided request that a text names.
 pub(crate) fn find_named_decided(events: &[RunEvent], given: &str) -> Option<AnswerRefusal> {
-    find_decided(events, |address| {
-        address.is_named(given) || address.to_string() == given
-    })
+    find_decided(events, |address| address.match_name(given).is_some())
 }

@@ -486,7 +486,11 @@ fn has_answer(plan: &Plan, kind: &AgentKind, name: &str, answers: &RunAnswers) -
         _ => plan.find_agent_id(given).is_none(),
     };
     match kind {
-        AgentKind::Input(_) => answers.list_addresses().any(|answered| *answered == *name),
+        AgentKind::Input(_) => {
+            let address = RequestAddress::for_agent(name);
+            let mut names = answers.list_addresses();
+            names.any(|given| address.match_declared_name(given).is_some())
+        }
         AgentKind::Ensemble { .. } => answers.list_addresses().any(is_inside),
         AgentKind::Script { .. } | AgentKind::Llm(_) | AgentKind::Tool { .. } => false,
     }

@@ -5,13 +5,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ensemble_core::conversation::{Event, ForkedFrom, MergedRecords, RecordsMergeError, RunStarted, merge_records};
+use ensemble_core::conversation::{Event, ForkedFrom, MergedRecords, RunStarted, merge_records};
 use ensemble_core::executor::WallClock;
 use ensemble_core::log::SyncPoint;
 use ensemble_core::store::{Durability, Lease, RunId, StoreError, StoredRun};
 use ensemble_core::thread::MergeOrder;
 
-use crate::error::RunError;
+use crate::error::{RunError, RunMergeError};
 use crate::fork::forked_run::ForkText;
 use crate::options::run_options::RunOptions;
 use crate::start::nested_run::PROGRAM;
@@ -30,25 +30,6 @@ pub struct MergedRun {
     pub shared_messages: usize,
     /// The number of messages that each of them adds.
     pub added_messages: [usize; 2],
-}
-
-/// The reason why two runs cannot be merged.
-#[derive(Debug, thiserror::Error)]
-pub enum RunMergeError {
-    /// The run is named twice.
-    #[error("`{0}` cannot be merged with itself")]
-    SameRun(RunId),
-    /// Another process executes the run.
-    #[error("`{run}` is still running, in another process ({owner})")]
-    Running {
-        /// The run.
-        run: RunId,
-        /// The process, as the store knows it.
-        owner: String,
-    },
-    /// The records cannot be merged.
-    #[error(transparent)]
-    Records(#[from] RecordsMergeError),
 }
 
 /// A run of a merge, which no other process executes meanwhile.

@@ -100,18 +100,23 @@ impl InputQuestions {
     }
 
     /// Checks all answers of options before a run: their addresses, choices and schemas. In a file, a bare name means every
-    /// agent with the name.
+    /// agent with the name. In an option, it must be unique.
     ///
     /// # Errors
     /// The first answer that no question can take.
     pub(crate) fn check_answers(&self, answers: &RunAnswers) -> Result<(), RunError> {
         let questions = self.questions.lock().unwrap_or_else(PoisonError::into_inner);
-        for (given, text) in answers.option_answers() {
+        let next_count = answers.next_answers().len();
+        for (at, (given, text)) in answers.option_answers().enumerate() {
             let asking = self.resolve_questions(given, &questions)?;
-            if let [_, _, ..] = asking.as_slice() {
+            // A path means every part and every call, but the next question is one.
+            let means_one = |question: &PendingRequest| at < next_count || question.address.is_named(given);
+            if let all @ [first, _, ..] = asking.as_slice()
+                && means_one(first)
+            {
                 return Err(RunError::Answer(AnswerRefusal::Ambiguous {
                     given: given.to_owned(),
-                    pending: asking.iter().map(|question| question.address.clone()).collect(),
+                    pending: all.iter().map(|question| question.address.clone()).collect(),
                 }));
             }
             for question in asking {
@@ -135,22 +140,17 @@ impl InputQuestions {
         given: &str,
         questions: &'q [PendingRequest],
     ) -> Result<Vec<&'q PendingRequest>, RunError> {
-        let path = given.parse().map(|address: RequestAddress| address.static_path());
-        let is_meant = |question: &&PendingRequest| {
-            question.address.is_named(given) || path.as_ref() == Ok(&question.address.static_path())
-        };
+        let precision = |question: &PendingRequest| question.address.match_declared_name(given);
+        let best = questions.iter().filter_map(precision).max();
         let mut asking: Vec<&PendingRequest> = Vec::new();
-        for question in questions.iter().filter(is_meant) {
+        for question in questions
+            .iter()
+            .filter(|question| best.is_some() && precision(question) == best)
+        {
             // An agent that is made ready twice is one agent.
             if !asking.iter().any(|known| known.address == question.address) {
                 asking.push(question);
             }
-        }
-        let exact = asking
-            .iter()
-            .position(|question| path.as_ref() == Ok(&question.address.static_path()));
-        if let Some(exact) = exact {
-            asking = vec![asking[exact]];
         }
         if asking.is_empty() && !self.is_open.load(Ordering::Relaxed) {
             return Err(RunError::AnswerForNobody {

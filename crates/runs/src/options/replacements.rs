@@ -47,6 +47,11 @@ pub trait AgentReplacements: Send + Sync {
         false
     }
 
+    /// Returns whether the files of agents that lack a replacement are checked as before a run, although the agents do not run.
+    fn checks_unreplaced_files(&self) -> bool {
+        false
+    }
+
     /// Wraps the runner of an execution, or of one part of it.
     fn wrap_runner(&self, _agent: &Agent, runner: Arc<dyn Runner>) -> Arc<dyn Runner> {
         runner

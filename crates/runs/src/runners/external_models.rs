@@ -85,6 +85,10 @@ fn find_external_tools(agent: &Agent, llm: &LlmSpec, parts: &AgentBuildContext<'
         if tool.permission == PermissionMode::Deny {
             return None;
         }
+        let summarizer = tool.summary_profile().cloned();
+        if let Some(model) = summarizer.and_then(|profile| find_external_model(&ModelChoice::Profile(profile), parts)) {
+            return Some(model);
+        }
         match &tool.kind {
             ToolKind::Mcp(_) if is_stubbed_server(agent, used, parts) => None,
             ToolKind::Mcp(_) => Some(format!("the MCP server `{}`", used.tool)),

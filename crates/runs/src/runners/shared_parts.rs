@@ -129,6 +129,18 @@ pub(crate) struct AgentBuildContext<'a> {
     pub(crate) profiles: ModelProfiles,
 }
 
+/// The prices of the models that a run can ask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(crate) enum ModelPrices {
+    /// The run asks no model.
+    #[default]
+    NoModel,
+    /// No model has a price.
+    Missing,
+    /// A model has a price, or reports its costs: an external agent, or a stub of a test.
+    Known,
+}
+
 /// An ensemble inside another, ready.
 pub(crate) struct ReadyNestedEnsemble {
     /// Holds its conversations.
@@ -137,10 +149,13 @@ pub(crate) struct ReadyNestedEnsemble {
     pub(crate) is_simulated: bool,
     /// The schema of its inputs as one map, if it declares inputs.
     pub(crate) input_schema: Option<serde_json::Value>,
+    /// The prices of its models.
+    pub(crate) prices: ModelPrices,
 }
 
 /// Opens the ensemble that an agent or a tool of `outer` names.
-pub(crate) type OpenInner = dyn Fn(&str, &PreparedEnsemble, &SharedServices) -> Result<ReadyNestedEnsemble, RunError>;
+pub(crate) type OpenInner<'o> =
+    dyn Fn(&str, &PreparedEnsemble, &SharedServices) -> Result<ReadyNestedEnsemble, RunError> + 'o;
 
 /// The reason why an agent cannot run on this machine.
 pub(crate) struct AgentBuildError {

@@ -8,24 +8,25 @@ use ensemble_agents::agent::kinds::nested_ensemble::NestedEnsembleRunner;
 use ensemble_agents::agent::kinds::script::{self, ScriptTemplates};
 use ensemble_agents::agent::kinds::tool_call::{CalledToolOptions, CalledToolRunner};
 use ensemble_agents::agent::mcp::{McpAddress, McpServerHandle};
-use ensemble_agents::agent::tools::{AgentToolset, ToolRunner};
+use ensemble_agents::agent::tools::{AgentToolset, ResultSummarizer, ToolRunner};
 use ensemble_core::runner::Runner;
+use ensemble_models::Model;
 use serde_json::Value;
 
 use ensemble_language::data::JsonMap;
 use ensemble_language::ensemble::{
-    Agent, AgentKind, CommandLine, LlmSpec, McpServer, PermissionMode, ToolDefinition, ToolKind, ToolUse,
+    Agent, AgentKind, CommandLine, LlmSpec, McpServer, ModelChoice, PermissionMode, ToolDefinition, ToolKind, ToolUse,
 };
 
 use crate::drive::client_servers::ClientServer;
-use crate::runners::external_models::resolve_program;
+use crate::runners::external_models::{find_external_model, resolve_program};
 use crate::runners::sandboxes::build_sandbox;
 use crate::runners::shared_parts::{AgentBuildContext, AgentBuildError, OpenInner};
 
 /// The tools that an agent's model can call, and whether a simulated model takes part in them unseen.
 pub(crate) struct AgentTools {
     /// The tools; `None` where there are none.
-    pub(crate) toolset: Option<Arc<AgentToolset>>,
+    pub(crate) toolset: Option<AgentToolset>,
     /// Does an inner ensemble have a simulated model?
     pub(crate) is_simulated: bool,
 }
@@ -41,7 +42,7 @@ pub(crate) fn build_toolset(
     agent: &Agent,
     llm: &LlmSpec,
     parts: &AgentBuildContext<'_>,
-    open: &OpenInner,
+    open: &OpenInner<'_>,
     made: &MakeAgent<'_>,
 ) -> Result<AgentTools, AgentBuildError> {
     let ensemble = parts.prepared.plan.ensemble();
@@ -74,9 +75,52 @@ pub(crate) fn build_toolset(
         }
     }
     Ok(AgentTools {
-        toolset: (!toolset.is_empty()).then(|| Arc::new(toolset)),
+        toolset: (!toolset.is_empty()).then_some(toolset),
         is_simulated: simulated,
     })
+}
+
+impl AgentTools {
+    /// Sets who summarizes the large results of the tools. If a stub gives the replies of the agent, the stub also writes
+    /// the summaries for which a model outside of the program would be asked.
+    ///
+    /// # Errors
+    /// A model cannot be made ready.
+    pub(crate) fn with_summarizers(
+        self,
+        agent: &Agent,
+        llm: &LlmSpec,
+        parts: &AgentBuildContext<'_>,
+        own_model: &dyn Fn() -> Result<Model, AgentBuildError>,
+    ) -> Result<Self, AgentBuildError> {
+        let Self {
+            toolset: Some(mut toolset),
+            mut is_simulated,
+        } = self
+        else {
+            return Ok(Self { toolset: None, ..self });
+        };
+        let replacements = parts.shared.replacements.as_deref();
+        let has_stub = replacements.is_some_and(|replacements| replacements.find_replies(agent).is_some());
+        for used in &llm.tools {
+            let tool = parts.prepared.plan.ensemble().find_tool(&used.tool);
+            let Some((tool, above)) = tool.and_then(|tool| Some((tool, tool.summarize_above?))) else {
+                continue;
+            };
+            let choice = tool.summary_profile().cloned().map(ModelChoice::Profile);
+            let model = match choice.filter(|choice| !has_stub || find_external_model(choice, parts).is_none()) {
+                Some(choice) => parts.connect_model(&choice).map_err(AgentBuildError::from),
+                None => own_model(),
+            };
+            let summarizer = ResultSummarizer::new(model.map_err(|error| error.for_tool(&used.tool))?, above);
+            is_simulated |= summarizer.is_simulated();
+            toolset.set_summarizer(&used.tool, summarizer);
+        }
+        Ok(Self {
+            toolset: Some(toolset),
+            is_simulated,
+        })
+    }
 }
 
 /// Returns the runner of an agent that calls one tool of a server.
@@ -156,7 +200,7 @@ fn build_tool_runner(
     (agent, name): (&str, &str),
     tool: &ToolDefinition,
     parts: &AgentBuildContext<'_>,
-    open: &OpenInner,
+    open: &OpenInner<'_>,
     made: &MakeAgent<'_>,
 ) -> Result<BuiltTool, AgentBuildError> {
     let plain = |runner| BuiltTool {
@@ -189,10 +233,12 @@ fn build_tool_runner(
                 name: performing.name.clone(),
                 config: Arc::new(performing.config.clone()),
                 timeout: performing.timeout,
-                goes_on: matches!(
-                    performing.kind,
-                    AgentKind::Llm(_) | AgentKind::Ensemble { .. } | AgentKind::Tool { .. }
-                ),
+                goes_on: match performing.kind {
+                    AgentKind::Llm(_) | AgentKind::Ensemble { .. } | AgentKind::Tool { .. } => true,
+                    // A question has no effect before its answer, so it can be asked again.
+                    AgentKind::Input(_) => true,
+                    AgentKind::Script { .. } => false,
+                },
                 runner,
             };
             plain(tool_runner)

@@ -4,7 +4,9 @@
 
 use ensemble_agents::agent::kinds::input::{RunAnswers, check_answer};
 use ensemble_core::conversation::Record;
-use ensemble_core::request::{AnswerRefusal, PendingRequest, RequestAddress, RequestAnswer, resolve_request};
+use ensemble_core::request::{
+    AnswerRefusal, PendingRequest, RequestAddress, RequestAnswer, list_named_requests, resolve_request,
+};
 
 use crate::drive::decided_requests::{find_decided, find_decided_in};
 use crate::drive::events::{LogReader, RunEvent, RunEventKind};
@@ -85,7 +87,7 @@ pub fn check_option_answers<'r>(
 ) -> Result<(), AnswerRefusal> {
     let refused = |given: &str, refusal: AnswerRefusal| match refusal {
         AnswerRefusal::NotPending { .. } => {
-            let is_meant = |address: &RequestAddress| address.is_named(given) || address.to_string() == given;
+            let is_meant = |address: &RequestAddress| address.match_name(given).is_some();
             let decided = find_decided_in(records.clone(), is_meant);
             // An agent that has not asked can ask later.
             decided.or_else(|| has_ended.then_some(refusal))
@@ -136,12 +138,12 @@ fn resolve_answers(
         next.push((address, text.clone()));
     }
     for (given, text) in answers.option_answers().skip(next.len()) {
-        if let Ok(request) = resolve_request(given, pending) {
+        for request in list_named_requests(given, pending) {
             check_answer(request, &RequestAnswer::Text(text.to_owned()), false)?;
         }
     }
     for request in pending.iter().filter(|request| !request.is_permission()) {
-        let has_option = |(given, _): (&str, &str)| resolve_request(given, pending).is_ok_and(|found| found == request);
+        let has_option = |(given, _): (&str, &str)| list_named_requests(given, pending).contains(&request);
         if !answers.option_answers().any(has_option)
             && let Some(text) = answers.find_file_answer(&request.address, request.execution)
         {

@@ -2,7 +2,7 @@
 //!
 //! Invariant: an ensemble in which an agent cannot run creates no run.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use ensemble_agents::agent::output::schema_check::SchemaCheckedRunner;
 use ensemble_agents::agent::window::AgentWindow;
 use ensemble_core::runner::Runner;
 use ensemble_language::diagnostic::Finding;
-use ensemble_language::ensemble::{Agent, AgentKind, ModelChoice, PreparedResponses, ToolKind};
+use ensemble_language::ensemble::{Agent, AgentKind, Ensemble, ModelChoice, PreparedResponses};
 use ensemble_language::loader;
 use ensemble_language::loader::codes::BUDGET_WITHOUT_PRICE;
 use ensemble_language::source::Route;
@@ -35,7 +35,7 @@ use crate::review::check_trust;
 use crate::runners::external::build_external_agent;
 use crate::runners::external_models::{describe_external_need, find_external_model, find_external_server};
 use crate::runners::sandboxes::build_sandbox;
-use crate::runners::shared_parts::{AgentBuildContext, AgentBuildError, OpenInner, SharedServices};
+use crate::runners::shared_parts::{AgentBuildContext, AgentBuildError, ModelPrices, OpenInner, SharedServices};
 use crate::runners::stubbed_model::build_stubbed_model;
 use crate::runners::tools::{build_called_tool, build_toolset};
 use crate::start::file_errors::{ExecutedParts, find_file_errors};
@@ -52,6 +52,8 @@ pub(crate) struct ReadyAgents {
     pub(crate) servers: Arc<McpServers>,
     /// Programs of external agents, to be ended when the run is over.
     pub(crate) programs: Arc<AcpPrograms>,
+    /// The prices of the models, also of nested ensembles.
+    pub(crate) prices: ModelPrices,
 }
 
 /// A runner, and whether a simulated model takes part in it.
@@ -64,10 +66,16 @@ type BuiltRunner = (Arc<dyn Runner>, bool);
 pub(crate) fn prepare_agents(
     prepared: &PreparedEnsemble,
     shared: &SharedServices,
-    open: &OpenInner,
+    open: &OpenInner<'_>,
 ) -> Result<ReadyAgents, RunError> {
     check_trust(prepared, &shared.overrides, &shared.project)?;
     let ensemble = prepared.plan.ensemble();
+    let nested_prices = Cell::default();
+    let open = |named: &str, outer: &PreparedEnsemble, shared: &SharedServices| {
+        let inner = open(named, outer, shared)?;
+        nested_prices.set(inner.prices.max(nested_prices.get()));
+        Ok(inner)
+    };
     shared.input_questions.add_ensemble(ensemble, &shared.address);
     let profiles = collect_profiles(ensemble, &prepared.folder, shared.overrides.clone(), &shared.project)?;
     add_secrets(ensemble, &profiles, &shared.host, shared.network.secrets());
@@ -81,8 +89,9 @@ pub(crate) fn prepare_agents(
                 project_root: prepared.root.clone(),
             },
         },
-        open,
+        open: &open,
         built_runners: RefCell::default(),
+        nested_prices: &nested_prices,
     };
     let mut ready = ReadyAgents {
         servers: shared.servers.clone(),
@@ -122,8 +131,9 @@ pub(crate) fn prepare_agents(
         let new_errors: Vec<Finding> = file_errors.into_iter().filter(|error| !is_reported(error)).collect();
         findings.extend(new_errors);
     }
+    ready.prices = maker.find_prices();
     if findings.is_empty() {
-        findings.extend(maker.check_budget_price());
+        findings.extend(check_budget_price(ensemble, ready.prices));
     }
     if findings.is_empty() {
         return Ok(ready);
@@ -132,11 +142,22 @@ pub(crate) fn prepare_agents(
     Err(ProjectError::Invalid(loader::locate_findings(&prepared.source, document, &findings)).into())
 }
 
+/// Reports a `max_cost` if no model of the run has a price.
+fn check_budget_price(ensemble: &Ensemble, prices: ModelPrices) -> Option<Finding> {
+    ensemble.limits.max_cost.filter(|_| prices == ModelPrices::Missing)?;
+    let place = Route::root().with_key("conversation_limits").with_key("max_cost");
+    let message = "`max_cost` is never reached: no model of this run has a price";
+    let finding = Finding::new_error(BUDGET_WITHOUT_PRICE, place.into_value_location(), message);
+    Some(finding.with_help("give the profiles of the models a `cost`, or limit tokens with `max_total_tokens`"))
+}
+
 /// Makes runners, each once: an agent may be a tool of others too.
 struct RunnerFactory<'a> {
     parts: AgentBuildContext<'a>,
-    open: &'a OpenInner,
+    open: &'a OpenInner<'a>,
     built_runners: RefCell<HashMap<Arc<str>, BuiltRunner>>,
+    /// The prices of the models of nested ensembles that were opened.
+    nested_prices: &'a Cell<ModelPrices>,
 }
 
 impl RunnerFactory<'_> {
@@ -163,40 +184,29 @@ impl RunnerFactory<'_> {
         Ok(built_runner)
     }
 
-    /// Reports a `max_cost` if the run can ask models, and no model of the ensemble has a price. External agents, nested
-    /// ensembles and stubs of a test can have costs of their own.
-    fn check_budget_price(&self) -> Option<Finding> {
+    /// Returns the prices of the models that the run can ask, also in nested ensembles.
+    fn find_prices(&self) -> ModelPrices {
         let ensemble = self.parts.prepared.plan.ensemble();
-        ensemble.limits.max_cost?;
-        if self.find_replacements().is_some_and(AgentReplacements::has_own_costs) {
-            return None;
-        }
-        let is_nested = |kind: &AgentKind| matches!(kind, AgentKind::Ensemble { .. });
-        let nested_tools = ensemble.tools.iter();
-        let has_nested = ensemble.agents.iter().any(|agent| is_nested(&agent.kind))
-            || nested_tools
-                .into_iter()
-                .any(|(_, tool)| matches!(tool.kind, ToolKind::Ensemble { .. }));
-        let (mut choices, mut asks_model) = (Vec::new(), false);
-        for agent in &ensemble.agents {
-            let models = agent.kind.list_models();
-            if models.iter().any(|model| matches!(model, ModelChoice::Acp(_))) {
-                return None;
-            }
-            asks_model |= !models.is_empty() && !self.is_replaced(agent);
-            choices.extend(models);
-        }
-        let has_price = |choice: &ModelChoice| {
-            let resolved = self.parts.profiles.resolve_choice(choice);
-            resolved.is_ok_and(|all| all.chain.iter().any(|link| link.profile.cost.is_some()))
+        let of_agents = ensemble.agents.iter().flat_map(|agent| {
+            let choices = ensemble.list_agent_models(agent).into_iter();
+            choices.map(|choice| self.find_price(agent, &choice))
+        });
+        let own_prices = match self.find_replacements() {
+            Some(stand_ins) if stand_ins.has_own_costs() => ModelPrices::Known,
+            _ => of_agents.max().unwrap_or_default(),
         };
-        if has_nested || !asks_model || choices.iter().any(has_price) {
-            return None;
+        own_prices.max(self.nested_prices.get())
+    }
+
+    fn find_price(&self, agent: &Agent, choice: &ModelChoice) -> ModelPrices {
+        let resolved = self.parts.profiles.resolve_choice(choice);
+        let has_price = resolved.is_ok_and(|all| all.chain.iter().any(|link| link.profile.cost.is_some()));
+        match choice {
+            ModelChoice::Acp(_) => ModelPrices::Known,
+            _ if has_price => ModelPrices::Known,
+            _ if self.is_replaced(agent) => ModelPrices::NoModel,
+            _ => ModelPrices::Missing,
         }
-        let place = Route::root().with_key("conversation_limits").with_key("max_cost");
-        let message = "`max_cost` is never reached: no model of this run has a price";
-        let finding = Finding::new_error(BUDGET_WITHOUT_PRICE, place.into_value_location(), message);
-        Some(finding.with_help("give the profiles of the models a `cost`, or limit tokens with `max_total_tokens`"))
     }
 
     fn is_replaced(&self, agent: &Agent) -> bool {
@@ -212,7 +222,10 @@ impl RunnerFactory<'_> {
         };
         let has_responder = self.find_responder(agent).is_some() || self.find_generator(agent).is_some();
         match &agent.kind {
-            _ if self.is_replaced(agent) || self.find_replacement(agent).is_some() => ExecutedParts::Nothing,
+            _ if self.is_replaced(agent) => ExecutedParts::Nothing,
+            _ if !stand_ins.checks_unreplaced_files() && self.find_replacement(agent).is_some() => {
+                ExecutedParts::Nothing
+            }
             AgentKind::Script { .. } if has_responder => ExecutedParts::Nothing,
             AgentKind::Input(_) if has_responder || stand_ins.replaces_person(agent) => ExecutedParts::WithoutResponses,
             AgentKind::Llm(_) if stand_ins.find_replies(agent).is_some() => ExecutedParts::WithoutModel,
@@ -286,15 +299,19 @@ impl RunnerFactory<'_> {
                 (Arc::new(runner), simulated)
             }
             AgentKind::Llm(llm) => {
-                let model = match self.find_replacements().and_then(|all| all.find_replies(agent)) {
-                    Some(stub) => build_stubbed_model(llm, stub, parts),
-                    None => parts.connect_model(&llm.model)?,
+                let own_model = || match self.find_replacements().and_then(|all| all.find_replies(agent)) {
+                    Some(stub) => Ok(build_stubbed_model(llm, stub, parts)),
+                    None => parts.connect_model(&llm.model).map_err(AgentBuildError::from),
                 };
+                let model = own_model()?;
                 let window = parts.build_window(llm, &model)?;
                 let sums_up = window.as_ref().is_some_and(AgentWindow::is_simulated);
-                let agent_tools = build_toolset(agent, llm, parts, self.open, &|agent| self.get_or_build(agent))?;
+                let agent_tools = build_toolset(agent, llm, parts, self.open, &|agent| self.get_or_build(agent))?
+                    .with_summarizers(agent, llm, parts, &own_model)?;
                 let wiring = llm::LlmOptions {
-                    tool_source: agent_tools.toolset.map(|toolset| toolset as Arc<dyn llm::ToolSource>),
+                    tool_source: agent_tools
+                        .toolset
+                        .map(|toolset| Arc::new(toolset) as Arc<dyn llm::ToolSource>),
                     live_output: shared.live_output.clone(),
                     places: Some(parts.places.clone()),
                     window: window.map(|window| Arc::new(window) as Arc<dyn MessageSelector>),

@@ -245,6 +245,9 @@ impl DefinitionCollector<'_, '_> {
         let Some(tool) = self.scope.ensemble.find_tool(name) else {
             return;
         };
+        if let Some(profile) = tool.summary_profile() {
+            self.add_profile(&ModelChoice::Profile(profile.clone()));
+        }
         match &tool.kind {
             ToolKind::Script { script, .. } => self.add_script(script),
             ToolKind::Agent { agent, .. } => {

@@ -99,7 +99,7 @@ impl NeededFiles<'_> {
     fn needs_profile(&self, name: &str) -> bool {
         let users: Vec<bool> = self
             .agents()
-            .filter(|(agent, _)| names_profile(agent, name))
+            .filter(|(agent, _)| self.names_profile(agent, name))
             .map(|(agent, executed)| executed == ExecutedParts::All && self.runs_profile(agent, name))
             .collect();
         users.is_empty() || users.contains(&true)
@@ -107,13 +107,20 @@ impl NeededFiles<'_> {
 
     /// Returns whether the profile of the file is one that the models of the agent have: no other model replaces it.
     fn runs_profile(&self, agent: &Agent, name: &str) -> bool {
-        agent.kind.list_models().iter().any(|choice| {
+        let models = self.parts.prepared.plan.ensemble().list_agent_models(agent);
+        models.iter().any(|choice| {
             let resolved = self.parts.profiles.resolve_choice(choice);
             resolved.is_ok_and(|resolved| {
                 let mut links = resolved.chain.iter();
                 links.any(|link| *link.name == *name && link.profile.simulated.is_some())
             })
         })
+    }
+
+    fn names_profile(&self, agent: &Agent, name: &str) -> bool {
+        let is_named = |choice: &ModelChoice| matches!(choice, ModelChoice::Profile(profile) if **profile == *name);
+        let models = self.parts.prepared.plan.ensemble().list_agent_models(agent);
+        models.iter().any(is_named)
     }
 }
 
@@ -127,9 +134,4 @@ fn find_agent_script(agent: &Agent) -> Option<&str> {
         }) => Some(script),
         _ => None,
     }
-}
-
-fn names_profile(agent: &Agent, name: &str) -> bool {
-    let is_named = |choice: &ModelChoice| matches!(choice, ModelChoice::Profile(profile) if **profile == *name);
-    agent.kind.list_models().iter().any(is_named)
 }

@@ -58,6 +58,7 @@ pub(crate) fn prepare_nested_ensemble(
     let open = nested_ensemble_opener(outermost.clone());
     let agents = prepare_agents(&prepared, &shared, &open)?;
     let simulated = !agents.simulated_agents.is_empty();
+    let prices = agents.prices;
     let takes = inputs::inputs_schema(prepared.plan.ensemble());
     let conversations = Arc::new(InnerEnsemble {
         prepared,
@@ -70,6 +71,7 @@ pub(crate) fn prepare_nested_ensemble(
         conversations,
         is_simulated: simulated,
         input_schema: takes,
+        prices,
     })
 }
 

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ensemble_agents::agent::kinds::generator::ResponseGenerator;
 use ensemble_core::conversation::RunStarted;
 use ensemble_core::reply;
+use ensemble_core::request::{AnswerRefusal, RequestAddress};
 use ensemble_core::runner::{AttemptLedger, AttemptOutcome, BoxFuture, ExecutionInput, Runner};
 use ensemble_language::data::{ExecutionFailure, JsonMap};
 use ensemble_language::diagnostic::find_similar_word;
@@ -52,7 +53,8 @@ impl OutputMode {
     }
 }
 
-/// The replacements of agents of a run, by their names; `outer.inner` names the agent `inner` of the ensemble `outer`.
+/// The replacements of agents of a run, by their names; `outer.inner` names the agent `inner` of the ensemble `outer`. A stub
+/// of an input agent is an answer, so its name can be every name of a question: `outer[part].inner`, or `inner` if unique.
 pub(crate) struct RunReplacements {
     stubs: BTreeMap<Arc<str>, Arc<str>>,
     /// The profile of each agent, or [`RunStarted::GENERATOR`].
@@ -116,7 +118,15 @@ impl RunReplacements {
         let own_agents = agents
             .map(|agent| (agent.name.to_string(), ReplaceableKind::for_agent(agent)))
             .collect();
-        self.check_names(&own_agents, |name| name.contains('.'))
+        let has_nested_ensembles = ensemble.agents.iter().any(|agent| match &agent.kind {
+            AgentKind::Ensemble { .. } => true,
+            AgentKind::Llm(llm) => !llm.tools.is_empty(),
+            AgentKind::Script { .. } | AgentKind::Input(_) | AgentKind::Tool { .. } => false,
+        });
+        let is_typo = |name: &str| find_similar_word(name, ensemble.agents.iter().map(|agent| &*agent.name)).is_some();
+        self.check_names(&own_agents, |name, is_stub| {
+            name.contains('.') || (is_stub && has_nested_ensembles && !is_typo(name))
+        })
     }
 
     /// Refuses names of agents that were not made ready, and agents of the wrong kind.
@@ -125,26 +135,39 @@ impl RunReplacements {
     /// A name is wrong.
     pub(crate) fn check_all(&self) -> Result<(), RunError> {
         let ready_agents = self.ready_agents.lock().unwrap_or_else(PoisonError::into_inner);
-        self.check_names(&ready_agents, |_| false)
+        self.check_names(&ready_agents, |_, _| false)
     }
 
-    /// Returns the answers of the stubs of input agents, by their addresses.
+    /// Returns the answers of the stubs of input agents, by their names.
     pub(crate) fn list_stub_answers(&self) -> Vec<(Arc<str>, Arc<str>)> {
         let ready_agents = self.ready_agents.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_person = |name: &Arc<str>| ready_agents.get(&**name) == Some(&ReplaceableKind::Person);
+        let is_person = |name: &Arc<str>| match ready_agents.get(&**name) {
+            Some(kind) => *kind == ReplaceableKind::Person,
+            None => !list_named_people(name, &ready_agents).is_empty(),
+        };
         let stubs = self.stubs.iter().filter(|(name, _)| is_person(name));
         stubs.map(|(name, text)| (name.clone(), text.clone())).collect()
     }
 
+    /// Checks the names of stubs and responders. `is_left` decides by the name, and by whether it is that of a stub, whether
+    /// the name is checked later.
     fn check_names(
         &self,
         agents: &BTreeMap<String, ReplaceableKind>,
-        is_left: impl Fn(&str) -> bool,
+        is_left: impl Fn(&str, bool) -> bool,
     ) -> Result<(), RunError> {
         let all = || agents.keys().map(String::as_str);
-        for name in self.stubs.keys() {
-            if !agents.contains_key(&**name) && !is_left(name) {
-                return Err(no_agent_error(name, all()));
+        for name in self.stubs.keys().filter(|name| !agents.contains_key(&***name)) {
+            match list_named_people(name, agents).as_slice() {
+                _ if is_left(name, true) => {}
+                [] => return Err(no_agent_error(name, all())),
+                people @ [person, _, ..] if person.is_named(name) => {
+                    return Err(RunError::Answer(AnswerRefusal::Ambiguous {
+                        given: name.to_string(),
+                        pending: people.to_vec(),
+                    }));
+                }
+                _ => {}
             }
         }
         for (name, profile) in &self.responders {
@@ -161,12 +184,24 @@ impl RunReplacements {
                         possible: possible.map(|(name, _)| name.clone()).collect(),
                     });
                 }
-                None if is_left(name) => {}
+                None if is_left(name, false) => {}
                 None => return Err(no_agent_error(name, all())),
             }
         }
         Ok(())
     }
+}
+
+/// Lists the input agents that a name means most precisely.
+fn list_named_people(name: &str, agents: &BTreeMap<String, ReplaceableKind>) -> Vec<RequestAddress> {
+    let people = agents.iter().filter(|(_, kind)| **kind == ReplaceableKind::Person);
+    let addresses: Vec<RequestAddress> = people.filter_map(|(path, _)| path.parse().ok()).collect();
+    let precision = |address: &RequestAddress| address.match_declared_name(name);
+    let Some(best) = addresses.iter().filter_map(precision).max() else {
+        return Vec::new();
+    };
+    let named = addresses.iter().filter(|address| precision(address) == Some(best));
+    named.cloned().collect()
 }
 
 fn no_agent_error<'n>(name: &str, all: impl Iterator<Item = &'n str> + Clone) -> RunError {

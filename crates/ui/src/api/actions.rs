@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ensemble_core::conversation::PermissionDecision;
-use ensemble_core::request::{AnswerSource, RequestAddress, RequestAnswer, RequestDigest};
+use ensemble_core::request::{AnswerAuthor, AnswerSource, RequestAddress, RequestAnswer, RequestDigest};
 use ensemble_core::store::RunId;
 use ensemble_history::RunState;
 use ensemble_language::data::RunContext;
@@ -28,10 +28,10 @@ pub(super) fn parse_run_id(given: &Value) -> Result<RunId, RequestFailure> {
     RunId::parse(required_text(given, "id")?).map_err(|error| RequestFailure::not_found(error.to_string()))
 }
 
-/// Starts a run: `{ensemble, input, values, answers, models}`.
-pub(super) async fn start_run(app: &UiApp, given: &Value) -> Result<Value, RequestFailure> {
+/// Starts a run: `{ensemble, input, values, answers, user, models}`.
+pub(super) async fn start_run(app: &Arc<UiApp>, given: &Value) -> Result<Value, RequestFailure> {
     let named = required_text(given, "ensemble")?;
-    check_ensemble(app.runs.runs().project(), named)?;
+    check_ensemble(app, named).await?;
     let ensemble = EnsembleRef::from_file(named);
     let options = parse_options(given);
     let runs = app.runs.clone();
@@ -54,8 +54,9 @@ fn parse_options(given: &Value) -> RunOptions {
         };
     }
     for (agent, answer) in given["answers"].as_object().into_iter().flatten() {
-        let by = AnswerSource::Page.into();
-        options.answers.insert_from(agent.as_str(), answer.clone(), by);
+        options
+            .answers
+            .insert_from(agent.as_str(), answer.clone(), parse_answer_author(given));
     }
     for model in given["models"]
         .as_array()
@@ -68,13 +69,18 @@ fn parse_options(given: &Value) -> RunOptions {
     options
 }
 
-/// Answers a question: `{id, address, digest, answer}`. A run that waits for it and that no process drives is resumed.
+/// Returns the person at the page, with the name under `user` that the person gave.
+fn parse_answer_author(given: &Value) -> AnswerAuthor {
+    AnswerAuthor::with_user(AnswerSource::Page, given["user"].as_str().unwrap_or_default())
+}
+
+/// Answers a question: `{id, address, digest, answer, user}`. A run that waits for it and that no process drives is resumed.
 pub(super) async fn answer_question(app: &UiApp, given: &Value) -> Result<Value, RequestFailure> {
     let answer = RequestAnswer::Text(required_text(given, "answer")?.to_owned());
     answer_request(app, given, answer).await
 }
 
-/// Decides about a call: `{id, address, digest, decision}`.
+/// Decides about a call: `{id, address, digest, decision, user}`.
 pub(super) async fn decide_permission(app: &UiApp, given: &Value) -> Result<Value, RequestFailure> {
     let word = required_text(given, "decision")?;
     let Some(decision) = PermissionDecision::from_word(word) else {
@@ -91,10 +97,10 @@ async fn answer_request(app: &UiApp, given: &Value, answer: RequestAnswer) -> Re
     let address: Result<RequestAddress, _> = required_text(given, "address")?.parse();
     let address = address.map_err(|error| RequestFailure::bad_request(error.to_string()))?;
     let digest = RequestDigest::new(required_text(given, "digest")?);
-    let runs = app.runs.clone();
+    let (runs, by) = (app.runs.clone(), parse_answer_author(given));
     app.run_on_driver(async move {
         let shown_request = (&address, &digest);
-        let answered = runs.answer_request(&id, shown_request, answer, AnswerSource::Page, RunOptions::default());
+        let answered = runs.answer_request(&id, shown_request, answer, by, RunOptions::default());
         answered.await.map_err(RequestFailure::from)
     })
     .await?;
@@ -109,9 +115,20 @@ pub(super) async fn cancel_run(app: &UiApp, given: &Value) -> Result<Value, Requ
     Ok(json!({}))
 }
 
+/// Refuses what only a run that has ended or was cut short allows.
+fn refuse_running(runs: &RunService, id: &RunId, consequence: &str) -> Result<(), RequestFailure> {
+    match runs.is_driven_here(id) {
+        true => Err(RequestFailure::conflict(format!(
+            "run {id} has not ended, so {consequence}; stop it, or wait for its end"
+        ))),
+        false => Ok(()),
+    }
+}
+
 /// Goes on with a run that was cut short: `{id}`.
 pub(super) async fn resume_run(app: &UiApp, given: &Value) -> Result<Value, RequestFailure> {
     let (id, runs) = (parse_run_id(given)?, app.runs.clone());
+    refuse_running(&runs, &id, "there is nothing to resume")?;
     app.run_on_driver(async move {
         runs.resume_run(&id, RunOptions::default())
             .await
@@ -125,6 +142,7 @@ pub(super) async fn resume_run(app: &UiApp, given: &Value) -> Result<Value, Requ
 pub(super) async fn add_message(app: &UiApp, given: &Value) -> Result<Value, RequestFailure> {
     let (id, text) = (parse_run_id(given)?, required_text(given, "text")?.to_owned());
     let runs = app.runs.clone();
+    refuse_running(&runs, &id, "no message can be added")?;
     app.run_on_driver(async move {
         let continued = runs.continue_run(&id, text, RunContext::default(), RunOptions::default());
         continued.await.map_err(RequestFailure::from)
@@ -134,10 +152,10 @@ pub(super) async fn add_message(app: &UiApp, given: &Value) -> Result<Value, Req
 }
 
 /// Starts a run with the records of another up to the end of a turn: `{id, turn, file}`.
-pub(super) async fn fork_run(app: &UiApp, given: &Value) -> Result<Value, RequestFailure> {
+pub(super) async fn fork_run(app: &Arc<UiApp>, given: &Value) -> Result<Value, RequestFailure> {
     let id = parse_run_id(given)?;
     let turn = parse_turn(given)?;
-    let file = take_edited_file(app.runs.runs().project(), given)?;
+    let file = take_edited_file(app, given).await?;
     let runs = app.runs.clone();
     let forked = app.run_on_driver(async move {
         let fork = runs
@@ -149,10 +167,10 @@ pub(super) async fn fork_run(app: &UiApp, given: &Value) -> Result<Value, Reques
 }
 
 /// Repeats an execution and what followed from it, in a new run: `{id, turn, agent, part, file}`.
-pub(super) async fn rerun_execution(app: &UiApp, given: &Value) -> Result<Value, RequestFailure> {
+pub(super) async fn rerun_execution(app: &Arc<UiApp>, given: &Value) -> Result<Value, RequestFailure> {
     let (id, agent) = (parse_run_id(given)?, required_text(given, "agent")?.to_owned());
     let turn = parse_turn(given)?;
-    let file = take_edited_file(app.runs.runs().project(), given)?;
+    let file = take_edited_file(app, given).await?;
     let part = given["part"].as_str().map(str::to_owned);
     let runs = app.runs.clone();
     let forked = app.run_on_driver(async move {

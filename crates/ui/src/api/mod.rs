@@ -41,10 +41,13 @@ pub(crate) async fn answer_get(app: &Arc<UiApp>, path: &str, query: &RequestQuer
         "/api/events" => {
             run_stream::stream_run(app.watch_run(query.required_text("id")?).await?, app.runs.clone()).await
         }
-        "/api/ensembles" => reply::json_reply(&ensembles::ensembles_to_json(app)),
-        "/v1/models" => reply::json_reply(&chat::list_models(app)),
+        "/api/ensembles" => reply::json_reply(&app.run_blocking(|app| Ok(ensembles::ensembles_to_json(app))).await?),
+        "/v1/models" => reply::json_reply(&app.run_blocking(|app| Ok(chat::list_models(app))).await?),
         _ => match path.strip_prefix("/v1/models/") {
-            Some(name) => reply::json_reply(&chat::find_model(app, name)?),
+            Some(name) => {
+                let name = name.to_owned();
+                reply::json_reply(&app.run_blocking(move |app| chat::find_model(app, &name)).await?)
+            }
             None => return Err(unknown_path(path)),
         },
     })

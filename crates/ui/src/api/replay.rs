@@ -1,5 +1,7 @@
 //! A record that is decided again, by its own text or by the file as it is now.
 
+use std::sync::Arc;
+
 use ensemble_runs::replay::{ReplayOptions, ReplayOutcome, ReplayResult};
 use serde_json::{Value, json};
 
@@ -9,10 +11,10 @@ use crate::app::UiApp;
 use crate::reply::RequestFailure;
 
 /// Decides the turns of a run again: `{id, file}`. Nothing is executed, and nothing is written.
-pub(super) async fn replay_run(app: &UiApp, given: &Value) -> Result<Value, RequestFailure> {
+pub(super) async fn replay_run(app: &Arc<UiApp>, given: &Value) -> Result<Value, RequestFailure> {
     let id = parse_run_id(given)?;
     let options = ReplayOptions {
-        ensemble: take_edited_file(app.runs.runs().project(), given)?,
+        ensemble: take_edited_file(app, given).await?,
         ..ReplayOptions::default()
     };
     let runs = app.runs.runs().clone();

@@ -3,17 +3,26 @@
 //! Invariant: a client uses only ensembles that the page lists, or that are inside its folder. The text of another file is
 //! never quoted.
 
+use std::sync::Arc;
+
 use ensemble_language::loader::load_ensemble;
 use ensemble_project::prepare::is_quotable_file;
 use ensemble_project::project::Project;
 
+use crate::app::UiApp;
 use crate::reply::RequestFailure;
 
 /// Checks that a client may use the ensemble that it names, by a name or a path.
 ///
 /// # Errors
 /// The ensemble does not exist, is neither listed nor inside the folder, or the file is not an ensemble.
-pub(super) fn check_ensemble(project: &Project, given: &str) -> Result<(), RequestFailure> {
+pub(super) async fn check_ensemble(app: &Arc<UiApp>, given: &str) -> Result<(), RequestFailure> {
+    let given = given.to_owned();
+    app.run_blocking(move |app| check_file(app.runs.runs().project(), &given))
+        .await
+}
+
+fn check_file(project: &Project, given: &str) -> Result<(), RequestFailure> {
     let unlisted = || RequestFailure::not_found(format!("there is no ensemble `{given}` on this page"));
     let file = project.resolve_ensemble_file(given).map_err(|_| unlisted())?;
     let absolute = project.folder.join(&file);
@@ -35,10 +44,13 @@ pub(super) fn check_ensemble(project: &Project, given: &str) -> Result<(), Reque
 ///
 /// # Errors
 /// As [`check_ensemble`].
-pub(super) fn take_edited_file(project: &Project, given: &serde_json::Value) -> Result<Option<String>, RequestFailure> {
+pub(super) async fn take_edited_file(
+    app: &Arc<UiApp>,
+    given: &serde_json::Value,
+) -> Result<Option<String>, RequestFailure> {
     let Some(file) = given["file"].as_str() else {
         return Ok(None);
     };
-    check_ensemble(project, file)?;
+    check_ensemble(app, file).await?;
     Ok(Some(file.to_owned()))
 }

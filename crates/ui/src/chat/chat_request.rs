@@ -1,5 +1,6 @@
 //! What a chat program asks, in OpenAI's form.
 
+use ensemble_core::request::{AnswerAuthor, AnswerSource};
 use serde_json::Value;
 
 use crate::conversations::ChatMessages;
@@ -12,6 +13,8 @@ pub(super) struct ChatRequest {
     pub(super) messages: ChatMessages,
     /// The run that the messages continue: `metadata.run`.
     pub(super) run: Option<String>,
+    /// The name of the user, if the chat program gives one: `user`.
+    user: Option<String>,
     pub(super) is_streamed: bool,
     pub(super) wants_usage: bool,
 }
@@ -51,9 +54,17 @@ impl ChatRequest {
             model: model.to_owned(),
             messages,
             run: given["metadata"]["run"].as_str().map(str::to_owned),
+            user: given["user"].as_str().map(str::to_owned),
             is_streamed: given["stream"].as_bool().unwrap_or_default(),
             wants_usage: given["stream_options"]["include_usage"].as_bool().unwrap_or_default(),
         })
+    }
+}
+
+impl ChatRequest {
+    /// Returns the user of the chat program as the source of an answer.
+    pub(super) fn answer_author(&self) -> AnswerAuthor {
+        AnswerAuthor::with_user(AnswerSource::Page, self.user.as_deref().unwrap_or_default())
     }
 }
 

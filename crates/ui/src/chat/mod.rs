@@ -56,7 +56,8 @@ fn find_ensemble_file(app: &UiApp, name: &str) -> Result<String, RequestFailure>
 /// Answers the last message.
 pub(crate) async fn complete_chat(app: &Arc<UiApp>, given: &Value) -> Result<Reply, RequestFailure> {
     let chat_request = ChatRequest::parse(given)?;
-    let file = find_ensemble_file(app, &chat_request.model)?;
+    let model = chat_request.model.clone();
+    let file = app.run_blocking(move |app| find_ensemble_file(app, &model)).await?;
     let (sender, mut said) = mpsc::unbounded_channel();
     let talking = start_answer(app.clone(), chat_request.clone(), file, sender).await?;
     let mut wire = ChatReplyWriter::new(&chat_request.model, &talking);

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use ensemble_core::conversation::PermissionDecision;
-use ensemble_core::conversation::{Event, RunEnded};
+use ensemble_core::conversation::{CompletionReason, Event, PermissionDecision, RunEnded};
 use ensemble_core::operator::{OperatorRequest, escape_hidden, escape_hidden_lines};
-use ensemble_core::request::{AnswerRefusal, AnswerSource, RequestAnswer};
+use ensemble_core::request::{AnswerAuthor, AnswerRefusal, RequestAnswer};
 use ensemble_core::store::RunId;
 use ensemble_history::answer::speaking_agents;
 use ensemble_history::question_text;
@@ -99,10 +98,10 @@ async fn start_or_continue(app: &UiApp, asked: &ChatRequest, file: String) -> Re
     }
     if let Some(LastReply { run, shown }) = remembered {
         let from = runs.load_summary(&run).await.map_err(RequestFailure::from)?.records;
-        let continued = run.clone();
+        let (continued, by) = (run.clone(), asked.answer_author());
         app.run_on_driver(async move {
             match shown {
-                Some(shown_request) => answer_shown_request(&runs, &continued, &shown_request, &last).await,
+                Some(shown_request) => answer_shown_request(&runs, &continued, &shown_request, &last, by).await,
                 None => continue_run(&runs, &continued, last).await,
             }
         })
@@ -165,6 +164,7 @@ async fn answer_shown_request(
     run: &RunId,
     shown: &ShownRequest,
     text: &str,
+    by: AnswerAuthor,
 ) -> Result<(), RequestFailure> {
     let answer = match (shown.is_permission, is_permission_granted(text)) {
         (false, _) => RequestAnswer::Text(text.to_owned()),
@@ -172,7 +172,7 @@ async fn answer_shown_request(
         (true, false) => RequestAnswer::Permission(PermissionDecision::Denied),
     };
     let identity = (&shown.address, &shown.digest);
-    let answered = runs.answer_request(run, identity, answer, AnswerSource::Page, RunOptions::default());
+    let answered = runs.answer_request(run, identity, answer, by, RunOptions::default());
     match answered.await {
         Err(RunError::Answer(AnswerRefusal::NotAChoice { .. } | AnswerRefusal::Schema { .. })) => Ok(()),
         answered => answered.map_err(RequestFailure::from),
@@ -241,7 +241,8 @@ impl ReplyListener {
                         return Ok(from);
                     };
                     let shown_request = ShownRequest::new(open_request.request());
-                    let answered = async move { answer_shown_request(&runs, &run, &shown_request, &last).await };
+                    let by = self.asked.answer_author();
+                    let answered = async move { answer_shown_request(&runs, &run, &shown_request, &last, by).await };
                     self.app.run_on_driver(answered).await?;
                     return Ok(from);
                 }
@@ -331,6 +332,11 @@ impl ReplyListener {
             .await
             .map_err(RequestFailure::from)?
             .state;
+        if ended.completion_reason == CompletionReason::TokenBudget && state.segment_turns() == 0 {
+            // The latest output is the reply to an earlier message.
+            let message = format!("run {} ended as {}", self.run, ended.to_sentence().0);
+            return Err(RequestFailure::new(StatusCode::PAYMENT_REQUIRED, "budget_used_up", message));
+        }
         self.finish_reply(reply_text(&state), finish, None).await
     }
 

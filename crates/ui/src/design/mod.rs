@@ -32,7 +32,7 @@ pub(crate) async fn answer_get(
     Ok(Some(match path {
         "/api/design/file" => {
             let file = file()?;
-            reply::json_reply(&run_blocking(app, move |app| file::load_document(app, &file)).await?)
+            reply::json_reply(&app.run_blocking(move |app| file::load_document(app, &file)).await?)
         }
         "/api/design/keys" => reply::json_reply(&edit::form_keys_json()),
         "/api/design/events" => watch::watch_file(app, file()?).await?,
@@ -45,32 +45,19 @@ pub(crate) async fn answer_post(app: &Arc<UiApp>, path: &str, given: &Value) -> 
     let body = given.clone();
     Ok(Some(match path {
         "/api/design/examine" => {
-            reply::json_reply(&run_blocking(app, move |app| text_check::check_text(app, &body)).await?)
+            reply::json_reply(&app.run_blocking(move |app| text_check::check_text(app, &body)).await?)
         }
         "/api/design/graph" => {
-            reply::picture_reply(run_blocking(app, move |app| text_check::draw_text(app, &body)).await?)
+            reply::picture_reply(app.run_blocking(move |app| text_check::draw_text(app, &body)).await?)
         }
-        "/api/design/edit" => reply::json_reply(&run_blocking(app, move |app| edit::plan_edit(app, &body)).await?),
-        "/api/design/new" => {
-            reply::json_reply(&run_blocking(app, move |app| new_ensemble::create_ensemble(app, &body)).await?)
-        }
-        "/api/design/save" => reply::json_reply(&run_blocking(app, move |app| file::save_file(app, &body)).await?),
+        "/api/design/edit" => reply::json_reply(&app.run_blocking(move |app| edit::plan_edit(app, &body)).await?),
+        "/api/design/new" => reply::json_reply(
+            &app.run_blocking(move |app| new_ensemble::create_ensemble(app, &body))
+                .await?,
+        ),
+        "/api/design/save" => reply::json_reply(&app.run_blocking(move |app| file::save_file(app, &body)).await?),
         _ => return Ok(None),
     }))
-}
-
-/// Does it on a thread of its own.
-async fn run_blocking<T: Send + 'static>(
-    app: &Arc<UiApp>,
-    work: impl FnOnce(&UiApp) -> Result<T, RequestFailure> + Send + 'static,
-) -> Result<T, RequestFailure> {
-    let app = Arc::clone(app);
-    let join_result = tokio::task::spawn_blocking(move || work(&app)).await;
-    join_result.unwrap_or_else(|_| {
-        Err(RequestFailure::unavailable(
-            "the text cannot be parsed: this is a bug in ensemble",
-        ))
-    })
 }
 
 /// Returns a text that must be given.

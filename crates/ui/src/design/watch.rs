@@ -11,7 +11,6 @@ use serde_json::json;
 use tokio::sync::mpsc;
 
 use super::file;
-use super::run_blocking;
 use crate::app::UiApp;
 use crate::events::{BEAT, event_frame};
 use crate::reply::{self, Reply, RequestFailure};
@@ -29,7 +28,7 @@ type Seen = Option<(Option<SystemTime>, u64)>;
 pub(super) async fn watch_file(app: &Arc<UiApp>, name: String) -> Result<Reply, RequestFailure> {
     let path = {
         let name = name.clone();
-        run_blocking(app, move |app| file::open_file(app, &name)).await?.path
+        app.run_blocking(move |app| file::open_file(app, &name)).await?.path
     };
     let (sender, receiver) = mpsc::channel(4);
     let project = app.runs.runs().project().clone();

@@ -1,11 +1,12 @@
 // What can be done with a run: answer, permit, stop, resume, continue.
 
 import { block, button, h, post, runLink } from '/base.js';
+import { answerName, signature } from '/signature.js';
 
 /** An answer to a question; with choices, one of them. */
 function question(run, asked) {
   const { address, digest, refused, shown } = asked;
-  const send = answer => post('/api/answer', { id: run.id, address, digest, answer });
+  const send = answer => post('/api/answer', { id: asked.outermost_run ?? run.id, address, digest, answer, user: answerName() });
   const heading = h('h2', {}, `${shown.address} asks`);
   const prompt = h('p', { class: 'text' }, shown.prompt);
   const told = refused && h('p', { class: 'failure' }, `The last answer was refused: ${refused}`);
@@ -22,7 +23,7 @@ function question(run, asked) {
 
 function permission(run, asked) {
   const { address, digest, shown } = asked;
-  const decide = decision => () => post('/api/permit', { id: run.id, address, digest, decision });
+  const decide = decision => () => post('/api/permit', { id: asked.outermost_run ?? run.id, address, digest, decision, user: answerName() });
   return h('section', { class: 'ask' }, h('h2', {}, `${shown.address} wants to call ${shown.tool}`), h('h3', {}, 'Arguments'), block(shown.arguments),
     h('div', { class: 'actions' }, button('Allow once', decide('once')), button('Allow in this run', decide('always')), button('Deny', decide('denied'))));
 }
@@ -31,7 +32,8 @@ function permission(run, asked) {
 export function waiting(run) {
   const { waiting: open, questions } = run.head;
   const here = [...open.questions, ...open.permissions].sort((one, other) => one.position - other.position);
-  return [...here, ...questions].map(one => (one.permission ? permission(run, one) : question(run, one)));
+  const all = [...here, ...questions].map(one => (one.permission ? permission(run, one) : question(run, one)));
+  return all.length > 0 ? [all, signature()] : [];
 }
 
 /** A message that continues the run. */

@@ -41,19 +41,25 @@ export class Canvas {
     fill(this.place, element);
   }
 
-  /** Shows another picture at the same place. */
+  /** Shows another picture at the same place. A picture of another size stays zoomed: its middle column keeps its place. */
   show(svg) {
     const box = svg.viewBox.baseVal;
     const size = { width: box.width, height: box.height };
-    const isSame = this.size && this.size.width === size.width && this.size.height === size.height;
+    if (!this.isFitted && this.size) this.view.x += (size.width - this.size.width) / 2;
     this.size = size;
     this.svg = svg;
     this.tools.hidden = false;
     svg.removeAttribute('width');
     svg.removeAttribute('height');
     fill(this.place, svg);
-    if (this.isFitted || !isSame) this.fit();
+    if (this.isFitted || !this.isInView()) this.fit();
     else this.apply();
+  }
+
+  /** Is a part of the picture in view? */
+  isInView() {
+    const { x, y, width, height } = this.view;
+    return x < this.size.width && y < this.size.height && x + width > 0 && y + height > 0;
   }
 
   /** The whole picture, in the middle. */

@@ -41,14 +41,15 @@ function sent(asked) {
     (asked.attachments ?? []).length > 0 && h('ul', {}, asked.attachments.map(file)));
 }
 
-function answered({ answer, choices = [], source, user, unattended, at }) {
-  const by = `${source}${user ? ` (${user})` : ''}${unattended ? ', because no person could be asked' : ''}`;
+function answered({ answer, choices = [], unattended, at }, author) {
+  const by = `${author}${unattended ? ', because no person could be asked' : ''}`;
   return h('p', {}, `answered “${answer}” by ${by} · ${time(at)}`, choices.length > 0 && h('span', { class: 'quiet' }, ` · choices: ${choices.join(', ')}`));
 }
 
 function attempt(one) {
-  const failure = one.failure ? `: ${one.failure.error}; again after ${seconds(one.pause)}` : '';
-  return h('li', {}, `attempt ${one.attempt} `, badge({ succeeded: 'done', failed: 'failed' }[one.state] ?? 'ready', one.state), ` ${time(one.started_at)}${failure}`);
+  const again = one.pause > 0 ? `again after ${seconds(one.pause)}` : 'again at once';
+  const failure = one.failure ? `: ${one.failure.error}; ${again}` : '';
+  return h('li', {}, `attempt ${one.attempt} `, badge({ succeeded: 'done', failed: 'failed', interrupted: 'lost' }[one.state] ?? 'ready', one.state), ` ${time(one.started_at)}${failure}`);
 }
 
 function file(one) {
@@ -89,8 +90,15 @@ function messages(run, turn, agent) {
   return details;
 }
 
-function again(run, turn, agent) {
-  if (!run.head.can.fork) return [];
+/** The kind of a failure that the agent itself reported says nothing. */
+function failureHeading(kind) {
+  return kind === 'reported' ? 'Failed' : `Failed (${kind.replaceAll('_', ' ')})`;
+}
+
+/** What can be done from here: an execution that has ended is repeated, and a turn that has ended is continued. */
+function again(run, turn, agent, hasEnded) {
+  const turns = [turn, turn - 1].filter(one => one > 0 && one <= run.head.turns);
+  if (!run.head.can.fork || !hasEnded && turns.length === 0) return [];
   const edited = h('input', { type: 'checkbox', id: 'edited' });
   const body = more => ({ id: run.id, ...more, ...(edited.checked ? { file: run.head.file } : {}) });
   const go = async (path, more) => {
@@ -98,8 +106,8 @@ function again(run, turn, agent) {
     location.hash = runLink(made.id);
   };
   return [h('h3', {}, 'In a new run'), h('p', {}, edited, h('label', { for: 'edited' }, ' by the file as it is now')),
-    h('div', { class: 'actions' }, button('Repeat this execution', () => go('/api/rerun', { turn, agent })),
-      button(`Continue after turn ${turn}`, () => go('/api/fork', { turn })), turn > 1 && button(`Continue after turn ${turn - 1}`, () => go('/api/fork', { turn: turn - 1 })))];
+    h('div', { class: 'actions' }, hasEnded && button('Repeat this execution', () => go('/api/rerun', { turn, agent })),
+      turns.map(one => button(`Continue after turn ${one}`, () => go('/api/fork', { turn: one }))))];
 }
 
 export function showDetail(run, side, turn, agent, view) {
@@ -110,7 +118,7 @@ export function showDetail(run, side, turn, agent, view) {
   fill(side, h('div', { class: 'side-head' }, heading, h('a', { class: 'close', href: runLink(run.id, view), 'aria-label': 'Close the execution' }, '×')), live, content);
   heading.focus({ preventScroll: true });
 
-  function draw({ execution: one, dependencies, kind, inside, state, elapsed, said }) {
+  function draw({ execution: one, dependencies, kind, inside, state, elapsed, said, answered_by: by, has_messages: hasMessages }) {
     const reads = Object.entries(one.reads).map(([name, at]) => `${name} #${at}`).join(', ');
     heading.textContent = one.execution > 1 ? `${agent} #${one.execution}` : agent;
     fill(content,
@@ -118,13 +126,13 @@ export function showDetail(run, side, turn, agent, view) {
         typeof elapsed === 'number' && [' · ', clock(elapsed)]),
       inside.length > 0 && h('p', {}, 'Conversations inside: ', inside.map(name => [h('a', { href: runLink(`${run.id}/sub/${name}`) }, name), ' '])),
       sent(one.asked),
-      one.failure && labelled(`Failed (${one.failure.kind})`, block(one.failure.error, 'failure')),
+      one.failure && labelled(failureHeading(one.failure.kind), block(one.failure.error, 'failure')),
       one.question && labelled('Asks', block(one.question.prompt)),
-      one.answer && labelled('Asked', block(one.answer.prompt), answered(one.answer)),
+      one.answer && labelled('Asked', block(one.answer.prompt), answered(one.answer, by)),
       output(said),
       one.tool_calls.length > 0 && labelled('Tool calls', one.tool_calls.map(call)),
-      messages(run, turn, agent),
-      labelled('Why it ran', dependencies.length ? h('ul', { class: 'plain' }, dependencies.map(dependency)) : h('p', { class: 'quiet' }, 'It depends on nobody.'),
+      hasMessages && messages(run, turn, agent),
+      labelled('Why it ran', dependencies.length ? h('ul', { class: 'plain' }, dependencies.map(dependency)) : h('p', { class: 'quiet' }, 'It depends on no agent.'),
         one.request && h('p', {}, `asked by ${one.request.from}: `, h('code', {}, shown(one.request.parameters))),
         one.handles.length > 0 && h('p', {}, `handles the failure of ${one.handles.join(', ')}`), reads && h('p', {}, `read ${reads}`)),
       labelled('Attempts', h('ul', { class: 'plain' }, one.attempts.map(attempt))),
@@ -132,7 +140,7 @@ export function showDetail(run, side, turn, agent, view) {
       (one.permissions ?? []).length > 0 && labelled('Permissions', block(one.permissions)),
       one.stderr && labelled('Standard error', block(one.stderr)),
       (one.warnings ?? []).length > 0 && labelled('Warnings', h('ul', {}, one.warnings.map(text => h('li', {}, text)))),
-      again(run, turn, agent));
+      again(run, turn, agent, one.output !== null || Boolean(one.failure)));
   }
 
   async function load() {

@@ -171,7 +171,7 @@ class Designer {
     this.graph.classList.toggle('old', !drawn);
     if (!drawn) {
       this.graph.setAttribute('aria-label', 'Graph of the last text without errors');
-      if (!this.graph.firstChild) this.canvas.tell(h('p', { class: 'quiet' }, 'The text has errors, so it has no graph.'));
+      if (!this.canvas.svg) this.canvas.tell(this.agentsWithoutGraph());
       return;
     }
     this.graph.setAttribute('aria-label', 'Graph');
@@ -194,6 +194,12 @@ class Designer {
     this.canvas.show(svg);
     if (focused) this.node(focused)?.focus();
     this.point();
+  }
+
+  /** The agents of a text that never had a graph. */
+  agentsWithoutGraph() {
+    const choose = ({ name }) => h('button', { type: 'button', onclick: () => this.take(name) }, name);
+    return h('div', { class: 'agents-without-graph' }, h('p', { class: 'quiet' }, 'The text has errors, so it has no graph.'), h('div', { class: 'actions' }, this.found.agents.map(choose)));
   }
 
   node(name) {

@@ -1,6 +1,7 @@
 // Fields for the keys of an agent or of the file. The keys, their descriptions and their values come from the table of keys of the language.
 
 import { h, trouble } from '/base.js';
+import { namedValues, valueKeys } from '/named.js';
 
 /** The keys that are asked for first, by type of agent; the others are behind a fold. Keys inside of a map have a dot. */
 const FIRST = {
@@ -23,7 +24,7 @@ const isList = schema => schema.type === 'array' && schema.items?.type === 'stri
 
 /** The value of a key as a text for its field. */
 function written(schema, value) {
-  if (value === undefined) return '';
+  if (value === undefined || value === null) return '';
   if (isList(schema) && Array.isArray(value)) return value.join('\n');
   if (typeof value === 'string' && isText(schema)) return value;
   return typeof value === 'object' ? JSON.stringify(value, null, 2) : String(value);
@@ -54,14 +55,14 @@ function control(schema, properties) {
   return h('textarea', { ...properties, rows: isText(schema) || isList(schema) ? '2' : '3', placeholder: isList(schema) ? 'one in each line' : hint });
 }
 
-/** A field for a key. `set` writes the value; what it refuses is said at the field. */
-function field({ key, path, value }, owner, set) {
+/** A field for a key. `set` writes the value; what it refuses is said at the field. `label`: its name, if the path is told around it. */
+export function field({ key, path, value, label }, owner, set) {
   serial += 1;
   const id = `key-${serial}`;
   const { schema } = key;
   const about = (schema.description ?? '').replaceAll('`', '');
   const described = about ? `${id}-about` : '';
-  const element = control(schema, { id, 'aria-describedby': described || null, 'data-stays': `${owner} ${path.join('.')}` });
+  const element = control(schema, { id, title: label ? about : null, 'aria-describedby': described || null, 'data-stays': `${owner} ${path.join('.')}` });
   const was = written(schema, value);
   element.value = was;
   const wrong = h('p', { class: 'failure', id: `${id}-error`, role: 'alert', hidden: true });
@@ -85,8 +86,9 @@ function field({ key, path, value }, owner, set) {
     sent = element.value;
     try {
       trouble('');
-      say('');
+      // What was refused stays until there is an answer: if it went at once, the place of a click would move.
       await set(path, given(schema, sent));
+      say('');
     } catch (error) {
       say(error.message);
     } finally {
@@ -98,7 +100,7 @@ function field({ key, path, value }, owner, set) {
       if (event.key === 'Enter' && !event.isComposing) element.dispatchEvent(new Event('change'));
     });
   }
-  return h('div', { class: 'field' }, h('label', { for: id }, path.join('.')), about && h('p', { class: 'quiet about', id: `${id}-about`, title: about }, about), element, wrong);
+  return h('div', { class: 'field' }, h('label', { for: id }, label ?? path.join('.')), about && h('p', { class: label ? 'unseen' : 'quiet about', id: `${id}-about` }, about), element, wrong);
 }
 
 /** The keys that this type has, each with its path and its value; those of maps one by one. */
@@ -122,7 +124,7 @@ export function settings({ agent, file, choosers }, type, values, owner, set) {
   const shown = first.flatMap(wanted => rows.filter(row => name(row) === wanted));
   const isSet = row => row.value !== undefined && !first.includes(name(row));
   const more = rows.filter(row => !first.includes(name(row)) && !isSet(row));
-  const make = row => field(row, owner, set);
+  const make = row => (valueKeys(row.key.schema) ? namedValues(row, owner, set, field) : field(row, owner, set));
   return [shown.map(make), rows.filter(isSet).map(make),
     more.length > 0 && h('details', { class: 'more' }, h('summary', {}, 'More keys', h('span', { class: 'unseen' }, ` of ${owner}`)), more.map(make))];
 }

@@ -174,14 +174,14 @@ export function showList() {
   });
 }
 
-const ROW_HEAD = [['Row', 'number'], ['Standing'], ['Run'], ['Cause, or what it asks'], ['Turns', 'number'], ['Cost', 'number']];
+const ROW_HEAD = [['Row', 'number'], ['Standing'], ['Cause, or what it asks'], ['Turns', 'number'], ['Cost', 'number'], ['Run']];
 
 /** A row of a batch, with its run. A run whose row has not begun does not exist yet. */
 function rowOf(row) {
   const about = row.cause ?? (row.questions ?? []).map(one => `${one.address ?? one.agent ?? ''}: ${one.prompt ?? ''}`).join(' · ');
   return h('tr', {}, h('td', { class: 'number' }, number(row.row)), h('td', {}, badge(STANDINGS[row.standing], row.standing)),
-    h('th', { scope: 'row' }, row.standing === 'left' ? row.run : h('a', { href: runLink(row.run) }, row.run)),
-    h('td', {}, about), h('td', { class: 'number' }, row.turns === undefined ? '' : number(row.turns)), h('td', { class: 'number' }, money(row.cost)));
+    h('td', {}, about), h('td', { class: 'number' }, row.turns === undefined ? '' : number(row.turns)), h('td', { class: 'number' }, money(row.cost)),
+    h('th', { scope: 'row' }, row.standing === 'left' ? row.run : h('a', { href: runLink(row.run) }, row.run)));
 }
 
 /** A batch: the number of its rows by their standing, and its rows. */

@@ -31,7 +31,7 @@ function show() {
   const { place, rest } = parts();
   const key = place === 'run' ? `run ${rest[0]}` : `${place} ${rest.join('/')}`;
   for (const link of document.querySelectorAll('nav[aria-label="Page"] a')) {
-    const is = link.getAttribute('href') === (place === 'new' || place === 'edit' ? '#/new' : '#/') && place !== 'run';
+    const is = link.getAttribute('href') === (place === 'new' ? '#/new' : '#/') && !['run', 'edit'].includes(place);
     if (is) link.setAttribute('aria-current', 'page');
     else link.removeAttribute('aria-current');
   }

@@ -11,15 +11,18 @@ function content(row, live) {
   if (!row) return [h('span', { class: 'quiet' }, '…')];
   if (row.kind === 'turn') {
     const idle = row.idle.map(one => `${one.agent} did not run: ${one.reason}`).join(' · ');
-    return [h('b', {}, `Turn ${row.turn}`), h('span', { class: 'quiet' }, seconds(row.seconds)), h('span', { class: 'said quiet', title: idle }, idle)];
+    return [h('b', {}, `Turn ${row.turn}`), row.seconds !== null && h('span', { class: 'quiet' }, seconds(row.seconds)), h('span', { class: 'said quiet', title: idle }, idle)];
   }
   if (row.kind !== 'execution') return [badge(row.kind), h('span', { class: 'said' }, row.text ?? '')];
   const again = row.execution > 1 ? ` #${row.execution}` : '';
   const by = row.asked_by ? `asked by ${row.asked_by}` : row.by.length ? `after ${row.by.join(', ')}` : '';
   const text = row.text || (live ? `${live.about} ${live.text.slice(-200)}` : '');
-  return [badge(row.state), h('span', { class: 'agent' }, row.agent + again), h('span', { class: 'quiet by' }, by),
+  const more = [row.tries > 1 ? `${row.tries} attempts` : '', usage(row.usage)].filter(one => one).join(' · ');
+  const time = typeof row.elapsed === 'number' ? clock(row.elapsed + (performance.now() - row.received) / 1000) : seconds(row.seconds);
+  return [badge(row.state), h('span', { class: 'agent' }, row.agent + again), by && h('span', { class: 'quiet by' }, by),
     h('span', { class: 'said' }, text.replaceAll(/\s+/g, ' ')),
-    h('span', { class: 'quiet sums' }, [row.tries > 1 ? `${row.tries} attempts` : '', usage(row.usage), seconds(row.seconds)].filter(one => one).join(' · '), typeof row.elapsed === 'number' && clock(row.elapsed + (performance.now() - row.received) / 1000))];
+    more && h('span', { class: 'quiet sums' }, more),
+    time && h('span', { class: 'quiet time' }, time)];
 }
 
 /** Can rows still be added? */

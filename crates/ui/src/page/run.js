@@ -1,6 +1,6 @@
 // One run: its head, what waits for an answer, and the views of it.
 
-import { block, clock, count, fill, get, h, main, runBadge, runLink, say, stateColour, time, trouble, usage } from '/base.js';
+import { block, clock, count, fill, get, h, main, number, runBadge, runLink, say, stateColour, time, trouble, usage } from '/base.js';
 import { actions, waiting } from '/act.js';
 import { showDetail, value } from '/detail.js';
 import { showRows } from '/rows.js';
@@ -80,7 +80,7 @@ function sums(head) {
   const notes = [...(head.failed ? [`${head.failed} failed`] : []), ...head.failed_work];
   const failed = notes.length ? ` (${notes.join(', ')})` : '';
   return h('p', { class: 'quiet sums' }, head.is_under_way ? 'for ' : 'took ', clock(head.active, head.is_under_way),
-    ` · ${count(head.turns, 'turn')} · ${count(head.executions, 'execution')}${failed}`, head.usage.requests > 0 && ` · ${usage(head.usage)}`);
+    ` · ${head.open_turn ? `in turn ${number(head.open_turn)}` : count(head.turns, 'turn')} · ${count(head.executions, 'execution')}${head.open_turn ? ' ended' : ''}${failed}`, head.usage.requests > 0 && ` · ${usage(head.usage)}`);
 }
 
 /** What the run is, for whoever asks. */
@@ -105,7 +105,7 @@ function outcome(run, result) {
   const outputs = head.outputs ?? [];
   const said = failure && [
     h('p', {}, h('a', { href: runLink(run.id, 'at', failure.turn, failure.agent) }, failure.execution > 1 ? `${failure.agent} #${failure.execution}` : failure.agent),
-      ` failed in turn ${failure.turn}${failure.attempts > 1 ? ` after ${count(failure.attempts, 'attempt')}` : ''} (${failure.kind.replaceAll('_', ' ')}):`),
+      ` failed in turn ${failure.turn}${failure.attempts > 1 ? ` after ${count(failure.attempts, 'attempt')}` : ''}${failure.kind === 'reported' ? '' : ` (${failure.kind.replaceAll('_', ' ')})`}:`),
     block(failure.error, 'failure')];
   const gave = result !== undefined ? [h('h2', {}, 'Result'), value(result)]
     : !head.has_result && !failure && outputs.map(one => [h('h2', {}, 'Output of ', h('a', { href: runLink(run.id, 'at', one.turn, one.agent) }, one.agent)), block(one.text)]);
@@ -113,6 +113,14 @@ function outcome(run, result) {
   const isRepeated = failure && head.outcome === 'agent_failed';
   return h('section', { class: `outcome ${stateColour(head.state, head.success)}`, 'aria-label': 'What happened' },
     !isRepeated && head.sentence !== 'completed' && h('p', { class: 'sentence' }, head.sentence.replaceAll('_', ' ').replace(/^./, first => first.toUpperCase())), said, gave);
+}
+
+/** The run around a run that is inside of another one. */
+function around(id) {
+  const parts = id.split('/sub/');
+  if (parts.length === 1) return [];
+  const outer = parts.slice(0, -1).join('/sub/');
+  return h('p', { class: 'around' }, 'Inside of ', h('a', { href: runLink(outer) }, outer));
 }
 
 function title(head) {
@@ -129,7 +137,7 @@ export function showRun([id, ...rest]) {
   let isFirst = true;
   let lastState = '';
   const top = h('div', { class: 'top' });
-  const asks = h('div', { class: 'asks' });
+  const asks = h('div', { class: 'questions' });
   const tabs = h('nav', { class: 'tabs', 'aria-label': 'Views of the run' });
   const panel = h('section', { class: 'panel', 'aria-label': 'View' });
   const side = h('section', { class: 'side', 'aria-label': 'Execution', tabindex: '-1' });
@@ -173,8 +181,8 @@ export function showRun([id, ...rest]) {
   function drawHead() {
     const head = run.head;
     document.title = `${head.ensemble} · ${head.state}`;
-    once('title', [head.ensemble, head.state, head.process], () => title(head));
-    once('sums', [head.turns, head.executions, head.failed, head.failed_work, head.usage, head.active], () => sums(head));
+    once('title', [head.ensemble, head.state, head.process], () => [around(id), title(head)]);
+    once('sums', [head.turns, head.open_turn, head.executions, head.failed, head.failed_work, head.usage, head.active], () => sums(head));
     drawOutcome();
     once('facts', [head.id, head.forked_from], () => facts(head));
     once('actions', [head.can, head.state], () => actions(run));

@@ -91,7 +91,7 @@ export function showTalk(run, panel) {
 export function showAgents(run, panel) {
   const place = h('div', { class: 'wide', tabindex: '0', role: 'region', 'aria-label': 'Agents and cost' });
   fill(panel, place);
-  const columns = ['Agent', 'Kind', 'Executions', 'Failed', 'Requests', 'Tokens in', 'Tokens out', 'Cost', 'Time', 'Now, or why it did not run in the last turn'];
+  const columns = ['Agent', 'Kind', 'Executions', 'Failed', 'Requests', 'Tokens in', 'Tokens out', 'Cost', 'Time', 'Now, or why it did not run'];
   let last = '';
 
   function line(one) {
@@ -108,7 +108,7 @@ export function showAgents(run, panel) {
     if (now === last) return;
     last = now;
     const { usage: used, executions, warnings } = run.head;
-    fill(place, h('table', {}, h('caption', {}, `${count(executions, 'execution')}${used.requests ? `, ${count(used.requests, 'request')}: ${usage(used)}` : ', no model was asked'}`),
+    fill(place, h('table', { class: 'agents' }, h('caption', {}, `${count(executions, 'execution')}${used.requests ? `, ${count(used.requests, 'request')}: ${usage(used)}` : ', no model was asked'}`),
       h('thead', {}, h('tr', {}, columns.map(name => h('th', { scope: 'col' }, name)))), h('tbody', {}, run.head.agents.map(line))),
       warnings.length > 0 && [h('h2', {}, 'Warnings'), h('ul', {}, warnings.map(text => h('li', {}, text)))]);
   }

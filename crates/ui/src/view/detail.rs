@@ -1,6 +1,7 @@
 //! One execution with all that is recorded of it.
 
 use ensemble_history::OutputView;
+use ensemble_history::story::{StoryAttemptEnd, StoryExecution};
 use ensemble_reports::report::story::execution_document;
 use serde_json::{Value, json};
 
@@ -32,15 +33,22 @@ impl RunView {
             .iter()
             .zip(document["attempts"].as_array_mut().into_iter().flatten())
         {
-            described["state"] = attempt.describe_end(execution).into();
+            let is_lost = attempt.end == StoryAttemptEnd::InProgress && !self.liveness.is_driven;
+            described["state"] = match is_lost {
+                true => "interrupted",
+                false => attempt.describe_end(execution),
+            }
+            .into();
         }
         Some(json!({
             "at": at,
-            "state": self.execution_state(execution),
+            "state": self.execution_state(turn.turn, execution),
             "elapsed": self.elapsed_seconds(execution),
             "turn": turn.turn,
             "kind": agent.map(|agent| agent.kind_name()),
+            "has_messages": has_messages(execution),
             "dependencies": edges,
+            "answered_by": describe_answer_author(execution),
             "said": execution.output().map(|output| {
                 let view = OutputView::new(output);
                 json!({"response": view.response, "keys": view.other_entries().collect::<Vec<_>>()})
@@ -48,4 +56,15 @@ impl RunView {
             "execution": document,
         }))
     }
+}
+
+/// Returns the source of the answer in words, with the user, if the execution asked a question that was answered.
+fn describe_answer_author(execution: &StoryExecution) -> Option<String> {
+    let record = execution.finish_event.as_ref()?.answer.as_ref()?;
+    Some(record.by.to_string())
+}
+
+/// Returns whether a model was asked in the execution.
+fn has_messages(execution: &StoryExecution) -> bool {
+    execution.first_request.is_some() || execution.total_usage().is_some_and(|usage| usage.requests > 0)
 }

@@ -49,6 +49,7 @@ impl RunView {
             "outputs": self.last_outputs(),
             "has_result": end_event.is_some() && self.plan.as_ref().is_some_and(|plan| plan.ensemble().result.is_some()),
             "turns": totals.turns,
+            "open_turn": self.story.latest_turn().filter(|turn| is_under_way && turn.finished_at.is_none()).map(|turn| turn.turn),
             "executions": totals.all.executions,
             "failed": totals.all.failed,
             "failed_work": totals.list_failed_work().iter().flat_map(FailedWork::list_sentences).collect::<Vec<_>>(),
@@ -151,7 +152,7 @@ impl RunView {
         let mut executions = turn.executions.iter();
         let execution = executions.find(|execution| &*execution.agent == agent)?;
         let is_open = execution.finish_event.is_none();
-        is_open.then(|| self.execution_state(execution))
+        is_open.then(|| self.execution_state(turn.turn, execution))
     }
 }
 

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use super::elapsed_time::seconds_since;
 use super::{RowContent, RunView};
 use ensemble_core::conversation::CompletionReason;
-use ensemble_history::output_text;
 use ensemble_history::story::{StoryAttemptEnd, StoryEvent, StoryExecution, StoryTurn};
+use ensemble_history::{AgentActivity, output_text};
 
 /// Most characters of a text in a row.
 const SHORT: usize = 200;
@@ -69,7 +69,7 @@ impl RunView {
             "turn": turn.turn,
             "agent": execution.agent,
             "execution": execution.execution,
-            "state": self.execution_state(execution),
+            "state": self.execution_state(turn.turn, execution),
             "elapsed": self.elapsed_seconds(execution),
             "begun": execution.attempts.first().map(|attempt| attempt.started_at),
             "seconds": execution.finish_event.is_some().then_some(execution.totals.seconds),
@@ -82,28 +82,23 @@ impl RunView {
         })
     }
 
-    /// Returns the state of an execution, in one word.
-    pub(super) fn execution_state(&self, execution: &StoryExecution) -> &'static str {
+    /// Returns the state of an execution, in one word. An execution that has not ended in an earlier turn was given up with its
+    /// turn.
+    pub(super) fn execution_state(&self, turn: u32, execution: &StoryExecution) -> &'static str {
         if execution.failure().is_some() {
             return "failed";
         }
         if execution.finish_event.is_some() {
             return "done";
         }
-        let liveness = &self.liveness;
-        if execution.question.is_some() || liveness.is_driven && liveness.asking_agents.contains(&execution.agent) {
-            return "asks";
-        }
-        let is_driven = liveness.is_driven;
-        match execution.attempts.last().map(|attempt| &attempt.end) {
-            None if is_driven => "ready",
-            None => "not_started",
-            Some(StoryAttemptEnd::Stopped) => "stopped",
-            Some(StoryAttemptEnd::ProcessLost) => "lost",
-            Some(StoryAttemptEnd::Failed { .. }) if is_driven => "retries",
-            Some(_) if is_driven => "runs",
-            Some(_) => "lost",
-        }
+        let is_latest = self.story.latest_turn().is_some_and(|latest| latest.turn == turn);
+        let history = self.run_history();
+        let activity = history.agent_activity(&execution.agent).filter(|_| is_latest);
+        let is_asking = self.liveness.asking_agents.contains(&execution.agent);
+        activity
+            .unwrap_or(AgentActivity::Stopped)
+            .execution_state(self.liveness.is_driven, is_asking)
+            .as_str()
     }
 
     /// Returns the seconds since the latest attempt started, if it is under way.

@@ -33,7 +33,7 @@ use ensemble_models::ModelNetwork;
 use ensemble_remote::EngineClient;
 use ensemble_runs::batch::BatchShard;
 use ensemble_runs::batch::{
-    self, Batch, BatchEnd, BatchError, BatchOptions, BatchRequest, BatchRow, ColumnMapping, RetriedRows,
+    self, Batch, BatchEnd, BatchError, BatchOptions, BatchRequest, BatchRow, ColumnMapping, ExhaustedRows, RetriedRows,
 };
 use ensemble_runs::{EnsembleRef, RunError, RunOptions, Runs};
 use progress::BatchProgress;
@@ -120,6 +120,16 @@ pub(crate) struct BatchArgs {
     /// Telemetry.
     #[command(flatten)]
     pub telemetry: TelemetryArgs,
+}
+
+impl BatchArgs {
+    /// Returns the meaning of a success with exhausted agents.
+    fn exhausted_rows(&self) -> ExhaustedRows {
+        match self.fail_on_limit {
+            true => ExhaustedRows::Refused,
+            false => ExhaustedRows::Accepted,
+        }
+    }
 }
 
 /// Commands on the results and the rows of batches.
@@ -265,6 +275,7 @@ fn build_request<'a>(
         shard: args.shard,
         models: &answering.model,
         retry: args.retry.clone(),
+        limits: args.exhausted_rows(),
         answers: answers.common,
         row_answers: answers.rows,
         decides_tools: !answering.allow_tool.is_empty() || !answering.deny_tool.is_empty(),
@@ -289,7 +300,7 @@ async fn drive_rows(
 ) -> Result<BatchEnd, CliError> {
     let mut signals = signals::listen_for_signals();
     let (to_do, cost) = (batch.count_rows_to_run(), batch.total_cost());
-    let progress = RefCell::new(BatchProgress::new(to_do, cost, args.quiet, network, surroundings));
+    let progress = RefCell::new(BatchProgress::new(to_do, cost, args, network, surroundings));
     let options = || build_options(args, surroundings);
     let work = batch.run_rows(
         driving,

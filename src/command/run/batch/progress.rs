@@ -5,11 +5,13 @@ use std::time::{Duration, Instant, SystemTime};
 use chrono::{DateTime, Local};
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use super::BatchArgs;
 use crate::command::shared::surroundings::CliEnvironment;
+use ensemble_core::conversation::CompletionReason;
 use ensemble_language::data::Cost;
 use ensemble_models::ModelNetwork;
 use ensemble_reports::report::format_count;
-use ensemble_runs::batch::{RowResult, RowStanding};
+use ensemble_runs::batch::{ExhaustedRows, RowResult, RowStanding};
 
 /// The number of failed rows that are named.
 const MOST_NAMED: usize = 10;
@@ -19,6 +21,7 @@ pub(crate) struct BatchProgress<'a> {
     bar: Option<ProgressBar>,
     surroundings: &'a CliEnvironment,
     is_quiet: bool,
+    limits: ExhaustedRows,
     /// The models, whose slowdowns are printed.
     network: ModelNetwork,
     start: Instant,
@@ -41,11 +44,11 @@ impl<'a> BatchProgress<'a> {
     pub(crate) fn new(
         rows: usize,
         cost_before: Option<Cost>,
-        is_quiet: bool,
+        args: &BatchArgs,
         network: ModelNetwork,
         surroundings: &'a CliEnvironment,
     ) -> Self {
-        let bar = (surroundings.streams.err_is_terminal && !is_quiet).then(|| {
+        let bar = (surroundings.streams.err_is_terminal && !args.quiet).then(|| {
             let bar = ProgressBar::with_draw_target(Some(rows as u64), ProgressDrawTarget::stderr());
             bar.enable_steady_tick(Duration::from_millis(200));
             let form = "{bar:30.cyan} {pos} of {len} rows · {per_sec} · {eta} left{msg}";
@@ -57,7 +60,8 @@ impl<'a> BatchProgress<'a> {
         Self {
             bar,
             surroundings,
-            is_quiet,
+            is_quiet: args.quiet,
+            limits: args.exhausted_rows(),
             network,
             start: Instant::now(),
             counts: ProgressCounts {
@@ -74,7 +78,7 @@ impl<'a> BatchProgress<'a> {
         self.counts.ended += 1;
         self.print_pace_changes();
         self.counts.cost = ended.cost;
-        match ended.entry.standing() {
+        match ended.entry.standing(self.limits) {
             RowStanding::Failed | RowStanding::Limited => {
                 self.counts.failed += 1;
                 self.print_failure(ended);
@@ -103,11 +107,13 @@ impl<'a> BatchProgress<'a> {
             return;
         }
         let entry = ended.entry;
-        let detail = entry
-            .detail
-            .as_ref()
-            .map_or(String::new(), |detail| format!(": {detail}"));
-        let mut line = format!("row {} ({}): {}{detail}\n", ended.number, ended.place, entry.outcome);
+        let cause = match &entry.detail {
+            // The details of an outcome without details of its own begin with the outcome.
+            Some(detail) if entry.outcome == CompletionReason::Completed => detail.clone(),
+            Some(detail) => format!("{}: {detail}", entry.outcome),
+            None => entry.outcome.to_string(),
+        };
+        let mut line = format!("row {} ({}): {cause}\n", ended.number, ended.place);
         if self.counts.failed == MOST_NAMED {
             line.push_str("the results list further failures\n");
         }

@@ -11,7 +11,7 @@ use crate::command::shared::output_form::OutputForm;
 use crate::command::shared::surroundings::CliEnvironment;
 use ensemble_core::conversation::RunCanceller;
 use ensemble_language::data::Cost;
-use ensemble_runs::batch::{Batch, BatchEnd, FailureGroup, RowTask, TaskGroup, group_failures};
+use ensemble_runs::batch::{Batch, BatchEnd, FailureGroup, RowTask, TaskGroup, group_failures, group_open_work};
 
 /// The number of causes of failures that are named.
 const MOST_CAUSES: usize = 10;
@@ -123,16 +123,21 @@ impl BatchReport<'_> {
         let by_outcome: Map<String, Value> = outcomes
             .map(|(reason, count)| (reason.to_string(), json!(count)))
             .collect();
-        let causes = group_failures(batch.table_lines()).into_iter();
-        let causes: Vec<Value> = causes
-            .map(|group| json!({"cause": group.cause, "count": group.rows.len(), "rows": group.rows, "run": group.run}))
-            .collect();
+        let groups_to_json = |groups: Vec<FailureGroup>, key: &str| -> Vec<Value> {
+            let groups = groups.into_iter();
+            groups
+                .map(|group| json!({key: group.cause, "count": group.rows.len(), "rows": group.rows, "run": group.run}))
+                .collect()
+        };
+        let causes = groups_to_json(group_failures(batch.table_lines()), "cause");
+        let open_work = groups_to_json(group_open_work(batch.table_lines()), "work");
         let counts = batch.count_rows();
         json!({
             "batch": self.name,
             "rows": batch.len(),
             "failed": counts.failed,
             "causes": causes,
+            "open_work": open_work,
             "waiting": counts.waiting_rows(),
             "waiting_for": counts.waiting,
             "limited": counts.limited,
@@ -162,6 +167,11 @@ impl BatchReport<'_> {
         text.push('\n');
         self.add_stop(args, &mut text);
         self.add_failures(surroundings, &mut text);
+        let open_work = group_open_work(batch.table_lines());
+        if !open_work.is_empty() {
+            text.push_str("  completed, but:\n");
+            add_groups(&open_work, "remarks", &mut text);
+        }
         if counts.waiting_rows() > 0 {
             text.push_str(&match &args.questions {
                 Some(path) => format!(
@@ -209,20 +219,7 @@ impl BatchReport<'_> {
 
     fn add_failures(&self, surroundings: &CliEnvironment, text: &mut String) {
         let groups = group_failures(self.batch.table_lines());
-        for group in groups.iter().take(MOST_CAUSES) {
-            text.push_str(&format!(
-                "  {} × {} ({})\n",
-                group.rows.len(),
-                group.cause,
-                name_rows(group)
-            ));
-        }
-        if groups.len() > MOST_CAUSES {
-            text.push_str(&format!(
-                "  {} further causes: the results list them\n",
-                groups.len() - MOST_CAUSES
-            ));
-        }
+        add_groups(&groups, "causes", text);
         if let Some(group) = groups.first() {
             let folder = surroundings.project.relative_path(&self.batch.run_folder(&group.run));
             text.push_str(&format!(
@@ -230,6 +227,18 @@ impl BatchReport<'_> {
                 folder.display()
             ));
         }
+    }
+}
+
+/// Adds the largest groups, a line for each, and the number of the others.
+fn add_groups(groups: &[FailureGroup], noun: &str, text: &mut String) {
+    for group in groups.iter().take(MOST_CAUSES) {
+        let (count, rows) = (group.rows.len(), name_rows(group));
+        text.push_str(&format!("  {count} × {} ({rows})\n", group.cause));
+    }
+    if groups.len() > MOST_CAUSES {
+        let others = groups.len() - MOST_CAUSES;
+        text.push_str(&format!("  {others} further {noun}: the results list them\n"));
     }
 }
 
@@ -255,9 +264,7 @@ pub(super) fn batch_exit_code(batch: &Batch, end: &BatchEnd, args: &BatchArgs) -
         return exit::FAILURE;
     }
     let entries = batch.table_lines().filter_map(|line| line.entry);
-    let codes: Vec<u8> = entries
-        .map(|entry| exit::apply_fail_on_limit(entry.exit_code(), args.fail_on_limit && !entry.exhausted.is_empty()))
-        .collect();
+    let codes: Vec<u8> = entries.map(|entry| entry.exit_code(args.exhausted_rows())).collect();
     let worst = [exit::FAILURE, 4, 3, 130].into_iter().find(|code| codes.contains(code));
     worst.unwrap_or(exit::SUCCESS)
 }

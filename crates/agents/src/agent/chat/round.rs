@@ -236,6 +236,7 @@ impl Dialogue {
         };
         let mut messages = opening.thread.to_messages_after(unsent.iterations);
         messages.extend(ledger.with_exchange(Thread::to_messages));
+        messages.iter_mut().for_each(Message::replace_summarized_results);
         let systems = match opening.systems.as_slice() {
             [] => self.system_messages(),
             systems => systems.to_vec(),

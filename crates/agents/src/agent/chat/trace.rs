@@ -71,7 +71,7 @@ pub(super) struct TracedRequest {
 impl Dialogue {
     /// Appends a trace of everything that the dialogue sends and receives to this file, which is created if it does not exist. A
     /// file whose name ends with `.jsonl` gets one JSON object in each line, every other file gets Markdown. Keys of providers,
-    /// and other values in `dialogue.model().secrets()`, are replaced by `***`. Several traces can be added.
+    /// and other values in `dialogue.model().secrets()`, are replaced by `[secret]`. Several traces can be added.
     ///
     /// If the file cannot be written later, the result of the round contains a warning.
     ///

@@ -26,7 +26,9 @@ use crate::agent::kinds::generator::ResponseGenerator;
 use crate::agent::kinds::scope::{build_scope, list_dependencies, warn_about_missed_keys};
 use crate::agent::{AttemptOutcome, AttemptResult, BoxFuture, ExecutionInput, Runner};
 use ensemble_core::operator::{Operator, OperatorAnswer, QuestionRequest};
-use ensemble_core::request::{AnswerAuthor, AnswerRecord, AnswerSource, PendingRequest, RequestAnswer, find_choice};
+use ensemble_core::request::{
+    AnswerAuthor, AnswerRecord, AnswerSource, PendingRequest, RequestAddress, RequestAnswer, find_choice,
+};
 use ensemble_core::store::RunId;
 use ensemble_core::thread::ThreadIteration;
 use ensemble_language::data::{
@@ -40,6 +42,14 @@ use ensemble_scripts::template_worker;
 
 /// The maximum number of repeated questions after an answer that is not one of the choices.
 const ASKED_AT_MOST: usize = 10;
+
+/// The warning of an answer inside of an execution of the run.
+const UNATTENDED_DEFAULT: &str = "the answer is the default, because no person could be asked";
+
+/// Returns whether an agent of the outermost run asks the question in its own execution.
+fn is_own_question(address: &RequestAddress) -> bool {
+    matches!(address.segments(), [own] if own.part.is_none() && own.calls.is_empty())
+}
 
 /// Performs the executions of an input agent.
 pub struct InputRunner {
@@ -174,6 +184,10 @@ impl InputRunner {
             let end = self.accept_answer(json!(default), &AnswerSource::Default.into(), request, execution);
             if is_unattended {
                 execution.ledger.mark_unattended();
+                // The record of the answer is in the journal of the nested run, or in no journal for a part.
+                if !is_own_question(&request.address) {
+                    execution.ledger.warn(UNATTENDED_DEFAULT);
+                }
             }
             end
         };

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::agent::kinds::nested_inputs::NestedInputs;
 use crate::agent::tools::TASKS;
 use crate::agent::{AttemptOutcome, AttemptResult, BoxFuture, ExecutionInput, Runner};
-use ensemble_core::conversation::{CompletionReason, ConversationState};
+use ensemble_core::conversation::{CompletionReason, ConversationState, FailedWork, WorkCounts};
 use ensemble_core::request::PendingRequest;
 use ensemble_language::data::{ExecutionFailure, FailureKind, JsonMap, ModelUsage, RunContext, value_to_output};
 
@@ -128,8 +128,15 @@ fn nested_outcome(execution: &ExecutionInput, state: &ConversationState) -> Atte
     for exhausted in &run_end.exhausted {
         execution.ledger.warn(exhausted.to_string());
     }
-    for warning in &run_end.warnings {
-        execution.ledger.warn(warning.clone());
+    // Failed parts are warnings of the nested run.
+    for work in state.list_failed_work() {
+        let calls_only = FailedWork {
+            parts: WorkCounts::default(),
+            ..work
+        };
+        calls_only
+            .list_sentences()
+            .for_each(|sentence| execution.ledger.warn(sentence));
     }
     let reason = run_end.completion_reason;
     let detail = run_end.detail.clone().unwrap_or_default();

@@ -20,7 +20,7 @@ use crate::agent::{AttemptOutcome, AttemptResult, ExecutionInput};
 use ensemble_language::data::{ExecutionFailure, FailureKind, JsonMap};
 use ensemble_process::output;
 use ensemble_scripts::regular_files::{LARGEST_SCRIPT, read_text};
-use ensemble_scripts::{Script, ScriptError, ScriptFailure};
+use ensemble_scripts::{Script, ScriptFailure};
 
 /// A change within this time of the one before may leave the file's times as they were.
 const TICK: Duration = Duration::from_millis(20);
@@ -145,7 +145,7 @@ impl CompiledScript {
         let now = SystemTime::now();
         let text = read_text(path, LARGEST_SCRIPT).map_err(|error| unreadable_error(name, &error))?;
         let script = Script::compile(&text);
-        let script = script.map_err(|error| ScriptLoadError::Broken(error_with_position(name, &error)))?;
+        let script = script.map_err(|error| ScriptLoadError::Broken(error.to_text_in(name)))?;
         *last = Some(CachedScript {
             path: path.to_owned(),
             version: version.is_settled(now).then_some(version),
@@ -188,18 +188,9 @@ impl FileVersion {
 
 fn script_failure(name: &str, failure: ScriptFailure) -> ExecutionFailure {
     match failure {
-        ScriptFailure::Reported(error) => {
-            ExecutionFailure::new(FailureKind::Reported, error_with_position(name, &error))
-        }
-        ScriptFailure::Limit(error) => ExecutionFailure::new(FailureKind::Exit, error_with_position(name, &error)),
+        ScriptFailure::Reported(error) => ExecutionFailure::new(FailureKind::Reported, error.to_text_in(name)),
+        ScriptFailure::Limit(error) => ExecutionFailure::new(FailureKind::Exit, error.to_text_in(name)),
         ScriptFailure::Stopped => ExecutionFailure::new(FailureKind::Exit, format!("{name}: it was stopped")),
-    }
-}
-
-fn error_with_position(name: &str, error: &ScriptError) -> String {
-    match error {
-        ScriptError { message, line: 0, .. } => format!("{name}: {message}"),
-        ScriptError { message, line, column } => format!("{name}:{line}:{column}: {message}"),
     }
 }
 
@@ -211,6 +202,7 @@ mod tests {
     use super::*;
     use ensemble_language::data::{AgentRequest, RunContext};
     use ensemble_process::test_support::{an_execution, stdin_of};
+    use ensemble_scripts::ScriptError;
 
     fn error(line: usize) -> ScriptError {
         ScriptError {

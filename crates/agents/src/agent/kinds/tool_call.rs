@@ -139,6 +139,7 @@ impl CalledToolRunner {
             end,
             attachments,
             answers,
+            ..
         } = ended;
         let finished_call = ToolCall {
             attachments,

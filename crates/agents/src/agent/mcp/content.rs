@@ -58,6 +58,7 @@ pub(crate) fn convert_unknown_result(
 impl McpAnswer {
     fn into_call_result(mut self, tool: &ServerTool, ledger: &AttemptLedger) -> ToolCallResult {
         ToolCallResult {
+            summary: None,
             attachments: std::mem::take(&mut self.files.0),
             end: self.into_tool_end(tool, ledger),
             answers: Vec::new(),

@@ -11,6 +11,7 @@ pub(super) mod permission;
 pub(super) mod result;
 mod script;
 mod session;
+mod summarizer;
 #[cfg(test)]
 mod tests;
 
@@ -25,6 +26,7 @@ use self::gate::CallGates;
 pub(in crate::agent) use self::permission::PermissionResult;
 pub use self::permission::{ToolPermissions, matches_tool};
 use self::session::ToolSession;
+pub use self::summarizer::ResultSummarizer;
 use super::chat::ModelTools;
 use super::kinds::llm::ToolSource;
 use super::{ExecutionInput, Runner};
@@ -49,6 +51,8 @@ pub(super) struct ToolSettings {
     pub(super) permission: PermissionMode,
     pub(super) timeout: Duration,
     pub(super) max_result_bytes: NonZeroUsize,
+    /// Summarizes large results; `None`: the results are sent as they are.
+    pub(super) summarizer: Option<Arc<ResultSummarizer>>,
     pub(super) exclusive: bool,
     /// Whether a call that was cut short may be made again; `None`: a tool of an MCP server says so itself.
     pub(super) repeatable: Option<bool>,
@@ -83,7 +87,7 @@ pub enum ToolRunner {
         config: Arc<JsonMap>,
         /// The `timeout_seconds` of the agent.
         timeout: Option<Duration>,
-        /// Whether an execution that was cut short goes on where its records end.
+        /// Whether an execution that was cut short goes on where its records end, or can start again without an effect.
         goes_on: bool,
         /// The runner of the agent.
         runner: Arc<dyn Runner>,
@@ -107,6 +111,17 @@ impl AgentToolset {
     #[must_use]
     pub fn with_max_parallel(self, max_parallel: NonZeroU32) -> Self {
         Self { max_parallel, ..self }
+    }
+
+    /// Sets who summarizes the large results of the tool of this name.
+    pub fn set_summarizer(&mut self, tool: &str, summarizer: ResultSummarizer) {
+        let summarizer = Arc::new(summarizer);
+        for entry in &mut self.tools {
+            let (ToolEntry::Declared { settings, .. } | ToolEntry::Server { settings, .. }) = entry;
+            if *settings.name == *tool {
+                settings.summarizer = Some(Arc::clone(&summarizer));
+            }
+        }
     }
 
     /// Does the toolset contain no tools?
@@ -157,6 +172,7 @@ impl ToolSettings {
             permission: tool.permission,
             timeout: tool.timeout,
             max_result_bytes: tool.max_result_bytes,
+            summarizer: None,
             exclusive: tool.exclusive,
             repeatable: tool.repeatable,
         }

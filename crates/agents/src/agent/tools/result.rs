@@ -8,7 +8,7 @@ use crate::agent::output::schema::CompiledSchema;
 use crate::agent::{AttemptOutcome, AttemptResult};
 use ensemble_core::reply::output_for_schema;
 use ensemble_core::request::AnswerRecord;
-use ensemble_core::thread::{Attachment, ToolEnd};
+use ensemble_core::thread::{Attachment, ResultSummary, ToolEnd};
 use ensemble_language::data::{JsonMap, RESPONSE};
 
 /// The end of a tool call with the files of its result.
@@ -18,6 +18,8 @@ pub(crate) struct ToolCallResult {
     pub(crate) attachments: Vec<Attachment>,
     /// The questions that the tool asked, with their answers.
     pub(crate) answers: Vec<AnswerRecord>,
+    /// The text that the model receives instead of the result.
+    pub(crate) summary: Option<ResultSummary>,
 }
 
 impl From<ToolEnd> for ToolCallResult {
@@ -26,6 +28,7 @@ impl From<ToolEnd> for ToolCallResult {
             end,
             attachments: Vec::new(),
             answers: Vec::new(),
+            summary: None,
         }
     }
 }
@@ -90,7 +93,7 @@ pub(crate) fn limit_size(end: ToolEnd, most: usize) -> ToolEnd {
 
 /// Returns the beginning and the end of the text, together at most `most` bytes, if the text is longer; a sentence
 /// between them says how much is missing.
-fn shorten_middle(text: &str, most: usize) -> Option<String> {
+pub(super) fn shorten_middle(text: &str, most: usize) -> Option<String> {
     if text.len() <= most {
         return None;
     }

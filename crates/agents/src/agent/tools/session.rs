@@ -13,13 +13,14 @@ use super::gate::CallGate;
 use super::names::ToolNames;
 use super::permission::{PermissionResult, call_origin};
 use super::result::{ToolCallResult, check_schema, end_from_outcome, limit_size, timeout_message};
+use super::summarizer::{ResultSummarizer, SummarizedResult, SummaryRequest, result_text};
 use super::{AgentToolset, ToolEntry, ToolRunner, ToolSettings, script};
 use crate::agent::chat::{CallAdmission, ModelTools};
 use crate::agent::mcp::{ElicitationContext, McpServerHandle, ServerTool};
 use crate::agent::output::schema::CompiledSchema;
 use crate::agent::{AttemptOutcome, BoxFuture, ExecutionInput, Runner};
 use ensemble_core::request::PendingRequest;
-use ensemble_core::thread::{ToolCall, ToolEnd};
+use ensemble_core::thread::{ResultSummary, ToolCall, ToolEnd};
 use ensemble_language::data::{JsonMap, ModelUsage};
 use ensemble_language::names::server_tool_name;
 use ensemble_models::ToolSpec;
@@ -199,9 +200,50 @@ impl<'a> ToolSession<'a> {
                 ToolCallResult { answers, ..result }
             }
         };
-        Ok(ToolCallResult {
-            end: limit_size(result.end, settings.max_result_bytes.get()),
-            ..result
+        let result_bytes = result_text(&result.end).map_or(0, |text| text.len());
+        let end = limit_size(result.end, settings.max_result_bytes.get());
+        let summary = match (&settings.summarizer, result_text(&end)) {
+            (Some(summarizer), Some(text)) if result_bytes > summarizer.max_bytes() => {
+                let result = SummarizedResult {
+                    call,
+                    tool: &display_name,
+                    text: &text,
+                    bytes: result_bytes,
+                };
+                Some(self.summarize_result(summarizer, result).await)
+            }
+            _ => None,
+        };
+        Ok(ToolCallResult { end, summary, ..result })
+    }
+
+    /// Returns what the model receives instead of a large result. The usage counts as that of the agent itself.
+    async fn summarize_result(&self, summarizer: &ResultSummarizer, result: SummarizedResult<'_>) -> ResultSummary {
+        let used = self.execution.ledger.usage() + self.lock_state().unreported_usage;
+        let nested = self.execution.ledger.open_call(&result.call.id, result.tool);
+        let written = match self.execution.remaining.subtract_usage(used).find_exhausted_limit() {
+            Some(limit) => Err(format!("`{limit}` is used up")),
+            None => {
+                let request = SummaryRequest {
+                    result,
+                    execution: self.execution,
+                    requests_made: self.execution.requests_made + used.own_requests(),
+                    ledger: nested.ledger(),
+                };
+                summarizer.request_summary(&request).await
+            }
+        };
+        let usage = nested.end().usage.unwrap_or_default();
+        {
+            let mut state = self.lock_state();
+            state.unreported_usage = state.unreported_usage + usage;
+        }
+        written.unwrap_or_else(|error| {
+            self.execution.ledger.warn_once(format!(
+                "a result of the tool {} was not summarized: {error}; the model received its beginning and its end",
+                result.tool
+            ));
+            summarizer.shorten_result(result, error)
         })
     }
 
@@ -281,9 +323,11 @@ impl ModelTools for ToolSession<'_> {
                     end,
                     attachments,
                     answers,
+                    summary,
                 }) => ToolCall {
                     attachments,
                     answers,
+                    summary: summary.map(Box::new),
                     ..call.with_end(end, 0.0)
                 },
                 Err(requests) => {

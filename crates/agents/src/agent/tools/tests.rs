@@ -61,6 +61,8 @@ fn tool(permission: PermissionMode) -> ToolDefinition {
         permission,
         timeout: Duration::from_secs(5),
         max_result_bytes: NonZeroUsize::new(100).unwrap(),
+        summarize_above: None,
+        summarize_with: None,
         output_schema: None,
         exclusive: false,
     }

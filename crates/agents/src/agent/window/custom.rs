@@ -13,7 +13,7 @@ use ensemble_scripts::{Script, ScriptVariable};
 impl AgentWindow {
     pub(super) async fn select_by_script(
         &self,
-        script: &Arc<Script>,
+        (path, script): (&str, &Arc<Script>),
         measured: MeasuredInput<'_>,
     ) -> Result<WindowOutput, String> {
         let limits = self.rules.limits;
@@ -42,11 +42,12 @@ impl AgentWindow {
         ];
         let selection = match script.run(variables).await {
             Ok(Value::Array(selection)) => selection,
-            Ok(other) => return Err(format!("its last value is not a list of messages but {other}")),
-            Err(failure) => return Err(describe_script_failure(&failure)),
+            Ok(other) => return Err(format!("{path}: its last value is not a list of messages but {other}")),
+            Err(failure) => return Err(describe_script_failure(path, &failure)),
         };
         let selected = select_messages(&all, &selection, messages);
-        let selected = selected.map_err(|error| format!("its last value is not a selection of `messages`: {error}"))?;
+        let selected =
+            selected.map_err(|error| format!("{path}: its last value is not a selection of `messages`: {error}"))?;
         let left_out = ThreadSize {
             tokens: selected.left_out.iter().map(|at| tokens[*at]).sum(),
             messages: selected.left_out.len() as u64,

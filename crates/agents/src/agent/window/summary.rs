@@ -12,7 +12,7 @@ use super::{
     AgentWindow, MeasuredInput, SentMessages, WindowError, WindowInput, WindowOutput, shorten_results, summary_message,
 };
 use crate::agent::chat::add_reply_usage;
-use ensemble_core::thread::window::{ThreadSize, TrimRules, WindowLimits, trim_thread};
+use ensemble_core::thread::window::{ThreadSize, TrimRules, WindowLimits, to_summary_message, trim_thread};
 use ensemble_core::thread::{Message, NoLiveOutput, Role, StopReason};
 use ensemble_language::data::{ModelUsage, digest_text};
 use ensemble_models::{Model, ModelQuery};
@@ -27,8 +27,6 @@ const LEAST: u64 = 20;
 const INSTRUCTIONS: &str = "You keep the minutes of a conversation between a user and an assistant. The part that you \
     are shown will not be seen again. Write down what must not be forgotten: facts, names, numbers, decisions, what \
     tools have found, and what is still open. Write plain sentences and nothing else.";
-
-const HEADING: &str = "The first part of our conversation is not shown any more. In short, it was this:\n\n";
 
 /// A summary of a part of a thread.
 struct ThreadSummary {
@@ -94,7 +92,7 @@ impl AgentWindow {
 
     fn summary_size(&self, summary: &str) -> ThreadSize {
         ThreadSize {
-            tokens: self.counter.count_text(&format!("{HEADING}{summary}")),
+            tokens: self.counter.count_text(&to_summary_message(summary)),
             messages: 1,
         }
     }
@@ -114,7 +112,7 @@ impl AgentWindow {
             None => MOST / 2,
         };
         let place = ThreadSize { tokens, messages: 1 };
-        let heading = self.counter.count_text(HEADING);
+        let heading = self.counter.count_text(&to_summary_message(""));
         let has_room = tokens >= heading + LEAST
             && WindowLimits {
                 max_tokens: None,
@@ -159,7 +157,7 @@ impl AgentWindow {
                 &mut messages,
                 measured.tokens[*first].saturating_sub(max_tokens),
             );
-            let words = (place.tokens - self.counter.count_text(HEADING)) * 10 / 13;
+            let words = (place.tokens - self.counter.count_text(&to_summary_message(""))) * 10 / 13;
             let partial_summary =
                 request_partial_summary(model, &text, &messages, words, &measured.sending, &mut requests).await?;
             text = self.shorten_summary(partial_summary, place);
@@ -202,7 +200,7 @@ impl AgentWindow {
                 )));
                 note
             });
-        let first = summary_message(format!("{HEADING}{}", summary.text));
+        let first = summary_message(to_summary_message(&summary.text));
         let has_system = measured.system.is_some();
         let kept_messages = measured.sending.messages.into_iter().enumerate();
         let kept_messages = kept_messages

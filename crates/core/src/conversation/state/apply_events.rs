@@ -332,8 +332,11 @@ impl ConversationState {
             let limit = event
                 .failure()
                 .and_then(|failure| StopReason::from_failure_kind(failure.kind));
-            if let (Some(reason), Some(last)) = (limit, event.exchange.last_mut()) {
-                last.set_stop_reason(reason);
+            match (limit, event.exchange.last_mut()) {
+                (Some(reason), Some(last)) => last.set_stop_reason(reason),
+                // The attempt could not make a request any more.
+                (Some(reason), None) => event.exchange.push(ThreadIteration::with_stop_reason(reason)),
+                (None, _) => {}
             }
             // The usage of the execution contains the usage of parts that were stopped.
             slot.exchanges = RecordedExchanges::default();

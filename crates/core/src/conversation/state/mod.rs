@@ -4,6 +4,7 @@
 
 mod agent_reads;
 mod apply_events;
+mod budget;
 mod legality;
 mod turn;
 
@@ -115,7 +116,7 @@ pub struct ConversationState {
     interruption: Option<RunInterruption>,
     run_end: Option<RunEnded>,
     usage: ModelUsage,
-    /// The value of `usage` at the last user message. Budgets count from there.
+    /// The value of `usage` at the last user message. Budgets of a message count from there.
     used_before: ModelUsage,
     warnings: Vec<String>,
     /// What conditions read in vain so far; `warnings` has the sentences.
@@ -294,11 +295,6 @@ impl ConversationState {
         self.usage
     }
 
-    /// Returns the usage since the last user message, which `max_total_tokens` and `max_cost` limit.
-    pub fn segment_usage(&self) -> ModelUsage {
-        self.usage.subtract_earlier(self.used_before)
-    }
-
     /// Returns the usage until now: of all executions, whether they have ended or not.
     pub fn usage_until_now(&self) -> ModelUsage {
         let open = self.open_turn.iter().flat_map(|turn| &turn.slots);
@@ -435,19 +431,23 @@ impl ConversationState {
         self.history.0.iter().map(Cow::Borrowed).chain(finished)
     }
 
-    /// Returns the agents of whose executions so far a part or a tool call failed, in declaration order.
+    /// Returns the agents of whose executions so far a part or a tool call failed, in declaration order. Executions that have
+    /// not ended count.
     pub fn list_failed_work(&self) -> Vec<FailedWork> {
         let mut work: BTreeMap<AgentId, FailedWork> = BTreeMap::new();
-        for entry in self.list_executions() {
-            let (parts, tool_calls) = (entry.parts, entry.tool_calls);
+        let ended = self.list_executions().filter_map(|entry| {
+            let id = self.plan.find_agent_id(&entry.agent_name)?;
+            Some((id, entry.parts, entry.tool_calls))
+        });
+        let open = self.open_turn.iter().flat_map(|turn| &turn.slots);
+        let open = open.filter(|slot| !matches!(slot.progress, ExecutionProgress::Finished(_)));
+        let open = open.map(|slot| (slot.agent, WorkCounts::from_parts(&slot.parts), slot.count_tool_calls()));
+        for (id, parts, tool_calls) in ended.chain(open) {
             if parts.count + tool_calls.count == 0 {
                 continue;
             }
-            let Some(id) = self.plan.find_agent_id(&entry.agent_name) else {
-                continue;
-            };
             let sum = work.entry(id).or_insert_with(|| FailedWork {
-                agent: entry.agent_name.clone(),
+                agent: self.plan.agent_name(id).clone(),
                 parts: WorkCounts::default(),
                 tool_calls: WorkCounts::default(),
             });

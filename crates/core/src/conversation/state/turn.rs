@@ -53,6 +53,14 @@ impl ExecutionSlot {
     pub fn usage_so_far(&self) -> Option<ModelUsage> {
         ModelUsage::sum_optional(self.usage, self.exchanges.usage())
     }
+
+    /// Counts the tool calls of the execution until now, with the records of an attempt that has not ended.
+    pub fn count_tool_calls(&self) -> WorkCounts {
+        let own = self.exchanges.iter().filter(|(_, calls, _)| calls.is_empty());
+        own.fold(self.tool_calls, |sum, (_, _, exchange)| {
+            sum + WorkCounts::from_tool_calls(&exchange.iterations)
+        })
+    }
 }
 
 /// The progress of an execution of an open turn.

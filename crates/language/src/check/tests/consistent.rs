@@ -9,7 +9,7 @@ use crate::condition::ValueType;
 use crate::diagnostic::{Diagnostic, Finding};
 use crate::ensemble::{Agent, Ensemble, ModelProfile};
 
-const CODES: [&str; 5] = ["W043", "W044", "W045", "W046", "W047"];
+const CODES: [&str; 7] = ["W043", "W044", "W045", "W046", "W047", "W054", "W055"];
 
 fn told(found: &[Diagnostic]) -> Vec<String> {
     let line = |it: &Diagnostic| format!("{} {}", it.code.0, &it.source.text()[it.span.start..it.span.end]);
@@ -112,6 +112,37 @@ fn limits_of_agents_beyond_those_of_the_conversation() {
 }
 
 #[test]
+fn a_budget_scope_without_a_budget() {
+    let with = |limits: &str| format!("- {{name: a, model: xai/m}}\nconversation_limits: {{{limits}}}\n");
+    let rows = [
+        (with("budget: message"), "W054 budget"),
+        (with("budget: conversation, timeout_seconds: 9"), "W054 budget"),
+        (with("budget: message, max_total_tokens: 9"), ""),
+        (with("timeout_seconds: 9"), ""),
+    ];
+    let rows: Vec<(&str, &str)> = rows.iter().map(|(text, expected)| (text.as_str(), *expected)).collect();
+    hold(&rows, |agents| told(&diagnostics(agents, Vec::new())));
+}
+
+#[test]
+fn summaries_that_no_model_receives() {
+    let find = |keys: &str| format!("tools: {{find: {{agent: b, {keys}}}, s: {{mcp: {{command: x}}, {keys}}}}}\n");
+    let with = |agent: &str, keys: &str| format!("- {{name: a, {agent}}}\n- {{name: b, script: x}}\n{}", find(keys));
+    let both = "summarize_above: 9, summarize_with: simulated";
+    let rows = [
+        (with("model: xai/m, tools: [find, s]", both), ""),
+        (with("model: xai/m, tools: [find, s]", "summarize_above: 9"), ""),
+        (with("tool: s.look", "summarize_above: 9"), "W055 summarize_above"),
+        (with("acp: codex, prompt: x, tools: [s]", both), "W055 summarize_above"),
+    ];
+    let rows: Vec<(&str, &str)> = rows.iter().map(|(text, expected)| (text.as_str(), *expected)).collect();
+    hold(&rows, |agents| told(&diagnostics(agents, Vec::new())));
+    let alone = with("model: xai/m, tools: [find, s]", "summarize_with: simulated");
+    let found = told(&diagnostics(&alone, Vec::new()));
+    assert_eq!(found, ["W055 summarize_with", "W055 summarize_with"]);
+}
+
+#[test]
 fn a_budget_without_prices() {
     let with = |agents: &str, profiles: &str| {
         format!("{agents}\nconversation_limits: {{max_cost: 2}}\nmodel_profiles: {{{profiles}}}\n")
@@ -122,7 +153,10 @@ fn a_budget_without_prices() {
     let rows = [
         (with("- {name: a, model_profile: p}", free), "W044 2"),
         (with("- {name: a, model_profile: p}", paid), ""),
-        (with("- {name: a, model_profile: p}", behind), ""),
+        (
+            with("- {name: a, model_profile: p}", behind),
+            "W044 {provider: xai, model: m, fallback: q}",
+        ),
         (with("- {name: a, model: xai/m}", ""), "W044 2"),
         (with("- {name: a, model_profile: simulated}", ""), "W044 2"),
         (with("- {name: a, script: x}", ""), "W044 2"),
@@ -131,6 +165,27 @@ fn a_budget_without_prices() {
         (with("- {name: a, ensemble: inner.yaml}", ""), ""),
         (
             with("- {name: a, model: xai/m}\n- {name: b, model_profile: p}", paid),
+            "W044 xai/m",
+        ),
+        (
+            with(
+                "- {name: a, model_profile: p}",
+                &format!("{paid}, q: {{provider: xai, model: n}}"),
+            ),
+            "",
+        ),
+        (
+            with(
+                "- {name: a, model_profile: p}",
+                &format!(
+                    "{}, q: {{provider: xai, model: n}}",
+                    paid.replace("cost", "fallback: q, cost")
+                ),
+            ),
+            "W044 {provider: xai, model: n}",
+        ),
+        (
+            with("- {name: a, model: xai/m}\n- {name: b, ensemble: inner.yaml}", ""),
             "",
         ),
     ];

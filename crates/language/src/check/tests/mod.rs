@@ -96,6 +96,15 @@ fn templates_and_variables_that_nothing_expands() {
         ("- {name: a, script: x, env: {A: \"${B}\"}}", vec!["W077 3:34"]),
         ("- {name: a, script: x, env: {A: \"x${B:-1}\"}}", vec!["W077 3:35"]),
         ("- {name: a, script: x, args: [\"${B}\"]}", vec!["W077 3:32"]),
+        ("- {name: a, script: x, stdin: \"${B}\"}", vec!["W077 3:32"]),
+        ("- {name: a, script: x, config: {k: [\"${B}\"]}}", vec!["W077 3:38"]),
+        (
+            "- {name: a, model: xai/n, prompt: \"${B}\", attachments: [\"${B}/x\"]}",
+            vec!["W077 3:36", "W077 3:58"],
+        ),
+        ("- {name: a, input: {prompt: \"${B}\"}}", vec!["W077 3:30"]),
+        ("- {name: a, ensemble: e, inputs: {k: \"${B}\"}}", vec!["W077 3:39"]),
+        ("- {name: a, model: xai/n, prompt: \"{{ '$' }}{B} ${1}\"}", vec![]),
         ("- {name: a, script: \"echo ${B}\"}", vec![]),
         ("- {name: a, script: x, env: {A: \"$B ${} {B}\"}}", vec![]),
         (

@@ -371,6 +371,19 @@ fn loops_whose_end_nothing_asks_about() {
     for (more, count) in table {
         assert_eq!(with_code("H033", &looped(3, more)).len(), count, "{more}");
     }
+    // A limit that makes the run fail comes first.
+    for (limits, count) in [
+        ("{max_total_turns: 4}", 0),
+        ("{max_total_turns: 5}", 0),
+        ("{max_total_turns: 6}", 1),
+        ("{max_total_turns: 4, on_limit: succeed}", 1),
+        ("{max_agent_executions: {reviewer: 2}}", 0),
+        ("{max_agent_executions: {reviewer: 3}}", 1),
+        ("{max_agent_executions: {reviewer: 2}, on_limit: succeed}", 1),
+    ] {
+        let text = looped(3, &format!("conversation_limits: {limits}"));
+        assert_eq!(with_code("H033", &text).len(), count, "{limits}");
+    }
     // A loop without a condition always ends at a limit.
     let plain = looped(3, "").replace(", condition: not output.ok", "");
     assert_eq!(with_code("H033", &plain), [""; 0]);

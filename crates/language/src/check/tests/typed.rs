@@ -166,7 +166,7 @@ fn what_does_not_fit_is_told_at_its_place() {
         // Keys that are never there.
         ("output.detail.dept > 1", "W013 dept"),
         ("output.detail['dept'] > 1", "W013 'dept'"),
-        ("output.detail.get('dept') == 1", "W013 'dept'"),
+        ("(1 ?? output.detail.dept) is None", "W013 dept"),
         ("outputs.guest.answer == 'yes'", "W013 answer"),
         ("context.a.skore > 1", "W013 skore"),
         ("outputs.mind.m > 1", "W013 m"),
@@ -184,6 +184,12 @@ fn what_does_not_fit_is_told_at_its_place() {
 #[test]
 fn what_can_be_is_not_told() {
     let rows: &[&str] = &[
+        "output.detail.get('dept') == 1",
+        "output.detail.dept is None",
+        "output.detail.dept != () and None == output.detail['dept']",
+        "output.detail?.dept == 1",
+        "output.detail.dept?.x == 1",
+        "(output.detail.dept ?? output.score) > 1",
         "output.done == True",
         "output.done == false",
         "output.done",

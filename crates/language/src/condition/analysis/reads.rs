@@ -235,15 +235,37 @@ pub struct ConditionKeyRead {
     pub key: String,
     /// Its position.
     pub span: Span,
-    /// Whether the condition only tests whether the key exists.
+    /// Whether the condition asks whether the key exists.
     pub is_question: bool,
 }
 
 /// Returns the literal keys with which members of the variables are read.
 pub(crate) fn list_read_keys(expr: &ConditionExpr, of: &[ConditionVariable]) -> Vec<ConditionKeyRead> {
-    let mut keys = Vec::new();
-    collect_read_keys(expr, of, &mut keys);
+    let (mut keys, mut asked) = (Vec::new(), Vec::new());
+    collect_asked_chains(expr, &mut asked);
+    collect_read_keys(expr, of, &asked, &mut keys);
     keys
+}
+
+/// Collects the places of the reads that an operator compares with nothing.
+fn collect_asked_chains(expr: &ConditionExpr, asked: &mut Vec<Span>) {
+    match &expr.kind {
+        ExprKind::Compare(first, rest) => {
+            let mut left = &**first;
+            for (comparison, right) in rest {
+                let questions = [(left, right), (right, left)].into_iter();
+                let questions = questions.filter(|(_, other)| comparison.asks_presence(other));
+                asked.extend(questions.map(|(operand, _)| operand.span));
+                left = right;
+            }
+        }
+        ExprKind::Coalesce(operands) => {
+            let before_last = operands.iter().rev().skip(1);
+            asked.extend(before_last.map(|operand| operand.span));
+        }
+        _ => {}
+    }
+    expr.visit_parts(&mut |part| collect_asked_chains(part, asked));
 }
 
 /// Returns the agents whose executions are counted, or whose outputs are read, by a literal name, with the position of
@@ -260,23 +282,27 @@ pub(crate) fn list_read_agents(expr: &ConditionExpr) -> Vec<(String, Span)> {
     read.into_iter().map(|read| (read.key, read.span)).collect()
 }
 
-fn collect_read_keys(expr: &ConditionExpr, of: &[ConditionVariable], keys: &mut Vec<ConditionKeyRead>) {
+fn collect_read_keys(expr: &ConditionExpr, of: &[ConditionVariable], asked: &[Span], keys: &mut Vec<ConditionKeyRead>) {
     let is_one = |expr: &ConditionExpr| matches!(expr.kind, ExprKind::Variable(variable) if of.contains(&variable));
     match &expr.kind {
         ExprKind::Chain(base, suffixes) if is_one(base) => {
+            let is_asked = |first: &ChainStep| {
+                first.is_optional
+                    || suffixes
+                        .get(1)
+                        .map_or(asked.contains(&expr.span), |next| next.is_optional)
+            };
+            let is_question = suffixes.first().is_some_and(is_asked);
             match suffixes.first().map(|first| (&first.kind, first.span)) {
                 Some((ChainStepKind::Member(name), span)) => keys.push(ConditionKeyRead {
                     key: name.clone(),
                     span,
-                    is_question: false,
+                    is_question,
                 }),
-                Some((ChainStepKind::Index(index), _)) => push_literal_key(index, false, keys),
+                Some((ChainStepKind::Index(index), _)) => push_literal_key(index, is_question, keys),
                 Some((ChainStepKind::Method(function, arguments), _)) if takes_key(function) => {
-                    let is_question = !function.has_own_name("get");
-                    arguments
-                        .first()
-                        .into_iter()
-                        .for_each(|key| push_literal_key(key, is_question, keys));
+                    let key = arguments.first().into_iter();
+                    key.for_each(|key| push_literal_key(key, true, keys));
                 }
                 _ => {}
             }
@@ -285,7 +311,7 @@ fn collect_read_keys(expr: &ConditionExpr, of: &[ConditionVariable], keys: &mut 
             if let [place, key, ..] = arguments.as_slice()
                 && is_one(place)
             {
-                push_literal_key(key, !function.has_own_name("get"), keys);
+                push_literal_key(key, true, keys);
             }
         }
         ExprKind::Compare(first, rest) => {
@@ -299,7 +325,7 @@ fn collect_read_keys(expr: &ConditionExpr, of: &[ConditionVariable], keys: &mut 
         }
         _ => {}
     }
-    expr.visit_parts(&mut |part| collect_read_keys(part, of, keys));
+    expr.visit_parts(&mut |part| collect_read_keys(part, of, asked, keys));
 }
 
 fn takes_key(function: &ConditionFunction) -> bool {

@@ -339,18 +339,18 @@ impl ScriptEmitter {
     fn emit_comparisons(&mut self, first: &ConditionExpr, rest: &[(ComparisonOperator, ConditionExpr)]) {
         if let [(comparison, second)] = rest {
             self.open_comparison(*comparison, first.span, second.span);
-            self.emit_asked(first, is_question(*comparison, second));
+            self.emit_asked(first, comparison.asks_presence(second));
             self.push_text(",");
-            self.emit_asked(second, is_question(*comparison, first));
+            self.emit_asked(second, comparison.asks_presence(first));
             return self.push_text(")");
         }
         self.push_text("{let a=");
-        self.emit_asked(first, is_question(rest[0].0, &rest[0].1));
+        self.emit_asked(first, rest[0].0.asks_presence(&rest[0].1));
         self.push_text(";let b=();let r=true;");
         let mut left = first;
         for (comparison, operand) in rest {
             self.push_text("if r{b=");
-            self.emit_asked(operand, is_question(*comparison, left));
+            self.emit_asked(operand, comparison.asks_presence(left));
             self.push_text(";r=");
             self.open_comparison(*comparison, left.span, operand.span);
             self.push_text("a,b);a=b;}");
@@ -408,12 +408,6 @@ impl ScriptEmitter {
         emit(self, &choice.otherwise);
         self.push_text("}}");
     }
-}
-
-/// Returns whether the comparison with `other` asks whether there is a value.
-fn is_question(comparison: ComparisonOperator, other: &ConditionExpr) -> bool {
-    matches!(comparison, ComparisonOperator::Equal | ComparisonOperator::Different)
-        && matches!(other.kind, ExprKind::Nothing)
 }
 
 /// `any` or `all` of a generator expression: the truth of an element that decides, and the comprehension.

@@ -145,6 +145,13 @@ pub(crate) enum ComparisonOperator {
     NotIn,
 }
 
+impl ComparisonOperator {
+    /// Returns whether the comparison with `other` asks whether there is a value.
+    pub(crate) fn asks_presence(self, other: &ConditionExpr) -> bool {
+        matches!(self, Self::Equal | Self::Different) && matches!(other.kind, ExprKind::Nothing)
+    }
+}
+
 impl ConditionVariable {
     /// All variables of conditions, in the order of the table of words.
     pub(crate) const ALL: [Self; 9] = [

@@ -163,6 +163,26 @@ impl ParsedCondition {
     }
 }
 
+/// The meaning of a key that a map does not have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum MissingKey {
+    Reported,
+    /// The expression asks whether there is the key.
+    Expected,
+    /// Another check reports it.
+    ReportedElsewhere,
+}
+
+impl MissingKey {
+    fn new(is_checked: bool, is_asked: bool) -> Self {
+        match (is_checked, is_asked) {
+            (true, _) => Self::ReportedElsewhere,
+            (false, true) => Self::Expected,
+            (false, false) => Self::Reported,
+        }
+    }
+}
+
 struct ConditionTypeChecker<'t> {
     text: &'t str,
     known: &'t VariableTypes,
@@ -223,7 +243,7 @@ impl ConditionTypeChecker<'_> {
             ExprKind::Variable(variable) => self.variable_type(*variable),
             ExprKind::Local(local) => self.locals.get(local.number).cloned().unwrap_or_default(),
             ExprKind::Comprehension(comprehension) => self.infer_comprehension(comprehension, wanted),
-            ExprKind::Chain(base, suffixes) => self.infer_chain(base, suffixes, wanted),
+            ExprKind::Chain(base, suffixes) => self.infer_chain(base, suffixes, wanted, false),
             ExprKind::Call(function, arguments) => {
                 let types: Vec<ValueType> = arguments.iter().map(|one| self.infer_type(one, wanted)).collect();
                 let spans: Vec<Span> = arguments.iter().map(|one| one.span).collect();
@@ -239,7 +259,11 @@ impl ConditionTypeChecker<'_> {
             ExprKind::And(operands) => self.infer_operands(operands, wanted, false),
             ExprKind::Or(operands) => self.infer_operands(operands, wanted, true),
             ExprKind::Coalesce(operands) => {
-                let operands: Vec<ValueType> = operands.iter().map(|one| self.infer_type(one, wanted)).collect();
+                let last = operands.len().saturating_sub(1);
+                let operands = operands.iter().enumerate();
+                let operands: Vec<ValueType> = operands
+                    .map(|(at, one)| self.infer_asked_type(one, wanted, at < last))
+                    .collect();
                 operands
                     .into_iter()
                     .fold(ValueType::impossible_value(), ValueType::union_with)
@@ -352,10 +376,13 @@ impl ConditionTypeChecker<'_> {
     ) -> ValueType {
         let mut left_expr = first;
         // What is compared further need not be true.
-        let mut left = self.infer_type(first, false);
+        let is_asked = rest
+            .first()
+            .is_some_and(|(comparison, other)| comparison.asks_presence(other));
+        let mut left = self.infer_asked_type(first, false, is_asked);
         let mut never = false;
         for (comparison, right_expr) in rest {
-            let right = self.infer_type(right_expr, false);
+            let right = self.infer_asked_type(right_expr, false, comparison.asks_presence(left_expr));
             let pair = ComparisonOperands {
                 left: &left,
                 left_expr,
@@ -378,12 +405,22 @@ impl ConditionTypeChecker<'_> {
         }
     }
 
-    fn infer_chain(&mut self, base: &ConditionExpr, suffixes: &[ChainStep], wanted: bool) -> ValueType {
+    /// Infers the type of an operand. `is_asked`: the operator asks whether there is a value, so the last key may miss.
+    fn infer_asked_type(&mut self, expr: &ConditionExpr, wanted: bool, is_asked: bool) -> ValueType {
+        match &expr.kind {
+            ExprKind::Chain(base, suffixes) => self.infer_chain(base, suffixes, wanted, is_asked),
+            _ => self.infer_type(expr, wanted),
+        }
+    }
+
+    fn infer_chain(&mut self, base: &ConditionExpr, suffixes: &[ChainStep], wanted: bool, is_asked: bool) -> ValueType {
         let mut of = self.infer_type(base, wanted);
         let mut before = base.span;
         let mut can_stop = false;
         for (depth, suffix) in suffixes.iter().enumerate() {
             can_stop |= suffix.is_optional && of.known_shape().is_some_and(|shape| shape.can_be_nothing);
+            // `a?.b` and `a.b?.c` ask whether there is a `b`.
+            let asks = suffix.is_optional || suffixes.get(depth + 1).map_or(is_asked, |next| next.is_optional);
             // What is missing directly in these is reported by the checks of keys.
             let is_checked = depth == 0
                 && matches!(
@@ -393,9 +430,13 @@ impl ConditionTypeChecker<'_> {
                     )
                 );
             of = match &suffix.kind {
-                ChainStepKind::Member(name) => self.infer_member(&of, name, before, suffix.span, is_checked),
+                ChainStepKind::Member(name) => {
+                    self.infer_member(&of, name, (before, suffix.span), MissingKey::new(is_checked, asks))
+                }
                 ChainStepKind::Index(index) => match &index.kind {
-                    ExprKind::Text(name) => self.infer_member(&of, name, before, index.span, is_checked),
+                    ExprKind::Text(name) => {
+                        self.infer_member(&of, name, (before, index.span), MissingKey::new(is_checked, asks))
+                    }
                     _ => {
                         self.infer_type(index, wanted);
                         of.item_type_or_any()
@@ -420,7 +461,14 @@ impl ConditionTypeChecker<'_> {
         }
     }
 
-    fn infer_member(&mut self, of: &ValueType, name: &str, base: Span, span: Span, is_checked: bool) -> ValueType {
+    /// Infers the type of the member of a value; the spans are those of the value and of the name.
+    fn infer_member(
+        &mut self,
+        of: &ValueType,
+        name: &str,
+        (base, span): (Span, Span),
+        missing: MissingKey,
+    ) -> ValueType {
         let Some(shape) = of.known_shape() else {
             return ValueType::any_value();
         };
@@ -462,7 +510,12 @@ impl ConditionTypeChecker<'_> {
                         format!("`{}` has no key `{name}`", self.part_text(base)),
                     ),
                 };
-                if !is_checked {
+                let is_reported = match missing {
+                    MissingKey::Reported => true,
+                    MissingKey::Expected => mistake != TypeProblemKind::NoKey,
+                    MissingKey::ReportedElsewhere => false,
+                };
+                if is_reported {
                     self.report_problem(mistake, span, message, Some(help));
                 }
                 ValueType::nothing_value()

@@ -2,7 +2,7 @@
 
 use super::AgentNameIndex;
 use crate::data::Cost;
-use crate::ensemble::{ConversationLimits, OnLimit, RetryBackoff, RetryPolicy};
+use crate::ensemble::{BudgetScope, ConversationLimits, OnLimit, RetryBackoff, RetryPolicy};
 use crate::loader::findings::FindingList;
 use crate::loader::section_fields::SectionFields;
 use crate::loader::value_decoders::{
@@ -18,6 +18,10 @@ pub(super) fn decode_limits(
     findings: &mut FindingList,
 ) -> Option<ConversationLimits> {
     let fields = SectionFields::from_map(at, FileSection::Limits, findings)?;
+    const SCOPES: &[(&str, BudgetScope)] = &[
+        ("conversation", BudgetScope::Conversation),
+        ("message", BudgetScope::Message),
+    ];
     let defaults = ConversationLimits::default();
     let caps = fields.decode_optional("max_agent_executions", findings, |at, findings| {
         decode_map(at, "a map from agents to counts", findings, |name, entry, findings| {
@@ -39,6 +43,7 @@ pub(super) fn decode_limits(
         max_cost: fields.decode_optional("max_cost", findings, |at, findings| {
             decode_amount(at, findings).map(Cost::from_amount)
         }),
+        budget: fields.decode_optional("budget", findings, |at, findings| decode_word(at, SCOPES, findings)),
         on_limit: fields
             .decode_optional("on_limit", findings, |at, findings| {
                 decode_word(at, &[("fail", OnLimit::Fail), ("succeed", OnLimit::Succeed)], findings)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::provider_access::decode_environment_variable;
 use crate::diagnostic::Finding;
-use crate::ensemble::{NetworkAccess, SandboxSpec, is_program_variable};
+use crate::ensemble::{NetworkAccess, SandboxSpec};
 use crate::loader::codes;
 use crate::loader::document::{ScalarValue, YamlContent};
 use crate::loader::findings::FindingList;
@@ -65,7 +65,9 @@ pub(super) fn decode_sandbox(at: &NodeCursor<'_>, findings: &mut FindingList) ->
     let write = fields.decode_optional("write", findings, decode_paths);
     let network = fields.decode_optional("network", findings, decode_network);
     let env = fields.decode_optional("env", findings, |at, findings| {
-        decode_list(at, "a list of names", findings, decode_passed_variable)
+        decode_list(at, "a list of names", findings, |item, findings| {
+            decode_environment_variable("env", item, findings)
+        })
     });
     let memory = fields.decode_optional("memory", findings, decode_memory_limit);
     let cpu_seconds = fields.decode_optional("cpu_seconds", findings, decode_count);
@@ -81,18 +83,6 @@ pub(super) fn decode_sandbox(at: &NodeCursor<'_>, findings: &mut FindingList) ->
         processes: processes.map_or(SandboxSpec::PROCESSES, std::num::NonZeroU32::get),
         best_effort: best_effort.unwrap_or_default(),
     })))
-}
-
-/// Returns the name of a variable that a process in the sandbox gets. None of this program's own variables can be listed.
-fn decode_passed_variable(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<String> {
-    let name = decode_environment_variable("env", at, findings)?;
-    if !is_program_variable(name.as_bytes()) {
-        return Some(name);
-    }
-    let message = format!("`{name}` is a variable of this program, which no script inherits");
-    let finding = Finding::new_error(codes::BAD_NAME, at.value_location(), message);
-    findings.push(finding.with_help("remove it; a script gets the variables that describe its execution in any case"));
-    None
 }
 
 fn decode_paths(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Vec<String>> {

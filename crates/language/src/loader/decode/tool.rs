@@ -66,15 +66,9 @@ fn decode_tool(at: &NodeCursor<'_>, names: &AgentNameIndex<'_>, findings: &mut F
         decode_word(at, &permissions, findings)
     });
     let timeout = fields.decode_optional("timeout_seconds", findings, decode_seconds);
-    let max_result_bytes = fields.decode_optional("max_result_bytes", findings, |at, findings| {
-        let bytes = usize::try_from(decode_positive_integer(at, findings)?)
-            .ok()
-            .and_then(NonZeroUsize::new);
-        if bytes.is_none() {
-            report_out_of_range(at, "a number of bytes that fits into memory", findings);
-        }
-        bytes
-    });
+    let max_result_bytes = fields.decode_optional("max_result_bytes", findings, decode_byte_count);
+    let summarize_above = fields.decode_optional("summarize_above", findings, decode_byte_count);
+    let summarize_with = fields.decode_optional("summarize_with", findings, decode_reference);
     let output_schema = fields.decode_optional("output_schema", findings, json::decode_json_schema);
     let exclusive = fields.decode_optional("exclusive", findings, decode_bool);
     let repeatable = fields.decode_optional("repeatable", findings, decode_bool);
@@ -84,11 +78,23 @@ fn decode_tool(at: &NodeCursor<'_>, names: &AgentNameIndex<'_>, findings: &mut F
         permission: permission.unwrap_or(kind.default_permission()),
         timeout: timeout.unwrap_or(ToolDefinition::TIMEOUT),
         max_result_bytes: max_result_bytes.unwrap_or(ToolDefinition::MAX_RESULT_BYTES),
+        summarize_above,
+        summarize_with,
         output_schema,
         exclusive: exclusive.unwrap_or_default(),
         repeatable,
         kind,
     })
+}
+
+fn decode_byte_count(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<NonZeroUsize> {
+    let bytes = usize::try_from(decode_positive_integer(at, findings)?)
+        .ok()
+        .and_then(NonZeroUsize::new);
+    if bytes.is_none() {
+        report_out_of_range(at, "a number of bytes that fits into memory", findings);
+    }
+    bytes
 }
 
 fn decode_tool_kind(

@@ -434,6 +434,11 @@ fn limits() {
         ("turn_timeout_seconds: 0", &["E015 5:25"]),
         ("parallel_agent_limit: 0", &["E015 5:25"]),
         ("max_total_tokens: 99999999999", &[]),
+        ("budget: conversation\n  max_total_tokens: 1", &[]),
+        (
+            "budget: run\n  max_cost: 1",
+            &["E016 5:11 expected `conversation` or `message`, found the string 'run'"],
+        ),
         (
             "max_turn: 3",
             &["E010 5:3 unknown key 'max_turn' in `conversation_limits`"],

@@ -188,6 +188,7 @@ fn tools() {
         ),
         ("{agent: other, timeout_seconds: 0}", &["E015 3:38"]),
         ("{agent: other, max_result_bytes: 0}", &["E015 3:39"]),
+        ("{agent: other, summarize_above: 0}", &["E015 3:38"]),
         (
             "{agent: other, comand: x}",
             &["E010 3:21 unknown key 'comand' in a tool"],

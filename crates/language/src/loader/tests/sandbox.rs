@@ -83,10 +83,6 @@ fn what_is_wrong_is_told_at_its_place() {
             "{env: [T, ensemble_ui_token]}",
             "E017 2:50 the variable `ensemble_ui_token` carries rights of the user",
         ),
-        (
-            "{env: [ENSEMBLE_OTLP]}",
-            "E017 2:47 `ENSEMBLE_OTLP` is a variable of this program",
-        ),
         ("strict", "E014 2:40 expected true, false or a map"),
     ];
     for (sandbox, expected) in rows {

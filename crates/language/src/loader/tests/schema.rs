@@ -472,6 +472,12 @@ fn the_schema_of_test_files_takes_what_the_loader_takes() {
         (json!({"live": true, "expect": {"judge": judge}}), true),
         (json!({"live": true, "expect": {"judge": []}}), true),
         (json!({"expect": {"judge": judge}}), false),
+        (json!({"live": null, "expect": {"judge": judge}}), false),
+        (json!({"live": null, "expect": {"judge": null}}), true),
+        (
+            json!({"live": null, "repeat": null, "pass_rate": null, "expect": {"judge": []}}),
+            true,
+        ),
         (json!({"live": true, "expect": {"judge": [{"criterion": "x"}]}}), false),
         (
             json!({"live": true, "expect": {"judge": [{"model_profile": "x"}]}}),

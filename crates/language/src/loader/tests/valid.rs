@@ -7,9 +7,9 @@ use serde_json::json;
 
 use super::loaded;
 use crate::ensemble::{
-    AgentKind, CommandLine, ContextWindow, DeclaredPosition, Ensemble, McpServer, MemoryMode, ModelChoice, OnError,
-    OnResume, PermissionMode, PreparedReply, PreparedResponses, PreparedToolCall, RequiredResult, RetryBackoff,
-    SettingValue, SimulatedReplySource, ToolDefinition, ToolKind, TurnTrigger, WindowStrategy,
+    AgentKind, BudgetScope, CommandLine, ContextWindow, DeclaredPosition, Ensemble, McpServer, MemoryMode, ModelChoice,
+    OnError, OnResume, PermissionMode, PreparedReply, PreparedResponses, PreparedToolCall, RequiredResult,
+    RetryBackoff, SettingValue, SimulatedReplySource, ToolDefinition, ToolKind, TurnTrigger, WindowStrategy,
 };
 use crate::loader::{load_answers, load_context, load_profiles};
 use crate::source::SourceText;
@@ -26,6 +26,7 @@ conversation_limits:
   turn_timeout_seconds: 30
   parallel_agent_limit: 2
   max_total_tokens: 100000
+  budget: message
 model_profiles:
   quick: {provider: simulated, replies: [one, {text: two, tool_calls: [{name: look, arguments: {n: 1}}]}, {error: broken}]}
   scripted:
@@ -47,7 +48,7 @@ model_profiles:
     fallback: quick
 tools:
   look: {description: Looks., script: look.rhai, parameters: {type: object}}
-  review: {agent: reviewer, permission: ask, timeout_seconds: 0.5, max_result_bytes: 10, exclusive: true, output_schema: {type: string}}
+  review: {agent: reviewer, permission: ask, timeout_seconds: 0.5, max_result_bytes: 10, summarize_above: 5, summarize_with: quick, exclusive: true, output_schema: {type: string}}
   team: {ensemble: team.yaml, parameters: {type: object}, permission: deny}
   files: {mcp: {command: [npx, files], env: {A: b, C: {env: D, prefix: e}}, cwd: sub}}
   far: {mcp: {url: "https://far.example/mcp", headers: {Authorization: {env: KEY}}}, permission: allow}
@@ -137,6 +138,7 @@ fn the_whole_language_is_read() {
     assert_eq!(it.limits.turn_timeout, Some(Duration::from_secs(30)));
     assert_eq!(it.limits.parallel_agents, Some(count(2)));
     assert_eq!(it.limits.max_total_tokens, Some(100_000));
+    assert_eq!(it.limits.budget, Some(BudgetScope::Message));
 
     let collector = &it.agents[0];
     assert!(matches!(&collector.kind, AgentKind::Script { script, .. } if script == "collect.py"));
@@ -199,6 +201,7 @@ fn the_whole_language_is_read() {
         (look.max_result_bytes, look.exclusive),
         (ToolDefinition::MAX_RESULT_BYTES, false)
     );
+    assert_eq!((look.summarize_above, look.summarize_with.as_deref()), (None, None));
     assert!(matches!(look.kind, ToolKind::Script { script, .. } if script == "look.rhai"));
     let review = tool("review");
     assert_eq!(
@@ -206,6 +209,8 @@ fn the_whole_language_is_read() {
         (PermissionMode::Ask, Duration::from_millis(500))
     );
     assert_eq!((review.max_result_bytes.get(), review.exclusive), (10, true));
+    assert_eq!(review.summarize_above.map(std::num::NonZeroUsize::get), Some(5));
+    assert_eq!(review.summary_profile().map(|name| &**name), Some("quick"));
     assert_eq!(review.output_schema, Some(json!({"type": "string"})));
     assert_eq!(tool("team").permission, PermissionMode::Deny);
     let files = tool("files");

@@ -28,7 +28,14 @@ pub(in crate::vocabulary) static ENSEMBLE: &[SectionKey] = keys![
     "default_task": TEXT, "The input if the command line has none. Default: empty.",
         eg r#"["Write one sentence about the sea."]"#;
     "inputs": r#"{"type": "object", "propertyNames": {"pattern": "^[A-Za-z_][A-Za-z0-9_]*$"}, "additionalProperties":
-           {"type": ["object", "boolean"]}}"#,
+           {"type": ["object", "boolean"], "properties": {
+             "type": {"description": "The type of the value. Without it, the input is any value.", "examples": ["string",
+               "integer", "number", "boolean", "array", "object"]},
+             "description": {"description": "What the input is, for the person who starts a run.", "type": "string"},
+             "default": {"description": "The value if the run is given none. Without it, the input is required."},
+             "enum": {"description": "The values of which the input is one.", "type": "array"},
+             "minimum": {"description": "The lowest number.", "type": "number"},
+             "maximum": {"description": "The highest number.", "type": "number"}}}}"#,
         "The named inputs of a run: a JSON Schema for each name. A `default` in the schema makes the input optional.",
         eg r#"[{"topic": {"type": "string", "description": "What the text is about."}, "rounds": {"type": "integer",
            "minimum": 1, "default": 3}}]"#;
@@ -66,6 +73,10 @@ pub(in crate::vocabulary) static LIMITS: &[SectionKey] = keys![
         eg r#"[100000]"#;
     "max_cost": DELAY, "Cost budget of all LLM executions, in the currency of the profiles' `cost`. Default: none.",
         eg r#"[0.5]"#;
+    "budget": r#"{"enum": ["conversation", "message"], "enumDescriptions": ["All messages of a conversation share them.",
+           "They start again with each message."]}"#,
+        "The messages of the user that share `max_total_tokens` and `max_cost`, when a run is continued: with \
+         `continue`, in a chat, and in a session of an editor. Default: `conversation`.", eg r#"["message"]"#;
     "on_limit": r#"{"enum": ["fail", "succeed"], "enumDescriptions": ["The exit code is 4.",
            "The exit code is 0, if `success` is true."]}"#,
         "The result of a run that `max_total_turns`, `max_agent_executions`, `max_total_tokens` or `max_cost` ends. \

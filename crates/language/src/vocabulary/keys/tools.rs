@@ -36,6 +36,13 @@ pub(in crate::vocabulary) static TOOL: &[SectionKey] = keys![
         "Maximum size of a result. Of a longer result, the model receives the beginning and the end, with the number \
          of bytes that are left out.",
         default "65536", eg r#"[2000]"#;
+    "summarize_above": WHOLE,
+        "A number of bytes: a model summarizes each larger result, and the asking model receives the summary. The \
+         summarizing model reads at most `max_result_bytes` of the result. Default: no result is summarized.",
+        eg r#"[4000]"#;
+    "summarize_with": FILLED,
+        "The profile of the model that writes the summaries of `summarize_above`. Default: the model of the agent that \
+         makes the call.", eg r#"["quick"]"#;
     "output_schema": SCHEMA,
         "A JSON Schema that the result must match; a result that does not match is an error for the model. Not for \
          `mcp`, because a server defines the results of its tools.", for script agent ensemble,

@@ -19,8 +19,8 @@ use crate::source::{NodePart, Route, RouteLocation, SourceText, Span};
 /// A text that is edited, with its tree if it is YAML.
 pub(super) struct YamlEditor<'t> {
     pub(super) text: &'t str,
-    document: Option<&'t YamlDocument>,
-    lines: TextLines<'t>,
+    pub(super) document: Option<&'t YamlDocument>,
+    pub(super) lines: TextLines<'t>,
     /// Whether anchors, aliases and tags may be removed with their values.
     pub(super) removes_anchors: bool,
 }
@@ -41,7 +41,14 @@ impl<'t> YamlEditor<'t> {
             RouteEdit::WriteText(at, new) => vec![self.write_text(at, new)?],
             RouteEdit::WriteYaml(at, new) => match at.part {
                 NodePart::Source(span) => vec![TextEdit::new(span, new.as_str())],
-                _ => vec![TextEdit::new(self.find_site(at)?.span, new.as_str())],
+                _ => match self.find_site(at) {
+                    Some(site) => vec![TextEdit::new(site.span, new.as_str())],
+                    // A finding about a value that is not written has no place that its fix could mean.
+                    None if self.removes_anchors && at.part != NodePart::Key => {
+                        self.fill_omitted_yaml(&at.route, new)?
+                    }
+                    None => return None,
+                },
             },
             RouteEdit::ReplaceWord(at, old, new) => vec![self.replace_word(at, old, new)?],
             RouteEdit::Rewrite(route, value) => return self.rewrite_value(route, value),
@@ -108,7 +115,10 @@ impl<'t> YamlEditor<'t> {
     fn rewrite_value(&self, route: &Route, value: &Value) -> Option<Vec<TextEdit>> {
         let document = self.document?;
         let node = locate_node(document, route)?.node;
-        let (parts, whole) = plan_rewrite(self.text, node, route, value);
+        if node.is_omitted() {
+            return self.fill_omitted_value(route, value);
+        }
+        let (parts, whole) = plan_rewrite(self.text, node, route, value, self.removes_anchors);
         let all = |edits: Vec<RouteEdit>| -> Option<Vec<TextEdit>> {
             let edits: Vec<Vec<TextEdit>> = edits
                 .iter()
@@ -128,11 +138,17 @@ impl<'t> YamlEditor<'t> {
                 .map(|item| spell_flow(item, SpellingContext::Flow))
                 .collect::<Vec<_>>()
         };
+        if node.is_omitted() && is_in_flow(self.document?, route) {
+            return self.fill_omitted_value(route, &Value::from(items));
+        }
         if node.is_omitted() {
             let column = self.lines.column_at(located_node.key?.start);
             let at = self.lines.line_end(located_node.key?.end);
             let lines: Vec<String> = items.iter().flat_map(spell_item).collect();
             return Some(vec![self.insert_lines(at, column + 2, &lines)]);
+        }
+        if node.is_null() {
+            return Some(vec![TextEdit::new(node.span, format!("[{}]", flow_items().join(", ")))]);
         }
         let Some(last) = node.items()?.last() else {
             return self.insert_first_part(node, &flow_items().join(", "));
@@ -161,6 +177,16 @@ impl<'t> YamlEditor<'t> {
     fn add_key(&self, route: &Route, key: &str, value: &Value) -> Option<Vec<TextEdit>> {
         let document = self.document?;
         let node = locate_node(document, route).map_or(document.root(), |found: LocatedNode<'_>| found.node);
+        let new_map = || Value::Object([(key.to_owned(), value.clone())].into_iter().collect());
+        if node.is_omitted() {
+            return self.fill_omitted_value(route, &new_map());
+        }
+        if node.is_null() {
+            return Some(vec![TextEdit::new(
+                node.span,
+                spell_flow(&new_map(), SpellingContext::Flow),
+            )]);
+        }
         let YamlContent::Mapping(entries) = &node.content else {
             return None;
         };
@@ -214,7 +240,7 @@ impl<'t> YamlEditor<'t> {
     }
 
     /// Inserts lines at the end of a line.
-    fn insert_lines(&self, at: usize, column: usize, lines: &[String]) -> TextEdit {
+    pub(super) fn insert_lines(&self, at: usize, column: usize, lines: &[String]) -> TextEdit {
         let indent = " ".repeat(column);
         let lines = lines.iter().map(|line| format!("{}{indent}{line}", self.lines.newline));
         TextEdit::insert_at(at, lines.collect::<String>())

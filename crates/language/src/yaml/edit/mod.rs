@@ -8,6 +8,7 @@
 mod editor;
 mod lines;
 mod node_location;
+mod omitted_value;
 mod spelling;
 mod value_rewrite;
 

@@ -4,9 +4,9 @@
 //! Only what differs is edited. Where a list or a map has to be written anew, it must contain no comment, anchor, alias
 //! or tag; otherwise there is no edit.
 
-use serde_json::{Number, Value};
+use serde_json::{Map, Number, Value};
 
-use super::super::document::{ScalarValue, YamlContent, YamlNode, YamlScalar};
+use super::super::document::{ScalarValue, YamlContent, YamlEntry, YamlNode, YamlScalar};
 use super::RouteEdit;
 use super::node_location::{find_block_header, find_written_end, has_anchor, is_flow};
 use super::spelling::{SpellingContext, spell_flow};
@@ -42,62 +42,92 @@ pub(crate) fn scalar_to_json(scalar: &YamlScalar) -> Option<Value> {
     })
 }
 
-/// Returns the edits of the parts that make the node this value, and the edit of the whole node.
+/// Returns the edits of the parts that make the node this value, and the edit of the whole node. `adds_keys`: new keys are
+/// written behind the last key of their map; otherwise a map with a new key is written anew.
 pub(super) fn plan_rewrite(
     text: &str,
     node: &YamlNode,
     route: &Route,
     value: &Value,
+    adds_keys: bool,
 ) -> (Option<Vec<RouteEdit>>, Option<RouteEdit>) {
+    let planner = RewritePlanner { text, adds_keys };
     let mut edits = Some(Vec::new());
-    add_edits(text, node, route, value, &mut edits);
+    planner.add_edits(node, route, value, &mut edits);
     (edits, replace_node(text, node, value))
 }
 
-/// Adds the edits that make the node this value; afterwards `None` if there are none for a part of it.
-fn add_edits(text: &str, node: &YamlNode, route: &Route, value: &Value, edits: &mut Option<Vec<RouteEdit>>) {
-    if to_json(node).as_ref() == Some(value) {
-        return;
+/// A plan of edits in this text.
+struct RewritePlanner<'t> {
+    text: &'t str,
+    adds_keys: bool,
+}
+
+impl RewritePlanner<'_> {
+    /// Returns whether the keys of the map can be edited one by one.
+    fn can_keep_map(&self, node: &YamlNode, entries: &[YamlEntry], new: &Map<String, Value>) -> bool {
+        let is_known = |key: &String| entries.iter().any(|entry| *entry.key == **key);
+        let new_keys = new.keys().filter(|key| !is_known(key)).count();
+        // Several keys in braces would share one comma.
+        let can_add = self.adds_keys && new_keys < new.len() && (new_keys == 1 || !is_flow(self.text, node));
+        new_keys == 0 || can_add
     }
-    match (&node.content, value) {
-        (YamlContent::Mapping(entries), Value::Object(new))
-            if new.keys().all(|key| entries.iter().any(|entry| *entry.key == **key)) =>
-        {
-            for entry in entries {
-                let route = route.with_key(entry.key.clone());
-                match new.get(&*entry.key) {
-                    Some(value) => add_edits(text, &entry.value, &route, value, edits),
-                    None => push_or_fail(edits, Some(RouteEdit::Remove(route))),
+
+    /// Adds the edits that make the node this value; afterwards `None` if there are none for a part of it.
+    fn add_edits(&self, node: &YamlNode, route: &Route, value: &Value, edits: &mut Option<Vec<RouteEdit>>) {
+        let text = self.text;
+        if to_json(node).as_ref() == Some(value) {
+            return;
+        }
+        if self.adds_keys && node.is_omitted() {
+            push_or_fail(edits, Some(RouteEdit::Rewrite(route.clone(), value.clone())));
+            return;
+        }
+        match (&node.content, value) {
+            (YamlContent::Mapping(entries), Value::Object(new)) if self.can_keep_map(node, entries, new) => {
+                for entry in entries {
+                    let route = route.with_key(entry.key.clone());
+                    match new.get(&*entry.key) {
+                        Some(value) => self.add_edits(&entry.value, &route, value, edits),
+                        None => push_or_fail(edits, Some(RouteEdit::Remove(route))),
+                    }
+                }
+                for (key, value) in new
+                    .iter()
+                    .filter(|(key, _)| !entries.iter().any(|entry| *entry.key == ***key))
+                {
+                    let added = RouteEdit::AddKey(route.clone(), key.clone(), value.clone());
+                    push_or_fail(edits, Some(added));
                 }
             }
-        }
-        (YamlContent::Sequence(items), Value::Array(new))
-            if new.len() == items.len() || is_block_list(text, node, new) =>
-        {
-            for (at, item) in items.iter().enumerate() {
-                let route = route.with_index(at);
-                match new.get(at) {
-                    Some(value) => add_edits(text, item, &route, value, edits),
-                    None => push_or_fail(edits, Some(RouteEdit::Remove(route))),
+            (YamlContent::Sequence(items), Value::Array(new))
+                if new.len() == items.len() || is_block_list(text, node, new) =>
+            {
+                for (at, item) in items.iter().enumerate() {
+                    let route = route.with_index(at);
+                    match new.get(at) {
+                        Some(value) => self.add_edits(item, &route, value, edits),
+                        None => push_or_fail(edits, Some(RouteEdit::Remove(route))),
+                    }
+                }
+                if let Some(more @ [_, ..]) = new.get(items.len()..) {
+                    push_or_fail(edits, Some(RouteEdit::AppendItems(route.clone(), more.to_vec())));
                 }
             }
-            if let Some(more @ [_, ..]) = new.get(items.len()..) {
-                push_or_fail(edits, Some(RouteEdit::AppendItems(route.clone(), more.to_vec())));
+            (YamlContent::Scalar(scalar), Value::String(new))
+                if scalar.value == ScalarValue::Text && find_block_header(text, node).is_none() =>
+            {
+                let is_short = !new.contains(['\n', '\r', '\t']);
+                let write = || RouteEdit::WriteText(route.clone().into_value_location(), new.clone());
+                let edit = if is_short {
+                    Some(write())
+                } else {
+                    replace_node(text, node, value)
+                };
+                push_or_fail(edits, edit);
             }
+            _ => push_or_fail(edits, replace_node(text, node, value)),
         }
-        (YamlContent::Scalar(scalar), Value::String(new))
-            if scalar.value == ScalarValue::Text && find_block_header(text, node).is_none() =>
-        {
-            let is_short = !new.contains(['\n', '\r', '\t']);
-            let write = || RouteEdit::WriteText(route.clone().into_value_location(), new.clone());
-            let edit = if is_short {
-                Some(write())
-            } else {
-                replace_node(text, node, value)
-            };
-            push_or_fail(edits, edit);
-        }
-        _ => push_or_fail(edits, replace_node(text, node, value)),
     }
 }
 

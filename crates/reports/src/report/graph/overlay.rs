@@ -1,6 +1,6 @@
 //! Adds a run to the picture of an ensemble.
 
-use ensemble_history::{AgentActivity, AgentTotals, RunDriver, RunHistory, RunState};
+use ensemble_history::{AgentActivity, AgentTotals, RunDriver, RunHistory, RunState, UnfinishedState};
 use ensemble_language::ensemble::{Agent, Dependency, Ensemble};
 
 use super::{GraphPicture, NodeActivity, NodeRunData};
@@ -54,10 +54,11 @@ impl GraphPicture {
 
 /// Returns the activity of an agent in a run with this state.
 fn node_activity(activity: AgentActivity, state: RunState) -> NodeActivity {
-    match (activity, state) {
-        (AgentActivity::Waiting, RunState::Running | RunState::Waiting) => NodeActivity::Waiting,
-        (_, RunState::Running | RunState::Waiting) => NodeActivity::Running,
-        (_, RunState::Interrupted | RunState::Ended(_)) => NodeActivity::Stopped,
+    let is_driven = matches!(state, RunState::Running | RunState::Waiting);
+    match activity.execution_state(is_driven, false) {
+        UnfinishedState::Asking => NodeActivity::Waiting,
+        UnfinishedState::AboutToStart | UnfinishedState::Working | UnfinishedState::Retrying => NodeActivity::Running,
+        UnfinishedState::NotStarted | UnfinishedState::Stopped | UnfinishedState::Lost => NodeActivity::Stopped,
     }
 }
 

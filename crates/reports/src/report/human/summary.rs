@@ -11,22 +11,41 @@ use ensemble_core::conversation::{
     CompletionReason, ConversationState, Record, RunEnded, UnfinishedExecution, UnfinishedReason,
 };
 use ensemble_core::request::PendingRequest;
-use ensemble_language::ensemble::AgentKind;
+use ensemble_language::ensemble::{AgentKind, BudgetScope, BudgetStatus};
 
 /// Renders how many executions have ended, and how many parts of those that have not.
 fn render_execution_counts(state: &ConversationState) -> String {
     let failed = state.list_executions().filter(|entry| entry.failure.is_some()).count();
-    let text = format_executions(state.list_executions().count(), failed, &state.list_failed_work());
-    match state
-        .unfinished_executions()
-        .filter_map(|one| Some(one.parts?.ended))
-        .sum::<usize>()
-    {
-        0 => text,
-        parts => format!(
-            "{text} and {} of an unfinished execution",
-            format_count(parts as u64, "part")
-        ),
+    let unfinished_parts = state.unfinished_executions().filter_map(|one| Some(one.parts?.ended));
+    format_executions(
+        state.list_executions().count(),
+        failed,
+        unfinished_parts.sum::<usize>(),
+        &state.list_failed_work(),
+    )
+}
+
+/// Returns the words for the messages that share the budget, if that is not the whole conversation.
+fn budget_scope_words(budget: &BudgetStatus) -> &'static str {
+    match budget.scope {
+        BudgetScope::Conversation => "",
+        BudgetScope::Message => " for this message",
+    }
+}
+
+/// Returns whether the messages of the conversation share the budget.
+fn is_budget_of_conversation(state: &ConversationState) -> bool {
+    let budget = state.budget_status();
+    budget.is_some_and(|budget| budget.scope == BudgetScope::Conversation)
+}
+
+/// Returns the line of a chat about the budget of the conversation, if little of it is left.
+fn render_low_budget(state: &ConversationState) -> String {
+    match state.budget_status() {
+        Some(budget) if budget.scope == BudgetScope::Conversation && budget.is_low() => {
+            format!("  {CAUTION}budget{CAUTION:#}: {budget} for this conversation\n")
+        }
+        _ => String::new(),
     }
 }
 
@@ -93,7 +112,10 @@ impl HumanReporter {
     pub(super) fn render_summary(&self, ended: &RunEnded, record: &Record, state: &ConversationState) -> String {
         let quiet = self.verbosity == OutputVerbosity::Quiet;
         if (quiet || self.in_chat) && ended.is_success() && ended.exhausted.is_empty() {
-            return String::new();
+            return match quiet {
+                true => String::new(),
+                false => render_low_budget(state),
+            };
         }
         let (style, mark) = outcome_mark(ended);
         let space = if quiet { "" } else { "\n" };
@@ -112,6 +134,9 @@ impl HumanReporter {
             render_execution_counts(state),
             format_duration(seconds),
         ));
+        if ended.completion_reason == CompletionReason::Completed && !ended.is_success() {
+            text.push_str("  exit code 4, because of --fail-on-limit\n");
+        }
         if quiet {
             return text;
         }
@@ -175,6 +200,9 @@ impl HumanReporter {
                 });
                 format!("  run it again with: ensemble rerun {id}{from}\n")
             }
+            CompletionReason::TokenBudget if is_budget_of_conversation(state) => {
+                format!("  continue with a higher limit in FILE: ensemble continue {id} \"…\" --ensemble FILE\n")
+            }
             CompletionReason::Unsuccessful if !self.in_chat => {
                 format!("  continue with a message: ensemble continue {id} \"…\"\n")
             }
@@ -194,6 +222,9 @@ impl HumanReporter {
         let mut text = String::new();
         if usage.requests > 0 {
             text.push_str(&format!("  {}\n", render_usage(&usage)));
+        }
+        if let Some(budget) = state.budget_status() {
+            text.push_str(&format!("  budget: {budget}{}\n", budget_scope_words(&budget)));
         }
         let failed = state.run_end().and_then(|ended| ended.failed.as_ref());
         let is_failed = |agent: &str, turn| failed.is_some_and(|failed| *failed.agent == *agent && failed.turn == turn);

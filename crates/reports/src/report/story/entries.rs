@@ -4,7 +4,8 @@
 use crate::report::context_window;
 use crate::report::format::{failure_kind_word, format_count, render_tokens};
 use crate::report::sanitized_writer::escape_text;
-use ensemble_core::thread::{Attachment, Message, Role, ThreadIteration, ToolCall, ToolEnd};
+use ensemble_core::thread::window::to_summary_message;
+use ensemble_core::thread::{Attachment, Message, ResultSummary, Role, ThreadIteration, ToolCall, ToolEnd};
 use ensemble_history::story::{ExchangeEnd, ModelExchange};
 use ensemble_language::data::ModelUsage;
 
@@ -187,6 +188,8 @@ fn add_iteration(entries: &mut Vec<ExchangeEntry>, iteration: &ThreadIteration) 
         metadata_value("dropped")
             .map(|note| ExchangeEntry::Note(make_visible(&context_window::render_trim_note(note)))),
     );
+    let summary = metadata_value("dropped").and_then(|note| note["summary"].as_str());
+    entries.extend(summary.map(|summary| message_entry("user", make_visible(&to_summary_message(summary)))));
     for message in &iteration.messages {
         add_message(entries, message, "");
     }
@@ -235,6 +238,24 @@ fn message_entry(who: &str, text: String) -> ExchangeEntry {
     }
 }
 
+/// Returns the remark that the text above was sent instead of the result.
+fn summary_note(summary: &ResultSummary) -> ExchangeEntry {
+    let bytes = summary.result_bytes;
+    ExchangeEntry::Note(match (&summary.error, &summary.model) {
+        (Some(_), _) => format!("sent instead of the result of {bytes} bytes"),
+        (None, model) => {
+            let model = model
+                .as_deref()
+                .map_or_else(String::new, |model| format!(" by {}", model.trim_end_matches('/')));
+            let tokens = summary.usage.as_ref().and_then(render_tokens);
+            let tokens = tokens.map_or_else(String::new, |tokens| format!(" · {tokens}"));
+            make_visible(&format!(
+                "a summary{model}, sent instead of the result of {bytes} bytes{tokens}"
+            ))
+        }
+    })
+}
+
 fn add_call(entries: &mut Vec<ExchangeEntry>, call: &ToolCall) {
     let name = make_visible(&call.name);
     entries.push(ExchangeEntry::ToolCall {
@@ -252,6 +273,7 @@ fn add_call(entries: &mut Vec<ExchangeEntry>, call: &ToolCall) {
         },
         None => ExchangeEntry::UnfinishedCall(name),
     });
+    entries.extend(call.summary.as_deref().map(summary_note));
     add_files(entries, &call.attachments);
 }
 

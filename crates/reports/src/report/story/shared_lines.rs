@@ -27,7 +27,7 @@ pub(super) fn totals_lines(story: &RunStory) -> Vec<String> {
     let mut lines = vec![format!(
         "{} · {} · {}",
         format_count(totals.turns.into(), "turn"),
-        format_executions(totals.all.executions, totals.all.failed, &totals.list_failed_work()),
+        format_executions(totals.all.executions, totals.all.failed, 0, &totals.list_failed_work()),
         format_duration(story.active),
     )];
     let history = &story.history;

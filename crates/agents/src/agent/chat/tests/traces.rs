@@ -49,7 +49,7 @@ async fn a_trace_contains_messages_replies_calls_and_errors_without_secrets() {
         ]
     );
     assert!(lines.iter().all(|line| line["at"] == "1970-01-01T00:00:00.000Z"));
-    assert_eq!(lines[0]["message"]["content"], "Twice 21? (***)");
+    assert_eq!(lines[0]["message"]["content"], "Twice 21? ([secret])");
     assert_eq!(lines[1]["tool_calls"][0]["name"], "double");
     assert!(lines[1]["usage"]["input_tokens"].is_u64(), "{}", lines[1]);
     assert_eq!(
@@ -58,7 +58,7 @@ async fn a_trace_contains_messages_replies_calls_and_errors_without_secrets() {
     );
     assert_eq!(
         (&lines[3]["text"], &lines[3]["stop_reason"]),
-        (&json!("It is 42, and the key is ***."), &json!("end_turn"))
+        (&json!("It is 42, and the key is [secret]."), &json!("end_turn"))
     );
     assert_eq!(lines[5]["error"], "down");
 
@@ -67,7 +67,7 @@ async fn a_trace_contains_messages_replies_calls_and_errors_without_secrets() {
         "user\n\nTwice 21?",
         "I count.",
         r#"double({"n":21}) -> 42"#,
-        "the key is ***.",
+        "the key is [secret].",
         "failed\n\ndown",
     ] {
         assert!(page.contains(words), "{words}: {page}");

@@ -3,12 +3,12 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ensemble_core::request::{AnswerAuthor, AnswerRecord, AnswerSource, RequestAddress};
+use ensemble_core::request::{AnswerAuthor, AnswerRecord, AnswerSource, RequestAddress, find_named};
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Answers given with the run. Each is for an address, or for the bare name of an agent.
+/// Answers given with the run. Each is for an address, for all parts or calls of an address, or for the bare name of an agent.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunAnswers {
     /// `--answer`: each for the next question.
@@ -137,7 +137,7 @@ impl RunAnswers {
 
     /// Finds the entry of the file for an address: `Some(None)` if the entry has no answer for that execution.
     fn find_in_file(&self, address: &RequestAddress, execution: u32) -> Option<Option<&Value>> {
-        let (_, entry) = self.file.iter().find(|(given, _)| is_answer_for(given, address))?;
+        let (_, entry) = self.find_file_entry(address)?;
         let answer = match entry {
             Value::Array(list) => usize::try_from(execution)
                 .ok()
@@ -147,21 +147,29 @@ impl RunAnswers {
         Some(answer.filter(|answer| !answer.is_null()))
     }
 
+    /// Finds the entry of the file that means the address most precisely, with its name.
+    fn find_file_entry(&self, address: &RequestAddress) -> Option<(&str, &Value)> {
+        let entries = self.file.iter();
+        let entries = entries.map(|(given, entry)| (given.as_str(), (given.as_str(), entry)));
+        find_named(entries, address)
+    }
+
     /// Finds the position in the file of the answer to a question of that execution (from 1).
     fn find_file_position(&self, address: &RequestAddress, execution: u32) -> Option<(String, Option<usize>)> {
-        let (given, entry) = self.file.iter().find(|(given, _)| is_answer_for(given, address))?;
+        let (given, entry) = self.find_file_entry(address)?;
         let position = match entry {
             Value::Array(_) => Some(usize::try_from(execution).ok()?.checked_sub(1)?),
             _ => None,
         };
-        Some((given.clone(), position))
+        Some((given.to_owned(), position))
     }
 
     /// Returns who gave the entry of the file for an address.
     fn find_answerer(&self, address: &RequestAddress) -> AnswerAuthor {
-        let mut given_by = self.given_by.iter();
-        let matching_answer = given_by.find(|(given, _)| is_answer_for(given, address));
-        matching_answer.map_or_else(|| self.author(AnswerSource::File), |(_, by)| by.clone())
+        let given_by = self
+            .find_file_entry(address)
+            .and_then(|(given, _)| self.given_by.get(given));
+        given_by.cloned().unwrap_or_else(|| self.author(AnswerSource::File))
     }
 
     /// Returns all addresses.
@@ -178,7 +186,8 @@ impl RunAnswers {
     }
 
     fn take_next(&mut self, address: &RequestAddress) -> Option<String> {
-        let at = self.next.iter().position(|(given, _)| is_answer_for(given, address))?;
+        let entries = self.next.iter().enumerate();
+        let at = find_named(entries.map(|(at, (given, _))| (given.as_str(), at)), address)?;
         Some(self.next.remove(at).1)
     }
 }
@@ -186,11 +195,6 @@ impl RunAnswers {
 /// Returns the text of an answer: a string as it is, another value as JSON.
 fn answer_text(answer: &Value) -> String {
     answer.as_str().map_or_else(|| answer.to_string(), str::to_owned)
-}
-
-/// Returns whether an answer that was given for this text is for the address.
-fn is_answer_for(given: &str, address: &RequestAddress) -> bool {
-    address.is_named(given) || address.to_string() == given
 }
 
 impl AnswerQueue {
@@ -276,7 +280,9 @@ impl AnswerQueue {
         if let Some(text) = answers.take_next(address) {
             return QueuedAnswer::Answer(Value::String(text), answers.author(AnswerSource::Option));
         }
-        if let Some((given, text)) = answers.always.iter().find(|(given, _)| is_answer_for(given, address)) {
+        let always = answers.always.iter();
+        let always = always.map(|(given, text)| (given.as_str(), (given, text)));
+        if let Some((given, text)) = find_named(always, address) {
             used_always.insert(given.clone());
             return QueuedAnswer::Answer(Value::String(text.clone()), answers.author(AnswerSource::Option));
         }

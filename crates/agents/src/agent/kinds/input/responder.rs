@@ -36,6 +36,8 @@ const MOST: usize = 40;
 pub(crate) enum QuestionResponder {
     List(Vec<String>),
     Script {
+        /// The path in the file of the ensemble.
+        path: Arc<str>,
         script: Arc<Script>,
         /// The names of all agents, for the counts of their executions.
         agent_names: Arc<[Arc<str>]>,
@@ -60,6 +62,7 @@ impl QuestionResponder {
         Ok(match responses {
             PreparedResponses::List(answers) => Self::List(answers.clone()),
             PreparedResponses::Script(path) => Self::Script {
+                path: path.as_str().into(),
                 script: compile_script(path, options)?,
                 agent_names: options.agent_names.clone(),
             },
@@ -108,7 +111,11 @@ impl QuestionResponder {
                 let at = usize::try_from(execution.execution.saturating_sub(1)).unwrap_or(usize::MAX);
                 Ok(answers.get(at).or(answers.last()).map(|answer| json!(answer)))
             }
-            Self::Script { script, agent_names } => answer_by_script(script, agent_names, question, execution).await,
+            Self::Script {
+                path,
+                script,
+                agent_names,
+            } => answer_by_script((path, script), agent_names, question, execution).await,
             Self::Generator(generator) => {
                 let answer = generator.respond_to(question.prompt.clone(), &question.choices, execution);
                 answer.await.map(Some)
@@ -136,11 +143,11 @@ fn compile_script(path: &str, options: &InputOptions<'_>) -> Result<Arc<Script>,
         message,
     };
     let text = (options.load)(path).map_err(failed)?;
-    Script::compile(&text).map_err(|error| failed(describe_script_failure(&ScriptFailure::Reported(error))))
+    Script::compile(&text).map_err(|error| BuildError::for_script(path, error))
 }
 
 async fn answer_by_script(
-    script: &Arc<Script>,
+    (path, script): (&str, &Arc<Script>),
     agent_names: &[Arc<str>],
     question: &OperatorQuestion,
     execution: &ExecutionInput,
@@ -159,7 +166,7 @@ async fn answer_by_script(
                 ScriptFailure::Reported(_) => FailureKind::Reported,
                 ScriptFailure::Limit(_) | ScriptFailure::Stopped => FailureKind::Exit,
             };
-            Err(ExecutionFailure::new(kind, describe_script_failure(&failure)))
+            Err(ExecutionFailure::new(kind, describe_script_failure(path, &failure)))
         }
     }
 }

@@ -1,0 +1,63 @@
+//! The use of the budget of a session, for the client.
+//!
+//! Invariant: the numbers are those with which the run decides whether its budget is used up.
+
+use ensemble_core::conversation::{Event, Record};
+use ensemble_history::RunHistory;
+use ensemble_language::data::ModelUsage;
+use ensemble_language::ensemble::{BudgetScope, BudgetStatus, ConversationLimits};
+
+/// The use of a budget in tokens, as a client shows it.
+#[derive(Debug)]
+pub(crate) struct BudgetUpdate {
+    pub(crate) used: u64,
+    pub(crate) most: u64,
+    pub(crate) budget: BudgetStatus,
+}
+
+/// The use of the budget of a session until now.
+pub(crate) struct BudgetUse {
+    limits: ConversationLimits,
+    history: RunHistory,
+    /// The usage before the message since which the budget counts.
+    used_before: ModelUsage,
+}
+
+impl BudgetUse {
+    pub(crate) fn new(limits: &ConversationLimits) -> Self {
+        Self {
+            limits: limits.clone(),
+            history: RunHistory::default(),
+            used_before: ModelUsage::default(),
+        }
+    }
+
+    /// Applies the next record of the outermost run.
+    pub(crate) fn apply_record(&mut self, record: &Record) {
+        self.history.apply_record(record);
+        if matches!(record.event, Event::MessageAdded(_)) && self.limits.budget_scope() == BudgetScope::Message {
+            self.used_before = self.history.usage();
+        }
+    }
+
+    /// Returns the update for the client. Returns `None` if the budget cannot be stated in tokens: there is none, or it is a
+    /// cost, and nothing has cost anything yet.
+    ///
+    /// The protocol states a usage in tokens. A budget that is only a cost is stated as the tokens that it buys at the
+    /// average price so far.
+    pub(crate) fn to_update(&self) -> Option<BudgetUpdate> {
+        let usage = self.history.usage().subtract_earlier(self.used_before);
+        let budget = BudgetStatus::after_usage(&self.limits, usage)?;
+        let used = usage.input_tokens + usage.output_tokens;
+        let most = match (self.limits.max_total_tokens, self.limits.max_cost) {
+            (Some(most), _) => most,
+            (None, Some(cost)) => {
+                let spent = u128::from(usage.cost?.billionths());
+                let most = (u128::from(used) * u128::from(cost.billionths())).checked_div(spent)?;
+                u64::try_from(most).unwrap_or(u64::MAX)
+            }
+            (None, None) => return None,
+        };
+        Some(BudgetUpdate { used, most, budget })
+    }
+}

@@ -1,0 +1,33 @@
+//! What the state says about the budget of the conversation.
+
+use ensemble_language::data::ModelUsage;
+use ensemble_language::ensemble::{BudgetScope, BudgetStatus};
+
+use super::ConversationState;
+
+impl ConversationState {
+    /// Returns the usage of the executions of finished turns that `max_total_tokens` and `max_cost` limit: since the last
+    /// user message, or of all messages.
+    pub fn budgeted_usage(&self) -> ModelUsage {
+        self.usage.subtract_earlier(self.usage_before_budget())
+    }
+
+    /// Returns what is left of the budget now, with the usage of all executions, whether they have ended or not. Returns
+    /// `None` if the ensemble has no budget.
+    pub fn budget_status(&self) -> Option<BudgetStatus> {
+        let used = self.usage_until_now().subtract_earlier(self.usage_before_budget());
+        BudgetStatus::after_usage(&self.plan.ensemble().limits, used)
+    }
+
+    /// Returns whether messages before the last one have used a part of the budget.
+    pub fn is_budget_shared(&self) -> bool {
+        self.plan.ensemble().limits.budget_scope() == BudgetScope::Conversation && !self.used_before.is_empty()
+    }
+
+    fn usage_before_budget(&self) -> ModelUsage {
+        match self.plan.ensemble().limits.budget_scope() {
+            BudgetScope::Conversation => ModelUsage::default(),
+            BudgetScope::Message => self.used_before,
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! Reports for a caller that accepts no success with exhausted agents: `--fail-on-limit`.
+
+use super::Reporter;
+use ensemble_core::conversation::{ConversationState, Event, Record};
+
+/// Reports to another reporter, to which a success with exhausted agents is no success.
+pub struct LimitRefusal(Box<dyn Reporter + Send>);
+
+impl LimitRefusal {
+    /// Creates a reporter in front of this one.
+    pub fn new(reporter: Box<dyn Reporter + Send>) -> Self {
+        Self(reporter)
+    }
+}
+
+impl Reporter for LimitRefusal {
+    fn report_event(&mut self, record: &Record, state: &ConversationState) {
+        let refused = match &record.event {
+            Event::RunEnded(ended) => ended.refuse_exhausted(),
+            _ => None,
+        };
+        match refused {
+            Some(ended) => {
+                let record = Record {
+                    event: Event::RunEnded(ended),
+                    ..record.clone()
+                };
+                self.0.report_event(&record, state);
+            }
+            None => self.0.report_event(record, state),
+        }
+    }
+}

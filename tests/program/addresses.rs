@@ -1,0 +1,149 @@
+//! Names of questions in options, answers files and tests: addresses, every part, every call, and bare names.
+
+use crate::support::{Outcome, Workspace};
+
+const OUTER: &str = "\
+name: outer
+agents:
+  - {name: each, ensemble: inner.yaml, for_each: {in: [alpha, beta], key: item}, prompt: '{{ item }}'}
+";
+const INNER: &str = "\
+name: inner
+agents:
+  - {name: ok, input: {prompt: 'Is {{ input }} good?', choices: ['yes', 'no']}}
+";
+const BOT: &str = "\
+name: bot
+model_profiles: {m: {provider: simulated, script: model.rhai}}
+tools:
+  lookup: {ensemble: gate.yaml, description: Looks it up, parameters: {type: object}}
+  ask: {agent: person, description: Asks, parameters: {type: object}}
+agents:
+  - {name: bot, model_profile: m, tools: [lookup, ask]}
+  - {name: person, input: {prompt: 'Who?', choices: [me, you]}}
+";
+const GATE: &str = "name: gate\nagents: [{name: gate, input: {prompt: 'Open?', choices: [open, shut]}}]\n";
+const MODEL: &str = "\
+if messages.len() <= 1 {
+    #{ text: \"\", tool_calls: [#{ name: \"lookup\", arguments: #{} }, #{ name: \"ask\", arguments: #{} }] }
+} else {
+    let said = \"\";
+    for message in messages { said += message.content + \";\"; }
+    said
+}
+";
+
+fn workspace() -> Workspace {
+    let workspace = Workspace::new();
+    workspace.write("outer.yaml", OUTER);
+    workspace.write("inner.yaml", INNER);
+    workspace.write("bot.yaml", BOT);
+    workspace.write("gate.yaml", GATE);
+    workspace.write("model.rhai", MODEL);
+    workspace
+}
+
+fn run(workspace: &Workspace, file: &str, options: &[&str]) -> Outcome {
+    workspace.run(["run", file].iter().chain(options))
+}
+
+#[test]
+fn a_name_without_a_key_means_every_part_and_the_most_precise_name_wins() {
+    let workspace = workspace();
+    workspace.write("every.yaml", "each.ok: 'yes'\n");
+    workspace.write("mixed.yaml", "ok: 'no'\neach[alpha].ok: 'yes'\n");
+    let rows: [(&[&str], &str, &str); 7] = [
+        (&["--stub", "each.ok=yes"], "yes", "yes"),
+        (&["--stub", "ok=no"], "no", "no"),
+        (&["--stub", "each[alpha].ok=yes", "--stub", "each.ok=no"], "yes", "no"),
+        (&["--always-answer", "each.ok=yes"], "yes", "yes"),
+        (&["--answer", "each.ok=no", "--answer", "each.ok=no"], "no", "no"),
+        (&["--answers", "every.yaml"], "yes", "yes"),
+        (&["--answers", "mixed.yaml"], "yes", "no"),
+    ];
+    for (options, alpha, beta) in rows {
+        let outcome = run(&workspace, "outer.yaml", options).expect_code(0);
+        for (part, answer) in [("alpha", alpha), ("beta", beta)] {
+            let line = format!("[{part}] response: {answer}");
+            assert!(outcome.stdout.contains(&line), "{options:?}: {}", outcome.stdout);
+        }
+        assert!(!outcome.stderr.contains("warning"), "{options:?}: {}", outcome.stderr);
+    }
+    for options in [
+        ["--stub", "each[alpha].go=yes"],
+        ["--always-answer", "each[alpha].go=yes"],
+    ] {
+        run(&workspace, "outer.yaml", &options).expect_code(2);
+    }
+}
+
+#[test]
+fn a_resume_asks_which_part_is_meant_by_one_answer() {
+    let workspace = workspace();
+    run(&workspace, "outer.yaml", &[]).expect_code(3);
+    let refused = workspace
+        .run(["resume", "--last", "--answer", "each.ok=yes"])
+        .expect_code(2);
+    let told = "`each.ok` is not unique; what waits for an answer: `each[alpha].ok`, `each[beta].ok`";
+    assert!(refused.stderr.contains(told), "{}", refused.stderr);
+    let wrong = ["resume", "--last", "--always-answer", "each.ok=maybe"];
+    workspace.run(wrong).expect_code(2);
+    workspace
+        .run(["resume", "--last", "--always-answer", "each.ok=yes"])
+        .expect_code(0);
+}
+
+#[test]
+fn a_test_answers_questions_in_parts_and_calls() {
+    let workspace = workspace();
+    workspace.write(
+        "outer.test.yaml",
+        "cases:
+  - {name: every, answers: {each.ok: 'yes'}, expect: {outcome: completed}}
+  - {name: bare, answers: {ok: 'yes'}, expect: {outcome: completed}}
+  - name: one
+    answers: {'each[alpha].ok': 'yes', 'each[beta].ok': {text: 'no', delay_seconds: 5}}
+    expect: {outcome: completed, result: {each: {items: [{response: 'yes'}, {response: 'no'}]}}}
+  - {name: stub, stubs: {'each[beta].ok': 'no'}, answers: {each.ok: 'yes'}, expect: {outcome: completed}}
+  - {name: open, answers: {'each[alpha].ok': 'yes'}, expect: {outcome: waiting_for_input}}
+",
+    );
+    workspace.write(
+        "bot.test.yaml",
+        "cases:
+  - {name: address, answers: {'bot/lookup#1.gate': open, 'bot/ask#1.person': me}, expect: {outcome: completed}}
+  - {name: every, answers: {lookup.gate: open, person: me}, expect: {outcome: completed}}
+  - {name: bare, answers: {gate: open, person: you}, expect: {outcome: completed}}
+",
+    );
+    workspace.run(["test"]).expect_code(0);
+    for (name, message) in [
+        ("each[alpha].go", "an answer is given for `each[alpha].go`"),
+        ("eech[alpha].ok", "there is no agent `eech[alpha].ok`"),
+        ("go", "an answer is given for `go`"),
+    ] {
+        let case = format!("cases:\n  - {{name: a, answers: {{'{name}': 'yes'}}, expect: {{outcome: completed}}}}\n");
+        workspace.write("outer.test.yaml", case);
+        let outcome = workspace.run(["test", "outer.test.yaml"]);
+        let text = format!("{}{}", outcome.stdout, outcome.stderr);
+        assert!(outcome.code != 0 && text.contains(message), "{name}: {text}");
+    }
+}
+
+#[test]
+fn a_person_who_is_a_tool_is_waited_for() {
+    let workspace = workspace();
+    let waiting = run(&workspace, "bot.yaml", &["--always-answer", "lookup.gate=open"]).expect_code(3);
+    assert!(
+        waiting.stderr.contains("bot/ask#1.person asks: Who?"),
+        "{}",
+        waiting.stderr
+    );
+    let resumed = workspace
+        .run(["resume", "--last", "--answer", "bot/ask#1.person=you"])
+        .expect_code(0);
+    assert!(resumed.stdout.contains("← ask: you"), "{}", resumed.stdout);
+    let given = ["--answer", "bot/lookup#1.gate=open", "--answer", "bot/ask#1.person=me"];
+    let outcome = run(&workspace, "bot.yaml", &given).expect_code(0);
+    assert!(outcome.stdout.contains("← ask: me"), "{}", outcome.stdout);
+}

@@ -1,0 +1,211 @@
+//! The end of a run in every summary: what `--fail-on-limit` refuses, failed parts, stop reasons and positions.
+
+use serde_json::{Value, json};
+
+use crate::support::Workspace;
+
+/// A loop whose writer reaches `max_turns` with work left.
+const LOOP: &str = "
+name: loop
+agents:
+  - name: writer
+    script: write.rhai
+    dependencies: [{agent_name: critic, feedback: true, condition: not output.ok}]
+    conversation: {max_turns: 2}
+  - {name: critic, script: write.rhai, depends_on: [writer], conversation: {max_turns: 2}}
+";
+
+fn with_loop() -> Workspace {
+    let workspace = Workspace::new();
+    workspace.write("loop.yaml", LOOP);
+    workspace.write("write.rhai", "#{ok: false}");
+    workspace
+}
+
+#[test]
+fn a_refused_success_is_no_success_in_any_output() {
+    let workspace = with_loop();
+    let accepted = workspace.run(["run", "loop.yaml"]).expect_code(0).stderr;
+    assert!(
+        accepted.contains("✓ completed; `writer` reached `max_turns: 2`"),
+        "{accepted}"
+    );
+    let refused = workspace
+        .run(["run", "loop.yaml", "--fail-on-limit"])
+        .expect_code(4)
+        .stderr;
+    assert!(
+        refused.contains("✗ completed; `writer` reached `max_turns: 2`"),
+        "{refused}"
+    );
+    assert!(refused.contains("exit code 4, because of --fail-on-limit"), "{refused}");
+    let quiet = workspace
+        .run(["run", "loop.yaml", "--fail-on-limit", "--quiet"])
+        .expect_code(4)
+        .stderr;
+    assert!(quiet.contains("✗ completed"), "{quiet}");
+    let events = ["run", "loop.yaml", "--fail-on-limit", "--output", "events"];
+    let events = workspace.run(events).expect_code(4).stdout;
+    let last: Value = serde_json::from_str(events.lines().last().expect("an event")).expect("JSON");
+    assert_eq!(last["data"]["success"], false, "{last}");
+    assert_eq!(last["data"]["completion_reason"], "completed");
+    // The journal stays as it is.
+    let journal = workspace.journal();
+    assert_eq!(journal.last().expect("a record")["data"]["success"], true);
+    // An ended run is reported in the same way.
+    let again = workspace
+        .run(["resume", "--last", "--fail-on-limit"])
+        .expect_code(4)
+        .stderr;
+    assert!(again.contains("✗ completed"), "{again}");
+}
+
+#[test]
+fn a_batch_counts_refused_rows_and_names_open_work() {
+    let workspace = with_loop();
+    workspace.write("rows.csv", "input\na\nb\n");
+    let batch = |more: &[&str]| {
+        let arguments = [&["batch", "loop.yaml", "--data", "rows.csv"], more].concat();
+        workspace.run(arguments)
+    };
+    let told = batch(&[]).expect_code(0).stdout;
+    assert!(told.contains("2 rows · 2 completed\n"), "{told}");
+    assert!(
+        told.contains("2 × `writer` reached `max_turns: 2` while it still had work (rows 1, 2)"),
+        "{told}"
+    );
+    let told = batch(&["--fail-on-limit"]).expect_code(4).stdout;
+    assert!(told.contains("2 rows · 2 cut off by a limit\n"), "{told}");
+    let document = batch(&["--fail-on-limit", "--output", "json"]).expect_code(4).json();
+    assert_eq!((&document["limited"], &document["completed"]), (&json!(2), &json!(0)));
+    let rows = workspace.read(".ensemble/batches/loop-rows/results.jsonl");
+    let row: Value = serde_json::from_str(rows.lines().next().expect("a row")).expect("JSON");
+    assert_eq!(row["success"], false, "{row}");
+    assert_eq!(
+        row["exhausted"],
+        json!([{"agent": "writer", "limit": "max_turns", "count": 2}])
+    );
+
+    workspace.write(
+        "parts.yaml",
+        "name: parts\nagents: [{name: p, script: part.rhai, for_each: {times: 3, on_error: collect}}]\n",
+    );
+    workspace.write("part.rhai", "if part.index == 1 { throw \"no\" } 1");
+    let arguments = ["batch", "parts.yaml", "--data", "rows.csv", "--output", "json"];
+    let document = workspace.run(arguments).expect_code(0).json();
+    let work = &document["open_work"][0];
+    assert_eq!(
+        (&work["work"], &work["count"]),
+        (&json!("1 of 3 parts of `p` failed"), &json!(2))
+    );
+    let rows = workspace.read(".ensemble/batches/parts-rows/results.jsonl");
+    let row: Value = serde_json::from_str(rows.lines().next().expect("a row")).expect("JSON");
+    assert_eq!(row["success"], true, "{row}");
+    assert_eq!(
+        row["failed_work"][0]["parts"],
+        json!({"failed": 1, "count": 3}),
+        "{row}"
+    );
+}
+
+#[test]
+fn requests_used_up_over_several_attempts_have_their_stop_reason() {
+    let workspace = Workspace::new();
+    workspace.write(
+        "a.yaml",
+        "
+name: a
+model_profiles:
+  m: {provider: simulated, replies: [{text: t, tool_calls: [{name: pay, arguments: {}}]}, {error: boom}]}
+tools: {pay: {script: pay.rhai, description: d, parameters: {type: object}}}
+agents:
+  - {name: a, model_profile: m, tools: [pay], max_iterations: 3, retry: {max_attempts: 9, delay_seconds: 0}}
+",
+    );
+    workspace.write("pay.rhai", "1");
+    let result = workspace
+        .run(["run", "a.yaml", "--output", "json"])
+        .expect_code(1)
+        .json();
+    let entry = &result["conversation_history"][0];
+    assert_eq!(entry["output_data"]["kind"], "max_iterations", "{entry}");
+    assert_eq!(entry["stop_reason"], "max_turn_requests", "{entry}");
+}
+
+#[test]
+fn a_stopped_run_reports_no_condition() {
+    let workspace = Workspace::new();
+    workspace.write(
+        "a.yaml",
+        "
+name: a
+agents:
+  - name: w
+    script: one.rhai
+    dependencies: [{agent_name: c, feedback: true, condition: output.zip.zap}]
+    conversation: {max_turns: 1}
+  - {name: c, script: one.rhai, depends_on: [w]}
+  - {name: q, script: stop.rhai, on_error: stop, depends_on: [w]}
+",
+    );
+    workspace.write("one.rhai", "#{n: 1}");
+    workspace.write("stop.rhai", "throw \"x\"");
+    let told = workspace.run(["run", "a.yaml"]).expect_code(1).stderr;
+    assert!(told.contains("q failed and stops the run"), "{told}");
+    assert!(!told.contains("cannot be evaluated"), "{told}");
+}
+
+#[test]
+fn errors_in_scripts_of_models_and_people_have_the_name_of_the_file() {
+    let workspace = Workspace::new();
+    workspace.write(
+        "a.yaml",
+        "
+name: a
+model_profiles: {m: {provider: simulated, script: bad.rhai}, n: {provider: simulated}}
+agents:
+  - {name: a, model_profile: m}
+  - {name: q, input: {prompt: x, responses: {script: bad.rhai}}}
+  - {name: w, model_profile: n, context_window: {max_messages: 1, strategy: {custom: bad.rhai}}, prompt: x}
+",
+    );
+    workspace.write("bad.rhai", "let a = ();\n  a.b = 1;\n");
+    let result = workspace
+        .run(["run", "a.yaml", "--output", "json"])
+        .expect_code(1)
+        .json();
+    for entry in result["conversation_history"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .take(2)
+    {
+        let error = entry["error"].as_str().unwrap_or_default();
+        assert!(error.starts_with("bad.rhai:2:"), "{entry}");
+    }
+}
+
+#[test]
+fn the_summary_that_a_window_sends_is_shown_as_it_was_sent() {
+    let workspace = Workspace::new();
+    workspace.write(
+        "a.yaml",
+        "
+name: a
+model_profiles: {m: {provider: simulated, replies: [reply]}}
+agents:
+  - name: a
+    model_profile: m
+    prompt: question {{ turn_count }}
+    context_window: {max_messages: 4, min_recent_turns: 1, strategy: summarize}
+    conversation: {max_turns: 4, trigger: every_turn}
+",
+    );
+    workspace.run(["run", "a.yaml", "--quiet"]).expect_code(0);
+    let shown = workspace
+        .run(["runs", "show", "--messages", "a@3"])
+        .expect_code(0)
+        .stdout;
+    let sent = "    user\n      The first part of our conversation is not shown any more. In short, it was this:\n";
+    assert!(shown.contains(sent), "{shown}");
+}
