@@ -434,7 +434,7 @@ fn a_cell_stays_what_it_is() {
             assert!(outcome.stderr.contains(told), "{told}\n{}", outcome.stderr);
         }
     };
-    refused(b"id,any,size\na,b,\"3\n", &["t.csv:2:5: this quote is never closed"]);
+    refused(b"id,any,size\na,b,\"3\n", &["t.csv:2:5: this quote is not closed"]);
     refused(
         b"id;any;size\na;b;3\n",
         &["t.csv:1:3: the first line contains a semicolon"],

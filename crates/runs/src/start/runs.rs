@@ -8,6 +8,7 @@ use std::sync::Arc;
 use ensemble_core::conversation::{Event, MessageAdded, Record, RunResumed};
 use ensemble_core::executor::WallClock;
 use ensemble_core::operator::Operator;
+use ensemble_core::secrets::Secrets;
 use ensemble_core::store::{Lease, RunId, RunStore, StoreError, StoredRun};
 use ensemble_language::data::RunContext;
 use ensemble_language::source::SourceText;
@@ -25,6 +26,7 @@ use crate::start::definitions::RecordedDefinitions;
 use crate::start::nested_run::PROGRAM;
 use crate::start::ready::{AgentBuildOptions, ReadyRun, RunArguments, RunOpening};
 use crate::start::recorded_run::{RecordedRun, agents_to_rerun};
+use crate::start::secrets::collect_secrets;
 use crate::store::files::FileStore;
 
 /// The runs of a project: starts them, and goes on with those that are recorded.
@@ -178,6 +180,15 @@ impl Runs {
                 self.store().find_run(&name_or_path).await
             }
         }
+    }
+
+    /// Returns the secrets of all runs of this ensemble: those of the ensemble, of the ensembles that it names, and of this
+    /// program.
+    ///
+    /// # Errors
+    /// A configuration cannot be read.
+    pub fn collect_secrets(&self, prepared: &PreparedEnsemble) -> Result<Secrets, RunError> {
+        Ok(collect_secrets(prepared, &self.project, &self.host)?)
     }
 
     /// Makes an ensemble ready to run: reads, checks and compiles it.

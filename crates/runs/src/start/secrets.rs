@@ -11,13 +11,13 @@ use ensemble_language::ensemble::{
 };
 use ensemble_language::profiles::ModelProfiles;
 use ensemble_process::is_minimal_variable;
+use ensemble_project::ProjectError;
 use ensemble_project::nested::load_named_ensembles;
 
 use crate::drive::client_servers::list_keys_in_arguments;
 use crate::drive::host::Host;
-use crate::error::RunError;
 use crate::prepare::{PreparedEnsemble, collect_profiles, ensemble_folder};
-use crate::start::runs::Runs;
+use crate::project::Project;
 
 /// Adds what the ensemble and its profiles make a secret: keys of providers, all values of the environment that a file
 /// names, and keys in the arguments of servers. Child processes do not inherit the keys, nor what profiles name.
@@ -54,29 +54,29 @@ pub(crate) fn add_secrets(ensemble: &Ensemble, profiles: &ModelProfiles, host: &
     secrets.add_values(values.iter().map(String::as_str));
 }
 
-impl Runs {
-    /// Returns the secrets of all runs of this ensemble: those of the ensemble, of the ensembles that it names, and of this
-    /// program.
-    ///
-    /// # Errors
-    /// A configuration cannot be read.
-    pub fn collect_secrets(&self, prepared: &PreparedEnsemble) -> Result<Secrets, RunError> {
-        let (host, project) = (self.host(), self.project());
-        let secrets = host.model_network().secrets().clone();
-        host.add_secrets_to(&secrets);
-        host.client_servers().add_secrets_to(&secrets);
-        let add_ensemble = |ensemble: &Ensemble, folder: &Path| -> Result<(), RunError> {
-            let profiles = collect_profiles(ensemble, folder, Vec::new(), project)?;
-            add_secrets(ensemble, &profiles, host, &secrets);
-            Ok(())
-        };
-        let ensemble = prepared.plan.ensemble();
-        add_ensemble(ensemble, &prepared.folder)?;
-        for (path, nested) in load_named_ensembles(ensemble, Path::new(prepared.source.name()), project) {
-            add_ensemble(&nested, &ensemble_folder(&path, project))?;
-        }
-        Ok(secrets)
+/// Returns the secrets of all runs of this ensemble: those of the ensemble, of the ensembles that it names, and of this program.
+///
+/// # Errors
+/// A configuration cannot be read.
+pub(crate) fn collect_secrets(
+    prepared: &PreparedEnsemble,
+    project: &Project,
+    host: &Host,
+) -> Result<Secrets, ProjectError> {
+    let secrets = host.model_network().secrets().clone();
+    host.add_secrets_to(&secrets);
+    host.client_servers().add_secrets_to(&secrets);
+    let add_ensemble = |ensemble: &Ensemble, folder: &Path| -> Result<(), ProjectError> {
+        let profiles = collect_profiles(ensemble, folder, Vec::new(), project)?;
+        add_secrets(ensemble, &profiles, host, &secrets);
+        Ok(())
+    };
+    let ensemble = prepared.plan.ensemble();
+    add_ensemble(ensemble, &prepared.folder)?;
+    for (path, nested) in load_named_ensembles(ensemble, Path::new(prepared.source.name()), project) {
+        add_ensemble(&nested, &ensemble_folder(&path, project))?;
     }
+    Ok(secrets)
 }
 
 fn profile_variables(profile: &ModelProfile) -> impl Iterator<Item = &str> {
