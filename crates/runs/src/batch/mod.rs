@@ -359,7 +359,9 @@ impl Batch {
 
     /// Iterates over the results of the rows, in their order; `None` for those that have not ended.
     pub fn table_lines(&self) -> impl Iterator<Item = TableLine<'_>> {
-        self.rows.iter().map(|planned| planned.table_line(&self.secrets, self.limits))
+        self.rows
+            .iter()
+            .map(|planned| planned.table_line(&self.secrets, self.limits))
     }
 
     /// Returns the open questions as a table in CSV that a person can fill in.

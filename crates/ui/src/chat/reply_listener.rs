@@ -335,7 +335,11 @@ impl ReplyListener {
         if ended.completion_reason == CompletionReason::TokenBudget && state.segment_turns() == 0 {
             // The latest output is the reply to an earlier message.
             let message = format!("run {} ended as {}", self.run, ended.to_sentence().0);
-            return Err(RequestFailure::new(StatusCode::PAYMENT_REQUIRED, "budget_used_up", message));
+            return Err(RequestFailure::new(
+                StatusCode::PAYMENT_REQUIRED,
+                "budget_used_up",
+                message,
+            ));
         }
         self.finish_reply(reply_text(&state), finish, None).await
     }
