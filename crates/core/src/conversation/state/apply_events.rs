@@ -439,7 +439,7 @@ impl ConversationState {
             .parts
             .ended_parts
             .iter()
-            .filter(|part| part.output().is_some() && has_memory(plan, id))
+            .filter(|part| part.output().is_some() && !part.exchange.is_empty() && has_memory(plan, id))
         {
             let threads = Arc::make_mut(&mut agent.threads_by_key);
             let thread = threads.entry(part.key.clone()).or_default();
@@ -586,8 +586,8 @@ fn count_attempt_requests(recorded: &[ThreadIteration], event: &AttemptFailed) -
 fn has_memory(plan: &Plan, id: AgentId) -> bool {
     match &plan.agent(id).kind {
         AgentKind::Llm(llm) => llm.memory == MemoryMode::Conversation,
-        // This finds answers again that a model gave instead of a person.
-        AgentKind::Input(_) => true,
-        AgentKind::Script { .. } | AgentKind::Ensemble { .. } | AgentKind::Tool { .. } => false,
+        // This finds answers again that a model gave instead of a person or of a script.
+        AgentKind::Input(_) | AgentKind::Script { .. } => true,
+        AgentKind::Ensemble { .. } | AgentKind::Tool { .. } => false,
     }
 }
