@@ -72,11 +72,12 @@ impl MessageSelector for LatestOnly {
         })
     }
 
-    fn find_unsent_iterations(&self, _: &Thread, _: usize) -> UnsentIterations {
-        UnsentIterations {
+    fn find_unsent_iterations<'a>(&'a self, _: &'a Thread, _: usize) -> BoxFuture<'a, UnsentIterations> {
+        let unsent = UnsentIterations {
             size: ThreadSize::default(),
             ..UnsentIterations::default()
-        }
+        };
+        Box::pin(std::future::ready(unsent))
     }
 
     fn min_recent_turns(&self) -> usize {
