@@ -397,10 +397,11 @@ fn other_commands() {
 }
 
 /// Commands with their subcommands, as `--help` takes them.
-const COMMANDS: [&[&str]; 37] = [
+const COMMANDS: [&[&str]; 38] = [
     &[],
     &["run"],
     &["batch"],
+    &["batch", "answer"],
     &["batch", "merge"],
     &["chat"],
     &["validate"],

@@ -9,7 +9,7 @@ use std::process::Stdio;
 use crate::support::{Outcome, Running, Workspace};
 
 /// Each command with words that make it print something to standard output.
-const PRINTS: [&[&str]; 54] = [
+const PRINTS: [&[&str]; 56] = [
     &["run", "a.yaml"],
     &["run", "a.yaml", "--output", "json"],
     &["run", "a.yaml", "--output", "events"],
@@ -17,6 +17,7 @@ const PRINTS: [&[&str]; 54] = [
     &["run", "a.yaml", "--dry-run"],
     &["batch", "a.yaml", "--data", "rows.jsonl"],
     &["batch", "a.yaml", "--data", "rows.jsonl", "--output", "json"],
+    &["batch", "answer", "a-rows"],
     &["batch", "merge", "results.jsonl"],
     &["chat", "a.yaml"],
     &["validate", "a.yaml", "--format", "json"],
@@ -51,6 +52,7 @@ const PRINTS: [&[&str]; 54] = [
     &["runs", "show", "--last", "--follow"],
     &["runs", "show", "--last", "--output", "json"],
     &["runs", "diff", "RUN", "--last"],
+    &["runs", "merge", "RUN", "FORK"],
     &["runs", "export", "--last"],
     &["runs", "export", "--last", "--format", "html"],
     &["runs", "prune", "--keep", "0", "--dry-run"],
@@ -88,6 +90,19 @@ fn workspace() -> (Workspace, String) {
     (workspace, id)
 }
 
+/// Forks the run at its end, adds a message to both runs, and returns the id of the fork.
+fn fork_and_continue(workspace: &Workspace, id: &str) -> String {
+    let forked = workspace.run(["fork", id, "--at-turn", "2", "--output", "json"]);
+    let fork = forked.expect_code(0).json()["run_id"]
+        .as_str()
+        .expect("an id")
+        .to_owned();
+    for run in [id, &fork] {
+        workspace.run(["continue", run, "more"]).expect_code(0);
+    }
+    fork
+}
+
 /// Runs the program with a full disk behind standard output; the rest of it.
 fn with_full_disk(workspace: &Workspace, words: &[&str], environment: &[(&str, &str)]) -> Outcome {
     use std::io::Write;
@@ -108,10 +123,15 @@ fn with_full_disk(workspace: &Workspace, words: &[&str], environment: &[(&str, &
 #[test]
 fn every_command_says_that_its_output_cannot_be_written() {
     let (workspace, id) = workspace();
+    let fork = fork_and_continue(&workspace, &id);
     for words in PRINTS {
         let words: Vec<&str> = words
             .iter()
-            .map(|word| if *word == "RUN" { &*id } else { word })
+            .map(|word| match *word {
+                "RUN" => &*id,
+                "FORK" => &*fork,
+                word => word,
+            })
             .collect();
         let told = with_full_disk(&workspace, &words, &[]);
         assert_eq!(told.code, 1, "{words:?}: {}", told.stderr);

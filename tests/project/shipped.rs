@@ -106,7 +106,17 @@ fn every_shipped_ensemble_and_template_says_what_its_success_is() {
         let path = project().join(format!("ensembles/{name}.yaml"));
         texts.push((name.to_owned(), std::fs::read_to_string(path).expect("an ensemble")));
     }
-    for template in ["review-loop", "chat", "approval", "assistant", "map-files"] {
+    for template in [
+        "loop",
+        "approval",
+        "debugging",
+        "research",
+        "game",
+        "debate",
+        "map-files",
+        "chat",
+        "assistant",
+    ] {
         let workspace = Workspace::new();
         workspace.run(["init", "new", "--template", template]).expect_code(0);
         let path = workspace.path().join("ensembles/new.yaml");

@@ -18,6 +18,7 @@ mod examples;
 pub mod judge;
 pub mod missing_parts;
 pub mod mutate;
+mod named_stubs;
 mod people;
 pub mod recorded_case;
 mod replies;

@@ -12,8 +12,8 @@ use ensemble_core::runner::{AttemptOutcome, AttemptResult, BoxFuture, ExecutionI
 use ensemble_language::cases::{StubOutput, StubPermission, StubPermissions, StubResult};
 use ensemble_language::data::{ExecutionFailure, FailureKind};
 
+use crate::named_stubs::NamedStubs;
 use crate::replies::find_execution_stub;
-use crate::stubs::NamedStubs;
 
 /// The people of a case.
 #[derive(Default)]

@@ -4,7 +4,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use ensemble_core::request::{AddressMatch, RequestAddress, find_named};
+use ensemble_core::request::{AddressMatch, RequestAddress};
 use ensemble_core::runner::{AttemptOutcome, AttemptResult, BoxFuture, ExecutionInput, Runner};
 use ensemble_language::cases::{AgentStubs, StubOutput, StubResult, TestCase};
 use ensemble_language::data::{ExecutionFailure, FailureKind, JsonMap, ModelUsage};
@@ -15,6 +15,7 @@ use ensemble_runs::{AgentReplacements, OutputMode, PromptPreview, ReplyStub, Ser
 use serde_json::Value;
 
 use crate::missing_parts::{MissingPart, MissingStub, MissingStubList};
+use crate::named_stubs::NamedStubs;
 use crate::people::{CaseOperator, PersonRunner};
 use crate::recorded_case::RecordedCase;
 use crate::replies::{
@@ -374,35 +375,6 @@ impl AgentReplacements for EnsembleStubs {
             stubbed: self.stubbed.clone(),
             outer_path: format!("{}{agent}.", self.outer_path),
         })
-    }
-}
-
-/// The stubs of one agent.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct NamedStubs {
-    /// For all executions without a stub of their own.
-    of_agent: Option<AgentStubs>,
-    /// For the executions that a name means: those in a part, or in a call.
-    by_address: Vec<(Arc<str>, AgentStubs)>,
-}
-
-impl NamedStubs {
-    /// Returns stubs for all executions.
-    fn for_agent(stubs: AgentStubs) -> Self {
-        Self {
-            of_agent: Some(stubs),
-            by_address: Vec::new(),
-        }
-    }
-
-    fn is_empty(&self) -> bool {
-        self.of_agent.is_none() && self.by_address.is_empty()
-    }
-
-    /// Finds the stubs for the execution with this address.
-    pub(crate) fn find_stubs(&self, address: &RequestAddress) -> Option<&AgentStubs> {
-        let by_address = self.by_address.iter().map(|(name, stubs)| (&**name, stubs));
-        find_named(by_address, address).or(self.of_agent.as_ref())
     }
 }
 

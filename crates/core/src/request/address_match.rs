@@ -24,7 +24,7 @@ impl RequestAddress {
     pub fn match_name(&self, name: &str) -> Option<AddressMatch> {
         match name.parse::<Self>() {
             Ok(given) if given == *self => return Some(AddressMatch::Exact),
-            Ok(given) if is_path_of(given.segments(), self.segments()) => return Some(AddressMatch::Path),
+            Ok(given) if matches_segments(given.segments(), self.segments()) => return Some(AddressMatch::Path),
             _ => {}
         }
         self.is_named(name).then_some(AddressMatch::AgentName)
@@ -41,7 +41,7 @@ impl RequestAddress {
             }
             let (given, declared) = (given.segments(), declared.segments());
             // An agent is declared once, and called as a tool from others.
-            if is_path_of(given, declared) || is_path_of(declared, given) {
+            if matches_segments(given, declared) || matches_segments(declared, given) {
                 return Some(AddressMatch::Path);
             }
         }
@@ -79,12 +79,12 @@ pub fn find_named<'n, T>(entries: impl IntoIterator<Item = (&'n str, T)>, addres
 
 /// Returns whether the segments of a name are those of an address, with some of the keys and of the calls left out. An agent
 /// that makes a call is left out, or has the name of the tool.
-fn is_path_of(name: &[AddressSegment], address: &[AddressSegment]) -> bool {
+fn matches_segments(name: &[AddressSegment], address: &[AddressSegment]) -> bool {
     let Some((asking, outer)) = address.split_first() else {
         return name.is_empty();
     };
     let is_caller = !asking.calls.is_empty() && !outer.is_empty();
-    if is_caller && is_path_of(name, outer) {
+    if is_caller && matches_segments(name, outer) {
         return true;
     }
     let Some((given, rest)) = name.split_first() else {
@@ -94,7 +94,7 @@ fn is_path_of(name: &[AddressSegment], address: &[AddressSegment]) -> bool {
     let is_agent = given.agent == asking.agent && is_part && given.calls == asking.calls;
     let is_plain = given.part.is_none() && given.calls.is_empty();
     let tool = asking.calls.last().filter(|_| is_caller && is_plain);
-    (is_agent || tool.is_some_and(|call| call.tool == given.agent)) && is_path_of(rest, outer)
+    (is_agent || tool.is_some_and(|call| call.tool == given.agent)) && matches_segments(rest, outer)
 }
 
 #[cfg(test)]

@@ -314,7 +314,7 @@ impl LiveEventKind {
     }
 }
 
-/// What a client of a run that this process executes has not received yet.
+/// The events of a run of this process that a client has not received yet.
 pub(crate) struct EventSubscription {
     queue: Arc<EventQueue>,
     log: LogReader,

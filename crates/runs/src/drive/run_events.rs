@@ -66,7 +66,7 @@ impl Stream for RunEvents {
     }
 }
 
-/// What a client of a recorded run has not received yet.
+/// The records of a run that a client has not received yet.
 struct RecordedEvents {
     run: Arc<dyn StoredRun>,
     log: LogReader,

@@ -8,9 +8,8 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 use serde_json::{Value, json};
 
-use super::llm::list_script_reads;
-use crate::agent::{AttemptOutcome, AttemptResult, BoxFuture, ExecutionInput, Runner};
-use ensemble_language::data::{ExecutionFailure, FailureKind, JsonMap, RunContext, text_to_output, value_to_output};
+use crate::agent::{BoxFuture, ExecutionInput};
+use ensemble_language::data::{ExecutionFailure, FailureKind, JsonMap, RunContext};
 use ensemble_language::ensemble::Agent;
 use ensemble_language::execution_history::ExecutionHistory;
 
@@ -165,34 +164,5 @@ impl AgentGenerator {
         };
         let answer = self.generator.generate_response(&request).await;
         answer.map_err(|error| ExecutionFailure::new(FailureKind::Reported, error))
-    }
-}
-
-/// Performs the executions of a script agent for which a generator answers. The script does not run.
-pub struct GeneratorRunner(AgentGenerator);
-
-impl GeneratorRunner {
-    /// Creates the runner of a script agent.
-    pub fn for_script_agent(agent: &Agent, generator: Arc<dyn ResponseGenerator>) -> Self {
-        Self(AgentGenerator::for_agent(agent, generator))
-    }
-
-    async fn run_attempt(&self, execution: ExecutionInput) -> AttemptOutcome {
-        let prompt = Value::Object(list_script_reads(&execution)).to_string();
-        let result = self
-            .0
-            .respond_to(prompt, &[], &execution)
-            .await
-            .map(|answer| match answer {
-                Value::String(text) => text_to_output(&text),
-                answer => value_to_output(answer),
-            });
-        AttemptOutcome::Finished(AttemptResult::from_result(result))
-    }
-}
-
-impl Runner for GeneratorRunner {
-    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
-        Box::pin(self.run_attempt(execution))
     }
 }

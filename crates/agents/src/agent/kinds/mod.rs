@@ -1,6 +1,7 @@
 //! One runner for each kind of agent: scripts, models, questions to people, nested ensembles.
 
 pub mod generator;
+pub mod generator_runner;
 pub mod input;
 pub mod llm;
 pub mod nested_ensemble;

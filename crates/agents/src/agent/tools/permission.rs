@@ -508,9 +508,12 @@ mod tests {
             let permissions = permissions.with_denied([denied.to_owned()]);
             let decided = ask(&permissions, PermissionMode::Ask, "files.read").await;
             assert!(matches!(decided, PermissionResult::Refused(_)), "{denied}");
+            // A name denies a tool that the file allows; `*` means only those that ask.
+            let allowed = ask(&permissions, PermissionMode::Allow, "files.read").await;
             assert_eq!(
-                ask(&permissions, PermissionMode::Allow, "files.read").await,
-                PermissionResult::Granted
+                allowed == PermissionResult::Granted,
+                denied == "*",
+                "{denied}: {allowed:?}"
             );
             assert_eq!(operator.asked.lock().unwrap().len(), 0);
         }

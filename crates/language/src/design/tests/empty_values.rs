@@ -182,11 +182,11 @@ fn a_map_gets_more_keys_and_keeps_its_comments() {
             "    replies: [a]\n  two:\n    provider: simulated\n  three:\n    provider: ollama\n",
         ),
     );
-    let braces = "agents:\n  - {name: a, script: x, config: {n: 1}} # kept\n";
-    let one = set(Some("a"), &["config"], json!({"n": 1, "m": [2]}));
-    is(braces, &one, &braces.replace("{n: 1}", "{n: 1, m: [2]}"));
-    let two = set(Some("a"), &["config"], json!({"n": 2, "m": 3, "l": 4}));
-    is(braces, &two, &braces.replace("{n: 1}", "{n: 2, m: 3, l: 4}"));
+    let braces = "agents:\n  - {name: a, script: x, config: {k: 1}} # kept\n";
+    let one = set(Some("a"), &["config"], json!({"k": 1, "m": [2]}));
+    is(braces, &one, &braces.replace("{k: 1}", "{k: 1, m: [2]}"));
+    let two = set(Some("a"), &["config"], json!({"k": 2, "m": 3, "l": 4}));
+    is(braces, &two, &braces.replace("{k: 1}", "{k: 2, m: 3, l: 4}"));
 }
 
 #[test]

@@ -369,8 +369,10 @@ fn defaults_are_what_holds_without_the_key() {
         for (key, property) in properties {
             let Some(default) = property.get("default") else {
                 // Words, switches and numbers that change nothing are defaults that the schema keeps to itself.
-                let plain =
-                    |value: &Value| value.is_boolean() || value.is_number() || plain_form(property)["enum"].is_array();
+                let plain = |value: &Value| {
+                    !value.is_null()
+                        && (value.is_boolean() || value.is_number() || plain_form(property)["enum"].is_array())
+                };
                 for probe in probes(properties, key).into_iter().filter(plain) {
                     let is_default = base.sound[key].is_null()
                         && key != "type"

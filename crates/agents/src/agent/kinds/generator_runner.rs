@@ -1,0 +1,40 @@
+//! The runner of a script agent for which a generator answers.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::generator::{AgentGenerator, ResponseGenerator};
+use super::llm::list_script_reads;
+use crate::agent::{AttemptOutcome, AttemptResult, BoxFuture, ExecutionInput, Runner};
+use ensemble_language::data::{text_to_output, value_to_output};
+use ensemble_language::ensemble::Agent;
+
+/// Performs the executions of a script agent for which a generator answers. The script does not run.
+pub struct GeneratorRunner(AgentGenerator);
+
+impl GeneratorRunner {
+    /// Creates the runner of a script agent.
+    pub fn for_script_agent(agent: &Agent, generator: Arc<dyn ResponseGenerator>) -> Self {
+        Self(AgentGenerator::for_agent(agent, generator))
+    }
+
+    async fn run_attempt(&self, execution: ExecutionInput) -> AttemptOutcome {
+        let prompt = Value::Object(list_script_reads(&execution)).to_string();
+        let result = self
+            .0
+            .respond_to(prompt, &[], &execution)
+            .await
+            .map(|answer| match answer {
+                Value::String(text) => text_to_output(&text),
+                answer => value_to_output(answer),
+            });
+        AttemptOutcome::Finished(AttemptResult::from_result(result))
+    }
+}
+
+impl Runner for GeneratorRunner {
+    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
+        Box::pin(self.run_attempt(execution))
+    }
+}

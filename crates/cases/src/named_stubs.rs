@@ -1,0 +1,36 @@
+//! The stubs of one agent, by the names under which a test file prepares them.
+
+use std::sync::Arc;
+
+use ensemble_core::request::{RequestAddress, find_named};
+use ensemble_language::cases::AgentStubs;
+
+/// The stubs of one agent.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct NamedStubs {
+    /// For all executions without a stub of their own.
+    pub(crate) of_agent: Option<AgentStubs>,
+    /// For the executions that a name means: those in a part, or in a call.
+    pub(crate) by_address: Vec<(Arc<str>, AgentStubs)>,
+}
+
+impl NamedStubs {
+    /// Returns stubs for all executions.
+    pub(crate) fn for_agent(stubs: AgentStubs) -> Self {
+        Self {
+            of_agent: Some(stubs),
+            by_address: Vec::new(),
+        }
+    }
+
+    /// Returns whether nothing is prepared.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.of_agent.is_none() && self.by_address.is_empty()
+    }
+
+    /// Finds the stubs for the execution with this address.
+    pub(crate) fn find_stubs(&self, address: &RequestAddress) -> Option<&AgentStubs> {
+        let by_address = self.by_address.iter().map(|(name, stubs)| (&**name, stubs));
+        find_named(by_address, address).or(self.of_agent.as_ref())
+    }
+}
