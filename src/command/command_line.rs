@@ -53,7 +53,7 @@ pub(crate) enum Command {
     /// Run a conversation
     Run(RunArgs),
     /// Run an ensemble once for each row of a table
-    Batch(BatchArgs),
+    Batch(Box<BatchArgs>),
     /// Chat with an ensemble: each line is a user message
     Chat(ChatArgs),
     /// Check ensemble files without running them

@@ -1,4 +1,8 @@
 //! What was not shown cannot be permitted: an answer belongs to the question that its client has seen, on each surface.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a refusal is compared with the time that a wait would take"
+)]
 
 use std::time::{Duration, Instant};
 

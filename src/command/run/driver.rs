@@ -115,7 +115,7 @@ pub(crate) async fn drive_run(
     let unused = run.unused_answers().await.unwrap_or_default();
     let finished = run.wait_and_close().await?;
     if let Some(folder) = stored_run.folder() {
-        ensemble_runs::batch::index_row(&folder, &finished.state)?;
+        ensemble_runs::batch::index_row(folder, &finished.state)?;
     }
     let unused = ending.sort_unused_answers(unused);
     let code = ending.print_result(&finished.state, &prepared, &unused.warnings);

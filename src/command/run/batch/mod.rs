@@ -138,7 +138,7 @@ pub(crate) enum BatchCommand {
     /// Merge the results of the parts of a batch into one table, sorted by row
     Merge(BatchMergeArgs),
     /// Print the open questions of a batch, or answer the questions of one row
-    Answer(BatchAnswerArgs),
+    Answer(Box<BatchAnswerArgs>),
 }
 
 fn parse_retried(text: &str) -> Result<RetriedRows, String> {
