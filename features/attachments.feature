@@ -128,7 +128,7 @@ Feature: Attachments
     Examples:
       | path        | why                                                          |
       | missing.png | No such file or directory                                    |
-      | docs        | it is not a regular file                                     |
+      | docs        | it is a folder, not a file                                   |
       | /etc/passwd | it is outside the project; a path from a template must be inside |
 
   Scenario: A path that is no template is checked before anything runs

@@ -360,9 +360,12 @@ Feature: Tools
       | iteration | name       | arguments             | end    | what   |
       | 1         | ask_person | {"question": "Well?"} | result | "fine" |
     When I run `ensemble run a.yaml --output json`
-    Then execution 1 of "boss" called these tools:
-      | iteration | name       | arguments             | end   | what                                                   |
-      | 1         | ask_person | {"question": "Well?"} | error | no operator is available to answer the question: Well? |
+    Then it ends as "waiting_for_input" with exit code 3
+    When I run `ensemble resume --last --output json --answer person=late`
+    Then it ends as "completed" with exit code 0
+    And execution 1 of "boss" called these tools:
+      | iteration | name       | arguments             | end    | what   |
+      | 1         | ask_person | {"question": "Well?"} | result | "late" |
 
   Scenario: An ensemble as a tool is a whole conversation
     Given the ensemble "a.yaml":
