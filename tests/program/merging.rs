@@ -183,6 +183,9 @@ fn runs_that_cannot_be_merged_say_why_and_what_to_do() {
     let unrelated = latest_run(&workspace);
     workspace.run(["run", "chat.yaml", "-i", "two"]).expect_code(0);
     let two = latest_run(&workspace);
+    let (left, right) = part(&workspace, &["left"], &["right"]);
+    workspace.run(["runs", "merge", &left, &right]).expect_code(0);
+    let merge = latest_run(&workspace);
     workspace.write("ask.yaml", "name: ask\nagents: [{name: you, input: 'Well?'}]\n");
     workspace.run(["run", "ask.yaml"]).expect_code(3);
     let ask = latest_run(&workspace);
@@ -197,6 +200,8 @@ fn runs_that_cannot_be_merged_say_why_and_what_to_do() {
             "ensemble fork RUN --at-turn N",
         ),
         (&one, &other, "adds no message to", "ensemble continue"),
+        (&merge, &left, "is a merge that already contains", "ensemble continue"),
+        (&right, &merge, "is a merge that already contains", "ensemble continue"),
         (
             &one,
             &unrelated,

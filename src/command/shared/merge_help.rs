@@ -22,6 +22,9 @@ pub(crate) fn merge_error_help(error: &RunMergeError) -> String {
             RecordsMergeError::NothingAdded { run, other } => {
                 format!("`{other}` contains all messages of `{run}`: `ensemble continue {other}` continues both")
             }
+            RecordsMergeError::AlreadyMerged { other, .. } => {
+                format!("`ensemble continue {other}` adds a message to the merge")
+            }
             RecordsMergeError::OpenRun { run, .. } => format!("`ensemble resume {run}` ends the last message"),
             _ => "`ensemble replay RUN` names the damaged record".to_owned(),
         },

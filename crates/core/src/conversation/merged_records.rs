@@ -93,6 +93,14 @@ pub enum RecordsMergeError {
         /// The other run.
         other: Arc<str>,
     },
+    /// The other run is a merge of this run, so a message would be in the merge twice.
+    #[error("`{other}` is a merge that already contains `{run}`")]
+    AlreadyMerged {
+        /// The run.
+        run: Arc<str>,
+        /// The merge.
+        other: Arc<str>,
+    },
     /// The run has not ended, or `resume` can continue its last message.
     #[error("`{run}` {}", describe_open_run(*outcome))]
     OpenRun {
@@ -415,9 +423,26 @@ fn set_earlier_values(message: &mut MessageAdded, earlier: &RunContext) {
     message.set = set;
 }
 
+/// Returns whether the run was made by a merge of the run with this id.
+fn contains_merged_run(start: &RunStarted, run: &str) -> bool {
+    let origin = start.forked_from.as_ref();
+    origin.is_some_and(|origin| {
+        let merged_with = origin.merged_with.as_deref();
+        merged_with.is_some_and(|other| other == run || *origin.run_id == *run)
+    })
+}
+
 /// Checks that both runs were started with the same ensemble and the same arguments.
 fn check_starts(left: &RunStarted, right: &RunStarted) -> Result<(), RecordsMergeError> {
     let (left_id, right_id) = (left.run_id.clone(), right.run_id.clone());
+    for (merge, run) in [(left, &right_id), (right, &left_id)] {
+        if contains_merged_run(merge, run) {
+            return Err(RecordsMergeError::AlreadyMerged {
+                run: run.clone(),
+                other: merge.run_id.clone(),
+            });
+        }
+    }
     if left.ensemble_digest != right.ensemble_digest {
         return Err(RecordsMergeError::DifferentEnsembles {
             left: left_id,
