@@ -230,7 +230,11 @@ async fn program_decides() {
     let count_questions = |text: &str| text.matches("may the tool").count();
     let mut seen = 0;
     for key in ["y\n", "n\n", "n\n", "a\n"] {
-        terminal.wait_for(|text| count_questions(text) > seen);
+        // The prompt follows the question: what is typed before it is discarded.
+        terminal.wait_for(|text| {
+            let prompted = text.rsplit_once("may the tool");
+            count_questions(text) > seen && prompted.is_some_and(|(_, rest)| rest.contains("> "))
+        });
         seen = count_questions(&terminal.text());
         terminal.type_keys(key);
     }

@@ -444,9 +444,10 @@ async fn program_answers() {
     let Some(mut terminal) = TerminalSession::start(&mut command) else {
         return skipped("there is no `script`, which is a terminal");
     };
-    // What is typed before a question is not its answer.
+    // What is typed before the prompt of a question is not its answer.
     for n in 1..=3 {
-        terminal.wait_for(|text| text.contains(&format!("How many of {n}?")));
+        let question = format!("How many of {n}?");
+        terminal.wait_for(|text| text.rsplit_once(&question).is_some_and(|(_, rest)| rest.contains("> ")));
         terminal.type_keys(&format!("{n}\n"));
     }
     let (code, text) = terminal.wait_until_ended();

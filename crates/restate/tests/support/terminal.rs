@@ -67,7 +67,17 @@ impl TerminalSession {
             printed,
             reader,
         } = self;
-        let status = program.wait().expect("it ends");
+        let begun = Instant::now();
+        let status = loop {
+            if let Some(status) = program.try_wait().expect("its state") {
+                break status;
+            }
+            if begun.elapsed() > PATIENCE {
+                program.kill().expect("it is stopped");
+                panic!("the program does not end: {}", read_text(&printed));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        };
         drop(keys);
         reader.join().expect("the output is read");
         (status.code(), read_text(&printed))
