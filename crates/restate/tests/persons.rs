@@ -447,7 +447,11 @@ async fn program_answers() {
     // What is typed before the prompt of a question is not its answer.
     for n in 1..=3 {
         let question = format!("How many of {n}?");
-        terminal.wait_for(|text| text.rsplit_once(&question).is_some_and(|(_, rest)| rest.contains("> ")));
+        // The summary of a waiting run contains all questions, and the command that answers them.
+        terminal.wait_for(|text| {
+            let after = text.rsplit_once(&question).map(|(_, after)| after);
+            after.is_some_and(|after| after.contains("> ") && !after.contains("answer with"))
+        });
         terminal.type_keys(&format!("{n}\n"));
     }
     let (code, text) = terminal.wait_until_ended();
