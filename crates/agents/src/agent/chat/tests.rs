@@ -51,6 +51,15 @@ impl ModelTools for Sums {
     }
 }
 
+/// Returns the texts of all messages of the thread.
+pub(super) fn list_texts(thread: &Thread) -> Vec<String> {
+    thread
+        .to_messages()
+        .into_iter()
+        .map(|message| message.content)
+        .collect()
+}
+
 fn says(text: &str) -> Result<ModelReply, ModelError> {
     Ok(ModelReply::from_text(text))
 }

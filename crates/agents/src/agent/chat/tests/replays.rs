@@ -32,14 +32,6 @@ async fn recorded() -> Thread {
     all.expect("replies")[1].thread.clone()
 }
 
-fn texts(thread: &Thread) -> Vec<String> {
-    thread
-        .to_messages()
-        .into_iter()
-        .map(|message| message.content)
-        .collect()
-}
-
 #[tokio::test]
 async fn a_replay_executes_what_depends_on_a_changed_tool() {
     let recorded = recorded().await;
@@ -50,7 +42,7 @@ async fn a_replay_executes_what_depends_on_a_changed_tool() {
         .expect("replies");
     assert_eq!(replayed.first_change, Some(1));
     assert_eq!(
-        texts(&replayed.thread),
+        list_texts(&replayed.thread),
         ["The weather?", "I look.", "Rainy.", "Thanks.", "Good luck."]
     );
     let calls = &replayed.thread.iterations()[0].tool_calls;
@@ -65,7 +57,7 @@ async fn a_replay_executes_what_depends_on_a_changed_tool() {
     );
     assert_eq!((fake.asked.lock().unwrap().len(), replayed.usage.requests), (2, 2));
     assert_eq!(replayed.thread.status(), ThreadStatus::Complete);
-    assert_eq!(texts(&recorded)[2], "Sunny.", "the recorded thread stays");
+    assert_eq!(list_texts(&recorded)[2], "Sunny.", "the recorded thread stays");
 }
 
 #[tokio::test]
@@ -91,7 +83,10 @@ async fn other_instructions_and_a_missing_tool_are_changes() {
         .replay(&recorded, ThreadReplay::changed_instructions())
         .await
         .expect("replies");
-    assert_eq!(texts(&replayed.thread), ["The weather?", "No idea.", "Thanks.", "Bye!"]);
+    assert_eq!(
+        list_texts(&replayed.thread),
+        ["The weather?", "No idea.", "Thanks.", "Bye!"]
+    );
     assert_eq!(replayed.first_change, Some(1));
     assert_eq!(fake.asked.lock().unwrap()[0].messages[0].content, "You know nothing.");
 
@@ -100,7 +95,7 @@ async fn other_instructions_and_a_missing_tool_are_changes() {
         .replay(&recorded, ThreadReplay::changed_instructions())
         .await
         .expect("replies");
-    assert_eq!(texts(&replayed.thread)[2], "I cannot look.");
+    assert_eq!(list_texts(&replayed.thread)[2], "I cannot look.");
     assert!(
         replayed.thread.iterations()[0].tool_calls[0]
             .result_text()
@@ -117,7 +112,7 @@ async fn a_replay_of_everything_uses_only_the_messages_of_the_user() {
         .await
         .expect("replies");
     assert_eq!(
-        texts(&replayed.thread),
+        list_texts(&replayed.thread),
         ["The weather?", "Cloudy.", "Thanks.", "See you."]
     );
     assert_eq!(
@@ -136,6 +131,9 @@ async fn a_replay_that_fails_keeps_its_thread() {
         .await;
     let error = replay.expect_err("the model is down");
     assert_eq!(error.cause, DialogueErrorKind::Model("down".into()));
-    assert_eq!(texts(&error.thread), ["The weather?", "I look.", "Rainy.", "Thanks."]);
+    assert_eq!(
+        list_texts(&error.thread),
+        ["The weather?", "I look.", "Rainy.", "Thanks."]
+    );
     assert_eq!(error.usage.requests, 2, "all requests of the replay");
 }

@@ -3,6 +3,7 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use super::*;
+use crate::agent::chat::tests::list_texts;
 use crate::agent::chat::{PreparedReply, Role, ToolCall};
 
 #[derive(Debug, PartialEq, Deserialize, JsonSchema)]
@@ -41,14 +42,6 @@ fn paris() -> Forecast {
     }
 }
 
-fn said(thread: &Thread) -> Vec<String> {
-    thread
-        .to_messages()
-        .into_iter()
-        .map(|message| message.content)
-        .collect()
-}
-
 #[tokio::test]
 async fn a_reply_off_the_schema_is_sent_back_and_leaves_no_trace() {
     let fence = format!("Here:\n```json\n{PARIS}\n```");
@@ -57,7 +50,7 @@ async fn a_reply_off_the_schema_is_sent_back_and_leaves_no_trace() {
     let answer = dialogue.say_as::<Forecast>(Thread::default(), "Paris?").await;
     let answer = answer.expect("an answer");
     assert_eq!((answer.value, answer.usage.requests), (paris(), 3));
-    assert_eq!(said(&answer.thread), ["Paris?", &fence]);
+    assert_eq!(list_texts(&answer.thread), ["Paris?", &fence]);
     assert_eq!(count_requests(&answer.thread), 3);
     assert!(answer.thread.is_ended() && answer.thread.iterations().len() == 1);
 }
@@ -73,7 +66,7 @@ async fn an_answer_that_never_comes_is_an_error_with_the_whole_thread() {
             matches!(&error.cause, DialogueErrorKind::Mismatch(error) if error.contains("/city: 3 is not of type")),
             "{error}"
         );
-        let said = said(&error.thread);
+        let said = list_texts(&error.thread);
         assert_eq!(said.len(), 2 * (most as usize + 1), "{said:?}");
         let corrections = said.iter().filter(|text| text.contains("/city: 3 is not of type"));
         assert_eq!(corrections.count(), most as usize);
@@ -144,7 +137,7 @@ async fn calls_stay_in_the_thread_when_the_reply_after_them_is_sent_back() {
         .flat_map(|iteration| iteration.tool_calls.iter().map(ToolCall::result_text))
         .collect();
     assert_eq!(calls, ["Paris", "Lyon"]);
-    assert_eq!(said(&answer.thread), ["x", "", "", PARIS]);
+    assert_eq!(list_texts(&answer.thread), ["x", "", "", PARIS]);
     let users = answer.thread.to_messages();
     assert_eq!(users.iter().filter(|message| message.role == Role::User).count(), 1);
 }
@@ -157,12 +150,12 @@ async fn a_failure_between_corrections_keeps_what_was_said() {
         .await
         .expect_err("it is down");
     assert_eq!(error.cause, DialogueErrorKind::Model("down".into()));
-    assert_eq!(said(&error.thread).len(), 3);
+    assert_eq!(list_texts(&error.thread).len(), 3);
     let ended = dialogue
         .say(error.thread, "y")
         .await
         .expect_err("the last reply repeats");
-    assert_eq!(said(&ended.thread)[3], "y");
+    assert_eq!(list_texts(&ended.thread)[3], "y");
 }
 
 #[derive(Deserialize, JsonSchema)]
