@@ -191,7 +191,10 @@ fn acpx_from_the_command_line() {
     )
     .output();
     let denied = denied.expect("it starts");
-    assert_eq!(String::from_utf8_lossy(&denied.stdout).trim(), "done");
+    assert_eq!(
+        String::from_utf8_lossy(&denied.stdout).trim(),
+        "done\n\n1 of 1 tool call of `clerk` failed"
+    );
     let errors = String::from_utf8_lossy(&denied.stderr);
     assert!(errors.contains("PERMISSION_DENIED") && !note.exists(), "{errors}");
     assert_eq!(

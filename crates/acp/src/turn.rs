@@ -224,7 +224,7 @@ impl SessionPrompt {
         }
     }
 
-    /// Tells which parts and tool calls of a successful run failed.
+    /// Sends a last paragraph with the parts and tool calls of a successful run that failed.
     async fn send_failed_work(&self) {
         let Ok(summary) = self.run_summary().await else {
             return;
@@ -239,7 +239,7 @@ impl SessionPrompt {
                 .session
                 .story
                 .borrow_mut()
-                .note_update(format!("{}\n\n", sentences.join(", ")));
+                .note_update(format!("\n\n{}", sentences.join(", ")));
             self.send_update(note).await;
         }
     }

@@ -26,6 +26,9 @@ pub fn config_schema() -> String {
     collect_definitions(profiles, &ensemble["$defs"], &mut definitions);
     let mut properties = FileSection::Config.schema_properties(|_| false);
     properties.insert("validate".to_owned(), validate_settings_schema());
+    for property in properties.values() {
+        collect_definitions(property, &ensemble["$defs"], &mut definitions);
+    }
     let config = json!({
         "$schema": ensemble["$schema"],
         "$id": "urn:ensemble:schema:config",

@@ -72,6 +72,8 @@ fn derived(mut schema: Value, is_of_tests: bool) -> Value {
         };
         part["properties"] = section.schema_properties(is_required).into();
     }
+    let all_types = ["array", "boolean", "number", "object", "string"];
+    schema["$defs"]["no_value"] = json!({"not": {"type": all_types}});
     if !is_of_tests {
         schema["$defs"]["default_question"]["properties"] = FileSection::Input.schema_properties(|_| false).into();
         let all: Vec<Value> = CHOOSERS.iter().map(|(key, _)| has_key(key)).collect();

@@ -247,7 +247,7 @@ fn probes(properties: &Map<String, Value>, key: &str) -> Vec<Value> {
 /// Returns the form of a value that is not `null`.
 fn plain_form(property: &Value) -> &Value {
     match property["anyOf"].as_array().map(Vec::as_slice) {
-        Some([form, null]) if null["type"] == "null" => form,
+        Some([form, null]) if null["$ref"] == "#/$defs/no_value" => form,
         _ => property,
     }
 }

@@ -115,30 +115,20 @@ impl SectionKey {
     }
 }
 
-/// Returns the form of a value that may also be `null`. A form without restrictions stays as it is.
+/// Returns the form of a value that may also be `null`. A form without restrictions stays as it is. The form does not name the
+/// type `null`, because editors would then offer the word as a value: the definition `no_value` excludes all other types.
 fn allow_null(mut form: Map<String, Value>) -> Map<String, Value> {
-    let null = || Value::from("null");
-    let has_words = form.contains_key("enum") || form.contains_key("const");
-    match form.get_mut("type") {
-        Some(Value::Array(types)) if !has_words => {
-            if !types.contains(&null()) {
-                types.push(null());
-            }
-            return form;
-        }
-        Some(one) if !has_words => {
-            *one = Value::from(vec![one.take(), null()]);
-            return form;
-        }
-        _ => {}
+    let allows_null = match form.get("type") {
+        Some(Value::Array(types)) => types.contains(&Value::from("null")),
+        _ => form.is_empty(),
+    };
+    if allows_null {
+        return form;
     }
-    let null_form = serde_json::json!({"type": "null"});
+    let null_form = serde_json::json!({"$ref": "#/$defs/no_value"});
     if let Some(Value::Array(forms)) = form.get_mut("oneOf") {
         forms.push(null_form);
         return form;
     }
-    match form.is_empty() {
-        true => form,
-        false => Map::from_iter([("anyOf".to_owned(), Value::from(vec![form.into(), null_form]))]),
-    }
+    Map::from_iter([("anyOf".to_owned(), Value::from(vec![form.into(), null_form]))])
 }
