@@ -5,8 +5,11 @@
 //!
 //! The other side is the crate `ensemble-restate`.
 
+mod absence;
+mod admin;
 mod client;
 mod copies;
 pub mod protocol;
 
+pub use admin::{EngineAdmin, PausedCall};
 pub use client::{EngineClient, EngineClientError};
