@@ -31,7 +31,7 @@ impl ExecutionService {
         let work = work.into_inner();
         self.0.check_protocol(work.protocol)?;
         loop {
-            self.0.refuse_while_draining()?;
+            self.0.refuse_while_draining(&call)?;
             // Who performs it is in the journal before it begins. A call that the engine repeats may come to another worker,
             // which waits there and does not begin the execution a second time.
             let claim = self.0.own_claim();

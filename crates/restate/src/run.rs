@@ -86,6 +86,7 @@ impl RunWorkflow {
     async fn run(&self, ctx: WorkflowContext<'_>, start: Json<RunStartRequest>) -> HandlerResult<Json<RunBrief>> {
         let start = start.into_inner();
         self.0.check_protocol(start.protocol)?;
+        self.0.refuse_while_draining(ctx.invocation_id())?;
         let prepared = self.0.prepare_ensemble(&start).map_err(TerminalError::new)?;
         ctx.set(INVOCATION, ctx.invocation_id().to_owned());
         ctx.set(START, Json(start.clone()));

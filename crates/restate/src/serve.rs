@@ -86,7 +86,6 @@ pub async fn serve_connections(
                 let _ = stream.set_nodelay(true);
                 let (worker, endpoint, check) = (worker.clone(), endpoint.clone(), check.clone());
                 let (place, closed) = table.add_connection();
-                let draining = worker.clone();
                 let service = service_fn(move |request: Request<Incoming>| {
                     let refusal = check.find_refusal(&request);
                     let (worker, endpoint, place) = (worker.clone(), endpoint.clone(), place.clone());
@@ -109,19 +108,9 @@ pub async fn serve_connections(
                         .max_concurrent_streams(STREAMS)
                         .keep_alive_interval(PROBE)
                         .keep_alive_timeout(PROBE);
-                    let mut connection = std::pin::pin!(server.serve_connection(TokioIo::new(stream), service));
-                    let mut closed = std::pin::pin!(closed);
-                    let mut is_draining = false;
-                    loop {
-                        tokio::select! {
-                            _ = connection.as_mut() => return,
-                            Ok(()) = closed.as_mut() => return,
-                            // The engine sends new calls over other connections; those of this connection end.
-                            () = draining.wait_for_draining(), if !is_draining => {
-                                is_draining = true;
-                                connection.as_mut().graceful_shutdown();
-                            }
-                        }
+                    tokio::select! {
+                        _ = server.serve_connection(TokioIo::new(stream), service) => {}
+                        Ok(()) = closed => {}
                     }
                 });
             }

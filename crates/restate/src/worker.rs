@@ -3,6 +3,7 @@
 //! Invariant: a call that the engine repeats takes up the execution that goes on.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -74,7 +75,7 @@ struct WorkerState {
     refused_calls: Mutex<HashSet<String>>,
     peers: PeerWorkers,
     /// Whether the worker finishes what is running and accepts nothing new.
-    draining: watch::Sender<bool>,
+    draining: AtomicBool,
     folded_runs: Mutex<HashMap<Arc<str>, FoldedRun>>,
     /// The records of runs inside runs that have ended: an execution with parts reads them each time that a part ends.
     ended_inner_runs: Mutex<HashMap<Arc<str>, Arc<Vec<Record>>>>,
@@ -137,7 +138,7 @@ impl RestateWorker {
             running_executions: Mutex::default(),
             refused_calls: Mutex::default(),
             peers,
-            draining: watch::Sender::new(false),
+            draining: AtomicBool::new(false),
             folded_runs: Mutex::default(),
             ended_inner_runs: Mutex::default(),
         }))
@@ -204,20 +205,14 @@ impl RestateWorker {
         }
     }
 
-    /// Refuses new executions and connections from now on.
+    /// Refuses new executions from now on.
     pub fn start_draining(&self) {
-        self.0.draining.send_replace(true);
+        self.0.draining.store(true, Ordering::SeqCst);
     }
 
     /// Returns whether the worker refuses new executions.
     pub fn is_draining(&self) -> bool {
-        *self.0.draining.borrow()
-    }
-
-    /// Waits until the worker refuses new executions.
-    pub async fn wait_for_draining(&self) {
-        // The sender lives as long as the worker.
-        let _ = self.0.draining.subscribe().wait_for(|is_draining| *is_draining).await;
+        self.0.draining.load(Ordering::SeqCst)
     }
 
     /// Returns the number of executions that have not ended.
@@ -240,12 +235,14 @@ impl RestateWorker {
         let _ = tokio::time::timeout(STORED_WITHIN, stored).await;
     }
 
-    /// Returns an error if the worker refuses new executions. The engine then repeats the call at another worker.
+    /// Returns an error if the worker is stopping, and the call is not that of an execution that is running here. The
+    /// engine then repeats the call at another worker.
     ///
     /// # Errors
-    /// The worker is draining.
-    pub fn refuse_while_draining(&self) -> Result<(), HandlerError> {
-        match self.is_draining() {
+    /// The worker is stopping.
+    pub fn refuse_while_draining(&self, call: &str) -> Result<(), HandlerError> {
+        let is_new = || !lock_mutex(&self.0.running_executions).contains_key(call);
+        match self.is_draining() && is_new() {
             true => Err(HandlerError::from("this worker is stopping")),
             false => Ok(()),
         }
