@@ -87,6 +87,17 @@ impl EngineClient {
         }
     }
 
+    /// Returns the status of the engine's own answer to a request.
+    pub(crate) async fn get_status(&self, path: &str) -> Result<u16, EngineClientError> {
+        let request = self.http().get(format!("{}/{path}", self.url())).timeout(PROBE);
+        let answer = request.send().await;
+        let answer = answer.map_err(|error| EngineClientError::Unreachable {
+            url: self.url().to_owned(),
+            reason: innermost_cause(&error),
+        })?;
+        Ok(answer.status().as_u16())
+    }
+
     /// Returns the health of the ingress; `None`: something in front of the ingress does not allow the request.
     async fn fetch_health(&self) -> Result<Option<IngressHealth>, EngineClientError> {
         let unreachable = |reason: String| EngineClientError::Unreachable {

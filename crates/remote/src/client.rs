@@ -344,6 +344,15 @@ impl EngineClient {
         Ok(run_ids.split_off(run_ids.len().saturating_sub(limit)))
     }
 
+    /// Returns the summary of a run.
+    ///
+    /// # Errors
+    /// The engine cannot be reached, or has no such run.
+    pub async fn find_brief(&self, id: &RunId) -> Result<RunBrief, EngineClientError> {
+        let brief = self.fetch_brief(id.as_str()).await?;
+        brief.ok_or_else(|| self.no_run_error(id.as_str()))
+    }
+
     /// Returns the latest runs with what they did until now, the latest last, at most `limit`.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 //!
 //! - [`protocol`] is what is sent between the program, the engine's workers, and the workers among each other.
 //! - [`EngineClient`] is the client: it starts, follows, answers, cancels, lists and downloads runs.
+//! - [`EngineAdmin`] is the admin interface of the engine: it finds and resumes calls that the engine has paused.
 //!
 //! The other side is the crate `ensemble-restate`.
 
@@ -10,6 +11,8 @@ mod admin;
 mod client;
 mod copies;
 pub mod protocol;
+mod run_states;
 
 pub use admin::{EngineAdmin, PausedCall};
 pub use client::{EngineClient, EngineClientError};
+pub use run_states::EngineRunState;

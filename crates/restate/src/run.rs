@@ -361,17 +361,19 @@ impl<'a> RunDrive<'a> {
             Ok(None) => return Err(TerminalError::new("no execution is running").into()),
             Err(_cancelled) if self.own_cancels > 0 => self.own_cancels -= 1,
             // The engine cancelled the run, and its calls with it.
-            Err(_cancelled) => {
-                let by = self
-                    .ctx
-                    .peek_promise::<String>(&cancel_promise_name(self.segment))
-                    .await?;
-                let by = by.unwrap_or_else(|| "Restate".to_owned());
-                self.commit_interruption(RunInterruption::Cancelled {
-                    by: ensemble_core::conversation::RunCanceller::Client(by.into()),
-                });
-            }
+            Err(_cancelled) => self.commit_cancellation().await?,
         }
+        Ok(())
+    }
+
+    /// Commits that the run was cancelled: by a client, or by an operator of the engine.
+    async fn commit_cancellation(&mut self) -> Result<(), TerminalError> {
+        let promise = cancel_promise_name(self.segment);
+        let by = self.ctx.peek_promise::<String>(&promise).await?;
+        let by = by.unwrap_or_else(|| "Restate".to_owned());
+        self.commit_interruption(RunInterruption::Cancelled {
+            by: ensemble_core::conversation::RunCanceller::Client(by.into()),
+        });
         Ok(())
     }
 

@@ -197,6 +197,12 @@ impl Engine {
         wait_for(9080);
     }
 
+    /// Stops the engine.
+    pub(crate) fn stop_server(&mut self) {
+        self.server.kill().expect("it can be killed");
+        self.server.wait().expect("it is ours");
+    }
+
     /// Sends a signal to the worker.
     pub(crate) fn signal_worker(&self, signal: &str) {
         let worker = self.worker.as_ref().expect("there is a worker").id().to_string();
