@@ -337,32 +337,25 @@ async fn paused() {
         return;
     }
     let engine = Engine::start(&files()).await;
-    for (at, service) in ["EnsembleExecution", "EnsembleRun"].into_iter().enumerate() {
-        let run = format!("aaa{at}-20261123-080000000");
-        for file in ["go", "pid"] {
-            let _absent = std::fs::remove_file(engine.path().join(file));
-        }
-        start(&engine, "chain.yaml", &run).await;
-        process_in(&engine.path().join("pid")).await;
-        assert_eq!(listed_state(&engine, &run), "running");
-        pause_call(&engine, service).await;
-        wait_until("the run is not paused", async || {
-            listed_state(&engine, &run) == "paused"
-        })
-        .await;
-        let (code, out, err) = run_program(&engine, &["runs", "show", &run, "--on", INGRESS]);
-        assert_eq!(code, Some(0), "{err}");
-        assert!(out.contains("paused by the engine"), "{out}");
-        assert!(out.contains(&format!("ensemble resume {run} --on {INGRESS}")), "{out}");
-        let (_, out, _) = run_program(&engine, &["runs", "show", &run, "--on", INGRESS, "--output", "json"]);
-        let shown: Value = serde_json::from_str(&out).expect("JSON");
-        assert_eq!(shown["state"], "paused");
-        std::fs::write(engine.path().join("go"), "").expect("a file");
-        let (code, out, err) = run_program(&engine, &["resume", &run, "--on", INGRESS, "-q"]);
-        assert_eq!((code, out.trim()), (Some(0), "done"), "{err}");
-        assert!(err.contains("the engine had paused run"), "{err}");
-        assert_eq!(listed_state(&engine, &run), "completed");
-    }
+    let run = RUN;
+    start(&engine, "chain.yaml", run).await;
+    process_in(&engine.path().join("pid")).await;
+    assert_eq!(listed_state(&engine, run), "running");
+    // A call that a worker performs is paused when its attempt ends; the call of the run waits, and is paused at once.
+    pause_call(&engine, "EnsembleRun").await;
+    wait_until("the run is not paused", async || listed_state(&engine, run) == "paused").await;
+    let (code, out, err) = run_program(&engine, &["runs", "show", run, "--on", INGRESS]);
+    assert_eq!(code, Some(0), "{err}");
+    assert!(out.contains("paused by the engine"), "{out}");
+    assert!(out.contains(&format!("ensemble resume {run} --on {INGRESS}")), "{out}");
+    let (_, out, _) = run_program(&engine, &["runs", "show", run, "--on", INGRESS, "--output", "json"]);
+    let shown: Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!(shown["state"], "paused");
+    std::fs::write(engine.path().join("go"), "").expect("a file");
+    let (code, out, err) = run_program(&engine, &["resume", run, "--on", INGRESS, "-q"]);
+    assert_eq!((code, out.trim()), (Some(0), "done"), "{err}");
+    assert!(err.contains("the engine had paused run"), "{err}");
+    assert_eq!(listed_state(&engine, run), "completed");
 }
 
 #[test]
