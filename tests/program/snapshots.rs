@@ -425,6 +425,7 @@ const COMMANDS: [&[&str]; 38] = [
     &["runs"],
     &["runs", "list"],
     &["runs", "fetch"],
+    &["runs", "cancel"],
     &["runs", "show"],
     &["runs", "diff"],
     &["runs", "merge"],
