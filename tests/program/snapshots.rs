@@ -397,7 +397,7 @@ fn other_commands() {
 }
 
 /// Commands with their subcommands, as `--help` takes them.
-const COMMANDS: [&[&str]; 38] = [
+const COMMANDS: [&[&str]; 39] = [
     &[],
     &["run"],
     &["batch"],
@@ -425,6 +425,7 @@ const COMMANDS: [&[&str]; 38] = [
     &["runs"],
     &["runs", "list"],
     &["runs", "fetch"],
+    &["runs", "cancel"],
     &["runs", "show"],
     &["runs", "diff"],
     &["runs", "merge"],

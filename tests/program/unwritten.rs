@@ -70,7 +70,16 @@ const PRINTS: [&[&str]; 56] = [
 
 /// The commands that print nothing to standard output that could be lost here: they delete, need a server, or
 /// answer a client.
-const SILENT: [&str; 7] = ["runs rm", "runs fetch", "models list", "lsp", "ui", "mcp", "acp"];
+const SILENT: [&str; 8] = [
+    "runs rm",
+    "runs fetch",
+    "runs cancel",
+    "models list",
+    "lsp",
+    "ui",
+    "mcp",
+    "acp",
+];
 
 fn workspace() -> (Workspace, String) {
     let workspace = Workspace::new();

@@ -20,8 +20,11 @@ use reqwest::StatusCode;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tokio::time::Instant;
 
-use crate::protocol::{DAYS, INDEX, QuestionAnswer, RUNS, RecordsReply, RunBrief, RunStartRequest, parse_records};
+use crate::protocol::{
+    DAYS, INDEX, PROTOCOL, QuestionAnswer, RUNS, RecordsReply, RunBrief, RunStartRequest, parse_records,
+};
 
 /// How long the engine may take for one answer.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -45,6 +48,8 @@ pub struct EngineClient {
     http: reqwest::Client,
     /// It has answered: from then on it is waited for if it does not.
     was_reached: Arc<AtomicBool>,
+    /// Whether requests fail as soon as the engine or the workers do not answer.
+    is_impatient: bool,
 }
 
 /// An error of the durable execution engine.
@@ -69,6 +74,20 @@ pub enum EngineClientError {
     /// The engine knows no workers.
     #[error("{0} has no registered workers that run ensembles")]
     NoWorkers(String),
+    /// The engine answers, and no worker does.
+    #[error("no worker of {0} answers")]
+    NoWorkerAnswers(String),
+    /// Another program than an engine answers.
+    #[error("`{0}` is not the ingress of an engine")]
+    NoIngress(String),
+    /// A worker or a run has a protocol that this program does not read.
+    #[error("{other} has protocol {protocol}, and this program has protocol {PROTOCOL}")]
+    OtherProtocol {
+        /// The worker or the run.
+        other: String,
+        /// The protocol.
+        protocol: u32,
+    },
     /// The engine refuses.
     #[error("{url} refuses: {status}: {message}")]
     RequestRefused {
@@ -122,7 +141,7 @@ impl EngineClientError {
     fn is_temporary(&self) -> bool {
         match self {
             // A node that has just started knows no workers yet.
-            Self::Unreachable { .. } | Self::NoWorkers(_) => true,
+            Self::Unreachable { .. } | Self::NoWorkers(_) | Self::NoWorkerAnswers(_) => true,
             Self::RequestRefused { status, .. } => matches!(status, 502..=504),
             _ => false,
         }
@@ -134,8 +153,16 @@ impl EngineClientError {
             Self::NoWorkers(_) => {
                 Some("start a worker with `ensemble-restate serve`, and register it: see docs/scale.md".to_owned())
             }
+            Self::NoWorkerAnswers(_) => Some(
+                "start a worker with `ensemble-restate serve`, at an address that is registered with the engine; its runs \
+                 then continue"
+                    .to_owned(),
+            ),
+            Self::OtherProtocol { .. } => {
+                Some("use the version of `ensemble` that the workers have, or that started the run".to_owned())
+            }
             Self::CopyDiverged(id) => Some(format!("to replace the run, delete it first: ensemble runs rm {id}")),
-            Self::Unreachable { .. } => {
+            Self::Unreachable { .. } | Self::NoIngress(_) => {
                 Some("use the address of the engine's ingress, such as http://127.0.0.1:8080".to_owned())
             }
             _ => None,
@@ -162,6 +189,7 @@ impl EngineClient {
             url: url.trim_end_matches('/').to_owned(),
             http,
             was_reached: Arc::default(),
+            is_impatient: false,
         })
     }
 
@@ -170,6 +198,20 @@ impl EngineClient {
     pub fn with_patience(self) -> Self {
         self.was_reached.store(true, Ordering::Relaxed);
         self
+    }
+
+    /// Does not wait for an engine or for workers that do not answer: a request fails within 10 seconds.
+    #[must_use]
+    pub fn without_patience(self) -> Self {
+        Self {
+            is_impatient: true,
+            ..self
+        }
+    }
+
+    /// Returns the HTTP client.
+    pub(crate) fn http(&self) -> &reqwest::Client {
+        &self.http
     }
 
     /// Returns the address.
@@ -278,7 +320,7 @@ impl EngineClient {
         Ok(self.fetch_brief(id).await?.is_some_and(|brief| brief.has_ended()))
     }
 
-    async fn fetch_brief(&self, id: &str) -> Result<Option<RunBrief>, EngineClientError> {
+    pub(crate) async fn fetch_brief(&self, id: &str) -> Result<Option<RunBrief>, EngineClientError> {
         self.call_handler(&run_path(id, "brief"), &()).await
     }
 
@@ -300,6 +342,15 @@ impl EngineClient {
         }
         run_ids.sort_unstable();
         Ok(run_ids.split_off(run_ids.len().saturating_sub(limit)))
+    }
+
+    /// Returns the summary of a run.
+    ///
+    /// # Errors
+    /// The engine cannot be reached, or has no such run.
+    pub async fn find_brief(&self, id: &RunId) -> Result<RunBrief, EngineClientError> {
+        let brief = self.fetch_brief(id.as_str()).await?;
+        brief.ok_or_else(|| self.no_run_error(id.as_str()))
     }
 
     /// Returns the latest runs with what they did until now, the latest last, at most `limit`.
@@ -351,16 +402,21 @@ impl EngineClient {
     }
 
     /// Calls a handler, and returns its answer. All calls can be repeated.
-    async fn call_handler<T: DeserializeOwned>(
+    pub(crate) async fn call_handler<T: DeserializeOwned>(
         &self,
         path: &str,
         body: &impl Serialize,
     ) -> Result<T, EngineClientError> {
         let body = serde_json::to_string(body).map_err(|error| self.content_error(error.to_string()))?;
         let [mut pause, longest] = PAUSES;
-        let mut waited = Duration::ZERO;
+        let begun = Instant::now();
         loop {
-            let error = match self.post_request(path, &body).await {
+            // A request that a worker answers takes as long as the worker needs, if the worker is alive.
+            let answer = tokio::select! {
+                answer = self.post_request(path, &body) => answer,
+                absence = self.wait_for_absence() => Err(absence),
+            };
+            let error = match answer {
                 Ok(text) => {
                     self.was_reached.store(true, Ordering::Relaxed);
                     let text = if text.is_empty() { "null" } else { &text };
@@ -368,12 +424,12 @@ impl EngineClient {
                 }
                 Err(error) => error,
             };
-            let is_waited_for = self.was_reached.load(Ordering::Relaxed) && waited < LOST_FOR;
+            let is_reached = self.was_reached.load(Ordering::Relaxed);
+            let is_waited_for = is_reached && !self.is_impatient && begun.elapsed() < LOST_FOR;
             if !error.is_temporary() || !is_waited_for {
                 return Err(error);
             }
             tokio::time::sleep(pause).await;
-            waited += pause;
             pause = (pause * 2).min(longest);
         }
     }
@@ -395,7 +451,7 @@ impl EngineClient {
         String::from_utf8(bytes).map_err(|error| self.content_error(error.to_string()))
     }
 
-    async fn post_request(&self, path: &str, body: &str) -> Result<String, EngineClientError> {
+    pub(crate) async fn post_request(&self, path: &str, body: &str) -> Result<String, EngineClientError> {
         let request = self.http.post(format!("{}/{path}", self.url)).timeout(PATIENCE);
         // A handler without a parameter takes no body.
         let request = match body {
@@ -429,7 +485,7 @@ impl EngineClient {
 
 /// Returns the path of a handler of a run. An id has slashes if the run is inside another, and no character of it is left with a
 /// meaning in an address.
-fn run_path(id: &str, handler: &str) -> String {
+pub(crate) fn run_path(id: &str, handler: &str) -> String {
     let mut path = format!("{RUNS}/");
     for byte in RunId::new(id).as_str().bytes() {
         match byte {
@@ -441,7 +497,7 @@ fn run_path(id: &str, handler: &str) -> String {
 }
 
 /// Returns the innermost cause of an error whose own text only states that a request failed.
-fn innermost_cause(error: &reqwest::Error) -> String {
+pub(crate) fn innermost_cause(error: &reqwest::Error) -> String {
     let mut error: &dyn std::error::Error = error;
     while let Some(source) = error.source() {
         error = source;

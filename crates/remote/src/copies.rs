@@ -92,6 +92,7 @@ impl EngineClient {
         let Some(start) = reply.start else {
             return Err(self.no_run_error(id.as_str()));
         };
+        self.check_protocol(&start)?;
         let mut budget = FetchBudget::WHOLE;
         let taken = budget.take_run(reply.lines.len() + start.ensemble.len());
         taken.map_err(|reason| self.content_error(reason))?;

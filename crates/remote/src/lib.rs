@@ -2,11 +2,17 @@
 //!
 //! - [`protocol`] is what is sent between the program, the engine's workers, and the workers among each other.
 //! - [`EngineClient`] is the client: it starts, follows, answers, cancels, lists and downloads runs.
+//! - [`EngineAdmin`] is the admin interface of the engine: it finds and resumes calls that the engine has paused.
 //!
 //! The other side is the crate `ensemble-restate`.
 
+mod absence;
+mod admin;
 mod client;
 mod copies;
 pub mod protocol;
+mod run_states;
 
+pub use admin::{EngineAdmin, PausedCall};
 pub use client::{EngineClient, EngineClientError};
+pub use run_states::EngineRunState;

@@ -29,9 +29,58 @@ pub const INDEX: &str = "EnsembleIndex";
 /// The key of the index of days.
 pub const DAYS: &str = "days";
 
+/// The protocol of this build: the requests and records of runs, and the order of the calls of a workflow. It is
+/// increased with each change after which an older worker cannot continue a new run, or a newer worker an old run. A
+/// field never changes its type, so that an older worker can read the protocol and refuse the run.
+pub const PROTOCOL: u32 = 1;
+/// The oldest protocol that this build reads.
+pub const OLDEST_PROTOCOL: u32 = 1;
+
+/// The version of a worker, and the protocols that it reads.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkerVersion {
+    /// The version of the program.
+    pub version: String,
+    /// The protocol of the runs that it starts.
+    pub protocol: u32,
+    /// The oldest protocol that it reads.
+    pub oldest: u32,
+}
+
+impl WorkerVersion {
+    /// Returns the version of this build.
+    pub fn of_this_build() -> Self {
+        Self {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            protocol: PROTOCOL,
+            oldest: OLDEST_PROTOCOL,
+        }
+    }
+
+    /// Returns whether a worker of this version can continue a run with this protocol.
+    pub fn can_read(&self, protocol: u32) -> bool {
+        (self.oldest..=self.protocol).contains(&protocol)
+    }
+
+    /// Returns the sentence with which the worker refuses a run with this protocol.
+    pub fn refusal_text(&self, protocol: u32) -> String {
+        let (version, newest, oldest) = (&self.version, self.protocol, self.oldest);
+        let own = match oldest == newest {
+            true => format!("protocol {newest}"),
+            false => format!("protocols {oldest} to {newest}"),
+        };
+        format!(
+            "worker {version} reads {own}, and the run has protocol {protocol}; a worker that reads it must continue it"
+        )
+    }
+}
+
 /// A run to be started.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunStartRequest {
+    /// The protocol of the program that starts the run.
+    #[serde(default)]
+    pub protocol: u32,
     /// When it is started.
     pub at: DateTime<Utc>,
     /// What it is started with, with its id.
@@ -63,6 +112,9 @@ pub struct RunStartRequest {
 /// An execution to be performed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ExecutionWork {
+    /// The protocol of the run.
+    #[serde(default)]
+    pub protocol: u32,
     /// The id of the run.
     pub run: Arc<str>,
     /// The agent.
@@ -299,6 +351,7 @@ impl RunStartRequest {
             format!("{file} is not in the project {root} that the workers serve")
         })?;
         Ok(Self {
+            protocol: PROTOCOL,
             at,
             ensemble: ready.prepared_ensemble().source.text().clone(),
             file,

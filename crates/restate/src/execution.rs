@@ -16,7 +16,12 @@ pub struct ExecutionService(pub RestateWorker);
     client_visibility = "pub(crate)",
     inactivity_timeout = "1 day",
     abort_timeout = "1 day",
-    invocation_retry_policy(initial_interval = "50ms", factor = 2.0, max_interval = "5s")
+    invocation_retry_policy(
+        initial_interval = "50ms",
+        factor = 2.0,
+        max_interval = "5s",
+        max_attempts = 4294967295
+    )
 )]
 impl ExecutionService {
     /// Performs an execution, once for this call: what it did is in the engine's journal before the run goes on.
@@ -24,7 +29,9 @@ impl ExecutionService {
     async fn perform(&self, ctx: Context<'_>, work: Json<ExecutionWork>) -> HandlerResult<Json<WorkResult>> {
         let call = ctx.invocation_id().to_owned();
         let work = work.into_inner();
+        self.0.check_protocol(work.protocol)?;
         loop {
+            self.0.refuse_while_draining(&call)?;
             // Who performs it is in the journal before it begins. A call that the engine repeats may come to another worker,
             // which waits there and does not begin the execution a second time.
             let claim = self.0.own_claim();

@@ -4,6 +4,8 @@
 //!
 //! Invariant: a build without debug assertions does not read the environment for it.
 
+use ensemble_remote::protocol::WorkerVersion;
+
 /// Holds back that an execution waits for runs, as long as the file is there that `ENSEMBLE_FAULT_HELD` names. A file beside it says
 /// that it is held.
 #[cfg(debug_assertions)]
@@ -22,3 +24,25 @@ pub(crate) async fn wait_while_held() {
 /// Nothing is held back.
 #[cfg(not(debug_assertions))]
 pub(crate) async fn wait_while_held() {}
+
+/// Returns the version and the protocol of this worker. A test chooses the protocol with `ENSEMBLE_FAULT_PROTOCOL`.
+#[expect(clippy::disallowed_methods, reason = "a fault of tests")]
+#[cfg(debug_assertions)]
+pub(crate) fn own_version() -> WorkerVersion {
+    let version = WorkerVersion::of_this_build();
+    let other = std::env::var("ENSEMBLE_FAULT_PROTOCOL").ok();
+    match other.and_then(|protocol| protocol.parse().ok()) {
+        Some(protocol) => WorkerVersion {
+            protocol,
+            oldest: protocol,
+            ..version
+        },
+        None => version,
+    }
+}
+
+/// Returns the version and the protocol of this worker.
+#[cfg(not(debug_assertions))]
+pub(crate) fn own_version() -> WorkerVersion {
+    WorkerVersion::of_this_build()
+}

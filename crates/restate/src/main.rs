@@ -1,12 +1,18 @@
 //! `ensemble-restate`: a worker that runs ensembles for Restate.
 
+mod stop_signals;
+mod watchdog;
+
 use std::io::Write;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Parser, Subcommand};
-use ensemble_remote::EngineClient;
+use ensemble_process::collect_orphans;
+use ensemble_remote::protocol::WorkerVersion;
+use ensemble_remote::{EngineClient, EngineClientError};
 use ensemble_restate::peers::PeerWorkers;
 use ensemble_restate::request_check::RequestCheck;
 use ensemble_restate::serve::serve_connections;
@@ -14,6 +20,8 @@ use ensemble_restate::served_ensembles::ServedEnsembles;
 use ensemble_restate::worker::RestateWorker;
 use ensemble_runs::{Host, Project, Runs};
 use tokio::net::TcpListener;
+
+use crate::stop_signals::{StopSignal, StopSignals};
 
 /// Run ensembles on Restate, a durable execution engine.
 #[derive(Debug, Parser)]
@@ -25,7 +33,7 @@ struct RestateCli {
 
 #[derive(Debug, Subcommand)]
 enum RestateCommand {
-    /// Serve as a worker, until Ctrl-C
+    /// Serve as a worker, until Ctrl-C or SIGTERM
     Serve(ServeArgs),
 }
 
@@ -43,6 +51,9 @@ struct ServeArgs {
     /// The engine's ingress
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080")]
     ingress: String,
+    /// Wait so long for running executions after Ctrl-C or SIGTERM; a second signal ends the worker at once
+    #[arg(long, value_name = "SECONDS", default_value_t = 25)]
+    drain_seconds: u64,
     /// Accept only requests that the engine has signed with this key (publickeyv1_…); can be repeated
     #[arg(long = "identity-key", value_name = "KEY")]
     identity_keys: Vec<String>,
@@ -60,9 +71,13 @@ struct ServeArgs {
 }
 
 fn main() -> ExitCode {
+    if watchdog::is_started_as_watchdog() {
+        watchdog::watch_parent();
+        return ExitCode::SUCCESS;
+    }
     let RestateCommand::Serve(args) = RestateCli::parse().command;
     match run_server(&args) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(signal) => ExitCode::from(signal.exit_code()),
         Err(error) => {
             print_line(&format!("error: {error}"));
             ExitCode::from(2)
@@ -88,30 +103,94 @@ fn check_exposure(args: &ServeArgs) -> Result<(), String> {
     }
 }
 
-fn run_server(args: &ServeArgs) -> Result<(), String> {
-    let folder = args.folder.canonicalize();
-    let folder = folder.map_err(|error| format!("cannot serve {}: {error}", args.folder.display()))?;
-    // Scripts run in the served folder, as they do where `ensemble run` is started there.
-    std::env::set_current_dir(&folder).map_err(|error| format!("cannot change to {}: {error}", folder.display()))?;
+/// Changes to the served folder, in which scripts run as they do where `ensemble run` is started.
+fn enter_folder(folder: &Path) -> Result<PathBuf, String> {
+    let given = folder.display();
+    let help = "help: pass the folder of the project, with its ensembles and scripts";
+    let folder = folder
+        .canonicalize()
+        .map_err(|error| format!("cannot serve `{given}`: {error}\n  {help}"))?;
+    if !folder.is_dir() {
+        return Err(format!("cannot serve `{given}`: it is not a folder\n  {help}"));
+    }
+    std::env::set_current_dir(&folder).map_err(|error| format!("cannot serve `{given}`: {error}\n  {help}"))?;
+    Ok(folder)
+}
+
+/// Returns the URL at which other workers find this worker; `None`: it listens at all addresses of the machine, and none
+/// is known to be reached by others.
+fn advertised_url(args: &ServeArgs, address: SocketAddr) -> Result<Option<String>, String> {
+    let Some(given) = &args.advertise else {
+        return Ok((!address.ip().is_unspecified()).then(|| format!("http://{address}")));
+    };
+    let refused = |reason: &str| {
+        let help = "help: pass the URL of this worker, such as http://worker-3.internal:9080";
+        Err(format!(
+            "no worker finds this one at --advertise `{given}`: {reason}\n  {help}"
+        ))
+    };
+    let parsed = match reqwest::Url::parse(given) {
+        Ok(parsed) => parsed,
+        Err(error) => return refused(&error.to_string()),
+    };
+    let host = parsed.host_str().unwrap_or_default().trim_matches(['[', ']']);
+    match host.parse::<std::net::IpAddr>() {
+        _ if !matches!(parsed.scheme(), "http" | "https") => refused("it must begin with http:// or https://"),
+        Ok(host) if host.is_unspecified() => refused("it names all addresses of a machine"),
+        _ => Ok(Some(given.clone())),
+    }
+}
+
+/// Returns the engine whose ingress has this address.
+fn open_engine(args: &ServeArgs) -> Result<EngineClient, String> {
+    let given = &args.ingress;
+    let help = "help: pass the address of the ingress, such as http://127.0.0.1:8080";
+    let engine = EngineClient::from_url(given).map_err(|error| format!("--ingress: {error}\n  {help}"))?;
+    let parsed = reqwest::Url::parse(given).map_err(|error| format!("--ingress `{given}`: {error}\n  {help}"))?;
+    let host = parsed.host_str().unwrap_or_default().trim_matches(['[', ']']);
+    let is_own_host = host.parse() == Ok(args.listen.ip()) || (host == "localhost" && args.listen.ip().is_loopback());
+    if is_own_host && parsed.port_or_known_default() == Some(args.listen.port()) {
+        return Err(format!("--ingress `{given}` is the address of this worker\n  {help}"));
+    }
+    Ok(engine.with_patience())
+}
+
+/// Checks that no other program answers at the ingress. Returns a note if no engine answers yet, which can start later.
+async fn check_ingress(engine: &EngineClient) -> Result<Option<String>, String> {
+    match engine.check_ingress().await {
+        Ok(()) => Ok(None),
+        Err(error @ EngineClientError::NoIngress { .. }) => {
+            let help = error.advice_text().unwrap_or_default();
+            Err(format!("--ingress: {error}\n  help: {help}"))
+        }
+        Err(error) => Ok(Some(format!("note: {error}; the worker waits for the engine"))),
+    }
+}
+
+fn run_server(args: &ServeArgs) -> Result<StopSignal, String> {
+    // Where the system refuses it, the watchdog finds what leaves its process group.
+    let _refused = collect_orphans();
+    let folder = enter_folder(&args.folder)?;
     let project = Project::from_process();
     let trust = project.trust.clone().or_trust_everything(args.trust);
     check_exposure(args)?;
-    let engine = EngineClient::from_url(&args.ingress)
-        .map_err(|error| error.to_string())?
-        .with_patience();
+    let engine = open_engine(args)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| format!("cannot start the runtime: {error}"))?;
     runtime.block_on(async {
-        let host = Host::from_system().without_operator().with_shared_models();
+        let mut signals = StopSignals::listen().map_err(|error| format!("cannot receive signals: {error}"))?;
+        let host = Host::from_system()
+            .without_operator()
+            .with_shared_watchdog(watchdog::watchdog_command())
+            .with_shared_models();
         let listener = TcpListener::bind(args.listen).await;
-        let listener = listener.map_err(|error| format!("cannot listen at {}: {error}", args.listen))?;
+        let listener = listener.map_err(|error| {
+            let help = "help: choose an address of this machine and a free port, such as --listen 127.0.0.1:9081";
+            format!("cannot listen at {}: {error}\n  {help}", args.listen)
+        })?;
         let address = listener.local_addr().map_err(|error| error.to_string())?;
-        let advertised = match &args.advertise {
-            Some(advertised_url) => Some(advertised_url.clone()),
-            // All addresses of this machine: none of them is known to be reached by others.
-            None if address.ip().is_unspecified() => None,
-            None => Some(format!("http://{address}")),
-        };
+        let advertised = advertised_url(args, address)?;
+        let note = check_ingress(&engine).await?;
         // No two workers have the same id, also one after the other at the same address.
         let id = format!(
             "{:016x}{:016x}",
@@ -126,23 +205,38 @@ fn run_server(args: &ServeArgs) -> Result<(), String> {
         let runs = Runs::open(project.with_trust(trust), host);
         let worker = RestateWorker::new(runs, served_ensembles, engine, peers);
         let check = RequestCheck::new(address, advertised.as_deref());
+        let WorkerVersion { version, protocol, .. } = WorkerVersion::of_this_build();
         print_line(&format!("serving {} at http://{address}", folder.display()));
-        serve_connections(listener, worker, check, &args.identity_keys, wait_for_interrupt()).await
+        print_line(&format!("worker {version}, protocol {protocol}"));
+        note.iter().for_each(|note| print_line(note));
+        let (mut received, limit) = (StopSignal::Terminate, Duration::from_secs(args.drain_seconds));
+        let stop = async {
+            received = signals.wait_for_signal().await;
+            drain_worker(&worker, limit, &mut signals).await;
+        };
+        serve_connections(listener, worker.clone(), check, &args.identity_keys, stop).await?;
+        Ok(received)
     })
 }
 
-/// Ends with Ctrl-C, or SIGTERM.
-async fn wait_for_interrupt() {
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        if let Ok(mut terminated) = signal(SignalKind::terminate()) {
-            tokio::select! {
-                _ = tokio::signal::ctrl_c() => {}
-                _ = terminated.recv() => {}
-            }
-            return;
-        }
+/// Waits until the running executions have ended, at most for this time, or until another signal.
+async fn drain_worker(worker: &RestateWorker, limit: Duration, signals: &mut StopSignals) {
+    worker.start_draining();
+    let running = worker.count_running();
+    if running > 0 {
+        let seconds = limit.as_secs();
+        print_line(&format!(
+            "stopping: {running} running executions have {seconds} s to end"
+        ));
     }
-    let _ = tokio::signal::ctrl_c().await;
+    let is_idle = tokio::select! {
+        idle = tokio::time::timeout(limit, worker.wait_until_idle()) => idle.is_ok(),
+        _ = signals.wait_for_signal() => false,
+    };
+    if !is_idle {
+        let running = worker.count_running();
+        print_line(&format!(
+            "stopped {running} running executions; the engine starts them again at another worker"
+        ));
+    }
 }

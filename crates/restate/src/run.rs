@@ -73,13 +73,20 @@ type WakeFuture<'a> = Pin<Box<dyn DurableFuture<Output = WakeReason> + Send + 'a
     inactivity_timeout = "1h",
     abort_timeout = "1h",
     workflow_completion_retention = "30 days",
-    invocation_retry_policy(initial_interval = "50ms", factor = 2.0, max_interval = "5s")
+    invocation_retry_policy(
+        initial_interval = "50ms",
+        factor = 2.0,
+        max_interval = "5s",
+        max_attempts = 4294967295
+    )
 )]
 impl RunWorkflow {
     /// Drives the run from its start to its end.
     #[handler]
     async fn run(&self, ctx: WorkflowContext<'_>, start: Json<RunStartRequest>) -> HandlerResult<Json<RunBrief>> {
         let start = start.into_inner();
+        self.0.check_protocol(start.protocol)?;
+        self.0.refuse_while_draining(ctx.invocation_id())?;
         let prepared = self.0.prepare_ensemble(&start).map_err(TerminalError::new)?;
         ctx.set(INVOCATION, ctx.invocation_id().to_owned());
         ctx.set(START, Json(start.clone()));
@@ -93,6 +100,7 @@ impl RunWorkflow {
         }
         let mut run = RunDrive {
             ctx: &ctx,
+            protocol: start.protocol,
             prepared: prepared.clone(),
             plan: prepared.plan.clone(),
             is_inner_run: is_inside,
@@ -249,6 +257,8 @@ struct CalledExecution {
 /// A run under way.
 struct RunDrive<'a> {
     ctx: &'a WorkflowContext<'a>,
+    /// The protocol with which the run was started.
+    protocol: u32,
     prepared: Arc<PreparedEnsemble>,
     plan: Arc<Plan>,
     /// The run is inside another, which resumes it by a run of its own.
@@ -351,17 +361,19 @@ impl<'a> RunDrive<'a> {
             Ok(None) => return Err(TerminalError::new("no execution is running").into()),
             Err(_cancelled) if self.own_cancels > 0 => self.own_cancels -= 1,
             // The engine cancelled the run, and its calls with it.
-            Err(_cancelled) => {
-                let by = self
-                    .ctx
-                    .peek_promise::<String>(&cancel_promise_name(self.segment))
-                    .await?;
-                let by = by.unwrap_or_else(|| "Restate".to_owned());
-                self.commit_interruption(RunInterruption::Cancelled {
-                    by: ensemble_core::conversation::RunCanceller::Client(by.into()),
-                });
-            }
+            Err(_cancelled) => self.commit_cancellation().await?,
         }
+        Ok(())
+    }
+
+    /// Commits that the run was cancelled: by a client, or by an operator of the engine.
+    async fn commit_cancellation(&mut self) -> Result<(), TerminalError> {
+        let promise = cancel_promise_name(self.segment);
+        let by = self.ctx.peek_promise::<String>(&promise).await?;
+        let by = by.unwrap_or_else(|| "Restate".to_owned());
+        self.commit_interruption(RunInterruption::Cancelled {
+            by: ensemble_core::conversation::RunCanceller::Client(by.into()),
+        });
         Ok(())
     }
 
@@ -386,6 +398,7 @@ impl<'a> RunDrive<'a> {
         self.set_performed(&agent, true);
         let answer = self.answers.iter().rev().find(|(of, ..)| *of == agent);
         let work = ExecutionWork {
+            protocol: self.protocol,
             run: self.log.workflow_id().clone(),
             agent: agent.clone(),
             records: self.log.run_state().next_seq(),

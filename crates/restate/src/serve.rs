@@ -6,6 +6,7 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::time::Duration;
 
+use ensemble_remote::protocol::WorkerVersion;
 use ensemble_wire::connections::{ACCEPT_PAUSE, ConnectionLimits, ConnectionPlace, ConnectionTable};
 use http_body_util::BodyExt;
 use http_body_util::Full;
@@ -21,11 +22,15 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
 use crate::execution::ExecutionService;
+use crate::fault_injection;
 use crate::index::RunIndex;
 use crate::peers::{self, PeerReply};
 use crate::request_check::RequestCheck;
 use crate::run::RunWorkflow;
 use crate::worker::RestateWorker;
+
+/// The path at which a worker reports its version and whether it accepts calls.
+const VERSION_PATH: &str = "/ensemble/worker";
 
 /// How much may be under way on a connection and on a stream before it is read. With the usual window of 64 KiB a
 /// connection with thousands of calls side by side is lost.
@@ -86,7 +91,7 @@ pub async fn serve_connections(
                     let (worker, endpoint, place) = (worker.clone(), endpoint.clone(), place.clone());
                     async move {
                         match refusal {
-                            Some(refusal) => Ok(refused_response(refusal)),
+                            Some(refusal) => Ok(text_response(StatusCode::FORBIDDEN, refusal)),
                             None => respond_to_request(worker, endpoint, place, request).await,
                         }
                     }
@@ -116,11 +121,33 @@ pub async fn serve_connections(
 type Body = UnsyncBoxBody<Bytes, BoxError>;
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-fn refused_response(refusal: &'static str) -> Response<Body> {
-    let body = Full::from(refusal).map_err(|never| match never {}).boxed_unsync();
+fn text_response(status: StatusCode, text: impl Into<Bytes>) -> Response<Body> {
+    let body = Full::from(text.into()).map_err(|never| match never {}).boxed_unsync();
     let mut response = Response::new(body);
-    *response.status_mut() = StatusCode::FORBIDDEN;
+    *response.status_mut() = status;
     response
+}
+
+/// Returns the version of the worker, and the status that tells a balancer whether the worker accepts calls.
+fn version_response(worker: &RestateWorker) -> Response<Body> {
+    let is_draining = worker.is_draining();
+    let WorkerVersion {
+        version,
+        protocol,
+        oldest,
+    } = fault_injection::own_version();
+    let document = serde_json::json!({
+        "version": version,
+        "protocol": protocol,
+        "oldest_protocol": oldest,
+        "running": worker.count_running(),
+        "draining": is_draining,
+    });
+    let status = match is_draining {
+        true => StatusCode::SERVICE_UNAVAILABLE,
+        false => StatusCode::OK,
+    };
+    text_response(status, format!("{document}\n"))
 }
 
 /// Answers another worker, or lets the endpoint answer the engine.
@@ -131,9 +158,18 @@ async fn respond_to_request(
     request: Request<Incoming>,
 ) -> Result<Response<Body>, Infallible> {
     let path = request.uri().path().to_owned();
+    if path == VERSION_PATH && request.method() == Method::GET {
+        return Ok(version_response(&worker));
+    }
     let call = path.strip_prefix(peers::PATH);
     let call = call.filter(|_| request.method() == Method::GET);
     let Some((of, call)) = call.and_then(|call| call.split_once('/')) else {
+        if worker.is_draining() {
+            return Ok(text_response(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "this worker is stopping",
+            ));
+        }
         let response = endpoint.call(request).await?;
         if response.status().is_success() {
             // Where too many connections are admitted, this one can be closed.
@@ -146,7 +182,5 @@ async fn respond_to_request(
         PeerReply::GoesOn => (StatusCode::ACCEPTED, Vec::new()),
         PeerReply::Unknown => (StatusCode::NOT_FOUND, Vec::new()),
     };
-    let mut response = Response::new(Full::from(body).map_err(|never| match never {}).boxed_unsync());
-    *response.status_mut() = status;
-    Ok(response)
+    Ok(text_response(status, body))
 }

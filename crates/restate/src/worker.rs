@@ -3,6 +3,7 @@
 //! Invariant: a call that the engine repeats takes up the execution that goes on.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ use ensemble_remote::protocol::{
 use ensemble_runs::options::nested_driver::{InnerRunDriver, InnerRunStart};
 use ensemble_runs::steps::records_for_agent;
 use ensemble_runs::{PreparedEnsemble, RunOptions, Runs};
+use restate_sdk::errors::HandlerError;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
@@ -43,6 +45,12 @@ const SAID_WITHIN: Duration = Duration::from_millis(20);
 /// How long an execution may take that is performed after its turn: to take what has ended before.
 const TAKEN_WITHIN: Duration = Duration::from_millis(500);
 
+/// The interval at which a stopping worker checks whether its executions have ended.
+const DRAIN_POLL: Duration = Duration::from_millis(20);
+
+/// The time within which the engine stores the results of executions that have ended.
+const STORED_WITHIN: Duration = Duration::from_secs(2);
+
 /// The most runs inside runs whose records are kept after their end.
 const ENDED_KEPT: usize = 2_000;
 
@@ -66,6 +74,8 @@ struct WorkerState {
     /// Calls that others asked for, and that had not begun here: others begin them.
     refused_calls: Mutex<HashSet<String>>,
     peers: PeerWorkers,
+    /// Whether the worker finishes what is running and accepts nothing new.
+    draining: AtomicBool,
     folded_runs: Mutex<HashMap<Arc<str>, FoldedRun>>,
     /// The records of runs inside runs that have ended: an execution with parts reads them each time that a part ends.
     ended_inner_runs: Mutex<HashMap<Arc<str>, Arc<Vec<Record>>>>,
@@ -128,6 +138,7 @@ impl RestateWorker {
             running_executions: Mutex::default(),
             refused_calls: Mutex::default(),
             peers,
+            draining: AtomicBool::new(false),
             folded_runs: Mutex::default(),
             ended_inner_runs: Mutex::default(),
         }))
@@ -191,6 +202,62 @@ impl RestateWorker {
     pub fn abort_execution(&self, call: &str) {
         if let Some(under_way) = lock_mutex(&self.0.running_executions).remove(call) {
             under_way.task.abort();
+        }
+    }
+
+    /// Refuses new executions from now on.
+    pub fn start_draining(&self) {
+        self.0.draining.store(true, Ordering::SeqCst);
+    }
+
+    /// Returns whether the worker refuses new executions.
+    pub fn is_draining(&self) -> bool {
+        self.0.draining.load(Ordering::SeqCst)
+    }
+
+    /// Returns the number of executions that have not ended.
+    pub fn count_running(&self) -> usize {
+        let all = lock_mutex(&self.0.running_executions);
+        all.values().filter(|running| running.done.borrow().is_none()).count()
+    }
+
+    /// Waits until all running executions have ended and the engine has stored their results.
+    pub async fn wait_until_idle(&self) {
+        while self.count_running() > 0 {
+            tokio::time::sleep(DRAIN_POLL).await;
+        }
+        // The result of a call whose connection was lost is stored by another worker.
+        let stored = async {
+            while !lock_mutex(&self.0.running_executions).is_empty() {
+                tokio::time::sleep(DRAIN_POLL).await;
+            }
+        };
+        let _ = tokio::time::timeout(STORED_WITHIN, stored).await;
+    }
+
+    /// Returns an error if the worker is stopping, and the call is not that of an execution that is running here. The
+    /// engine then repeats the call at another worker.
+    ///
+    /// # Errors
+    /// The worker is stopping.
+    pub fn refuse_while_draining(&self, call: &str) -> Result<(), HandlerError> {
+        let is_new = || !lock_mutex(&self.0.running_executions).contains_key(call);
+        match self.is_draining() && is_new() {
+            true => Err(HandlerError::from("this worker is stopping")),
+            false => Ok(()),
+        }
+    }
+
+    /// Checks that this worker can continue a run with this protocol. The engine repeats a refused call, so a worker
+    /// that can read the run continues it.
+    ///
+    /// # Errors
+    /// The protocol is newer than that of this worker, or too old.
+    pub fn check_protocol(&self, protocol: u32) -> Result<(), HandlerError> {
+        let own = fault_injection::own_version();
+        match own.can_read(protocol) {
+            true => Ok(()),
+            false => Err(HandlerError::from(own.refusal_text(protocol))),
         }
     }
 
@@ -436,6 +503,7 @@ mod tests {
 
     fn work() -> ExecutionWork {
         ExecutionWork {
+            protocol: ensemble_remote::protocol::PROTOCOL,
             answered_by: None,
             run: "r".into(),
             agent: "a".into(),

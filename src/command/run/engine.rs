@@ -1,7 +1,7 @@
 //! `run --on` and `resume --on`: runs on a durable execution engine, shown as runs of this process are.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use chrono::Utc;
 use serde_json::Value;
@@ -11,6 +11,7 @@ use crate::command::run::arguments::RunOutput;
 use crate::command::run::driver::EndReporter;
 use crate::command::run::reporters::RunDisplay;
 use crate::command::run::{ResumeArgs, RunArgs};
+use crate::command::runs::list_paused_runs;
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
 use crate::command::shared::runtime::block_on;
@@ -19,7 +20,7 @@ use crate::terminal::signals::{self, SignalReceiver};
 use ensemble_agents::agent::kinds::input::AnswerQueue;
 use ensemble_agents::agent::tools::matches_tool;
 use ensemble_core::conversation::{
-    CompletionReason, ConversationState, Event, ExecutionProgress, PermissionDecision, Record,
+    CompletionReason, ConversationState, Event, ExecutionProgress, PermissionDecision, Record, RunCanceller,
 };
 use ensemble_core::operator::{self, Operator, PermissionAnswer, PermissionRequest, QuestionRequest};
 use ensemble_core::request::{AnswerAuthor, PendingRequest};
@@ -28,14 +29,16 @@ use ensemble_language::data::WantedPermission;
 use ensemble_language::ensemble::AgentKind;
 use ensemble_language::source::SourceText;
 use ensemble_project::prepare::prepare_text;
-use ensemble_remote::protocol::{QuestionAnswer, RunStartRequest};
+use ensemble_remote::protocol::{QuestionAnswer, RecordsReply, RunStartRequest};
 use ensemble_remote::{EngineClient, EngineClientError};
 use ensemble_reports::report::Reporter;
 use ensemble_runs::batch::EngineRunOptions;
-use ensemble_runs::{Host, PreparedEnsemble, RunError, RunOptions, Runs, check_option_answers};
+use ensemble_runs::{Host, PreparedEnsemble, RunAnswers, RunError, RunOptions, Runs, check_option_answers};
 
 /// The pause before the engine is asked for more records.
 const PAUSE: Duration = Duration::from_millis(50);
+/// The time without a record after which the command asks whether the engine has paused the run.
+const PAUSE_CHECK: Duration = Duration::from_secs(10);
 
 /// `ensemble run --on`.
 pub(crate) fn run_remotely(
@@ -68,7 +71,9 @@ pub(crate) fn run_remotely(
     let ending = EndReporter::new(&args.driving, &args.showing, surroundings);
     block_on(async {
         let signals = signals::listen_for_signals();
-        remote.start_run(&start).await?;
+        let impatient = remote.clone().without_patience();
+        impatient.check_workers().await?;
+        impatient.start_run(&start).await?;
         if args.detach {
             match args.showing.output {
                 RunOutput::Human => surroundings.print_out(&format!("{id}\n")),
@@ -87,8 +92,9 @@ pub(crate) fn run_remotely(
             denied_tools: Vec::new(),
             resumes_after: None,
             cancelled_by: None,
+            surroundings,
         };
-        followed.show_until_end(&prepared, signals, ending).await
+        followed.show_with_notes(&prepared, signals, ending).await
     })
 }
 
@@ -104,9 +110,20 @@ pub(crate) fn resume_remotely(
     let ending = EndReporter::new(&args.driving, &args.showing, surroundings);
     block_on(async {
         let signals = signals::listen_for_signals();
-        let id = remote.resolve_run_id(args.run.as_deref()).await?;
-        let records_reply = remote.fetch_records(id.as_str(), 0).await?;
+        let impatient = remote.clone().without_patience();
+        let id = impatient.resolve_run_id(args.run.as_deref()).await?;
+        impatient.check_workers().await?;
+        let records_reply = impatient.fetch_records(id.as_str(), 0).await?;
         let records = remote.decode_records(&records_reply.lines)?;
+        let start = records_reply.start.ok_or_else(|| EngineClientError::NoRun {
+            id: id.to_string(),
+            url: remote.url().to_owned(),
+        })?;
+        remote.check_protocol(&start)?;
+        let prepared = prepare_started(&start)?;
+        check_answers(&mut options, &prepared, &records)?;
+        check_declared_answers(&options, &prepared, &start, &records, &showing, surroundings)?;
+        resume_paused(args.admin.as_deref(), url, &id, surroundings).await?;
         let mut goes_on_after = None;
         if let Some(reason) = resumable_outcome(&records).filter(|_| records_reply.is_over) {
             match remote.request_resume(id.as_str(), Utc::now()).await {
@@ -122,16 +139,6 @@ pub(crate) fn resume_remotely(
             }
             goes_on_after = Some(records.len() as u64);
         }
-        let start = records_reply.start.ok_or_else(|| EngineClientError::NoRun {
-            id: id.to_string(),
-            url: remote.url().to_owned(),
-        })?;
-        let root = std::path::PathBuf::from(&start.started.project_root);
-        let file = root.join(&start.file);
-        let folder = file.parent().unwrap_or(&root).to_owned();
-        let source = SourceText::new(&*start.file, &*start.ensemble);
-        let prepared = Arc::new(prepare_text(source, file, folder, root)?);
-        check_answers(&mut options, &prepared, &records)?;
         let followed = FollowedRun {
             remote,
             id,
@@ -143,9 +150,71 @@ pub(crate) fn resume_remotely(
             denied_tools: options.denied_tools,
             resumes_after: goes_on_after,
             cancelled_by: None,
+            surroundings,
         };
-        followed.show_until_end(&prepared, signals, ending).await
+        followed.show_with_notes(&prepared, signals, ending).await
     })
+}
+
+/// Returns the ensemble of a run on the engine.
+fn prepare_started(start: &RunStartRequest) -> Result<Arc<PreparedEnsemble>, CliError> {
+    let root = std::path::PathBuf::from(&start.started.project_root);
+    let file = root.join(&start.file);
+    let folder = file.parent().unwrap_or(&root).to_owned();
+    let source = SourceText::new(&*start.file, &*start.ensemble);
+    Ok(Arc::new(prepare_text(source, file, folder, root)?))
+}
+
+/// Checks that answers for later questions name agents of the ensemble, or of an ensemble inside it.
+fn check_declared_answers(
+    options: &RunOptions,
+    prepared: &Arc<PreparedEnsemble>,
+    start: &RunStartRequest,
+    records: &[Record],
+    showing: &RunDisplay,
+    surroundings: &CliEnvironment,
+) -> Result<(), CliError> {
+    let state = ConversationState::from_records(prepared.plan.clone(), records).map_err(RunError::from)?;
+    let is_pending = |given: &str| {
+        let mut pending = state.pending_requests();
+        pending.any(|request| request.address.match_name(given).is_some())
+    };
+    let mut answers = RunAnswers::default();
+    let later = options.answers.option_answers().filter(|(given, _)| !is_pending(given));
+    answers.set_next(later.map(|(given, text)| (given.to_owned(), text.to_owned())).collect());
+    let context = match start.started.inputs.is_empty() {
+        true => start.started.context.clone(),
+        false => start.started.inputs.clone(),
+    };
+    let options = RunOptions {
+        input: Some(start.started.input.clone()),
+        context,
+        answers,
+        ..RunOptions::default()
+    };
+    // The files of this machine can differ from those of the workers. Then only the workers know the agents.
+    match surroundings
+        .runs_with(&showing.operator)
+        .prepare_run_with(Arc::clone(prepared), options)
+    {
+        Err(error @ RunError::AnswerForNobody { .. }) => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+/// Lets the engine continue the calls of the run that it has paused.
+async fn resume_paused(
+    admin: Option<&str>,
+    url: &str,
+    id: &RunId,
+    surroundings: &CliEnvironment,
+) -> Result<(), CliError> {
+    let (admin, paused) = list_paused_runs(admin, url).await?;
+    if let Some(calls) = paused.get(id) {
+        admin.resume_calls(calls).await?;
+        surroundings.print_err(&format!("note: the engine had paused run {id}, and continues it\n"));
+    }
+    Ok(())
 }
 
 /// Checks the answers of the command against the requests of the run, before the first is used.
@@ -197,8 +266,14 @@ fn new_run_id(host: &Host) -> RunId {
     RunId::from_time(Utc::now(), number)
 }
 
+/// Records of a run, or a signal that arrived before them.
+enum RunNews {
+    Records(RecordsReply),
+    Signal(RunCanceller),
+}
+
 /// A run on the engine that is shown here.
-struct FollowedRun {
+struct FollowedRun<'a> {
     remote: EngineClient,
     id: RunId,
     state: ConversationState,
@@ -213,9 +288,59 @@ struct FollowedRun {
     resumes_after: Option<u64>,
     /// Who cancelled the run before it went on.
     cancelled_by: Option<String>,
+    surroundings: &'a CliEnvironment,
 }
 
-impl FollowedRun {
+impl FollowedRun<'_> {
+    /// Shows the run as [`Self::show_until_end`] does. After an error, prints how to follow the run again.
+    async fn show_with_notes(
+        self,
+        prepared: &PreparedEnsemble,
+        signals: SignalReceiver,
+        ending: EndReporter<'_>,
+    ) -> Result<u8, CliError> {
+        let (id, url, surroundings) = (self.id.clone(), self.remote.url().to_owned(), self.surroundings);
+        let shown = self.show_until_end(prepared, signals, ending).await;
+        if let Err(CliError::Remote(_)) = &shown {
+            surroundings.print_err(&format!(
+                "note: run {id} remains on the engine; to follow it again: ensemble resume {id} --on {url}\n"
+            ));
+        }
+        shown
+    }
+
+    /// Returns the records from this one on. Prints a note if the engine or the workers do not answer.
+    async fn fetch_news(&self, next: u64, signals: &mut SignalReceiver) -> Result<RunNews, CliError> {
+        let mut fetch = std::pin::pin!(self.remote.fetch_records(self.id.as_str(), next));
+        let mut absence = std::pin::pin!(self.remote.wait_for_absence());
+        let mut is_noted = false;
+        loop {
+            tokio::select! {
+                reply = &mut fetch => return Ok(RunNews::Records(reply?)),
+                by = signals.wait_for_signal() => return Ok(RunNews::Signal(by)),
+                absence = &mut absence, if !is_noted => {
+                    is_noted = true;
+                    self.surroundings.print_err(&format!("note: {absence}; waiting up to a minute\n"));
+                }
+            }
+        }
+    }
+
+    /// Prints a note if the engine has paused the run, and returns whether it has.
+    async fn note_pause(&self) -> bool {
+        let (id, url) = (&self.id, self.remote.url());
+        let Ok((_, paused)) = list_paused_runs(None, url).await else {
+            return false;
+        };
+        let is_paused = paused.contains_key(id);
+        if is_paused {
+            self.surroundings.print_err(&format!(
+                "note: the engine has paused the run; to continue it: ensemble resume {id} --on {url}\n"
+            ));
+        }
+        is_paused
+    }
+
     /// Shows the run until it is over, or waits for an answer that nobody here gives. A signal cancels the run.
     async fn show_until_end(
         mut self,
@@ -224,11 +349,24 @@ impl FollowedRun {
         ending: EndReporter<'_>,
     ) -> Result<u8, CliError> {
         signals.set_run(&self.id);
+        let (mut silent_since, mut is_pause_noted) = (Instant::now(), false);
         loop {
-            let next = self.state.next_seq();
-            let records_reply = self.remote.fetch_records(self.id.as_str(), next).await?;
+            if silent_since.elapsed() > PAUSE_CHECK && !is_pause_noted {
+                is_pause_noted = self.note_pause().await;
+                silent_since = Instant::now();
+            }
+            let records_reply = match self.fetch_news(self.state.next_seq(), &mut signals).await? {
+                RunNews::Records(records_reply) => records_reply,
+                RunNews::Signal(by) => {
+                    self.cancel_run(&by.to_string()).await?;
+                    continue;
+                }
+            };
             let records = self.remote.decode_records(&records_reply.lines)?;
             let is_news = !records.is_empty();
+            if is_news {
+                (silent_since, is_pause_noted) = (Instant::now(), false);
+            }
             for record in records {
                 self.state.apply_record(&record).map_err(RunError::from)?;
                 self.reporter.report_event(&record, &self.state);
@@ -269,7 +407,8 @@ impl FollowedRun {
             self.cancelled_by = Some(by.to_owned());
             return Ok(());
         }
-        Ok(self.remote.cancel_run(self.id.as_str(), by).await?)
+        let impatient = self.remote.clone().without_patience();
+        Ok(impatient.cancel_run(self.id.as_str(), by).await?)
     }
 
     /// Returns the answer that was given with the command, or that somebody gives here.

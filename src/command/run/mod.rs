@@ -93,6 +93,9 @@ pub(crate) struct ResumeArgs {
     /// start, and answers its questions
     #[arg(long, value_name = "URL", conflicts_with_all = ["ensemble", "model", "cache", "cache_only", "mcp_config", "live", "durability"])]
     pub on: Option<String>,
+    /// Use this admin address of the engine, which resumes a paused run; default: port 9070 of the host of --on
+    #[arg(long, value_name = "URL", requires = "on")]
+    pub admin: Option<String>,
     /// Execution.
     #[command(flatten)]
     pub driving: DrivingArgs,

@@ -1,11 +1,16 @@
-//! `ensemble runs list --on` and `ensemble runs fetch`.
+//! `ensemble runs list --on`, `runs show --on`, `runs cancel` and `runs fetch`.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::command::runs::show::{EngineFooter, RunsShowArgs, print_run};
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
 use crate::command::shared::surroundings::CliEnvironment;
 use clap::Args;
-use ensemble_core::store::RunStore;
-use ensemble_remote::EngineClient;
+use ensemble_core::store::{MemoryStore, RunId, RunStore};
+use ensemble_history::RunState;
+use ensemble_remote::{EngineAdmin, EngineClient, EngineClientError, EngineRunState, PausedCall};
 
 /// `ensemble runs fetch`.
 #[derive(Debug, Args)]
@@ -21,18 +26,68 @@ pub(crate) struct RunsFetchArgs {
     pub on: String,
 }
 
+/// `ensemble runs cancel`.
+#[derive(Debug, Args)]
+pub(crate) struct RunsCancelArgs {
+    /// The id of the run, or the beginning of the id
+    #[arg(value_name = "RUN", required_unless_present = "last")]
+    pub run: Option<String>,
+    /// Use the latest run
+    #[arg(long, conflicts_with = "run")]
+    pub last: bool,
+    /// Cancel on the durable execution engine with this ingress address
+    #[arg(long, value_name = "URL", required = true)]
+    pub on: String,
+    /// Use this admin address of the engine, which resumes a paused run to end it; default: port 9070 of the host of --on
+    #[arg(long, value_name = "URL")]
+    pub admin: Option<String>,
+}
+
 /// The most runs that are listed.
 const LISTED: usize = 100;
 
+/// The time within which a cancelled run ends, and the pause between two checks.
+const ENDS_WITHIN: Duration = Duration::from_secs(8);
+const CANCEL_POLL: Duration = Duration::from_millis(100);
+
+/// The paused calls of an engine, by their runs.
+pub(crate) type PausedRuns = BTreeMap<RunId, Vec<PausedCall>>;
+
+/// Returns the paused calls. If the admin interface cannot be reached, no call is known to be paused, unless the command
+/// line names the interface.
+pub(crate) async fn list_paused_runs(
+    admin: Option<&str>,
+    ingress: &str,
+) -> Result<(EngineAdmin, PausedRuns), CliError> {
+    let is_named = admin.is_some();
+    let admin = EngineAdmin::from_urls(admin, ingress)?;
+    match admin.list_paused().await {
+        Ok(paused) => Ok((admin, paused)),
+        Err(error) if is_named => Err(error.into()),
+        Err(_) => Ok((admin, PausedRuns::new())),
+    }
+}
+
 /// Lists the latest runs of an engine.
-pub(crate) async fn list_remote_runs(url: &str, as_json: bool, surroundings: &CliEnvironment) -> Result<u8, CliError> {
-    let remote = EngineClient::from_url(url)?;
+pub(crate) async fn list_remote_runs(
+    url: &str,
+    admin: Option<&str>,
+    as_json: bool,
+    surroundings: &CliEnvironment,
+) -> Result<u8, CliError> {
+    let remote = EngineClient::from_url(url)?.without_patience();
     let runs = remote.list_runs(LISTED).await?;
-    let rows = runs.into_iter().map(|(id, brief)| super::RunListRow {
+    let (_, paused) = list_paused_runs(admin, url).await?;
+    let mut rows = Vec::new();
+    for (id, brief) in runs {
+        let state = remote.find_run_state(&id, &brief, &paused).await?;
+        rows.push((id, brief, state));
+    }
+    let rows = rows.into_iter().map(|(id, brief, state)| super::RunListRow {
         id,
         ensemble: brief.ensemble,
         started_at: brief.started_at,
-        state: brief.state,
+        state: state.as_str(),
         process: None,
         outcome: brief.outcome,
         success: brief.success,
@@ -53,7 +108,7 @@ pub(crate) async fn fetch_run(
     store: &dyn RunStore,
     surroundings: &CliEnvironment,
 ) -> Result<u8, CliError> {
-    let remote = EngineClient::from_url(&args.on)?;
+    let remote = EngineClient::from_url(&args.on)?.without_patience();
     let id = remote.resolve_run_id(args.run.as_deref()).await?;
     let run = remote.update_copy(&id, store).await?;
     let place = run
@@ -61,6 +116,86 @@ pub(crate) async fn fetch_run(
         .map_or_else(|| store.describe_place(), |folder| folder.display().to_string());
     let place = surroundings.project.relative_path(place.as_ref()).display().to_string();
     surroundings.print_err(&format!("fetched {id} into {place}\n"));
+    surroundings.print_out(&format!("{id}\n"));
+    Ok(exit::SUCCESS)
+}
+
+/// `ensemble runs show --on`.
+pub(crate) async fn show_remote_run(
+    url: &str,
+    args: &RunsShowArgs,
+    surroundings: &CliEnvironment,
+) -> Result<u8, CliError> {
+    let remote = EngineClient::from_url(url)?.without_patience();
+    let id = remote.resolve_run_id(args.run.as_deref()).await?;
+    let (_, paused) = list_paused_runs(args.admin.as_deref(), url).await?;
+    let state = remote
+        .find_run_state(&id, &remote.find_brief(&id).await?, &paused)
+        .await?;
+    let run = remote.copy_run(&id, &MemoryStore::new()).await?;
+    let failure = paused
+        .get(&id)
+        .and_then(|calls| calls.iter().find_map(|call| call.failure.clone()));
+    let footer = EngineFooter {
+        state: state.as_str(),
+        text: describe_state(&id, state, failure.as_deref(), url),
+    };
+    print_run(args, run, Some(footer), surroundings).await
+}
+
+/// Returns the lines after the records of a run on an engine.
+fn describe_state(id: &RunId, state: EngineRunState, failure: Option<&str>, url: &str) -> String {
+    let failure = failure.map(|failure| format!(" after: {failure}")).unwrap_or_default();
+    let resume = format!("ensemble resume {id} --on {url}");
+    match state {
+        EngineRunState::Paused => format!("\npaused by the engine{failure}\n  continue with: {resume}\n"),
+        EngineRunState::Lost => format!(
+            "\nlost: the engine no longer executes the run\n  copy it with: ensemble runs fetch {id} --on {url}\n"
+        ),
+        EngineRunState::Recorded(RunState::Running) => format!("\nrunning on {url}\n  watch it: {resume}\n"),
+        EngineRunState::Recorded(RunState::Waiting) => format!("  answer with: {resume}\n"),
+        EngineRunState::Recorded(state) if state.is_resumable() => format!("  resume with: {resume}\n"),
+        EngineRunState::Recorded(_) => format!("  copy it with: ensemble runs fetch {id} --on {url}\n"),
+    }
+}
+
+/// `ensemble runs cancel`.
+pub(crate) async fn cancel_remote_run(args: &RunsCancelArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
+    let remote = EngineClient::from_url(&args.on)?.without_patience();
+    let id = remote.resolve_run_id(args.run.as_deref()).await?;
+    let brief = remote.find_brief(&id).await?;
+    let (admin, paused) = list_paused_runs(args.admin.as_deref(), &args.on).await?;
+    let state = remote.find_run_state(&id, &brief, &paused).await?;
+    if brief.has_ended() || state == EngineRunState::Lost {
+        let state = state.as_str();
+        return Err(CliError::usage_error(format!(
+            "run {id} is not running: its state is `{state}`"
+        )));
+    }
+    match remote.cancel_run(id.as_str(), "`runs cancel`").await {
+        // The engine has stored the request.
+        Err(error @ EngineClientError::NoWorkerAnswers(_)) => {
+            surroundings.print_err(&format!(
+                "note: the engine cancels run {id} as soon as a worker answers\n"
+            ));
+            return Err(error.into());
+        }
+        cancelled => cancelled?,
+    }
+    if let Some(calls) = paused.get(&id) {
+        admin.resume_calls(calls).await?;
+    }
+    let ended = async {
+        while !remote.has_run_ended(id.as_str()).await? {
+            tokio::time::sleep(CANCEL_POLL).await;
+        }
+        Ok::<_, EngineClientError>(())
+    };
+    match tokio::time::timeout(ENDS_WITHIN, ended).await {
+        Ok(ended) => ended?,
+        Err(_late) => surroundings.print_err(&format!("note: run {id} has not ended yet\n")),
+    }
+    surroundings.print_err(&format!("cancelled {id}\n"));
     surroundings.print_out(&format!("{id}\n"));
     Ok(exit::SUCCESS)
 }

@@ -38,7 +38,7 @@ use ensemble_runs::store::files::{FileStore, read_journal};
 use ensemble_runs::{PreparedEnsemble, RunError};
 
 use crate::command::runs::diff::RunsDiffArgs;
-use crate::command::runs::engine::RunsFetchArgs;
+use crate::command::runs::engine::{RunsCancelArgs, RunsFetchArgs};
 use crate::command::runs::merge::RunsMergeArgs;
 use crate::command::runs::prune::RunsPruneArgs;
 use crate::command::runs::show::RunsShowArgs;
@@ -46,6 +46,7 @@ use crate::command::setup::completions;
 use crate::command::shared::output_form::ListArgs;
 pub(crate) use batches::{find_batch, replay_batch, require_batch};
 use clap::{Args, Subcommand, ValueEnum};
+pub(crate) use engine::list_paused_runs;
 pub(crate) use private_file::write_private;
 pub(crate) use show::find_driver;
 
@@ -90,6 +91,8 @@ pub(crate) enum RunsCommand {
     List(RunsListArgs),
     /// Copy a run from a durable execution engine into this project
     Fetch(RunsFetchArgs),
+    /// Cancel a run on a durable execution engine; its records remain, and the run can be resumed
+    Cancel(RunsCancelArgs),
     /// Show a run turn by turn: executions, idle agents with reasons, outcome
     Show(RunsShowArgs),
     /// Show the differences between two runs or two batches; exit code 1 if they differ
@@ -120,6 +123,9 @@ pub(crate) struct RunsListArgs {
     /// List the latest 100 runs on the durable execution engine with this address
     #[arg(long, value_name = "URL")]
     pub on: Option<String>,
+    /// Use this admin address of the engine, which reports paused runs; default: port 9070 of the host of --on
+    #[arg(long, value_name = "URL", requires = "on")]
+    pub admin: Option<String>,
     /// List the runs of the rows of this batch
     #[arg(long, value_name = "NAME", conflicts_with = "on")]
     pub batch: Option<String>,
@@ -132,14 +138,21 @@ pub(crate) fn run_runs_command(command: &RunsCommand, surroundings: &CliEnvironm
     block_on(async {
         match command {
             RunsCommand::List(args) => match &args.on {
-                Some(url) => engine::list_remote_runs(url, args.form.is_json(), surroundings).await,
+                Some(url) => {
+                    let admin = args.admin.as_deref();
+                    engine::list_remote_runs(url, admin, args.form.is_json(), surroundings).await
+                }
                 None => match &args.batch {
                     Some(name) => batches::list_rows(name, args.form.is_json(), surroundings),
                     None => list_runs(store, args.form.is_json(), surroundings).await,
                 },
             },
             RunsCommand::Fetch(args) => engine::fetch_run(args, store, surroundings).await,
-            RunsCommand::Show(args) => show::show_run(args, store, surroundings).await,
+            RunsCommand::Cancel(args) => engine::cancel_remote_run(args, surroundings).await,
+            RunsCommand::Show(args) => match &args.on {
+                Some(url) => engine::show_remote_run(url, args, surroundings).await,
+                None => show::show_run(args, store, surroundings).await,
+            },
             RunsCommand::Diff(args) => diff::diff_runs(args, surroundings).await,
             RunsCommand::Merge(args) => merge::merge_runs(args, surroundings).await,
             RunsCommand::Export(args) => export::export_run(args, store, surroundings).await,
@@ -157,7 +170,7 @@ struct RunListRow {
     id: RunId,
     ensemble: Arc<str>,
     started_at: DateTime<Utc>,
-    state: RunState,
+    state: &'static str,
     process: Option<u32>,
     outcome: Option<CompletionReason>,
     success: Option<bool>,
@@ -232,7 +245,7 @@ impl From<RunSummary> for RunListRow {
             id: summary.id,
             ensemble: summary.ensemble,
             started_at: summary.started_at,
-            state: summary.state,
+            state: summary.state.as_str(),
             process: summary.process,
             outcome: summary.completion_reason,
             success: summary.success,

@@ -41,9 +41,23 @@ pub(crate) struct RunsShowArgs {
     /// Keep printing until the run ends, while another process executes it
     #[arg(short, long)]
     pub follow: bool,
+    /// Show a run on the durable execution engine with this ingress address
+    #[arg(long, value_name = "URL", conflicts_with = "follow")]
+    pub on: Option<String>,
+    /// Use this admin address of the engine, which reports paused runs; default: port 9070 of the host of --on
+    #[arg(long, value_name = "URL", requires = "on")]
+    pub admin: Option<String>,
     /// Choose the output format
     #[arg(long, alias = "format", value_enum, default_value_t = RunOutput::Human, value_name = "FORM")]
     pub output: RunOutput,
+}
+
+/// The end of a run's description on the engine, instead of that of a run on this machine.
+pub(crate) struct EngineFooter {
+    /// The state of the run.
+    pub(crate) state: &'static str,
+    /// The lines after the records.
+    pub(crate) text: String,
 }
 
 /// The time between two reads of a growing journal.
@@ -59,6 +73,16 @@ pub(crate) async fn show_run(
     surroundings: &CliEnvironment,
 ) -> Result<u8, CliError> {
     let run = super::find_run(args.run.as_deref(), store, surroundings).await?;
+    print_run(args, run, None, surroundings).await
+}
+
+/// Prints a run. `footer`: the end of the description if the run is on an engine.
+pub(crate) async fn print_run(
+    args: &RunsShowArgs,
+    run: Arc<dyn StoredRun>,
+    footer: Option<EngineFooter>,
+    surroundings: &CliEnvironment,
+) -> Result<u8, CliError> {
     if let Some(filter) = &args.messages {
         return crate::command::runs::messages::print_messages(filter, run, args.output, surroundings).await;
     }
@@ -84,7 +108,10 @@ pub(crate) async fn show_run(
         }
         exit::SUCCESS
     };
-    output.finish_output(find_driver(&*run));
+    match footer {
+        Some(footer) => output.finish_remote_output(&footer),
+        None => output.finish_output(find_driver(&*run)),
+    }
     Ok(code)
 }
 
@@ -151,6 +178,21 @@ impl StoryOutput {
         let text = match self.form {
             RunOutput::Human => self.printer.render_footer(&self.story, driver),
             RunOutput::Json => format!("{:#}\n", story_to_json(&self.story, driver)),
+            RunOutput::Events => String::new(),
+        };
+        self.print_bytes(text.as_bytes());
+    }
+
+    /// Prints the state of a run on an engine after its records.
+    fn finish_remote_output(&mut self, footer: &EngineFooter) {
+        let text = match self.form {
+            RunOutput::Human => footer.text.clone(),
+            RunOutput::Json => {
+                let mut document = story_to_json(&self.story, RunDriver::NoProcess);
+                document["state"] = footer.state.into();
+                document["next"] = serde_json::json!([]);
+                format!("{document:#}\n")
+            }
             RunOutput::Events => String::new(),
         };
         self.print_bytes(text.as_bytes());

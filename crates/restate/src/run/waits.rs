@@ -28,13 +28,22 @@ type ResumeFuture<'a> = Pin<Box<dyn DurableFuture<Output = Option<DateTime<Utc>>
 type AskedQuestion = (Arc<str>, u32, PendingRequest);
 
 impl RunDrive<'_> {
-    /// Waits for the answer to one of the open questions, and goes on with it. `false`: the run was cancelled.
+    /// Waits for the answer to one of the open questions, and goes on with it, or ends as cancelled. `false`: no open question
+    /// has the digest of the answer.
     pub(super) async fn wait_for_answer(&mut self) -> HandlerResult<bool> {
         let key = answer_promise_name(self.log.run_state().next_seq());
-        let Ok(answer) = self.ctx.promise::<Json<QuestionAnswer>>(&key).await else {
-            return Ok(false);
+        let answer = loop {
+            match self.ctx.promise::<Json<QuestionAnswer>>(&key).await {
+                Ok(answer) => break answer.into_inner(),
+                Err(_cancelled) if self.own_cancels > 0 => self.own_cancels -= 1,
+                Err(_cancelled) => {
+                    // The run has ended so that it waits. It is resumed to end as cancelled.
+                    self.log.commit_events([self.resume_event()]);
+                    self.commit_cancellation().await?;
+                    return Ok(true);
+                }
+            }
         };
-        let answer = answer.into_inner();
         let Some(question) = self.log.find_question(&answer.digest) else {
             return Ok(false);
         };

@@ -13,7 +13,7 @@ pub(crate) mod terminal;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -26,7 +26,7 @@ use ensemble_remote::EngineClient;
 use ensemble_remote::protocol::RunStartRequest;
 use ensemble_runs::batch::EngineRunOptions;
 use ensemble_runs::{EnsembleRef, Host, Project, RunOptions, Runs};
-use serde_json::json;
+use serde_json::{Value, json};
 
 pub(crate) const INGRESS: &str = "http://127.0.0.1:8080";
 const ADMIN: &str = "http://127.0.0.1:9070";
@@ -171,9 +171,72 @@ impl Engine {
         }
     }
 
+    /// Starts everything, with these files in the served folder, and a worker with these options and variables.
+    pub(crate) async fn start_with_options(
+        files: &[(&str, &str)],
+        options: &[&str],
+        variables: &[(&str, &str)],
+    ) -> Self {
+        let mut engine = Self::start_without_worker(folder_with(files));
+        engine.start_worker_with(options, variables);
+        wait_for(9070);
+        wait_for(8080);
+        register(ADMIN, 9080).await;
+        engine
+    }
+
     pub(crate) fn start_worker(&mut self) {
-        self.worker = Some(worker(self.folder.path(), 9080));
+        self.start_worker_with(&[], &[]);
+    }
+
+    /// Starts a worker with these options and variables.
+    pub(crate) fn start_worker_with(&mut self, options: &[&str], variables: &[(&str, &str)]) {
+        let mut command = worker_command(self.folder.path(), 9080, INGRESS);
+        command.args(options).envs(variables.iter().copied());
+        self.worker = Some(command.spawn().expect("the worker starts"));
         wait_for(9080);
+    }
+
+    /// Stops the engine.
+    pub(crate) fn stop_server(&mut self) {
+        self.server.kill().expect("it can be killed");
+        self.server.wait().expect("it is ours");
+    }
+
+    /// Sends a signal to the worker.
+    pub(crate) fn signal_worker(&self, signal: &str) {
+        let worker = self.worker.as_ref().expect("there is a worker").id().to_string();
+        let sent = Command::new("kill").args(["-s", signal, &worker]).status();
+        assert!(sent.expect("kill starts").success(), "{signal}");
+    }
+
+    /// Waits until the worker has ended.
+    pub(crate) fn wait_for_worker(&mut self) -> ExitStatus {
+        let mut worker = self.worker.take().expect("there is a worker");
+        worker.wait().expect("it is ours")
+    }
+
+    /// Returns what the worker says about itself.
+    pub(crate) async fn ask_worker(&self) -> Option<Value> {
+        let client = ensemble_models::build_http_client().expect("a client");
+        let sent = client.get("http://127.0.0.1:9080/ensemble/worker").send().await.ok()?;
+        serde_json::from_str(&sent.text().await.ok()?).ok()
+    }
+
+    /// Sends a request to the admin interface, and returns the answer.
+    pub(crate) async fn ask_admin(&self, method: &str, path: &str, body: Option<Value>) -> Value {
+        let client = ensemble_models::build_http_client().expect("a client");
+        let method = method.parse().expect("a method");
+        let mut request = client.request(method, format!("{ADMIN}/{path}"));
+        request = request.header("accept", "application/json");
+        if let Some(body) = body {
+            request = request
+                .header("content-type", "application/json")
+                .body(body.to_string());
+        }
+        let answer = request.send().await.expect("the engine answers");
+        let text = answer.text().await.expect("a text");
+        serde_json::from_str(&text).unwrap_or(Value::String(text))
     }
 
     pub(crate) fn kill_worker(&mut self) {

@@ -12,7 +12,7 @@ use ensemble_core::operator::{Operator, UnattendedOperator};
 use ensemble_core::secrets::Secrets;
 use ensemble_language::ensemble::{RIGHTS, carries_rights};
 use ensemble_models::ModelNetwork;
-use ensemble_process::ProgramInvocation;
+use ensemble_process::{ProcessWatchdog, ProgramInvocation};
 
 use crate::drive::client_servers::ClientServers;
 
@@ -29,7 +29,7 @@ pub struct Host {
     variables: Arc<Variables>,
     now: Arc<Now>,
     random: Arc<Random>,
-    watchdog: Option<ProgramInvocation>,
+    watchdog: WatchdogChoice,
     sandbox_helper: Option<ProgramInvocation>,
     simulated_acp: Option<ProgramInvocation>,
     /// The access to models that all runs share.
@@ -41,6 +41,17 @@ pub struct Host {
     private_variables: Arc<[String]>,
     /// Values that no record and no client gets, such as the token of a server.
     secret_values: Arc<[String]>,
+}
+
+/// The watchdog of a run.
+#[derive(Debug, Clone)]
+enum WatchdogChoice {
+    /// The run has no watchdog.
+    None,
+    /// The run starts a watchdog with this command.
+    EachRun(ProgramInvocation),
+    /// The run uses the watchdog of all runs.
+    Shared(Arc<ProcessWatchdog>),
 }
 
 /// The operator of a run.
@@ -65,7 +76,7 @@ impl Host {
             // `Utc::now` panics if the clock is before 1970.
             now: Arc::new(|| SystemTime::now().into()),
             random: Arc::new(fastrand::f64),
-            watchdog: None,
+            watchdog: WatchdogChoice::None,
             sandbox_helper: None,
             simulated_acp: None,
             network: None,
@@ -108,7 +119,18 @@ impl Host {
     #[must_use]
     pub fn with_watchdog(self, command: Option<ProgramInvocation>) -> Self {
         Self {
-            watchdog: command,
+            watchdog: command.map_or(WatchdogChoice::None, WatchdogChoice::EachRun),
+            ..self
+        }
+    }
+
+    /// Starts one process for all runs of this host that kills their child processes if this process is killed. The
+    /// command must call [`run_watchdog`](ensemble_process::run_watchdog).
+    #[must_use]
+    pub fn with_shared_watchdog(self, command: Option<ProgramInvocation>) -> Self {
+        let shared = |command| WatchdogChoice::Shared(Arc::new(ProcessWatchdog::new(command)));
+        Self {
+            watchdog: command.map_or(WatchdogChoice::None, shared),
             ..self
         }
     }
@@ -219,8 +241,13 @@ impl Host {
         (self.random)()
     }
 
-    pub(crate) fn watchdog(&self) -> Option<&ProgramInvocation> {
-        self.watchdog.as_ref()
+    /// Returns the watchdog for a new run, which starts with the first child process.
+    pub(crate) fn watchdog(&self) -> Option<Arc<ProcessWatchdog>> {
+        match &self.watchdog {
+            WatchdogChoice::None => None,
+            WatchdogChoice::EachRun(command) => Some(Arc::new(ProcessWatchdog::new(command.clone()))),
+            WatchdogChoice::Shared(watchdog) => Some(Arc::clone(watchdog)),
+        }
     }
 
     pub(crate) fn sandbox_helper(&self) -> Option<&ProgramInvocation> {

@@ -26,7 +26,7 @@ use ensemble_language::data::{RunContext, digest_text};
 use ensemble_language::definition::ExternalDefinitions;
 use ensemble_language::diagnostic::Diagnostic;
 use ensemble_language::ensemble::Agent;
-use ensemble_process::{ProcessWatchdog, kill_leftovers};
+use ensemble_process::kill_leftovers;
 
 use crate::drive::events::{EventHub, HubLiveOutput, RunTracer};
 use crate::drive::host::Host;
@@ -171,9 +171,7 @@ impl AgentBuildOptions<'_> {
         let operator = host
             .operator()
             .unwrap_or_else(|| Arc::new(desk.clone()) as Arc<dyn Operator>);
-        let watchdog = host
-            .watchdog()
-            .map(|command| Arc::new(ProcessWatchdog::new(command.clone())));
+        let watchdog = host.watchdog();
         let network = host.model_network();
         let servers = match options.servers.is_empty() {
             true => host.client_servers().clone(),

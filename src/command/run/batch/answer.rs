@@ -67,6 +67,7 @@ pub(crate) fn answer_row(args: &BatchAnswerArgs, surroundings: &CliEnvironment) 
         answering.answer.push(resolve_answer(text, &row)?);
     }
     let resume = ResumeArgs {
+        admin: None,
         run: Some(row.folder.display().to_string()),
         last: false,
         ensemble: None,

@@ -220,7 +220,11 @@ pub(crate) fn run_batch(args: &BatchArgs, surroundings: &CliEnvironment) -> Resu
         jobs: args.jobs,
         max_cost: args.max_cost,
         engine: match &args.on {
-            Some(url) => Some(Arc::new(EngineClient::from_url(url)?)),
+            Some(url) => {
+                let engine = EngineClient::from_url(url)?;
+                block_on(async { Ok(engine.clone().without_patience().check_workers().await?) })?;
+                Some(Arc::new(engine))
+            }
             None => None,
         },
     };

@@ -1,0 +1,66 @@
+//! The states of runs on the engine.
+
+use std::collections::BTreeMap;
+
+use ensemble_core::store::RunId;
+use ensemble_history::RunState;
+
+use crate::admin::PausedCall;
+use crate::client::{EngineClient, EngineClientError, run_path};
+use crate::protocol::RunBrief;
+
+/// The status of the engine for the result of a workflow that has not ended.
+const NOT_READY: u16 = 470;
+
+/// The state of a run on the engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EngineRunState {
+    /// The state that the records of the run give.
+    Recorded(RunState),
+    /// The engine has paused a call of the run. The run continues when a client or an operator resumes the call.
+    Paused,
+    /// The engine no longer executes the run, and the run has not ended: an operator has killed it.
+    Lost,
+}
+
+impl EngineRunState {
+    /// Returns the word for users and programs.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Recorded(state) => state.as_str(),
+            Self::Paused => "paused",
+            Self::Lost => "lost",
+        }
+    }
+}
+
+impl EngineClient {
+    /// Returns the state of a run with this summary. `paused`: the paused calls, by their runs.
+    ///
+    /// # Errors
+    /// The engine cannot be reached.
+    pub async fn find_run_state(
+        &self,
+        id: &RunId,
+        brief: &RunBrief,
+        paused: &BTreeMap<RunId, Vec<PausedCall>>,
+    ) -> Result<EngineRunState, EngineClientError> {
+        if brief.has_ended() {
+            return Ok(EngineRunState::Recorded(brief.state));
+        }
+        if self.has_lost_workflow(id).await? {
+            return Ok(EngineRunState::Lost);
+        }
+        Ok(match paused.contains_key(id) {
+            true => EngineRunState::Paused,
+            false => EngineRunState::Recorded(brief.state),
+        })
+    }
+
+    /// Returns whether the workflow of a run has ended with an error of the engine.
+    async fn has_lost_workflow(&self, id: &RunId) -> Result<bool, EngineClientError> {
+        let path = run_path(id.as_str(), "output");
+        let status = self.get_status(&format!("restate/workflow/{path}")).await?;
+        Ok((400..=500).contains(&status) && status != NOT_READY)
+    }
+}

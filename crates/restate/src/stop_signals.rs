@@ -1,0 +1,71 @@
+//! The signals that end a worker.
+
+/// A signal that ends the worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StopSignal {
+    /// Ctrl-C.
+    Interrupt,
+    /// SIGTERM.
+    Terminate,
+}
+
+impl StopSignal {
+    /// Returns the exit code of a process that the signal ended: 128 and the number of the signal.
+    pub(crate) fn exit_code(self) -> u8 {
+        match self {
+            Self::Interrupt => 130,
+            Self::Terminate => 143,
+        }
+    }
+}
+
+/// The signals of the process since this value was created.
+#[cfg(unix)]
+pub(crate) struct StopSignals {
+    interrupts: tokio::signal::unix::Signal,
+    terminations: tokio::signal::unix::Signal,
+}
+
+#[cfg(unix)]
+impl StopSignals {
+    /// Starts to listen for signals.
+    ///
+    /// # Errors
+    /// The system refuses it.
+    pub(crate) fn listen() -> std::io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Self {
+            interrupts: signal(SignalKind::interrupt())?,
+            terminations: signal(SignalKind::terminate())?,
+        })
+    }
+
+    /// Waits for the next signal.
+    pub(crate) async fn wait_for_signal(&mut self) -> StopSignal {
+        tokio::select! {
+            _ = self.interrupts.recv() => StopSignal::Interrupt,
+            _ = self.terminations.recv() => StopSignal::Terminate,
+        }
+    }
+}
+
+/// The signals of the process.
+#[cfg(not(unix))]
+pub(crate) struct StopSignals;
+
+#[cfg(not(unix))]
+impl StopSignals {
+    /// Starts to listen for signals.
+    ///
+    /// # Errors
+    /// None.
+    pub(crate) fn listen() -> std::io::Result<Self> {
+        Ok(Self)
+    }
+
+    /// Waits for the next signal.
+    pub(crate) async fn wait_for_signal(&mut self) -> StopSignal {
+        let _ = tokio::signal::ctrl_c().await;
+        StopSignal::Interrupt
+    }
+}
