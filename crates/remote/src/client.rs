@@ -320,6 +320,15 @@ impl EngineClient {
         Ok(self.fetch_brief(id).await?.is_some_and(|brief| brief.has_ended()))
     }
 
+    /// Returns whether the executions of the run must stop: the run has ended, or is about to.
+    ///
+    /// # Errors
+    /// The engine cannot be reached or refuses.
+    pub async fn is_run_stopping(&self, id: &str) -> Result<bool, EngineClientError> {
+        let brief = self.fetch_brief(id).await?;
+        Ok(brief.is_some_and(|brief| brief.is_stopping || brief.has_ended()))
+    }
+
     pub(crate) async fn fetch_brief(&self, id: &str) -> Result<Option<RunBrief>, EngineClientError> {
         self.call_handler(&run_path(id, "brief"), &()).await
     }

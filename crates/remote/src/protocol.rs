@@ -198,6 +198,12 @@ pub struct WorkResult {
     /// Why it was not performed at all: the worker cannot run the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// It was stopped with the run, and has not ended.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_stopped: bool,
+    /// The starts of the latest attempts, whose workers were lost before they left a record.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lost_starts: Vec<DateTime<Utc>>,
 }
 
 /// A run inside a run.
@@ -305,6 +311,9 @@ pub struct RunBrief {
     pub failed_work: Vec<FailedWork>,
     /// Requests, tokens and cost of all attempts.
     pub usage: ModelUsage,
+    /// The run is about to end: workers stop its executions.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_stopping: bool,
 }
 
 impl RunBrief {
@@ -328,6 +337,7 @@ impl From<RunSummary> for RunBrief {
             failed: summary.failed,
             failed_work: summary.failed_work,
             usage: summary.usage,
+            is_stopping: false,
         }
     }
 }

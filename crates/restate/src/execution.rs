@@ -1,10 +1,16 @@
 //! An execution of an agent, as a durable call.
 //!
-//! Invariant: what a call returned is in the engine's journal before the run goes on.
+//! Each step of the execution is an entry in the journal of its call: the claim of the worker that performs it, the records that it
+//! leaves before it ends, and its end. A worker that takes up the call continues from the records.
+//!
+//! Invariant: what a call returned is in the engine's journal before the run goes on, and what an execution continues from is in the journal
+//! of its call.
 
 use ensemble_remote::protocol::{ExecutionWork, WorkResult};
 use restate_sdk::prelude::*;
 
+use crate::execution_output::{CalledWork, ExecutionStep};
+use crate::peers::{StepRequest, WorkerClaim};
 use crate::worker::RestateWorker;
 
 /// Performs executions.
@@ -27,27 +33,92 @@ impl ExecutionService {
     /// Performs an execution, once for this call: what it did is in the engine's journal before the run goes on.
     #[handler]
     async fn perform(&self, ctx: Context<'_>, work: Json<ExecutionWork>) -> HandlerResult<Json<WorkResult>> {
-        let call = ctx.invocation_id().to_owned();
         let work = work.into_inner();
         self.0.check_protocol(work.protocol)?;
+        let call = ctx.invocation_id().to_owned();
+        let mut called = CalledWork::new(work);
         loop {
             self.0.refuse_while_draining(&call)?;
             // Who performs it is in the journal before it begins. A call that the engine repeats may come to another worker,
             // which waits there and does not begin the execution a second time.
             let claim = self.0.own_claim();
-            let claim = ctx.run(|| async move { Ok(Json(claim)) }).name("claim").await?;
-            let claim = claim.into_inner();
-            let (worker, id, work) = (self.0.clone(), call.clone(), work.clone());
-            let run_result = ctx
-                .run(|| async move { Ok(Json(worker.perform_claimed(&claim, &id, work).await)) })
-                .name("perform")
-                .await;
-            // It has ended; a lost connection does not come here.
-            self.0.abort_execution(&call);
-            // Without an end, the worker that had begun is lost.
-            if let Some(work_result) = run_result?.into_inner() {
-                return Ok(Json(work_result));
+            let claim = ctx.run(|| async move { Ok(Json(claim)) }).name("claim").await;
+            let Ok(claim) = claim else {
+                return Ok(Json(called.stopped_result()));
+            };
+            match self.follow_execution(&ctx, &claim.into_inner(), &mut called).await {
+                ExecutionFate::Ended(result) => return Ok(Json(called.complete_result(*result))),
+                ExecutionFate::Stopped => return Ok(Json(called.stopped_result())),
+                // The worker that had begun is lost.
+                ExecutionFate::Lost => {}
             }
         }
+    }
+}
+
+/// The end of what one worker did for an execution.
+enum ExecutionFate {
+    Ended(Box<WorkResult>),
+    /// The call was cancelled, and the worker that performed the execution is lost.
+    Stopped,
+    Lost,
+}
+
+impl ExecutionService {
+    /// Takes the steps of an execution from the worker that has claimed it, until one is the last.
+    async fn follow_execution(&self, ctx: &Context<'_>, claim: &WorkerClaim, called: &mut CalledWork) -> ExecutionFate {
+        let call = ctx.invocation_id().to_owned();
+        for number in 0.. {
+            let next = self
+                .take_step(ctx, claim, called, StepRequest::Next(number), "perform")
+                .await;
+            let is_cancelled = next.is_none();
+            let step = match next {
+                Some(step) => step,
+                // The call was cancelled with the run: the execution stops, and leaves what it has.
+                None => {
+                    let rest = self
+                        .take_step(ctx, claim, called, StepRequest::Rest(number), "rest")
+                        .await;
+                    rest.unwrap_or(ExecutionStep::Lost { has_begun: true })
+                }
+            };
+            match step {
+                ExecutionStep::Records(lines) => called.push_records(&lines),
+                ExecutionStep::Ended(result) => {
+                    // It has ended; a lost connection does not come here.
+                    self.0.abort_execution(&call);
+                    return ExecutionFate::Ended(result);
+                }
+                ExecutionStep::Lost { has_begun } => {
+                    if has_begun && number == 0 {
+                        called.lost_starts.push(claim.at);
+                    }
+                    return match is_cancelled {
+                        true => ExecutionFate::Stopped,
+                        false => ExecutionFate::Lost,
+                    };
+                }
+            }
+        }
+        ExecutionFate::Lost
+    }
+
+    /// Returns a step, which is in the journal then. `None`: the call was cancelled.
+    async fn take_step(
+        &self,
+        ctx: &Context<'_>,
+        claim: &WorkerClaim,
+        called: &CalledWork,
+        request: StepRequest,
+        name: &str,
+    ) -> Option<ExecutionStep> {
+        let (worker, claim, called) = (self.0.clone(), claim.clone(), called.clone());
+        let call = ctx.invocation_id().to_owned();
+        let step = ctx
+            .run(|| async move { Ok(Json(worker.take_step(&claim, &call, called, request).await)) })
+            .name(name)
+            .await;
+        Some(step.ok()?.into_inner())
     }
 }

@@ -46,3 +46,21 @@ pub(crate) fn own_version() -> WorkerVersion {
 pub(crate) fn own_version() -> WorkerVersion {
     WorkerVersion::of_this_build()
 }
+
+/// Ends the worker when an execution has come to the point that `ENSEMBLE_FAULT_DIES` counts: each record that is to be kept has two, before
+/// and after it is kept.
+#[cfg(debug_assertions)]
+#[expect(clippy::disallowed_methods, reason = "a fault of tests")]
+pub(crate) fn die_if_due() {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    static POINTS: AtomicU32 = AtomicU32::new(0);
+    let due = std::env::var("ENSEMBLE_FAULT_DIES").ok();
+    let due = due.and_then(|due| due.parse::<u32>().ok());
+    if due == Some(POINTS.fetch_add(1, Ordering::Relaxed)) {
+        std::process::abort();
+    }
+}
+
+/// No worker dies.
+#[cfg(not(debug_assertions))]
+pub(crate) fn die_if_due() {}

@@ -5,6 +5,7 @@
 //! - [`children::ChildRuns`] are the runs of inner ensembles, which are workflows too.
 //! - [`decided_operator::DecidedCallOperator`] permits the call that somebody has decided about.
 //! - [`peers::PeerWorkers`] are the other workers: a call that comes to another worker is not begun a second time.
+//! - [`execution_output::ExecutionOutput`] hands the records of an execution to its call before the execution continues from them.
 //! - [`index::RunIndex`] knows the ids of runs.
 //! - [`served_ensembles::ServedEnsembles`] decides which texts a worker runs.
 //! - [`request_check::RequestCheck`] refuses requests of browsers.
@@ -16,6 +17,7 @@
 pub mod children;
 pub mod decided_operator;
 pub mod execution;
+pub mod execution_output;
 mod fault_injection;
 pub mod index;
 pub mod peers;

@@ -6,11 +6,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ensemble_remote::protocol::WorkResult;
+use chrono::{DateTime, Utc};
 use hyper::StatusCode;
 use serde::{Deserialize, Serialize};
 
-/// The beginning of the path at which a worker is asked for an execution; the ids of the worker and of the call follow.
+use crate::execution_output::ExecutionStep;
+
+/// The beginning of the path at which a worker is asked for an execution; the ids of the worker and of the call and the number of the
+/// step follow, and `/rest` if the execution must stop.
 pub const PATH: &str = "/ensemble/calls/";
 
 /// How long an answer may take.
@@ -26,17 +29,48 @@ pub struct WorkerClaim {
     worker: Arc<str>,
     /// Where other workers find it.
     address: Option<Arc<str>>,
+    /// When it claimed the execution.
+    #[serde(default)]
+    pub at: DateTime<Utc>,
+}
+
+/// The step of an execution for which a worker is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StepRequest {
+    /// The step with this number. The steps before it are in the journal of the call.
+    Next(usize),
+    /// Everything from the step with this number on, of an execution that must stop.
+    Rest(usize),
+}
+
+impl StepRequest {
+    /// Parses the end of the path of a request.
+    pub fn parse(path: &str) -> Option<Self> {
+        match path.strip_suffix("/rest") {
+            Some(number) => Some(Self::Rest(number.parse().ok()?)),
+            None => Some(Self::Next(path.parse().ok()?)),
+        }
+    }
+
+    fn path(self) -> String {
+        match self {
+            Self::Next(number) => number.to_string(),
+            Self::Rest(number) => format!("{number}/rest"),
+        }
+    }
 }
 
 /// The reply of a worker that is asked for an execution.
 #[derive(Debug)]
 pub enum PeerReply {
-    /// It has ended.
-    Done(Box<WorkResult>),
-    /// It has not ended yet.
+    /// The step.
+    Step(ExecutionStep),
+    /// The step has not come yet.
     GoesOn,
     /// It has not begun here, and will not.
     Unknown,
+    /// Another worker was at this address before.
+    OtherWorker,
 }
 
 /// The other workers, as one of them sees them.
@@ -54,14 +88,18 @@ impl PeerWorkers {
         let own_claim = WorkerClaim {
             worker: worker.into(),
             address: address.map(|address| address.trim_end_matches('/').into()),
+            at: DateTime::default(),
         };
         let http = ensemble_models::build_http_client()?;
         Ok(Self { own_claim, http })
     }
 
-    /// Returns the claim of this worker to an execution.
-    pub fn own_claim(&self) -> &WorkerClaim {
-        &self.own_claim
+    /// Returns the claim of this worker to an execution that it begins at this time.
+    pub fn claim_at(&self, at: DateTime<Utc>) -> WorkerClaim {
+        WorkerClaim {
+            at,
+            ..self.own_claim.clone()
+        }
     }
 
     /// Does this worker perform the execution?
@@ -74,9 +112,13 @@ impl PeerWorkers {
         *self.own_claim.worker == *worker
     }
 
-    /// Returns the end of an execution at another worker; nothing if that worker is lost, or does not know it.
-    pub async fn fetch_result(&self, claim: &WorkerClaim, call: &str) -> Option<WorkResult> {
-        let url = format!("{}{PATH}{}/{call}", claim.address.as_deref()?, claim.worker);
+    /// Returns a step of an execution at another worker, which may be lost.
+    pub async fn fetch_step(&self, claim: &WorkerClaim, call: &str, request: StepRequest) -> ExecutionStep {
+        let lost = ExecutionStep::Lost { has_begun: true };
+        let Some(address) = claim.address.as_deref() else {
+            return lost;
+        };
+        let url = format!("{address}{PATH}{}/{call}/{}", claim.worker, request.path());
         let mut tries = 0;
         while tries < TRIES {
             let Ok(response) = self.http.get(&url).timeout(PATIENCE).send().await else {
@@ -86,13 +128,29 @@ impl PeerWorkers {
             };
             match response.status() {
                 StatusCode::OK => match response.bytes().await {
-                    Ok(body) => return serde_json::from_slice(&body).ok(),
+                    Ok(body) => return serde_json::from_slice(&body).unwrap_or(lost),
                     Err(_) => tries += 1,
                 },
                 StatusCode::ACCEPTED => tries = 0,
-                _ => return None,
+                StatusCode::NOT_FOUND => return ExecutionStep::Lost { has_begun: false },
+                _ => return lost,
             }
         }
-        None
+        lost
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_path_of_a_step_is_read_as_it_is_written() {
+        for request in [StepRequest::Next(0), StepRequest::Rest(12)] {
+            assert_eq!(StepRequest::parse(&request.path()), Some(request));
+        }
+        for path in ["", "rest", "1/other", "-1", "1/rest/rest"] {
+            assert_eq!(StepRequest::parse(path), None, "{path}");
+        }
     }
 }

@@ -8,6 +8,7 @@
 
 mod inner_runs;
 mod log;
+mod stop;
 mod turn;
 mod waits;
 
@@ -62,6 +63,8 @@ enum WakeReason {
     TurnTimedOut(MeasuredTurn),
     /// The time limit of this leg of the run is reached.
     RunTimedOut(u32),
+    /// The executions of a run that ends had the time to stop.
+    StopTimedOut,
 }
 
 type WakeFuture<'a> = Pin<Box<dyn DurableFuture<Output = WakeReason> + Send + 'a>>;
@@ -354,10 +357,10 @@ impl<'a> RunDrive<'a> {
             Ok(Some((_, WakeReason::TurnTimedOut(measured)))) => self.handle_turn_timeout(measured),
             Ok(Some((_, WakeReason::InnerTimedOut(agent, run)))) => self.handle_inner_timeout(agent, &run),
             Ok(Some((_, WakeReason::RunTimedOut(leg)))) if leg == self.segment => {
-                self.commit_interruption(RunInterruption::Timeout)
+                self.stop_run(RunInterruption::Timeout).await
             }
-            // The time of an earlier leg.
-            Ok(Some((_, WakeReason::RunTimedOut(_)))) => {}
+            // The time of an earlier leg, or of an end before.
+            Ok(Some((_, WakeReason::RunTimedOut(_) | WakeReason::StopTimedOut))) => {}
             Ok(None) => return Err(TerminalError::new("no execution is running").into()),
             Err(_cancelled) if self.own_cancels > 0 => self.own_cancels -= 1,
             // The engine cancelled the run, and its calls with it.
@@ -366,14 +369,13 @@ impl<'a> RunDrive<'a> {
         Ok(())
     }
 
-    /// Commits that the run was cancelled: by a client, or by an operator of the engine.
+    /// Stops the run because a client, or an operator of the engine, cancelled it.
     async fn commit_cancellation(&mut self) -> Result<(), TerminalError> {
         let promise = cancel_promise_name(self.segment);
         let by = self.ctx.peek_promise::<String>(&promise).await?;
         let by = by.unwrap_or_else(|| "Restate".to_owned());
-        self.commit_interruption(RunInterruption::Cancelled {
-            by: ensemble_core::conversation::RunCanceller::Client(by.into()),
-        });
+        let by = ensemble_core::conversation::RunCanceller::Client(by.into());
+        self.stop_run(RunInterruption::Cancelled { by }).await;
         Ok(())
     }
 
@@ -431,17 +433,6 @@ impl<'a> RunDrive<'a> {
         lost_slot.map_or_else(Vec::new, |slot| self.list_begun_runs(agent, slot.start.execution))
     }
 
-    fn commit_interruption(&mut self, cause: RunInterruption) {
-        if matches!(cause, RunInterruption::Timeout) {
-            // The calls under way end with the run: the engine cancels what a cancelled workflow called.
-            self.ctx.invocation_handle(self.ctx.invocation_id().to_owned()).cancel();
-            self.own_cancels += 1;
-            // This run ends before it hears of that, so it tells the runs inside itself.
-            self.cancel_children(|_| true);
-        }
-        self.log.commit_events([Event::Interrupted(cause)]);
-    }
-
     /// Commits what an execution did.
     fn commit_result(&mut self, agent: &Arc<str>, done: Result<WorkResult, TerminalError>) {
         // Parts whose results do not matter any more.
@@ -456,6 +447,11 @@ impl<'a> RunDrive<'a> {
         let (records, error, inside) = match done {
             Err(error) => failed(error.message().to_owned()),
             Ok(WorkResult { error: Some(error), .. }) => failed(error),
+            // Somebody has cancelled the call, and not the run.
+            Ok(work_result) if work_result.is_stopped => {
+                self.commit_unfinished(agent, work_result);
+                failed("the call of the execution was cancelled".to_owned())
+            }
             Ok(work_result) => match ensemble_remote::protocol::parse_records(&work_result.lines) {
                 Ok(records) => (records, None, work_result.inside),
                 Err(error) => failed(error.to_string()),

@@ -24,7 +24,7 @@ use tokio::task::JoinSet;
 use crate::execution::ExecutionService;
 use crate::fault_injection;
 use crate::index::RunIndex;
-use crate::peers::{self, PeerReply};
+use crate::peers::{self, PeerReply, StepRequest};
 use crate::request_check::RequestCheck;
 use crate::run::RunWorkflow;
 use crate::worker::RestateWorker;
@@ -163,7 +163,12 @@ async fn respond_to_request(
     }
     let call = path.strip_prefix(peers::PATH);
     let call = call.filter(|_| request.method() == Method::GET);
-    let Some((of, call)) = call.and_then(|call| call.split_once('/')) else {
+    let call = call.and_then(|call| {
+        let (of, call) = call.split_once('/')?;
+        let (call, step) = call.split_once('/')?;
+        Some((of, call, StepRequest::parse(step)?))
+    });
+    let Some((of, call, step)) = call else {
         if worker.is_draining() {
             return Ok(text_response(
                 StatusCode::SERVICE_UNAVAILABLE,
@@ -177,10 +182,11 @@ async fn respond_to_request(
         }
         return Ok(response.map(|body| body.map_err(Into::into).boxed_unsync()));
     };
-    let (status, body) = match worker.reply_to_peer(of, call).await {
-        PeerReply::Done(done) => (StatusCode::OK, serde_json::to_vec(&*done).unwrap_or_default()),
+    let (status, body) = match worker.reply_to_peer(of, call, step).await {
+        PeerReply::Step(step) => (StatusCode::OK, serde_json::to_vec(&step).unwrap_or_default()),
         PeerReply::GoesOn => (StatusCode::ACCEPTED, Vec::new()),
         PeerReply::Unknown => (StatusCode::NOT_FOUND, Vec::new()),
+        PeerReply::OtherWorker => (StatusCode::GONE, Vec::new()),
     };
     Ok(text_response(status, body))
 }

@@ -7,27 +7,29 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ensemble_core::conversation::{ConversationState, Event, IllegalRecord, Record};
+use ensemble_core::conversation::{ConversationState, Event, IllegalRecord, Record, RunCanceller, RunInterruption};
 use ensemble_core::executor::WallClock;
 use ensemble_core::request::{AnswerRecord, AnswerSource};
+use ensemble_language::ensemble::AgentKind;
 use ensemble_language::source::SourceText;
 use ensemble_project::prepare::prepare_text;
 use ensemble_remote::EngineClient;
 use ensemble_remote::protocol::{
     EndedInnerRun, ExecutionWork, InnerRunLines, RecordsReply, RunStartRequest, WantedInnerRun, WorkResult,
-    format_lines,
+    format_lines, parse_records,
 };
 use ensemble_runs::options::nested_driver::{InnerRunDriver, InnerRunStart};
-use ensemble_runs::steps::records_for_agent;
+use ensemble_runs::steps::{PendingExecutions, RecordSink, records_for_agent, unrecorded_starts};
 use ensemble_runs::{PreparedEnsemble, RunOptions, Runs};
 use restate_sdk::errors::HandlerError;
-use tokio::sync::watch;
+use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
 use crate::children::{ChildRuns, EndedChildRun};
 use crate::decided_operator::DecidedCallOperator;
+use crate::execution_output::{CallRecords, CalledWork, ExecutionOutput, ExecutionStep, OutputWriter};
 use crate::fault_injection;
-use crate::peers::{PeerReply, PeerWorkers, WorkerClaim};
+use crate::peers::{PeerReply, PeerWorkers, StepRequest, WorkerClaim};
 use crate::served_ensembles::ServedEnsembles;
 
 /// The most runs whose states are kept between two executions.
@@ -38,6 +40,9 @@ pub(crate) const LOOKED_AT_EVERY: Duration = Duration::from_secs(2);
 
 /// How long another worker waits for an answer before it asks again.
 const ASKED_FOR: Duration = Duration::from_secs(20);
+
+/// How long an execution that must stop may take before it is stopped by force.
+const STOPS_WITHIN: Duration = Duration::from_millis(700);
 
 /// How long the parts of an execution may take, one after the other, to say which runs they want.
 const SAID_WITHIN: Duration = Duration::from_millis(20);
@@ -83,8 +88,17 @@ struct WorkerState {
 
 struct RunningExecution {
     run: Arc<str>,
-    done: watch::Receiver<Option<Arc<WorkResult>>>,
+    output: Arc<ExecutionOutput>,
+    interruptions: mpsc::UnboundedSender<RunInterruption>,
     task: AbortHandle,
+}
+
+impl RunningExecution {
+    /// Asks the execution to stop. It leaves the records of what it did.
+    fn request_stop(&self) {
+        // One that has ended does not hear of it.
+        let _ = self.interruptions.send(stop_cause());
+    }
 }
 
 /// A run, folded up to its open turn.
@@ -107,15 +121,6 @@ impl FoldedRun {
     }
 }
 
-/// Returns the end of an execution.
-async fn wait_for_result(mut done: watch::Receiver<Option<Arc<WorkResult>>>) -> WorkResult {
-    let wait_result = done.wait_for(Option::is_some).await;
-    match wait_result.as_deref() {
-        Ok(Some(result)) => WorkResult::clone(result),
-        Ok(None) | Err(_) => failed_result("the execution was stopped".to_owned()),
-    }
-}
-
 fn lock_mutex<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -125,6 +130,40 @@ fn failed_result(error: String) -> WorkResult {
     WorkResult {
         error: Some(error),
         ..WorkResult::default()
+    }
+}
+
+/// Returns the interruption of an execution that stops with its run.
+fn stop_cause() -> RunInterruption {
+    RunInterruption::Cancelled {
+        by: RunCanceller::Client("the run".into()),
+    }
+}
+
+/// Returns whether the agents of the open turn are ensembles.
+fn is_ensemble_agent(state: &ConversationState) -> bool {
+    let mut slots = state.open_turn().into_iter().flat_map(|turn| &turn.slots);
+    slots.all(|slot| matches!(state.plan().agent(slot.agent).kind, AgentKind::Ensemble { .. }))
+}
+
+/// Applies what the journal of its call has of an execution, and returns the records that it has not.
+fn apply_call_records(state: &mut ConversationState, called: &CalledWork) -> Result<Vec<Record>, String> {
+    let records = parse_records(&called.lines).map_err(|error| error.to_string())?;
+    for record in &records {
+        state.apply_record(record).map_err(|error| error.to_string())?;
+    }
+    let starts = unrecorded_starts(state, &called.work.agent, &called.lost_starts);
+    for start in &starts {
+        state.apply_record(start).map_err(|error| error.to_string())?;
+    }
+    Ok(starts)
+}
+
+/// Waits for a step of an execution, or for its end.
+async fn wait_for_output(output: &ExecutionOutput, request: StepRequest) -> ExecutionStep {
+    match request {
+        StepRequest::Next(number) => output.wait_for_step(number).await,
+        StepRequest::Rest(number) => output.wait_for_rest(number).await,
     }
 }
 
@@ -161,30 +200,50 @@ impl RestateWorker {
         prepared.map(Arc::new).map_err(|error| error.to_string())
     }
 
-    /// Returns the claim of this worker to an execution.
+    /// Returns the claim of this worker to an execution, from now on.
     pub fn own_claim(&self) -> WorkerClaim {
-        self.0.peers.own_claim().clone()
+        self.0.peers.claim_at(self.0.runs.host().now())
     }
 
-    /// Performs an execution, or waits for its end if it goes on, here or at the worker that has claimed it. Nothing: that
-    /// worker is lost, and somebody else may claim it. `call`: the id of the engine's call.
-    pub async fn perform_claimed(&self, claim: &WorkerClaim, call: &str, work: ExecutionWork) -> Option<WorkResult> {
+    /// Takes a step of an execution from the worker that has claimed it, when it has come. If that is this worker, the execution begins
+    /// unless it goes on. `call`: the id of the engine's call.
+    pub async fn take_step(
+        &self,
+        claim: &WorkerClaim,
+        call: &str,
+        called: CalledWork,
+        request: StepRequest,
+    ) -> ExecutionStep {
         if !self.0.peers.is_own_claim(claim) {
-            return self.0.peers.fetch_result(claim, call).await;
+            return self.0.peers.fetch_step(claim, call, request).await;
         }
-        Some(wait_for_result(self.start_or_join(call, work)?).await)
+        let output = match request {
+            StepRequest::Next(number) => self.start_or_join(call, called, number),
+            StepRequest::Rest(_) => self.find_output(call, request),
+        };
+        match output {
+            Some(output) => wait_for_output(&output, request).await,
+            None => ExecutionStep::Lost { has_begun: false },
+        }
     }
 
-    /// What another worker is told that waits for an execution of this worker. `worker`: the id of who has claimed it, which
-    /// may be one that was at this address before.
-    pub async fn reply_to_peer(&self, worker: &str, call: &str) -> PeerReply {
-        if !self.0.peers.is_own_id(worker) {
-            return PeerReply::Unknown;
+    /// Returns the output of an execution that goes on here, which stops if the request says so.
+    fn find_output(&self, call: &str, request: StepRequest) -> Option<Arc<ExecutionOutput>> {
+        let all = lock_mutex(&self.0.running_executions);
+        let under_way = all.get(call)?;
+        if matches!(request, StepRequest::Rest(_)) {
+            under_way.request_stop();
         }
-        let under_way = lock_mutex(&self.0.running_executions)
-            .get(call)
-            .map(|under_way| under_way.done.clone());
-        let Some(receiver) = under_way else {
+        Some(under_way.output.clone())
+    }
+
+    /// Returns the reply to another worker that waits for a step of an execution of this worker. `worker`: the id of who has claimed it,
+    /// which may be one that was at this address before.
+    pub async fn reply_to_peer(&self, worker: &str, call: &str, request: StepRequest) -> PeerReply {
+        if !self.0.peers.is_own_id(worker) {
+            return PeerReply::OtherWorker;
+        }
+        let Some(output) = self.find_output(call, request) else {
             let mut given_up = lock_mutex(&self.0.refused_calls);
             if given_up.len() >= GIVEN_UP {
                 given_up.clear();
@@ -192,8 +251,8 @@ impl RestateWorker {
             given_up.insert(call.to_owned());
             return PeerReply::Unknown;
         };
-        match tokio::time::timeout(ASKED_FOR, wait_for_result(receiver)).await {
-            Ok(result) => PeerReply::Done(Box::new(result)),
+        match tokio::time::timeout(ASKED_FOR, wait_for_output(&output, request)).await {
+            Ok(step) => PeerReply::Step(step),
             Err(_) => PeerReply::GoesOn,
         }
     }
@@ -218,7 +277,7 @@ impl RestateWorker {
     /// Returns the number of executions that have not ended.
     pub fn count_running(&self) -> usize {
         let all = lock_mutex(&self.0.running_executions);
-        all.values().filter(|running| running.done.borrow().is_none()).count()
+        all.values().filter(|running| !running.output.has_ended()).count()
     }
 
     /// Waits until all running executions have ended and the engine has stored their results.
@@ -261,59 +320,82 @@ impl RestateWorker {
         }
     }
 
-    fn start_or_join(&self, call: &str, work: ExecutionWork) -> Option<watch::Receiver<Option<Arc<WorkResult>>>> {
+    /// Returns the output of an execution, which begins with the step of this number unless it goes on. `None`: others were told that it
+    /// does not begin here.
+    fn start_or_join(&self, call: &str, called: CalledWork, number: usize) -> Option<Arc<ExecutionOutput>> {
         let mut all = lock_mutex(&self.0.running_executions);
         if let Some(under_way) = all.get(call) {
-            return Some(under_way.done.clone());
+            return Some(under_way.output.clone());
         }
         // Once: whoever claims it anew begins it.
         if lock_mutex(&self.0.refused_calls).remove(call) {
             return None;
         }
-        if !all.values().any(|other| other.run == work.run) {
-            tokio::spawn(self.clone().stop_when_run_ends(work.run.clone()));
+        let run = called.work.run.clone();
+        if !all.values().any(|other| other.run == run) {
+            tokio::spawn(self.clone().stop_when_run_ends(run.clone()));
         }
-        let (sender, done) = watch::channel(None);
-        let (worker, run) = (self.clone(), work.run.clone());
+        let output = Arc::new(ExecutionOutput::new(number));
+        let (interruptions, interrupted) = mpsc::unbounded_channel();
+        let (worker, writer) = (self.clone(), OutputWriter(output.clone()));
         let task = tokio::spawn(async move {
-            let result = worker.perform_work(&work).await.unwrap_or_else(failed_result);
-            sender.send_replace(Some(Arc::new(result)));
+            let records = Box::new(CallRecords(writer.0.clone()));
+            let result = worker.perform_work(&called, records, interrupted).await;
+            writer.0.finish(result.unwrap_or_else(failed_result));
         });
         let under_way = RunningExecution {
             run,
-            done: done.clone(),
+            output: output.clone(),
+            interruptions,
             task: task.abort_handle(),
         };
         all.insert(call.to_owned(), under_way);
-        Some(done)
+        Some(output)
     }
 
-    /// Stops the executions of a run when the run is over, which was cancelled then, or reached its time limit. The engine
+    /// Stops the executions of a run when the run ends, which was cancelled then, or reached its time limit. The engine
     /// tells nobody who performs an action, so a worker asks.
     async fn stop_when_run_ends(self, run: Arc<str>) {
         loop {
             tokio::time::sleep(LOOKED_AT_EVERY).await;
-            if !lock_mutex(&self.0.running_executions)
-                .values()
-                .any(|under_way| under_way.run == run)
-            {
+            if self.list_calls(&run).is_empty() {
                 return;
             }
-            if self.0.engine.has_run_ended(&run).await.unwrap_or(false) {
-                lock_mutex(&self.0.running_executions).retain(|_, under_way| {
-                    let goes_on = under_way.run != run;
-                    if !goes_on {
-                        under_way.task.abort();
-                    }
-                    goes_on
-                });
-                return;
+            if self.0.engine.is_run_stopping(&run).await.unwrap_or(false) {
+                break;
             }
         }
+        let calls = self.list_calls(&run);
+        for call in &calls {
+            if let Some(under_way) = lock_mutex(&self.0.running_executions).get(call) {
+                under_way.request_stop();
+            }
+        }
+        tokio::time::sleep(STOPS_WITHIN).await;
+        calls.iter().for_each(|call| self.abort_execution(call));
     }
 
-    async fn perform_work(&self, work: &ExecutionWork) -> Result<WorkResult, String> {
-        let (known, state) = self.load_state(work).await?;
+    /// Returns the ids of the calls of the run's executions that go on here.
+    fn list_calls(&self, run: &Arc<str>) -> Vec<String> {
+        let all = lock_mutex(&self.0.running_executions);
+        let calls = all.iter().filter(|(_, under_way)| under_way.run == *run);
+        calls.map(|(call, _)| call.clone()).collect()
+    }
+
+    async fn perform_work(
+        &self,
+        called: &CalledWork,
+        records: Box<dyn RecordSink>,
+        interruptions: mpsc::UnboundedReceiver<RunInterruption>,
+    ) -> Result<WorkResult, String> {
+        let work = &called.work;
+        let (known, mut state) = self.load_state(work).await?;
+        // The runs of an inner ensemble are workflows, which have their own records: what is recorded around them is recorded at the end.
+        let leaves_records = !is_ensemble_agent(&state);
+        let earlier_records = match leaves_records {
+            true => apply_call_records(&mut state, called)?,
+            false => Vec::new(),
+        };
         let start = known.start.clone();
         let models = start.inside.as_ref().unwrap_or(&start.started.models);
         let mut options = RunOptions {
@@ -347,9 +429,16 @@ impl RestateWorker {
             ChildRuns::for_execution(&work.agent, self.list_ended_inner_runs(work).await?, &work.begun);
         let children = Arc::new(children);
         let driven: Arc<dyn InnerRunDriver> = children.clone();
-        let turn_ends_in = work.turn_is_up.then_some(TAKEN_WITHIN);
-        let mut performed =
-            std::pin::pin!(runs.perform_pending(known.prepared, state, options, Some(driven), turn_ends_in));
+        let mut performed = std::pin::pin!(runs.perform_pending(PendingExecutions {
+            prepared: known.prepared,
+            state,
+            options,
+            inner_run_driver: Some(driven),
+            turn_ends_in: work.turn_is_up.then_some(TAKEN_WITHIN),
+            earlier_records,
+            record_sink: leaves_records.then_some(records),
+            interruptions,
+        }));
         let mut wants: Vec<WantedInnerRun> = Vec::new();
         let mut are_more = true;
         let performed = loop {
@@ -370,6 +459,18 @@ impl RestateWorker {
             }
         };
         let mut performed = performed.map_err(|error| error.to_string())?;
+        let is_stop =
+            |record: &mut Record| matches!(&record.event, Event::Interrupted(cause) if *cause == stop_cause());
+        if performed.records.pop_if(is_stop).is_some() {
+            return Ok(WorkResult {
+                lines: match leaves_records {
+                    true => format_lines(&performed.records),
+                    false => String::new(),
+                },
+                is_stopped: true,
+                ..WorkResult::default()
+            });
+        }
         children.set_times(&mut performed.records);
         let asks = matches!(
             performed.records.last().map(|last| &last.event),
@@ -488,63 +589,4 @@ impl RestateWorker {
 }
 
 #[cfg(test)]
-mod tests {
-    use ensemble_runs::{Host, Project};
-
-    use super::*;
-
-    /// Returns a worker whose engine is not there, so that each execution that begins ends at once with an error.
-    fn worker() -> RestateWorker {
-        let runs = Runs::open(Project::from_folder("."), Host::from_system().without_operator());
-        let engine = EngineClient::from_url("http://127.0.0.1:9").expect("an address");
-        let peers = PeerWorkers::new("here", None).expect("a client");
-        RestateWorker::new(runs, ServedEnsembles::from_folder(), engine, peers)
-    }
-
-    fn work() -> ExecutionWork {
-        ExecutionWork {
-            protocol: ensemble_remote::protocol::PROTOCOL,
-            answered_by: None,
-            run: "r".into(),
-            agent: "a".into(),
-            records: 1,
-            answer: None,
-            decided: None,
-            inner: Vec::new(),
-            begun: Vec::new(),
-            turn_is_up: false,
-        }
-    }
-
-    #[tokio::test]
-    async fn a_call_that_was_given_up_is_left_to_others_once() {
-        let worker = worker();
-        let own = worker.own_claim();
-        assert!(matches!(worker.reply_to_peer("here", "call").await, PeerReply::Unknown));
-        assert_eq!(worker.perform_claimed(&own, "call", work()).await, None);
-        // Whoever claims it anew begins it, and may be this worker.
-        let begun = worker.perform_claimed(&own, "call", work()).await.expect("it is begun");
-        assert!(begun.error.is_some(), "{begun:?}");
-        assert!(matches!(worker.reply_to_peer("here", "call").await, PeerReply::Done(_)));
-    }
-
-    #[tokio::test]
-    async fn a_call_is_given_up_only_for_who_asked_this_worker_for_it() {
-        let worker = worker();
-        let own = worker.own_claim();
-        assert!(matches!(worker.reply_to_peer("here", "call").await, PeerReply::Unknown));
-        assert!(worker.perform_claimed(&own, "another", work()).await.is_some());
-        // One that was at this address before.
-        assert!(matches!(
-            worker.reply_to_peer("before", "third").await,
-            PeerReply::Unknown
-        ));
-        assert!(worker.perform_claimed(&own, "third", work()).await.is_some());
-        // It goes on or has ended here: nothing is given up.
-        assert!(matches!(
-            worker.reply_to_peer("here", "third").await,
-            PeerReply::Done(_)
-        ));
-        assert!(worker.perform_claimed(&own, "third", work()).await.is_some());
-    }
-}
+mod tests;

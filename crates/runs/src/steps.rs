@@ -8,7 +8,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ensemble_core::conversation::{ConversationState, Event, Record};
+use chrono::{DateTime, Utc};
+use ensemble_core::conversation::{ConversationState, Event, ExecutionStarted, Record, RunInterruption};
 use ensemble_core::executor::Executor;
 use ensemble_core::log::{CommitError, LogFuture, RunLog, SyncPoint};
 use ensemble_core::reporter::Reporter;
@@ -23,10 +24,36 @@ use crate::prepare::PreparedEnsemble;
 use crate::start::ready::AgentBuildOptions;
 use crate::start::runs::Runs;
 
+/// Executions to be performed.
+pub struct PendingExecutions {
+    /// The ensemble.
+    pub prepared: Arc<PreparedEnsemble>,
+    /// The state with the open turn. [`records_for_agent`] returns the records for a state in which one execution is pending.
+    pub state: ConversationState,
+    /// The options. They can be those of a run around this one: names of agents and tools that are not here are no errors.
+    pub options: RunOptions,
+    /// Drives the runs of inner ensembles; without it they are driven here.
+    pub inner_run_driver: Option<Arc<dyn InnerRunDriver>>,
+    /// The rest of the turn's time, if that is not the whole.
+    pub turn_ends_in: Option<Duration>,
+    /// Records that `state` contains and that no sink has.
+    pub earlier_records: Vec<Record>,
+    /// Keeps the records of executions that have not ended; without it they are returned with the end.
+    pub record_sink: Option<Box<dyn RecordSink>>,
+    /// Interruptions that end the executions.
+    pub interruptions: mpsc::UnboundedReceiver<RunInterruption>,
+}
+
+/// Keeps records of executions that have not ended.
+pub trait RecordSink: Send {
+    /// Keeps the records, and returns when they are safe: only then the executions continue from them.
+    fn keep_records(&mut self, records: Vec<Record>) -> BoxFuture<'_, ()>;
+}
+
 /// The result of an execution.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PerformedExecutions {
-    /// Its records, numbered from the end of the records that it was given.
+    /// The records that no sink has, numbered from the end of the records before them.
     pub records: Vec<Record>,
     /// The runs of its inner ensembles.
     pub inner_runs: Vec<InnerRun>,
@@ -46,31 +73,30 @@ pub struct InnerRun {
 }
 
 impl Runs {
-    /// Performs what is pending in the open turn of `state`, until it ends or waits for an answer. Nothing is stored, and
-    /// no turn is finished or begun. Nobody is asked; answers are in `options`, which can be those of a run around this one: names of
-    /// agents and tools that are not here are no errors.
+    /// Performs what is pending in the open turn, until it ends, is interrupted, or waits for an answer. Nothing is stored, and
+    /// no turn is finished or begun. Nobody is asked; the options contain the answers.
     ///
-    /// `elsewhere`: who drives the runs of inner ensembles; without it they are driven here. `turn_ends_in`: what is left of the turn's
-    /// time, if that is not the whole.
-    ///
-    /// Use [`records_for_agent`] to get a state in which one execution is pending.
+    /// The sink is not given the start of the first attempt alone: whoever calls this knows that it begins.
     ///
     /// # Errors
     /// An agent cannot run here, or an option does not fit the ensemble.
-    pub fn perform_pending<'f>(
-        &'f self,
-        prepared: Arc<PreparedEnsemble>,
-        mut state: ConversationState,
-        mut options: RunOptions,
-        elsewhere: Option<Arc<dyn InnerRunDriver>>,
-        turn_ends_in: Option<Duration>,
-    ) -> BoxFuture<'f, Result<PerformedExecutions, RunError>> {
+    pub fn perform_pending(&self, pending: PendingExecutions) -> BoxFuture<'_, Result<PerformedExecutions, RunError>> {
+        let PendingExecutions {
+            prepared,
+            mut state,
+            mut options,
+            inner_run_driver,
+            turn_ends_in,
+            earlier_records,
+            record_sink,
+            interruptions,
+        } = pending;
         Box::pin(async move {
             let models = std::mem::take(&mut options.models);
             let text = prepared.source.text().clone();
             let timeout = prepared.plan.ensemble().limits.timeout;
             let making = AgentBuildOptions {
-                inner_run_driver: elsewhere,
+                inner_run_driver,
                 are_checked: true,
                 ..self.agent_build_options(prepared, options, &models)
             };
@@ -80,15 +106,17 @@ impl Runs {
                 .map_or_else(|| "run".into(), |started| started.run_id.clone());
             let stored = MemoryStore::new().create_run(&RunId::new(id), &text).await?;
             let _is_first = able.outermost.set(stored.clone());
-            let mut log = TurnLog::default();
-            // The sender lives as long as the executor: a script that dies of a signal is not taken for an interruption.
-            let (_interruptions, interrupted) = mpsc::unbounded_channel();
+            let mut log = TurnLog {
+                records: earlier_records,
+                sink: record_sink,
+                has_kept: false,
+            };
             let drive_result = Executor {
                 runners: able.runners,
                 log: &mut log,
                 reporter: &mut SilentReporter,
                 clock: self.host(),
-                interruptions: interrupted,
+                interruptions,
                 timeout: Some(timeout),
                 secrets: able.secrets,
                 outer_stopwatch: None,
@@ -101,13 +129,34 @@ impl Runs {
             ensemble_process::wait_for_processes().await;
             match drive_result {
                 Ok(_) | Err(CommitError::EndOfRecord { .. }) => Ok(PerformedExecutions {
-                    records: log.0,
+                    records: log.records,
                     inner_runs: read_inner_runs(&*stored).await?,
                 }),
                 Err(error) => Err(error.into()),
             }
         })
     }
+}
+
+/// Returns the starts of attempts of this agent's pending execution that began at these times and left no record, as the next records.
+pub fn unrecorded_starts(state: &ConversationState, agent: &Arc<str>, times: &[DateTime<Utc>]) -> Vec<Record> {
+    let slots = state.open_turn().into_iter().flat_map(|turn| &turn.slots);
+    let Some(slot) = slots.into_iter().find(|slot| *slot.start.agent == **agent) else {
+        return Vec::new();
+    };
+    let turn = state.turn_count() + 1;
+    let starts = (state.next_seq()..).zip(slot.attempt + 1..).zip(times);
+    let starts = starts.map(|((seq, attempt), at)| Record {
+        seq,
+        at: *at,
+        event: Event::ExecutionStarted(ExecutionStarted {
+            turn,
+            agent: agent.clone(),
+            execution: slot.start.execution,
+            attempt,
+        }),
+    });
+    starts.collect()
 }
 
 /// Returns the records of a run until now as one agent of the open turn needs them: in the open turn, only what
@@ -155,8 +204,23 @@ fn read_inner_runs(run: &dyn StoredRun) -> BoxFuture<'_, Result<Vec<InnerRun>, R
 }
 
 /// Takes records until the turn or the conversation would end.
-#[derive(Default)]
-struct TurnLog(Vec<Record>);
+struct TurnLog {
+    /// The records that the sink does not have.
+    records: Vec<Record>,
+    sink: Option<Box<dyn RecordSink>>,
+    has_kept: bool,
+}
+
+impl TurnLog {
+    /// Returns whether the sink needs the records before the executions continue.
+    fn has_unsafe_records(&self) -> bool {
+        let is_start = |record: &Record| matches!(record.event, Event::ExecutionStarted(_));
+        match self.has_kept {
+            true => !self.records.is_empty(),
+            false => !self.records.iter().all(is_start),
+        }
+    }
+}
 
 impl RunLog for TurnLog {
     fn append<'a>(&'a mut self, record: &'a Record) -> LogFuture<'a> {
@@ -164,14 +228,25 @@ impl RunLog for TurnLog {
             Event::TurnFinished(turn) => Err(CommitError::EndOfRecord { turn: turn.turn }),
             Event::RunEnded(_) => Err(CommitError::EndOfRecord { turn: 0 }),
             _ => {
-                self.0.push(record.clone());
+                self.records.push(record.clone());
                 Ok(())
             }
         })
     }
 
     fn sync(&mut self, _point: SyncPoint) -> LogFuture<'_> {
-        LogFuture::ready(Ok(()))
+        if !self.has_unsafe_records() {
+            return LogFuture::ready(Ok(()));
+        }
+        let Some(sink) = &mut self.sink else {
+            return LogFuture::ready(Ok(()));
+        };
+        self.has_kept = true;
+        let records = std::mem::take(&mut self.records);
+        LogFuture::boxed(async move {
+            sink.keep_records(records).await;
+            Ok(())
+        })
     }
 }
 

@@ -34,6 +34,8 @@ pub(super) struct WorkflowLog<'a> {
     /// The time of the last record. The workflow reads no clock: its own records have the time of what came before.
     now: DateTime<Utc>,
     history: RunHistory,
+    /// The run is about to end.
+    is_stopping: bool,
     /// The first record that could not follow the others. It was not committed, and the run stops.
     illegal: Option<IllegalRecord>,
 }
@@ -46,6 +48,7 @@ impl<'a> WorkflowLog<'a> {
             run: ctx.key().into(),
             now: start.at,
             history: RunHistory::default(),
+            is_stopping: false,
             illegal: None,
         }
     }
@@ -62,9 +65,19 @@ impl<'a> WorkflowLog<'a> {
     /// Returns the summary of the run until now; `None` before the first record. The engine drives the run until its end.
     pub(super) fn run_brief(&self) -> Option<RunBrief> {
         let driver = RunDriver::Process(std::process::id());
-        self.history
-            .summarize_run(RunId::new(&*self.run), driver)
-            .map(RunBrief::from)
+        let summary = self.history.summarize_run(RunId::new(&*self.run), driver)?;
+        Some(RunBrief {
+            is_stopping: self.is_stopping,
+            ..RunBrief::from(summary)
+        })
+    }
+
+    /// Lets workers know whether they must stop the executions of the run.
+    pub(super) fn set_stopping(&mut self, is_stopping: bool) {
+        self.is_stopping = is_stopping;
+        if let Some(brief) = self.run_brief() {
+            self.ctx.set(BRIEF, Json(brief));
+        }
     }
 
     /// Returns the time of the last record.

@@ -19,7 +19,7 @@ use crate::worker::LOOKED_AT_EVERY;
 const RESUMABLE_FOR: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// How long workers may take until they have stopped the executions of a run that was cut short. It goes on after that, so that none is
 /// under way twice.
-const STOPPED_AFTER: Duration = LOOKED_AT_EVERY.saturating_add(Duration::from_secs(1));
+pub(super) const STOPPED_AFTER: Duration = LOOKED_AT_EVERY.saturating_add(Duration::from_secs(1));
 
 /// When somebody resumed the run; `None`: nobody did in time.
 type ResumeFuture<'a> = Pin<Box<dyn DurableFuture<Output = Option<DateTime<Utc>>> + Send + 'a>>;

@@ -239,6 +239,33 @@ impl Engine {
         serde_json::from_str(&text).unwrap_or(Value::String(text))
     }
 
+    /// Starts a worker that ends itself at this point of its executions.
+    pub(crate) fn start_worker_that_dies(&mut self, point: u32) {
+        let mut command = worker_command(self.folder.path(), 9080, INGRESS);
+        command.env("ENSEMBLE_FAULT_DIES", point.to_string());
+        self.worker = Some(command.spawn().expect("the worker starts"));
+        wait_for(9080);
+    }
+
+    /// Waits until the worker has ended, which returns `true`, or until this holds.
+    pub(crate) async fn worker_dies_before<F: Future<Output = bool>>(&mut self, is_over: impl Fn() -> F) -> bool {
+        let begun = Instant::now();
+        loop {
+            let worker = self.worker.as_mut().expect("a worker");
+            if worker.try_wait().expect("it is ours").is_some() {
+                return true;
+            }
+            if tokio::time::timeout(Duration::from_secs(1), is_over())
+                .await
+                .unwrap_or(false)
+            {
+                return false;
+            }
+            assert!(begun.elapsed() < PATIENCE, "the worker neither dies nor ends its run");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
     pub(crate) fn kill_worker(&mut self) {
         if let Some(mut worker) = self.worker.take() {
             worker.kill().expect("it can be killed");

@@ -1,0 +1,233 @@
+//! What an execution has come to until now, as the call of the execution takes it.
+//!
+//! Invariant: an execution continues from a record only when the journal of its call has the record.
+
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+use ensemble_core::conversation::Record;
+use ensemble_core::runner::BoxFuture;
+use ensemble_remote::protocol::{ExecutionWork, WorkResult, format_lines};
+use ensemble_runs::steps::RecordSink;
+use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
+
+use crate::fault_injection;
+
+/// The next step of an execution: one entry in the journal of its call.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum ExecutionStep {
+    /// Records of the execution, which continues when the journal has them.
+    Records(String),
+    /// The end, with the records after those of the steps before.
+    Ended(Box<WorkResult>),
+    /// The worker does not perform the execution any more, or never did.
+    Lost {
+        /// It may have begun.
+        has_begun: bool,
+    },
+}
+
+/// An execution to be performed, and what the journal of its call has of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CalledWork {
+    /// The execution.
+    pub work: ExecutionWork,
+    /// The records that workers left, as lines of a journal.
+    pub lines: String,
+    /// The starts of attempts since the last record, whose workers were lost.
+    pub lost_starts: Vec<DateTime<Utc>>,
+}
+
+impl CalledWork {
+    /// Returns an execution of whose call nothing is in the journal.
+    pub fn new(work: ExecutionWork) -> Self {
+        Self {
+            work,
+            lines: String::new(),
+            lost_starts: Vec::new(),
+        }
+    }
+
+    /// Adds records that are in the journal. They contain the starts of all attempts before.
+    pub fn push_records(&mut self, lines: &str) {
+        self.lines.push_str(lines);
+        self.lost_starts.clear();
+    }
+
+    /// Returns the result of the call: all records, with those of the last step.
+    pub fn complete_result(mut self, last: WorkResult) -> WorkResult {
+        self.lines.push_str(&last.lines);
+        WorkResult {
+            lines: self.lines,
+            ..last
+        }
+    }
+
+    /// Returns the result of a call that was cancelled without an end of the execution.
+    pub fn stopped_result(self) -> WorkResult {
+        WorkResult {
+            lines: self.lines,
+            lost_starts: self.lost_starts,
+            is_stopped: true,
+            ..WorkResult::default()
+        }
+    }
+}
+
+/// The output of an execution that goes on here.
+#[derive(Debug)]
+pub struct ExecutionOutput {
+    state: watch::Sender<OutputState>,
+    /// The number of the first step.
+    first: usize,
+}
+
+#[derive(Debug, Default)]
+struct OutputState {
+    /// The records of each step.
+    batches: Vec<String>,
+    /// The number of batches that are in the journal of the call.
+    journaled: usize,
+    result: Option<WorkResult>,
+}
+
+impl ExecutionOutput {
+    /// Creates the output of an execution whose next step has this number.
+    pub fn new(first: usize) -> Self {
+        Self {
+            state: watch::Sender::new(OutputState::default()),
+            first,
+        }
+    }
+
+    /// Adds records, and waits until they are in the journal of the call.
+    async fn push_records(&self, lines: String) {
+        let mut number = 0;
+        self.state.send_modify(|state| {
+            state.batches.push(lines);
+            number = state.batches.len();
+        });
+        let _ = self.state.subscribe().wait_for(|state| state.journaled >= number).await;
+    }
+
+    /// Ends the output. The first end counts.
+    pub fn finish(&self, result: WorkResult) {
+        self.state.send_modify(|state| {
+            state.result.get_or_insert(result);
+        });
+    }
+
+    /// Returns whether the execution has ended.
+    pub fn has_ended(&self) -> bool {
+        self.state.borrow().result.is_some()
+    }
+
+    /// Waits for the step with this number. The steps before it are in the journal of the call.
+    pub async fn wait_for_step(&self, number: usize) -> ExecutionStep {
+        let number = number.saturating_sub(self.first);
+        self.state
+            .send_modify(|state| state.journaled = state.journaled.max(number));
+        let mut receiver = self.state.subscribe();
+        let state = receiver.wait_for(|state| state.batches.len() > number || state.result.is_some());
+        let Ok(state) = state.await else {
+            return ExecutionStep::Lost { has_begun: true };
+        };
+        match (state.batches.get(number), &state.result) {
+            (Some(lines), _) => ExecutionStep::Records(lines.clone()),
+            (None, Some(result)) => ExecutionStep::Ended(Box::new(result.clone())),
+            (None, None) => ExecutionStep::Lost { has_begun: true },
+        }
+    }
+
+    /// Waits for the end of an execution that was told to stop, with all records from the step with this number on.
+    pub async fn wait_for_rest(&self, number: usize) -> ExecutionStep {
+        let number = number.saturating_sub(self.first);
+        self.state.send_modify(|state| state.journaled = usize::MAX);
+        let mut receiver = self.state.subscribe();
+        let Ok(state) = receiver.wait_for(|state| state.result.is_some()).await else {
+            return ExecutionStep::Lost { has_begun: true };
+        };
+        let mut result = state.result.clone().unwrap_or_default();
+        let before: String = state.batches.iter().skip(number).map(String::as_str).collect();
+        result.lines.insert_str(0, &before);
+        ExecutionStep::Ended(Box::new(result))
+    }
+}
+
+/// The execution's end of its output: if the execution is stopped by force, the output ends, too.
+pub struct OutputWriter(pub Arc<ExecutionOutput>);
+
+impl Drop for OutputWriter {
+    fn drop(&mut self) {
+        self.0.finish(WorkResult {
+            error: Some("the execution was stopped".to_owned()),
+            ..WorkResult::default()
+        });
+    }
+}
+
+/// Sends the records of an execution to its call.
+pub struct CallRecords(pub Arc<ExecutionOutput>);
+
+impl RecordSink for CallRecords {
+    fn keep_records(&mut self, records: Vec<Record>) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            fault_injection::die_if_due();
+            self.0.push_records(format_lines(&records)).await;
+            fault_injection::die_if_due();
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ended(lines: &str) -> WorkResult {
+        WorkResult {
+            lines: lines.to_owned(),
+            ..WorkResult::default()
+        }
+    }
+
+    #[tokio::test]
+    async fn an_execution_continues_when_its_records_are_in_the_journal() {
+        let output = Arc::new(ExecutionOutput::new(0));
+        let pushed = output.clone();
+        let mut pushing = tokio::spawn(async move { pushed.push_records("one".to_owned()).await });
+        let records = |lines: &str| ExecutionStep::Records(lines.to_owned());
+        assert_eq!(output.wait_for_step(0).await, records("one"));
+        // A repeated call takes the same step.
+        assert_eq!(output.wait_for_step(0).await, records("one"));
+        tokio::task::yield_now().await;
+        assert!(!pushing.is_finished());
+        let next = tokio::spawn({
+            let output = output.clone();
+            async move { output.wait_for_step(1).await }
+        });
+        (&mut pushing).await.expect("it continues");
+        output.finish(ended("two"));
+        drop(OutputWriter(output.clone()));
+        let step = next.await.expect("it ends");
+        assert_eq!(step, ExecutionStep::Ended(Box::new(ended("two"))));
+    }
+
+    #[tokio::test]
+    async fn what_a_stopped_execution_left_is_whole() {
+        let output = Arc::new(ExecutionOutput::new(3));
+        let pushed = output.clone();
+        let pushing = tokio::spawn(async move {
+            for lines in ["a", "b", "c"] {
+                pushed.push_records(lines.to_owned()).await;
+            }
+            pushed.finish(ended("d"));
+        });
+        assert_eq!(output.wait_for_step(3).await, ExecutionStep::Records("a".to_owned()));
+        assert_eq!(
+            output.wait_for_rest(4).await,
+            ExecutionStep::Ended(Box::new(ended("bcd")))
+        );
+        pushing.await.expect("it ends");
+    }
+}
