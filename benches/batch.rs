@@ -15,9 +15,9 @@ use std::sync::Arc;
 
 use ensemble_core::store::Durability;
 use ensemble_runs::batch::{
-    Batch, BatchEnd, BatchOptions, BatchRequest, BatchRow, ColumnMapping, parse_json_lines, resolve_rows,
+    Batch, BatchWorkEnd, BatchOptions, BatchRequest, BatchRow, ColumnMapping, parse_json_lines, resolve_rows,
 };
-use ensemble_runs::{EnsembleRef, Host, Project, RunOptions, Runs, Trust};
+use ensemble_runs::{EnsembleRef, RunHost, Project, RunOptions, Runs, Trust};
 use support::{children_time, process_time, say};
 
 const ROUNDS: usize = 3;
@@ -33,7 +33,7 @@ result: {label: outputs.sorter.label}
 
 fn runs(folder: &std::path::Path) -> Runs {
     let project = Project::from_folder(folder).with_trust(Trust::trust_everything());
-    Runs::open(project, Host::from_system().without_operator().with_shared_models())
+    Runs::open(project, RunHost::from_system().without_operator().with_shared_model_network())
 }
 
 fn options() -> RunOptions {
@@ -73,7 +73,7 @@ fn batch(count: usize, folder: &Path) -> f64 {
             rows,
             ..BatchRequest::default()
         };
-        let opened = runtime.block_on(Batch::open(&runs, prepared, request));
+        let opened = runtime.block_on(Batch::open_for_work(&runs, prepared, request));
         let mut batch = opened.expect("a batch");
         let driving = BatchOptions {
             jobs: NonZeroUsize::new(8).expect("8 is not 0"),
@@ -81,8 +81,8 @@ fn batch(count: usize, folder: &Path) -> f64 {
             engine: None,
         };
         let stop = runtime.block_on(batch.run_rows(&driving, || Ok(options()), |_| {}, std::future::pending()));
-        assert_eq!(stop.expect("it is worked on"), BatchEnd::Done);
-        assert_eq!(batch.count_outcomes().len(), 1);
+        assert_eq!(stop.expect("it is worked on"), BatchWorkEnd::Done);
+        assert_eq!(batch.count_rows_by_outcome().len(), 1);
         batch.write_results().expect("results");
     })
 }
@@ -98,7 +98,7 @@ fn alone(count: usize, folder: &Path) -> f64 {
                 .expect("a sound ensemble"),
         );
         for row in 0..count {
-            let options = options().with_value("ticket", format!("ticket {row}"));
+            let options = options().with_input_value("ticket", format!("ticket {row}"));
             let ready = runs.prepare_run_with(Arc::clone(&prepared), options).expect("ready");
             let finished = runtime.block_on(async { ready.start().await.expect("begun").wait_and_close().await });
             assert!(finished.expect("ended").state.run_end().is_some());

@@ -12,9 +12,9 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ensemble_agents::agent::kinds::script::build_runner;
+use ensemble_agents::agent::kinds::script::build_unchecked_runner;
 use ensemble_process::program::ScriptFolders;
-use ensemble_process::{DEFAULT_OUTPUT_CAP, ProcessLimits, ProcessWatchdog, ProgramInvocation};
+use ensemble_process::{DEFAULT_OUTPUT_CAP, ProcessSettings, ProcessWatchdog, ProgramInvocation};
 use support::{Figures, Ran, bare, micros, piped, plan, run, say, show, time};
 
 const ROUNDS: usize = 10;
@@ -23,12 +23,12 @@ const CHILDREN: usize = 100;
 const BALLAST: usize = 64 << 20;
 
 /// As a run has them: the program itself is the watchdog.
-fn bounds() -> ProcessLimits {
+fn bounds() -> ProcessSettings {
     let watchdog = ProcessWatchdog::new(ProgramInvocation {
         program: env!("CARGO_BIN_EXE_ensemble").into(),
         arguments: vec!["__watchdog".into()],
     });
-    ProcessLimits {
+    ProcessSettings {
         output_cap: DEFAULT_OUTPUT_CAP,
         watchdog: Some(Arc::new(watchdog)),
         environment: ensemble_process::ChildEnvironment::default(),
@@ -44,7 +44,7 @@ fn conversation(text: &str) -> Ran {
         project_root: folder.path().to_owned(),
     };
     let runners = plan.agent_ids().map(|id| match &plan.agent(id).kind {
-        ensemble_language::ensemble::AgentKind::Script { script, .. } => build_runner(script, &places, bounds()),
+        ensemble_language::ensemble::AgentKind::Script { script, .. } => build_unchecked_runner(script, &places, bounds()),
         other => panic!("{other:?}"),
     });
     let ran = run(&plan, runners.collect());

@@ -12,11 +12,11 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use ensemble_agents::agent::kinds::script::build_runner;
+use ensemble_agents::agent::kinds::script::build_unchecked_runner;
 use ensemble_language::data::JsonMap;
 use ensemble_language::ensemble::AgentKind;
 use ensemble_process::program::ScriptFolders;
-use ensemble_process::{DEFAULT_OUTPUT_CAP, ProcessLimits};
+use ensemble_process::{DEFAULT_OUTPUT_CAP, ProcessSettings};
 use ensemble_scripts::{Script, ScriptVariable};
 use serde_json::json;
 use support::{Figures, Ran, Says, all, micros, plan, run, say, show, time};
@@ -112,13 +112,13 @@ fn conversation(text: &str, script: &str) -> Ran {
     };
     let runners = plan.agent_ids().map(|id| match &plan.agent(id).kind {
         AgentKind::Script { script, .. } => {
-            let bounds = ProcessLimits {
+            let bounds = ProcessSettings {
                 output_cap: DEFAULT_OUTPUT_CAP,
                 watchdog: None,
                 environment: ensemble_process::ChildEnvironment::default(),
                 sandbox: None,
             };
-            build_runner(script, &places, bounds)
+            build_unchecked_runner(script, &places, bounds)
         }
         other => panic!("{other:?}"),
     });

@@ -16,7 +16,7 @@ use ensemble_agents::agent::kinds::llm::{LlmOptions, LlmRunner};
 use ensemble_core::runner::Runner;
 use ensemble_core::thread::{ExecutionRef, LiveOutput, LiveUpdate, Message, Role};
 use ensemble_language::ensemble::AgentKind;
-use ensemble_models::{Model, ModelNetwork, ModelProvider, ModelRequest, OnPiece, RemoteProvider, ReplyPiece};
+use ensemble_models::{Model, ModelNetwork, ModelProvider, ModelRequest, ReplyPieceCallback, RemoteProvider, ReplyPiece};
 use serde_json::json;
 
 mod support;
@@ -88,7 +88,7 @@ async fn bare_stream(client: &reqwest::Client, server: SocketAddr, mut heard: im
 
 async fn our_call(remote: &RemoteProvider, server: SocketAddr) {
     let heard = AtomicU64::new(0);
-    let on_piece: &OnPiece<'_> = &|piece: ReplyPiece<'_>| {
+    let on_piece: &ReplyPieceCallback<'_> = &|piece: ReplyPiece<'_>| {
         if let ReplyPiece::Text(text) = piece {
             heard.fetch_add(text.len() as u64, Ordering::Relaxed);
         }
@@ -138,7 +138,7 @@ fn lateness() {
         let heard = || bare.add(written.lock().expect("unpoisoned").elapsed().as_secs_f64() * 1e3);
         runtime.block_on(bare_stream(&client, server, heard));
         let heard = AtomicU64::new(0);
-        let on_piece: &OnPiece<'_> = &|_: ReplyPiece<'_>| {
+        let on_piece: &ReplyPieceCallback<'_> = &|_: ReplyPiece<'_>| {
             let since = written.lock().expect("unpoisoned").elapsed();
             let figures = if heard.fetch_add(1, Ordering::Relaxed) == 0 {
                 &first

@@ -11,11 +11,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use ensemble_agents::agent::for_each::ForEachRunner;
-use ensemble_agents::agent::kinds::script::build_runner;
+use ensemble_agents::agent::kinds::script::build_unchecked_runner;
 use ensemble_core::runner::Runner;
 use ensemble_language::ensemble::AgentKind;
 use ensemble_process::program::ScriptFolders;
-use ensemble_process::{DEFAULT_OUTPUT_CAP, ProcessLimits, ProcessWatchdog, ProgramInvocation};
+use ensemble_process::{DEFAULT_OUTPUT_CAP, ProcessSettings, ProcessWatchdog, ProgramInvocation};
 use ensemble_scripts::{Script, ScriptVariable};
 use serde_json::json;
 use support::{Figures, bare, micros, piped, plan, run, say, show, time};
@@ -45,7 +45,7 @@ agents:
         program: env!("CARGO_BIN_EXE_ensemble").into(),
         arguments: vec!["__watchdog".into()],
     });
-    let bounds = ProcessLimits {
+    let bounds = ProcessSettings {
         output_cap: DEFAULT_OUTPUT_CAP,
         watchdog: Some(Arc::new(watchdog)),
         environment: ensemble_process::ChildEnvironment::default(),
@@ -55,7 +55,7 @@ agents:
     let (AgentKind::Script { script, .. }, Some(spec)) = (&agent.kind, &agent.for_each) else {
         panic!("a script with parts");
     };
-    let parts = ForEachRunner::new(agent, spec, build_runner(script, &places, bounds)).expect("a sound list");
+    let parts = ForEachRunner::new(agent, spec, build_unchecked_runner(script, &places, bounds)).expect("a sound list");
     let runners: Vec<Arc<dyn Runner>> = vec![Arc::new(parts)];
     let ran = run(&plan, runners);
     assert!(

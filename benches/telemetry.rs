@@ -18,8 +18,8 @@ use ensemble_core::records::{decode_record, encode_record};
 use ensemble_core::store::MemoryStore;
 use ensemble_core::store::{Durability, RunId, RunStore};
 use ensemble_core::trace::TraceParent;
-use ensemble_runs::{EnsembleRef, Host, Project, RunOptions, RunTracer, Runs, Trust};
-use ensemble_telemetry::{RecordedTree, RunTrace, SpanFold, TelemetryResource};
+use ensemble_runs::{EnsembleRef, RunHost, Project, RunOptions, RunTracer, Runs, Trust};
+use ensemble_telemetry::{RecordedRunTree, RunTrace, RunSpanBuilder, TelemetryResource};
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use prost::Message;
 use support::{children_time, processor_time, say};
@@ -40,7 +40,7 @@ fn ensemble(turns: u32) -> String {
 }
 
 /// Folds, and sends nothing.
-struct Folding(Mutex<(SpanFold, usize)>);
+struct Folding(Mutex<(RunSpanBuilder, usize)>);
 
 impl RunTracer for Folding {
     fn parent_span(&self) -> Option<TraceParent> {
@@ -58,7 +58,7 @@ impl RunTracer for Folding {
     fn observe_record(&self, _run: &RunId, record: &Record, state: &ConversationState) {
         let mut spans = Vec::new();
         let mut fold = self.0.lock().expect("nobody panics");
-        fold.0.apply_record(record, state.run_start(), &mut spans);
+        fold.0.apply_run_record(record, state.run_start(), &mut spans);
         fold.1 += spans.len();
     }
 }
@@ -69,7 +69,7 @@ fn run(tracer: Option<Arc<dyn RunTracer>>) -> (Vec<Record>, f64) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let project = Project::from_folder(folder.path()).with_trust(Trust::trust_everything());
     let store = Arc::new(MemoryStore::new());
-    let runs = Runs::open(project, Host::from_system().without_operator()).with_store(store.clone());
+    let runs = Runs::open(project, RunHost::from_system().without_operator()).with_store(store.clone());
     let options = RunOptions {
         tracer,
         ..RunOptions::default().with_durability(Durability::None)
@@ -206,11 +206,11 @@ fn main() {
         let lines = journal.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
         lines.filter(|line| decode_record(line).is_ok()).count()
     };
-    let recorded = RecordedTree {
+    let recorded = RecordedRunTree {
         records: records.clone(),
-        ..RecordedTree::default()
+        ..RecordedRunTree::default()
     };
-    let fold = || RunTrace::from_run(&recorded, false);
+    let fold = || RunTrace::from_run_tree(&recorded, false);
     let spans = fold().all_spans().len();
     let reading = median((0..ROUNDS).map(|_| busy(read)).collect());
     let folding = median((0..ROUNDS).map(|_| busy(fold)).collect());
@@ -234,7 +234,7 @@ fn main() {
     let (mut bare, mut traced) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         bare.push(run(None).1);
-        let tracer = Arc::new(Folding(Mutex::new((SpanFold::new(false), 0))));
+        let tracer = Arc::new(Folding(Mutex::new((RunSpanBuilder::new(false), 0))));
         traced.push(run(Some(tracer.clone() as Arc<dyn RunTracer>)).1);
         assert_eq!(tracer.0.lock().expect("nobody panics").1, spans);
     }

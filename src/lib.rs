@@ -38,8 +38,8 @@ pub use ensemble_core::store::{
 };
 pub use ensemble_runs::service::run_service::RunService;
 pub use ensemble_runs::{
-    ConversationSnapshot, EnsembleRef, Host, LiveEvent, LiveEventKind, Project, ProjectError, ResponseGenerator,
-    ResponseRequest, Run, RunBuilder, RunError, RunEvent, RunEventKind, RunEvents, RunOptions, RunOutcome, Runs, Trust,
+    ConversationSnapshot, EnsembleRef, RunHost, LiveEvent, LiveEventKind, Project, ProjectError, ResponseGenerator,
+    GeneratorRequest, RunHandle, RunBuilder, RunError, RunEvent, RunEventKind, RunEventStream, RunOptions, RunOutcome, Runs, Trust,
     run,
 };
 
@@ -53,7 +53,7 @@ pub use ensemble_runs::{
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// // `Dialogue::with_model("ollama/llama3.2:1b")?` asks a real model.
+/// // `Dialogue::with_model_override("ollama/llama3.2:1b")?` asks a real model.
 /// let dialogue = Dialogue::with_simulated_replies(["Sunny.", "Rain."]);
 /// let today = dialogue.say(Thread::default(), "Paris today?").await?;
 /// let tomorrow = dialogue.say(today.thread, "And tomorrow?").await?;
@@ -62,13 +62,13 @@ pub use ensemble_runs::{
 /// # }
 /// ```
 pub mod dialogue {
-    pub use ensemble_agents::agent::build_error::BuildError;
+    pub use ensemble_agents::agent::build_error::RunnerBuildError;
     #[cfg(feature = "typed")]
     pub use ensemble_agents::agent::chat::TypedReply;
     pub use ensemble_agents::agent::chat::{
         CallAdmission, ContextWindow, Dialogue, DialogueError, DialogueErrorKind, DialogueStream, MergeError,
         MergeOrder, MergeSide, Message, MessageSelector, ModelProfile, ModelTools, ModelUsage, NoTools,
-        PendingToolCalls, PreparedReply, ReplayedThread, Role, RoundResult, StepResult, StopReason, StreamItem,
+        PendingToolCalls, PreparedReply, ReplayedThread, Role, RoundResult, DialogueStepResult, StopReason, StreamItem,
         TextTokenizer, Thread, ThreadError, ThreadFile, ThreadFileError, ThreadGrowthError, ThreadGrowthErrorKind,
         ThreadIteration, ThreadReplay, ThreadStatus, ToolCall, ToolCallMessage, ToolEnd, ToolError, ToolSpec,
         TraceError, UnsentIterations, WindowError, WindowInput, WindowOutput, WindowStrategy,
@@ -79,8 +79,8 @@ pub mod dialogue {
     pub use ensemble_core::stopwatch::Stopwatch;
     pub use ensemble_core::thread::window::ThreadSize;
     pub use ensemble_core::thread::{Attachment, ExecutionRef, Reasoning};
-    pub use ensemble_language::data::{Cost, FailureKind, JsonMap, OperatorQuestion, WantedPermission};
-    pub use ensemble_language::ensemble::{HeaderText, RateLimit, RetryPolicy, SimulatedReplySource, TokenPrice};
+    pub use ensemble_language::data::{Cost, FailureKind, JsonMap, OperatorQuestion, ToolPermissionRequest};
+    pub use ensemble_language::ensemble::{ConfiguredHeader, RateLimit, RetryPolicy, SimulatedReplySource, TokenPrice};
     pub use ensemble_language::profiles::ProfileError;
     pub use ensemble_models::{Model, ModelNetwork};
 }

@@ -9,7 +9,7 @@ use ensemble_language::ensemble::ModelProfile;
 use ensemble_language::profiles::ChainedProfile;
 use ensemble_models::{
     BoxFuture, LimitUnit, Model, ModelError, ModelErrorKind, ModelNetwork, ModelProvider, ModelQuery, ModelReply,
-    ModelRequest, OnPiece, ReportedLimit,
+    ModelRequest, ReplyPieceCallback, ReportedLimit,
 };
 use futures_util::future::join_all;
 use tokio::time::Instant;
@@ -116,7 +116,7 @@ impl ModelProvider for FlakyProvider {
     fn complete_request<'a>(
         &'a self,
         _: ModelRequest,
-        _: &'a OnPiece<'a>,
+        _: &'a ReplyPieceCallback<'a>,
     ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
         Box::pin(async move {
             let (limits, is_accepted) = self.accept_request();

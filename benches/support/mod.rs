@@ -49,7 +49,7 @@ impl<F: Fn(&ExecutionInput) -> JsonMap + Send + Sync> Runner for Says<F> {
 /// The same runner for every agent.
 pub(crate) fn all(plan: &Plan, runner: impl Runner + 'static) -> Vec<Arc<dyn Runner>> {
     let runner: Arc<dyn Runner> = Arc::new(runner);
-    vec![runner; plan.len()]
+    vec![runner; plan.agent_count()]
 }
 
 /// The time that people agree on.

@@ -8,7 +8,7 @@
 use std::sync::{Arc, LazyLock};
 
 use ensemble_language::condition::{
-    Condition, ConditionFacts, ConditionHistory, ConditionOutputs, ExecutionCounts, KeyedVariable, StaticResult,
+    Condition, ConditionSnapshot, ConditionHistory, ConditionOutputs, ExecutionCounts, KeyedVariable, StaticResult,
 };
 use ensemble_language::data::RunContext;
 use libfuzzer_sys::fuzz_target;
@@ -52,7 +52,7 @@ impl ConditionOutputs for FewExecutions {
     }
 }
 
-static FACTS: LazyLock<ConditionFacts> = LazyLock::new(|| {
+static FACTS: LazyLock<ConditionSnapshot> = LazyLock::new(|| {
     let values = json!({
         "k": 1, "f": 2.5, "t": "text", "l": [1, [2], {"x": null}], "m": {"a": {"b": "é"}}, "n": null, "big": i64::MAX,
         "long": "long ".repeat(40),
@@ -63,7 +63,7 @@ static FACTS: LazyLock<ConditionFacts> = LazyLock::new(|| {
         .iter()
         .map(|(key, value)| (Arc::from(key.as_str()), Arc::new(value.clone())))
         .collect();
-    ConditionFacts {
+    ConditionSnapshot {
         context: Arc::new(context),
         output: Some(Arc::new(json!({"score": 0.5, "items": [3, 2, 1], "done": false}))),
         turn_count: 7,
@@ -105,11 +105,11 @@ fuzz_target!(|text: &str| {
         _ => {}
     }
     for read in reading
-        .list_read_keys(KeyedVariable::Context)
+        .list_literal_key_reads(KeyedVariable::Context)
         .into_iter()
-        .chain(reading.list_read_keys(KeyedVariable::Output))
+        .chain(reading.list_literal_key_reads(KeyedVariable::Output))
     {
         assert!(text.get(read.span.start..read.span.end).is_some(), "{read:?}");
     }
-    assert_eq!(reading.list_read_agents(), condition.list_read_agents());
+    assert_eq!(reading.list_named_agents(), condition.list_named_agents());
 });

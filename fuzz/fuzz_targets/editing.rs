@@ -76,7 +76,7 @@ fn ask(text: &str, kind: EditedFileKind) {
     for offset in (0..=text.len()).step_by(1 + text.len() / 100) {
         let offset = text.floor_char_boundary(offset);
         hover::find_hover_text(&view, offset);
-        name_occurrences::find_occurrence(&view, offset);
+        name_occurrences::find_occurrence_at(&view, offset);
         for found in completions::list_completions(&view, offset) {
             assert!(text.get(found.span.start..found.span.end).is_some());
         }

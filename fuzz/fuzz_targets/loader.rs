@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use ensemble_explore::{ExplorationBudget, explore_plan};
 use ensemble_language::check::{
-    CheckContext, OutputKeys, TextSecrets, apply_allowances, check_ensemble, check_with_context,
+    CheckContext, OutputKeys, TextSecrets, filter_allowed_diagnostics, check_ensemble, check_with_context,
 };
 use ensemble_language::diagnostic::{Finding, FindingSeverity};
 use ensemble_language::ensemble::{Agent, AgentKind, Ensemble, ModelProfile};
@@ -19,11 +19,11 @@ use ensemble_language::loader::load_ensemble;
 use ensemble_language::plan::Plan;
 use ensemble_language::source::SourceText;
 use ensemble_reports::report::graph::{
-    CountUnit, DependencyArrow, DependencyTrigger, GraphPicture, NodeShape, PictureNode, render_ascii, render_dot,
+    ExecutionCountUnit, DependencyArrow, DependencyTrigger, GraphPicture, NodeShape, PictureNode, render_ascii, render_dot,
     render_mermaid, render_svg,
 };
 use ensemble_reports::report::{
-    CheckedFile, FindingsForm, GithubForm, JunitForm, ReportTotals, SarifForm, diagnostics, exploration,
+    FileFindings, FindingsReportFormat, GithubForm, JunitForm, ReportTotals, SarifForm, diagnostics, exploration,
 };
 use libfuzzer_sys::fuzz_target;
 
@@ -68,10 +68,10 @@ fuzz_target!(|text: &str| {
         }
     }
     let looked = TextSecrets::find_in(&source, loaded.document.as_ref());
-    findings.extend(looked.findings());
+    findings.extend(looked.secret_warnings());
     let mut shown = loaded.diagnostics_with(&findings);
     if let Some(document) = &loaded.document {
-        shown = apply_allowances(document, shown, is_sound);
+        shown = filter_allowed_diagnostics(document, shown, is_sound);
     }
     for diagnostic in &shown {
         let span = diagnostic.span;
@@ -82,7 +82,7 @@ fuzz_target!(|text: &str| {
         );
         source.line_column(span.start);
     }
-    looked.redact(&mut shown);
+    looked.redact_diagnostics(&mut shown);
     for diagnostic in &shown {
         assert_eq!(diagnostic.source.text().len(), text.len());
         assert_eq!(
@@ -91,7 +91,7 @@ fuzz_target!(|text: &str| {
         );
     }
     diagnostics::render_diagnostics(&shown, false);
-    diagnostics::diagnostics_to_json(&shown);
+    diagnostics::render_json_diagnostics(&shown);
     render_machine_forms(shown);
 });
 
@@ -110,8 +110,8 @@ fn explore_briefly(plan: &Arc<Plan>) {
         file: "a.yaml".to_owned(),
         found,
     };
-    exploration::render_all(&explored, &[]);
-    serde_json::from_str::<serde_json::Value>(&exploration::render_all_json(&explored, &[])).expect("JSON");
+    exploration::render_explorations(&explored, &[]);
+    serde_json::from_str::<serde_json::Value>(&exploration::render_explorations_json(&explored, &[])).expect("JSON");
 }
 
 /// The picture in every form; a layout of many agents takes its time, so only of few.
@@ -152,7 +152,7 @@ fn draw_graph(ensemble: &Ensemble) {
     let picture = GraphPicture {
         title: ensemble.name.to_string(),
         subtitle: None,
-        count_unit: CountUnit::Run,
+        count_unit: ExecutionCountUnit::Run,
         nodes: ensemble.agents.iter().map(node).collect(),
         arrows,
     };
@@ -168,7 +168,7 @@ fn draw_graph(ensemble: &Ensemble) {
 /// The forms for other programs.
 fn render_machine_forms(findings: Vec<ensemble_language::diagnostic::Diagnostic>) {
     let folder = Path::new("/");
-    let file = CheckedFile {
+    let file = FileFindings {
         name: "fuzz.yaml".to_owned(),
         fails: !findings.is_empty(),
         findings,

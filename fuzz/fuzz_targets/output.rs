@@ -6,18 +6,18 @@
 )]
 
 use ensemble_core::runner::AttemptLedger;
-use ensemble_process::output::from_bytes;
+use ensemble_process::output::output_from_bytes;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
     let ledger = AttemptLedger::default();
-    let first = from_bytes(bytes, &ledger);
-    let second = from_bytes(bytes, &ledger);
+    let first = output_from_bytes(bytes, &ledger);
+    let second = output_from_bytes(bytes, &ledger);
     match (first, second) {
         (Ok(first), Ok(second)) => {
             assert_eq!(first, second);
             let text = serde_json::to_string(&first).expect("JSON");
-            let again = from_bytes(text.as_bytes(), &AttemptLedger::default()).expect("an output is an output again");
+            let again = output_from_bytes(text.as_bytes(), &AttemptLedger::default()).expect("an output is an output again");
             assert_eq!(serde_json::to_string(&again).expect("JSON"), text);
         }
         (Err(first), Err(second)) => {

@@ -38,7 +38,7 @@ fuzz_target!(|text: &str| {
     assert_eq!(checked.is_ok(), compiled.is_ok(), "{checked:?}");
     let rendering = |template: Template| {
         let rendered = template.render(&scope());
-        let _value = template.evaluate_value(&scope());
+        let _value = template.render_value(&scope());
         let within = |place: &ensemble_language::source::Span| text.get(place.start..place.end).is_some();
         assert!(
             rendered

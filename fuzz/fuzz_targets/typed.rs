@@ -8,7 +8,7 @@
 use std::sync::{Arc, LazyLock};
 
 use ensemble_language::condition::{
-    ConditionFacts, ConditionHistory, ConditionOutputs, ExecutionCounts, Expression, MapFields, TypeProblemKind,
+    ConditionSnapshot, ConditionHistory, ConditionOutputs, ExecutionCounts, ValueExpression, MapFields, TypeProblemKind,
     ValueType, VariableTypes,
 };
 use ensemble_language::template::{Template, TemplateScope, find_type_problems};
@@ -51,7 +51,7 @@ static OUTPUT: LazyLock<Value> = LazyLock::new(
     || json!({"n": 2, "f": 0.5, "t": "a", "l": [1, 2], "m": {"a": {"b": "é"}}, "y": true, "o": null, "e": []}),
 );
 
-static FACTS: LazyLock<ConditionFacts> = LazyLock::new(|| ConditionFacts {
+static FACTS: LazyLock<ConditionSnapshot> = LazyLock::new(|| ConditionSnapshot {
     context: Arc::default(),
     output: None,
     turn_count: 7,
@@ -65,11 +65,11 @@ static FACTS: LazyLock<ConditionFacts> = LazyLock::new(|| ConditionFacts {
 
 fn variable_types() -> VariableTypes {
     VariableTypes {
-        turn_count: ValueType::count_up_to(20),
+        turn_count: ValueType::number_up_to(20),
         input: ValueType::any_text(),
         outputs: ValueType::map_with_fields(MapFields::with_exact_keys([(
             "x".to_owned(),
-            ValueType::from_value(&OUTPUT),
+            ValueType::exact_type_of(&OUTPUT),
         )]))
         .into(),
         ..VariableTypes::default()
@@ -77,7 +77,7 @@ fn variable_types() -> VariableTypes {
 }
 
 fuzz_target!(|text: &str| {
-    if let (Ok(reading), Ok(expression)) = (Expression::parse(text), Expression::compile(text)) {
+    if let (Ok(reading), Ok(expression)) = (ValueExpression::parse(text), ValueExpression::compile(text)) {
         let known = variable_types();
         let value = expression.evaluate(&FACTS);
         let of = reading.infer_type(&known);
@@ -88,7 +88,7 @@ fuzz_target!(|text: &str| {
             assert!(text.get(misfit.span.start..misfit.span.end).is_some(), "{misfit:?}");
         }
     }
-    let of = ValueType::from_value(&OUTPUT);
+    let of = ValueType::exact_type_of(&OUTPUT);
     let variables = |name: &str| (name == "x").then_some(&of);
     for misfit in find_type_problems(text, &variables) {
         assert!(text.get(misfit.span.start..misfit.span.end).is_some(), "{misfit:?}");

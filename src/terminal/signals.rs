@@ -9,7 +9,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use ensemble_core::conversation::{RunCanceller, RunInterruption};
 use ensemble_core::store::RunId;
-use ensemble_process::kill_leftovers;
+use ensemble_process::kill_processes_of_run;
 
 /// The signals of the process since this value was created.
 pub(crate) struct SignalReceiver {
@@ -126,7 +126,7 @@ pub(crate) fn fail_at_file_size_limit() {
 #[expect(clippy::exit, reason = "the second Ctrl-C means now")]
 fn exit_now(run: Option<&RunId>, by: &RunCanceller) {
     if let Some(run) = run {
-        kill_leftovers(run.as_str());
+        kill_processes_of_run(run.as_str());
     }
     std::process::exit(if *by == RunCanceller::Signal { 143 } else { 130 });
 }

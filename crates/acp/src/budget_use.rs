@@ -16,14 +16,14 @@ pub(crate) struct BudgetUpdate {
 }
 
 /// The use of the budget of a session until now.
-pub(crate) struct BudgetUse {
+pub(crate) struct SessionBudgetUse {
     limits: ConversationLimits,
     history: RunHistory,
     /// The usage before the message since which the budget counts.
     used_before: ModelUsage,
 }
 
-impl BudgetUse {
+impl SessionBudgetUse {
     pub(crate) fn new(limits: &ConversationLimits) -> Self {
         Self {
             limits: limits.clone(),
@@ -45,7 +45,7 @@ impl BudgetUse {
     ///
     /// The protocol states a usage in tokens. A budget that is only a cost is stated as the tokens that it buys at the
     /// average price so far.
-    pub(crate) fn to_update(&self) -> Option<BudgetUpdate> {
+    pub(crate) fn budget_update(&self) -> Option<BudgetUpdate> {
         let usage = self.history.usage().subtract_earlier(self.used_before);
         let budget = BudgetStatus::after_usage(&self.limits, usage)?;
         let used = usage.input_tokens + usage.output_tokens;

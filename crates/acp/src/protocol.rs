@@ -17,7 +17,7 @@ use crate::updates::{MessageChunk, ProgressCard, ProgressStatus, SessionUpdate, 
 use crate::wire::RpcError;
 
 /// A session that is opened.
-pub(crate) struct SessionSetup {
+pub(crate) struct SessionParameters {
     /// Without one, a new session.
     pub(crate) session: Option<String>,
     pub(crate) cwd: PathBuf,
@@ -44,17 +44,17 @@ fn to_json(message: impl serde::Serialize) -> Value {
 }
 
 /// Reads the facts that a client gives of itself in `initialize`.
-pub(crate) fn read_client(params: Value) -> Result<ClientFacts, RpcError> {
+pub(crate) fn parse_client_capabilities(params: Value) -> Result<ClientCapabilities, RpcError> {
     let request: acp::InitializeRequest = parse_params(params)?;
     let elicitation = request.client_capabilities.elicitation;
-    Ok(ClientFacts {
+    Ok(ClientCapabilities {
         name: request.client_info.map(|client| client.name),
         shows_forms: elicitation.is_some_and(|elicitation| elicitation.form.is_some()),
     })
 }
 
 /// The facts that a client gives of itself.
-pub(crate) struct ClientFacts {
+pub(crate) struct ClientCapabilities {
     /// The name of its program.
     pub(crate) name: Option<String>,
     /// Whether it shows forms.
@@ -76,18 +76,18 @@ pub(crate) fn initialize_response(version: &str) -> Value {
     })
 }
 
-pub(crate) fn parse_new_session(params: Value) -> Result<SessionSetup, RpcError> {
+pub(crate) fn parse_new_session(params: Value) -> Result<SessionParameters, RpcError> {
     let request: acp::NewSessionRequest = parse_params(params)?;
-    Ok(SessionSetup {
+    Ok(SessionParameters {
         session: None,
         cwd: require_absolute(request.cwd)?,
         servers: client_servers(request.mcp_servers)?,
     })
 }
 
-pub(crate) fn parse_resumed_session(params: Value) -> Result<SessionSetup, RpcError> {
+pub(crate) fn parse_resumed_session(params: Value) -> Result<SessionParameters, RpcError> {
     let request: acp::ResumeSessionRequest = parse_params(params)?;
-    Ok(SessionSetup {
+    Ok(SessionParameters {
         session: Some(request.session_id.0.to_string()),
         cwd: require_absolute(request.cwd)?,
         servers: client_servers(request.mcp_servers)?,
@@ -114,7 +114,7 @@ fn client_servers(given: Vec<acp::McpServer>) -> Result<ClientServers, RpcError>
                     args: server.args,
                     env: server.env.into_iter().map(|one| (one.name, one.value)).collect(),
                 };
-                servers.insert(server.name, command);
+                servers.insert_server(server.name, command);
             }
             acp::McpServer::Http(server) => {
                 let headers = server.headers.into_iter().map(|one| (one.name, one.value));
@@ -122,7 +122,7 @@ fn client_servers(given: Vec<acp::McpServer>) -> Result<ClientServers, RpcError>
                     url: server.url,
                     headers: headers.collect(),
                 };
-                servers.insert(server.name, http);
+                servers.insert_server(server.name, http);
             }
             other => {
                 let name = to_json(other)["name"].as_str().unwrap_or_default().to_owned();
@@ -326,7 +326,7 @@ pub(crate) fn question_form_request(session: &str, asked: &QuestionRequest) -> V
 }
 
 /// Returns the answer in the form of a question; `None`: there is none.
-pub(crate) fn form_answer(asked: &QuestionRequest, answer: &Value) -> Option<String> {
+pub(crate) fn parse_form_answer(asked: &QuestionRequest, answer: &Value) -> Option<String> {
     (answer["action"] == "accept").then_some(())?;
     let shown = answer["content"]["answer"].as_str()?;
     Some(asked.find_shown_answer(shown).to_owned())

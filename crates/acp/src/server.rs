@@ -23,16 +23,16 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::{LocalSet, spawn_local};
 
-use crate::protocol::{self, SessionSetup};
+use crate::protocol::{self, SessionParameters};
 use crate::session::{AcpSession, ActivePrompt};
 use crate::turn::{SessionPrompt, send_session_update};
 use crate::updates::session_title;
 use crate::wire::{ClientWire, RpcError, UnreadableLine, spawn_reader, spawn_writer};
 
 /// How long the client may take to read the rest when it is gone.
-const REST: Duration = Duration::from_secs(1);
+const FINAL_WRITE_TIME: Duration = Duration::from_secs(1);
 /// Most sessions in a list.
-const LISTED: usize = 100;
+const MAX_LISTED_SESSIONS: usize = 100;
 
 /// The services of the program that the server needs.
 pub struct AcpServices {
@@ -75,7 +75,7 @@ async fn serve_client(input: Box<dyn Read + Send>, output: Box<dyn Write + Send>
         })
         .await;
     drop((tasks, server));
-    let _unread = tokio::time::timeout(REST, is_written).await;
+    let _unread = tokio::time::timeout(FINAL_WRITE_TIME, is_written).await;
 }
 
 struct AcpServer {
@@ -101,12 +101,12 @@ impl AcpServer {
         let id = message.get("id").cloned();
         let params = message.get_mut("params").map(Value::take).unwrap_or_default();
         match (method, id) {
-            (Some(method), Some(id)) if method == "session/prompt" => match self.begin_prompt(&id, params) {
+            (Some(method), Some(id)) if method == "session/prompt" => match self.register_prompt(&id, params) {
                 Ok((prompt, text)) => {
                     let server = self.clone();
                     spawn_local(async move {
                         let session = prompt.session.clone();
-                        let result = prompt.answer_prompt(text).await;
+                        let result = prompt.perform_prompt(text).await;
                         session.turn.replace(None);
                         server
                             .wire
@@ -123,7 +123,7 @@ impl AcpServer {
                     server.wire.send_response(id, result).await;
                 });
             }
-            (Some(method), None) => self.handle_notification(&method, &params),
+            (Some(method), None) => self.apply_cancellation(&method, &params),
             (None, Some(_)) if message.get("result").or(message.get("error")).is_some() => {
                 self.wire.deliver_response(message);
             }
@@ -135,7 +135,7 @@ impl AcpServer {
         }
     }
 
-    fn handle_notification(&self, method: &str, params: &Value) {
+    fn apply_cancellation(&self, method: &str, params: &Value) {
         for session in self.sessions.borrow().values() {
             let turn = session.turn.borrow();
             let Some(turn) = turn.as_ref() else { continue };
@@ -153,7 +153,7 @@ impl AcpServer {
     async fn handle_request(&self, method: &str, params: Value) -> Result<Value, RpcError> {
         match method {
             "initialize" => {
-                let client = protocol::read_client(params)?;
+                let client = protocol::parse_client_capabilities(params)?;
                 self.shows_forms.set(client.shows_forms);
                 *self.client.borrow_mut() = client.name;
                 self.is_initialized.set(true);
@@ -185,8 +185,8 @@ impl AcpServer {
             }
             "session/set_config_option" => {
                 let (session, id, value) = protocol::parse_set_option(params)?;
-                let session = self.find_session(&session)?;
-                session.set_choice(&id, &value)?;
+                let session = self.resolve_session(&session)?;
+                session.apply_choice(&id, &value)?;
                 Ok(json!({"configOptions": session.choices_json()}))
             }
             _ => Err(RpcError::new(-32601, format!("there is no request `{method}`"))),
@@ -194,9 +194,9 @@ impl AcpServer {
     }
 
     /// Takes a prompt, so that a cancellation that follows finds it.
-    fn begin_prompt(&self, id: &Value, params: Value) -> Result<(SessionPrompt, String), RpcError> {
+    fn register_prompt(&self, id: &Value, params: Value) -> Result<(SessionPrompt, String), RpcError> {
         let (session, text) = protocol::parse_prompt(params)?;
-        let session = self.find_session(&session)?;
+        let session = self.resolve_session(&session)?;
         if session.turn.borrow().is_some() {
             return Err(RpcError::new(INVALID_REQUEST, "the previous prompt is still running"));
         }
@@ -214,13 +214,13 @@ impl AcpServer {
         Ok((prompt, text))
     }
 
-    fn find_session(&self, id: &str) -> Result<Rc<AcpSession>, RpcError> {
+    fn resolve_session(&self, id: &str) -> Result<Rc<AcpSession>, RpcError> {
         let session = self.sessions.borrow().get(id).cloned();
         session.ok_or_else(|| RpcError::new(-32002, format!("there is no session `{id}`")))
     }
 
     /// Returns the runs of a folder, kept in its project.
-    fn run_service(&self, folder: &Path) -> RunService {
+    fn run_service_for_folder(&self, folder: &Path) -> RunService {
         let runs = (self.services.runs)(folder);
         let store = FileStore::for_project(&runs.project().project_root(folder));
         RunService::new(runs.with_store(Arc::new(store)))
@@ -241,8 +241,8 @@ impl AcpServer {
             .collect()
     }
 
-    fn create_session(&self, opened: SessionSetup) -> Result<Value, RpcError> {
-        let service = self.run_service(&opened.cwd);
+    fn create_session(&self, opened: SessionParameters) -> Result<Value, RpcError> {
+        let service = self.run_service_for_folder(&opened.cwd);
         let host = service.runs().host();
         let number = (host.random_number() * f64::from(RunId::PER_TIME)) as u32;
         let id = RunId::from_time(host.now(), number);
@@ -254,11 +254,11 @@ impl AcpServer {
         Ok(answer)
     }
 
-    async fn reopen_session(&self, opened: SessionSetup, is_told: bool) -> Result<Value, RpcError> {
+    async fn reopen_session(&self, opened: SessionParameters, is_told: bool) -> Result<Value, RpcError> {
         let session_id = opened.session.unwrap_or_default();
         let id = RunId::parse(&session_id).map_err(|error| RpcError::new(-32002, error))?;
         let open_session = self.sessions.borrow().get(&session_id).cloned();
-        let service = open_session.map_or_else(|| self.run_service(&opened.cwd), |known| known.service.clone());
+        let service = open_session.map_or_else(|| self.run_service_for_folder(&opened.cwd), |known| known.service.clone());
         let missing = |error| RpcError::new(-32002, error);
         let recorded = service.load_recorded_run(&id).await.map_err(missing)?;
         let read = recorded.prepared.plan.ensemble().clone();
@@ -280,7 +280,7 @@ impl AcpServer {
             }
         }
         if is_told {
-            *session.shown_question.borrow_mut() = find_told_question(&recorded.state);
+            *session.shown_question.borrow_mut() = find_shown_question(&recorded.state);
         }
         let answer = json!({"configOptions": session.choices_json()});
         self.sessions.borrow_mut().insert(session_id, Rc::new(session));
@@ -290,8 +290,8 @@ impl AcpServer {
     async fn list_sessions(&self, cwd: Option<&Path>) -> Result<Value, RpcError> {
         let folder = cwd.unwrap_or(&self.services.folder);
         let summaries = self
-            .run_service(folder)
-            .list_summaries(LISTED)
+            .run_service_for_folder(folder)
+            .list_summaries(MAX_LISTED_SESSIONS)
             .await
             .map_err(RpcError::internal_error)?;
         // A run that cannot be read is no session.
@@ -305,7 +305,7 @@ impl AcpServer {
 
 /// Returns the question that the client has read with the record of the session, if it is the only one that waits. The
 /// record has no choices, so a question with choices was not shown.
-fn find_told_question(state: &ConversationState) -> Option<PendingRequest> {
+fn find_shown_question(state: &ConversationState) -> Option<PendingRequest> {
     let mut questions = state.pending_requests().filter(|request| !request.is_permission());
     let question = questions
         .next()
@@ -315,5 +315,5 @@ fn find_told_question(state: &ConversationState) -> Option<PendingRequest> {
 
 fn is_ensemble_file(runs: &Runs, file: &Path) -> bool {
     let source = runs.project().read_file(file);
-    source.is_ok_and(|source| ensemble_language::loader::load_ensemble(&source).is_ensemble())
+    source.is_ok_and(|source| ensemble_language::loader::load_ensemble(&source).looks_like_ensemble())
 }

@@ -15,13 +15,13 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::protocol::{SessionChoice, config_options_json};
-use crate::updates::SessionStory;
+use crate::updates::SentUpdates;
 use crate::wire::RpcError;
 
 /// The choice of the ensemble.
-const ENSEMBLE: &str = "ensemble";
+const ENSEMBLE_CHOICE_ID: &str = "ensemble";
 /// The value of a profile that stays as its file says.
-const AS_WRITTEN: &str = "as_written";
+const UNCHANGED_MODEL_VALUE: &str = "as_written";
 
 /// A session.
 pub(crate) struct AcpSession {
@@ -35,7 +35,7 @@ pub(crate) struct AcpSession {
     models: RefCell<Vec<(String, String)>>,
     /// The run has begun.
     pub(crate) has_begun: Cell<bool>,
-    pub(crate) story: RefCell<SessionStory>,
+    pub(crate) story: RefCell<SentUpdates>,
     /// The record that is told next.
     pub(crate) next_seq: Cell<u64>,
     /// The client's servers of tools.
@@ -81,7 +81,7 @@ impl AcpSession {
         has_begun: bool,
     ) -> Self {
         Self {
-            story: RefCell::new(SessionStory::new(id.clone(), &read)),
+            story: RefCell::new(SentUpdates::new(id.clone(), &read)),
             id,
             service,
             ensembles,
@@ -99,7 +99,7 @@ impl AcpSession {
     }
 
     /// Returns the client as the source of an answer.
-    pub(crate) fn answerer(&self) -> AnswerAuthor {
+    pub(crate) fn client_answer_author(&self) -> AnswerAuthor {
         let client = self.client.borrow();
         AnswerAuthor::with_user(AnswerSource::Acp, client.as_deref().unwrap_or_default())
     }
@@ -118,11 +118,11 @@ impl AcpSession {
             ..RunOptions::default()
         };
         let chosen_models = models.iter();
-        chosen_models.fold(options, |options, (profile, model)| options.with_model(profile, model))
+        chosen_models.fold(options, |options, (profile, model)| options.with_model_override(profile, model))
     }
 
     /// Returns the client's servers that no tool of the ensemble is. An inner ensemble could use all of them.
-    pub(crate) fn unused_servers(&self) -> Vec<Arc<str>> {
+    pub(crate) fn unused_client_servers(&self) -> Vec<Arc<str>> {
         let read = self.current_ensemble.borrow();
         let mut agents = read.agents.iter();
         let mut tools = read.tools.iter();
@@ -151,7 +151,7 @@ impl AcpSession {
         if self.ensembles.len() > 1 && !self.has_begun.get() {
             let names = self.ensembles.iter().map(|(name, _)| (name.clone(), name.clone()));
             offered.push(SessionChoice {
-                id: ENSEMBLE.to_owned(),
+                id: ENSEMBLE_CHOICE_ID.to_owned(),
                 name: "Ensemble".to_owned(),
                 is_model: false,
                 current: self.ensembles[self.chosen_index.get()].0.clone(),
@@ -164,7 +164,7 @@ impl AcpSession {
         };
         for (profile, about) in &read.model_profiles {
             let own_model = model_name(&about.provider, &about.model);
-            let mut values = vec![(AS_WRITTEN.to_owned(), own_model.clone())];
+            let mut values = vec![(UNCHANGED_MODEL_VALUE.to_owned(), own_model.clone())];
             let other_models = read
                 .model_profiles
                 .iter()
@@ -179,7 +179,7 @@ impl AcpSession {
                 id: format!("model:{profile}"),
                 name: format!("Model of {profile}"),
                 is_model: true,
-                current: chosen_model.map_or(AS_WRITTEN, |(_, model)| model).to_owned(),
+                current: chosen_model.map_or(UNCHANGED_MODEL_VALUE, |(_, model)| model).to_owned(),
                 values,
             });
         }
@@ -187,7 +187,7 @@ impl AcpSession {
     }
 
     /// Makes a choice.
-    pub(crate) fn set_choice(&self, id: &str, chosen: &str) -> Result<(), RpcError> {
+    pub(crate) fn apply_choice(&self, id: &str, chosen: &str) -> Result<(), RpcError> {
         let offered = self.offered_choices();
         let choice = offered.iter().find(|choice| choice.id == id);
         let choice = choice.ok_or_else(|| RpcError::invalid_params(format!("there is no option `{id}` now")))?;
@@ -196,7 +196,7 @@ impl AcpSession {
         if let Some(profile) = id.strip_prefix("model:") {
             let mut models = self.models.borrow_mut();
             models.retain(|(known, _)| known != profile);
-            if chosen != AS_WRITTEN {
+            if chosen != UNCHANGED_MODEL_VALUE {
                 models.push((profile.to_owned(), chosen.to_owned()));
             }
             return Ok(());
@@ -204,7 +204,7 @@ impl AcpSession {
         let read = load_ensemble(&self.service, &self.ensembles[at].1)?;
         self.chosen_index.set(at);
         self.models.borrow_mut().clear();
-        self.story.replace(SessionStory::new(self.id.clone(), &read));
+        self.story.replace(SentUpdates::new(self.id.clone(), &read));
         self.current_ensemble.replace(read);
         Ok(())
     }

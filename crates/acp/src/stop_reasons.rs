@@ -10,11 +10,11 @@ use ensemble_core::store::{NestedRunName, RunId};
 use ensemble_core::thread::{StopReason, ThreadIteration};
 
 /// A run, an agent, and a part of the execution of the agent.
-type ReasonKey = (RunId, Arc<str>, Option<Arc<str>>);
+type StopReasonKey = (RunId, Arc<str>, Option<Arc<str>>);
 
 /// The latest stop reasons of the agents of a run and of its nested runs.
 #[derive(Debug, Default)]
-pub(crate) struct StopReasons(BTreeMap<ReasonKey, AgentStop>);
+pub(crate) struct StopReasons(BTreeMap<StopReasonKey, AgentStop>);
 
 /// The stop of the latest execution of an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +28,7 @@ impl StopReasons {
     pub(crate) fn apply_event(&mut self, run: &RunId, event: &Event) {
         match event {
             Event::ExecutionStarted(started) if started.attempt == 1 => {
-                let is_earlier = |(of, agent, _): &ReasonKey| match of == run {
+                let is_earlier = |(of, agent, _): &StopReasonKey| match of == run {
                     true => *agent == started.agent,
                     false => contains_run(run, &started.agent, of),
                 };
@@ -61,7 +61,7 @@ impl StopReasons {
         }
     }
 
-    fn set_stop(&mut self, key: ReasonKey, stop: Option<AgentStop>) {
+    fn set_stop(&mut self, key: StopReasonKey, stop: Option<AgentStop>) {
         match stop {
             Some(stop) => drop(self.0.insert(key, stop)),
             None => drop(self.0.remove(&key)),
@@ -72,18 +72,18 @@ impl StopReasons {
     pub(crate) fn prompt_stop_reason(&self, run: &RunId, ended: &RunEnded) -> Option<&'static str> {
         match ended.completion_reason {
             CompletionReason::TokenBudget => Some("max_tokens"),
-            _ if ended.is_success() && self.has_cut_reply() => Some("max_tokens"),
+            _ if ended.is_success() && self.has_cut_off_reply() => Some("max_tokens"),
             _ if ended.is_success() => Some("end_turn"),
             CompletionReason::WaitingForInput => Some("end_turn"),
             CompletionReason::MaxAgentExecutions | CompletionReason::MaxTotalTurns => Some("max_turn_requests"),
             CompletionReason::Cancelled => Some("cancelled"),
             CompletionReason::AgentFailed => {
                 let failed = ended.failed.as_ref().map(|failed| &failed.agent);
-                self.find_failure(run, failed).and_then(reason_word)
+                self.find_failure_reason(run, failed).and_then(reason_word)
             }
-            CompletionReason::Unsuccessful if self.has_cut_reply() => Some("max_tokens"),
+            CompletionReason::Unsuccessful if self.has_cut_off_reply() => Some("max_tokens"),
             CompletionReason::Unsuccessful => self
-                .find_failure(run, None)
+                .find_failure_reason(run, None)
                 .filter(|reason| *reason != StopReason::Refusal)
                 .and_then(reason_word),
             CompletionReason::ConditionFailed | CompletionReason::Timeout | CompletionReason::Completed => None,
@@ -91,7 +91,7 @@ impl StopReasons {
     }
 
     /// Returns whether the latest output of an agent is cut off.
-    fn has_cut_reply(&self) -> bool {
+    fn has_cut_off_reply(&self) -> bool {
         let cut = AgentStop {
             reason: StopReason::MaxTokens,
             is_failure: false,
@@ -100,9 +100,9 @@ impl StopReasons {
     }
 
     /// Returns why the agent failed: itself, one of its parts, or an agent of a nested run. `failed`: `None` means any agent.
-    fn find_failure(&self, run: &RunId, failed: Option<&Arc<str>>) -> Option<StopReason> {
+    fn find_failure_reason(&self, run: &RunId, failed: Option<&Arc<str>>) -> Option<StopReason> {
         let failures = || self.0.iter().filter(|(_, stop)| stop.is_failure);
-        let is_own = |(of, agent, _): &ReasonKey| of == run && failed.is_none_or(|failed| failed == agent);
+        let is_own = |(of, agent, _): &StopReasonKey| of == run && failed.is_none_or(|failed| failed == agent);
         let own = failures().find(|(key, _)| is_own(key));
         let is_nested = |of: &RunId| of != run && failed.is_none_or(|failed| contains_run(run, failed, of));
         let nested = failures().find(|((of, ..), _)| is_nested(of));

@@ -18,13 +18,13 @@ use tokio::task::{JoinSet, spawn_local};
 use crate::protocol;
 use crate::session::AcpSession;
 use crate::stop_reasons::StopReasons;
-use crate::updates::{SessionStory, SessionUpdate, UpdateSource};
+use crate::updates::{SentUpdates, SessionUpdate, UpdateSource};
 use crate::wire::{ClientWire, RpcError};
 
 /// The prompt that resumes a run which was cut short, without a message.
-const RESUME: &str = "/resume";
+const RESUME_PROMPT: &str = "/resume";
 /// Who cancels runs.
-const CLIENT: &str = "the client of the Agent Client Protocol";
+const CANCELLING_CLIENT: &str = "the client of the Agent Client Protocol";
 
 /// The note for a client whose prompt comes before the question was shown.
 const UNSHOWN_NOTE: &str = "The run waits for an answer to a question that was not shown here, so your message was not used. The question:\n\n";
@@ -38,7 +38,7 @@ pub(crate) struct SessionPrompt {
 }
 
 /// The reason why following a run ended.
-enum PromptResult {
+enum FollowedRunEnd {
     /// The run ended, with the stop reason of the prompt if the end is no error.
     Ended(Box<RunEnded>, Option<&'static str>),
     /// A question waits for the next prompt.
@@ -47,16 +47,16 @@ enum PromptResult {
 
 impl SessionPrompt {
     /// Answers the prompt with the reason why it stopped.
-    pub(crate) async fn answer_prompt(mut self, text: String) -> Result<&'static str, RpcError> {
+    pub(crate) async fn perform_prompt(mut self, text: String) -> Result<&'static str, RpcError> {
         if !self.session.has_told_unused.replace(true) {
-            let unused = self.session.unused_servers();
+            let unused = self.session.unused_client_servers();
             if !unused.is_empty() {
                 let names = unused.join(", ");
                 let note = format!(
                     "The ensemble uses none of the MCP servers of the client: {names}. To use the first one, define a tool `{}` with `mcp: client`.\n\n",
                     unused[0]
                 );
-                let note = self.session.story.borrow_mut().note_update(note);
+                let note = self.session.story.borrow_mut().ensemble_note_update(note);
                 self.send_update(note).await;
             }
         }
@@ -65,12 +65,12 @@ impl SessionPrompt {
             return Ok("cancelled");
         }
         match result? {
-            PromptResult::AwaitsAnswer => Ok("end_turn"),
-            PromptResult::Ended(ended, stop) => stop.ok_or_else(|| failed_run_error(&self.session.id, &ended)),
+            FollowedRunEnd::AwaitsAnswer => Ok("end_turn"),
+            FollowedRunEnd::Ended(ended, stop) => stop.ok_or_else(|| failed_run_error(&self.session.id, &ended)),
         }
     }
 
-    async fn run_until_stop(&mut self, text: String) -> Result<PromptResult, RpcError> {
+    async fn run_until_stop(&mut self, text: String) -> Result<FollowedRunEnd, RpcError> {
         let session = self.session.clone();
         let (service, id) = (&session.service, &session.id);
         if !session.has_begun.get() {
@@ -81,13 +81,13 @@ impl SessionPrompt {
                 .await
                 .map_err(RpcError::internal_error)?;
             session.has_begun.set(true);
-            return self.follow_run().await;
+            return self.follow_and_ask().await;
         }
         // The prompt is the answer to the question that was shown as text.
         let shown_question = session.shown_question.borrow_mut().take();
         if let Some(shown_question) = shown_question {
             answer_request(&session, &shown_question, RequestAnswer::Text(text)).await?;
-            return self.follow_run().await;
+            return self.follow_and_ask().await;
         }
         let mut summary = self.run_summary().await?;
         // While a run of this process is being closed, it looks as if another process had it.
@@ -96,14 +96,14 @@ impl SessionPrompt {
             summary = self.run_summary().await?;
         }
         // A question that this client was not shown is not answered by the prompt: the run asks it again.
-        let is_unshown = text != RESUME && summary.questions.iter().any(|request| !request.is_permission());
+        let is_unshown = text != RESUME_PROMPT && summary.questions.iter().any(|request| !request.is_permission());
         if is_unshown {
-            let note = session.story.borrow_mut().note_update(UNSHOWN_NOTE.to_owned());
+            let note = session.story.borrow_mut().ensemble_note_update(UNSHOWN_NOTE.to_owned());
             self.send_update(note).await;
         }
         let is_cut = match summary.state {
             RunState::Interrupted | RunState::Waiting => true,
-            RunState::Ended(outcome) => text == RESUME && outcome.is_resumable(),
+            RunState::Ended(outcome) => text == RESUME_PROMPT && outcome.is_resumable(),
             RunState::Running => false,
         };
         if is_cut {
@@ -111,9 +111,9 @@ impl SessionPrompt {
                 .resume_run(id, session.run_options())
                 .await
                 .map_err(RpcError::internal_error)?;
-            let end = self.follow_run().await?;
-            let goes_on = matches!(&end, PromptResult::Ended(ended, _) if ended.completion_reason.is_continuable());
-            if text == RESUME || is_unshown || !goes_on || *self.cancelled.borrow() {
+            let end = self.follow_and_ask().await?;
+            let goes_on = matches!(&end, FollowedRunEnd::Ended(ended, _) if ended.completion_reason.is_continuable());
+            if text == RESUME_PROMPT || is_unshown || !goes_on || *self.cancelled.borrow() {
                 return Ok(end);
             }
         }
@@ -121,7 +121,7 @@ impl SessionPrompt {
             .continue_run(id, text, RunContext::default(), session.run_options())
             .await;
         went_on.map_err(RpcError::internal_error)?;
-        self.follow_run().await
+        self.follow_and_ask().await
     }
 
     async fn run_summary(&self) -> Result<RunSummary, RpcError> {
@@ -133,7 +133,7 @@ impl SessionPrompt {
     }
 
     /// Tells what happens until the conversation ends.
-    async fn follow_run(&mut self) -> Result<PromptResult, RpcError> {
+    async fn follow_and_ask(&mut self) -> Result<FollowedRunEnd, RpcError> {
         let session = self.session.clone();
         let follow = session.service.follow_run(&session.id, session.next_seq.get()).await;
         let mut follow = follow.map_err(RpcError::internal_error)?;
@@ -157,7 +157,7 @@ impl SessionPrompt {
                 _ = self.cancelled.wait_for(|cancelled| *cancelled), if !has_cancelled => {
                     has_cancelled = true;
                     asking.abort_all();
-                    let _is_over = session.service.cancel_run(&session.id, CLIENT).await;
+                    let _is_over = session.service.cancel_run(&session.id, CANCELLING_CLIENT).await;
                     continue;
                 }
                 event = events.recv() => event,
@@ -181,7 +181,7 @@ impl SessionPrompt {
                             if ended.is_success() {
                                 self.send_failed_work().await;
                             }
-                            return Ok(PromptResult::Ended(Box::new(ended.clone()), stop));
+                            return Ok(FollowedRunEnd::Ended(Box::new(ended.clone()), stop));
                         }
                     }
                 }
@@ -206,7 +206,7 @@ impl SessionPrompt {
                 continue;
             }
             let questions: Vec<QuestionRequest> = open_questions(&session);
-            if session.story.borrow().count_running() <= questions.len() {
+            if session.story.borrow().count_running_agents() <= questions.len() {
                 // One question is shown as text at a time, so that the next prompt is its answer.
                 // A question with choices that is earlier in the file is answered first.
                 if let Some(first) = questions
@@ -215,10 +215,10 @@ impl SessionPrompt {
                 {
                     let request = &first.request;
                     let source = UpdateSource::new(&first.run, &request.agent, request.execution);
-                    self.send_update(SessionStory::question_update(source, protocol::question_message(first)))
+                    self.send_update(SentUpdates::question_update(source, protocol::question_message(first)))
                         .await;
                     *session.shown_question.borrow_mut() = Some(request.clone());
-                    return Ok(PromptResult::AwaitsAnswer);
+                    return Ok(FollowedRunEnd::AwaitsAnswer);
                 }
             }
         }
@@ -239,7 +239,7 @@ impl SessionPrompt {
                 .session
                 .story
                 .borrow_mut()
-                .note_update(format!("\n\n{}", sentences.join(", ")));
+                .ensemble_note_update(format!("\n\n{}", sentences.join(", ")));
             self.send_update(note).await;
         }
     }
@@ -285,19 +285,19 @@ async fn answer_request(session: &AcpSession, request: &PendingRequest, answer: 
         &session.id,
         request_key,
         answer,
-        session.answerer(),
+        session.client_answer_author(),
         session.run_options(),
     );
     answered.await.map_err(RpcError::internal_error)
 }
 
 /// Tells the client why its answer was not used.
-async fn report_refusal(session: &AcpSession, wire: &ClientWire, answered: Result<(), RpcError>) {
+async fn report_unused_answer(session: &AcpSession, wire: &ClientWire, answered: Result<(), RpcError>) {
     if let Err(refusal) = answered {
         let note = session
             .story
             .borrow_mut()
-            .note_update(format!("{}\n\n", refusal.message));
+            .ensemble_note_update(format!("{}\n\n", refusal.message));
         send_session_update(wire, &session.id, note).await;
     }
 }
@@ -309,7 +309,7 @@ async fn ask_question(session: Rc<AcpSession>, wire: Rc<ClientWire>, shows_forms
         let answer = wire
             .send_request("elicitation/create", protocol::question_form_request(id, &asked))
             .await;
-        answer.and_then(|answer| protocol::form_answer(&asked, &answer))
+        answer.and_then(|answer| protocol::parse_form_answer(&asked, &answer))
     } else {
         let card = UpdateSource::new(&asked.run, &asked.request.agent, asked.request.execution).card_id();
         let params = protocol::question_options_request(id, &card, &asked);
@@ -320,18 +320,18 @@ async fn ask_question(session: Rc<AcpSession>, wire: Rc<ClientWire>, shows_forms
     match answer {
         Some(answer) => {
             let answered = answer_request(&session, &asked.request, RequestAnswer::Text(answer)).await;
-            report_refusal(&session, &wire, answered).await;
+            report_unused_answer(&session, &wire, answered).await;
         }
         // The person closed the question: the run stops, and the next prompt asks again.
         None => {
-            let _is_over = session.service.cancel_run(&session.id, CLIENT).await;
+            let _is_over = session.service.cancel_run(&session.id, CANCELLING_CLIENT).await;
         }
     }
 }
 
 /// Asks whether a tool may be called.
 async fn ask_permission(session: Rc<AcpSession>, wire: Rc<ClientWire>, wanted: PermissionRequest) {
-    let card = SessionStory::tool_card_id(&wanted.run, &wanted.call);
+    let card = SentUpdates::tool_card_id(&wanted.run, &wanted.call);
     let params = protocol::permission_request(session.id.as_str(), &card, &wanted);
     let answer = wire
         .send_request("session/request_permission", params)
@@ -340,11 +340,11 @@ async fn ask_permission(session: Rc<AcpSession>, wire: Rc<ClientWire>, wanted: P
     match protocol::parse_permission_decision(&answer) {
         Some(decision) => {
             let answered = answer_request(&session, &wanted.request, RequestAnswer::Permission(decision)).await;
-            report_refusal(&session, &wire, answered).await;
+            report_unused_answer(&session, &wire, answered).await;
         }
         // The person closed the question: the run stops, and the next prompt asks again.
         None => {
-            let _is_over = session.service.cancel_run(&session.id, CLIENT).await;
+            let _is_over = session.service.cancel_run(&session.id, CANCELLING_CLIENT).await;
         }
     }
 }

@@ -5,7 +5,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use crate::budget_use::{BudgetUpdate, BudgetUse};
+use crate::budget_use::{BudgetUpdate, SessionBudgetUse};
 use ensemble_core::conversation::{
     CompletionReason, Event, ExecutionEnd, ExecutionFinished, Record, ReplyReceived, ToolCallEnded,
 };
@@ -104,7 +104,7 @@ impl MessageProgress {
     }
 
     /// The message begins again: as another one, if a piece of it was sent.
-    fn restart(self) -> Self {
+    fn restart_message(self) -> Self {
         match self.has_text || self.has_thought {
             true => self.next(),
             false => Self {
@@ -139,7 +139,7 @@ pub(crate) struct ProgressCard {
 }
 
 /// The updates of a run that were sent until now.
-pub(crate) struct SessionStory {
+pub(crate) struct SentUpdates {
     run: RunId,
     agents: Vec<(String, ProgressStatus)>,
     /// The agents that speak for the ensemble.
@@ -152,7 +152,7 @@ pub(crate) struct SessionStory {
     /// The execution whose text is told while it is written: messages do not mix.
     streamed_card: Option<String>,
     /// The use of the budget.
-    budget: BudgetUse,
+    budget: SessionBudgetUse,
     /// The messages of the user, and the texts of the ensemble itself.
     messages: u32,
     notes: u32,
@@ -160,7 +160,7 @@ pub(crate) struct SessionStory {
     failure_effects: HashMap<Arc<str>, &'static str>,
 }
 
-impl SessionStory {
+impl SentUpdates {
     pub(crate) fn new(run: RunId, ensemble: &Ensemble) -> Self {
         let agents = ensemble.agents.iter();
         let names = agents.clone().map(|agent| &agent.name);
@@ -176,7 +176,7 @@ impl SessionStory {
             cards: HashSet::new(),
             messages_in_progress: HashMap::new(),
             streamed_card: None,
-            budget: BudgetUse::new(&ensemble.limits),
+            budget: SessionBudgetUse::new(&ensemble.limits),
             messages: 0,
             notes: 0,
             failure_effects: agents
@@ -186,7 +186,7 @@ impl SessionStory {
     }
 
     /// Returns the executions of the outermost run that go on.
-    pub(crate) fn count_running(&self) -> usize {
+    pub(crate) fn count_running_agents(&self) -> usize {
         self.agents
             .iter()
             .filter(|(_, status)| *status == ProgressStatus::Running)
@@ -223,7 +223,7 @@ impl SessionStory {
                 let source = UpdateSource::new(run, &started.agent, started.execution);
                 if let Some(message) = self.messages_in_progress.get_mut(&source.card_id()) {
                     // The attempt that wrote this message was cut short.
-                    *message = message.restart();
+                    *message = message.restart_message();
                 }
                 let card = self.new_card(source.card_id(), &source, &started.agent, ProgressStatus::Running);
                 let mut updates = vec![SessionUpdate::Card(card)];
@@ -236,7 +236,7 @@ impl SessionStory {
                 let source = UpdateSource::new(run, &failed.agent, failed.execution);
                 let iterations = failed.exchange.iter();
                 iterations
-                    .flat_map(|iteration| self.iteration_updates(&source, iteration))
+                    .flat_map(|iteration| self.unsent_iteration_updates(&source, iteration))
                     .collect()
             }
             Event::RunEnded(ended)
@@ -283,7 +283,7 @@ impl SessionStory {
         let within = &reply.within;
         let source = UpdateSource::new(run, &within.agent, within.execution);
         let mut updates = match within.is_execution() {
-            true => self.iteration_updates(&source, &reply.iteration),
+            true => self.unsent_iteration_updates(&source, &reply.iteration),
             false => Vec::new(),
         };
         for call in reply.iteration.tool_calls.iter().filter(|call| call.end.is_none()) {
@@ -333,7 +333,7 @@ impl SessionStory {
         updates.push(SessionUpdate::Card(card));
         updates.extend(self.set_agent_status(is_outermost, &finished.agent, status));
         if is_outermost && finished.usage.is_some() {
-            updates.extend(self.budget.to_update().map(SessionUpdate::Usage));
+            updates.extend(self.budget.budget_update().map(SessionUpdate::Usage));
         }
         updates
     }
@@ -371,7 +371,7 @@ impl SessionStory {
             }
             LiveEventKind::ReplyRestarted => {
                 if let Some(message) = self.messages_in_progress.get_mut(&card) {
-                    *message = message.restart();
+                    *message = message.restart_message();
                 }
                 None
             }
@@ -381,7 +381,7 @@ impl SessionStory {
 
     /// Returns the reasoning and the text of an iteration that were not sent while they arrived. The next iteration begins
     /// another message.
-    fn iteration_updates(&mut self, source: &UpdateSource, iteration: &ThreadIteration) -> Vec<SessionUpdate> {
+    fn unsent_iteration_updates(&mut self, source: &UpdateSource, iteration: &ThreadIteration) -> Vec<SessionUpdate> {
         let replies = iteration
             .messages
             .iter()
@@ -389,7 +389,7 @@ impl SessionStory {
         let text: String = replies.clone().map(|message| message.content.as_str()).collect();
         let thoughts = replies.filter_map(|message| message.reasoning.as_ref());
         let thought: String = thoughts.map(|reasoning| reasoning.text.as_str()).collect();
-        self.message_updates(source, &text, &thought)
+        self.unsent_message_updates(source, &text, &thought)
     }
 
     /// Returns the last message of an execution, unless it was sent while it arrived.
@@ -406,7 +406,7 @@ impl SessionStory {
             _ => exchange.len().saturating_sub(1),
         };
         for iteration in &exchange[..last] {
-            updates.extend(self.iteration_updates(source, iteration));
+            updates.extend(self.unsent_iteration_updates(source, iteration));
         }
         if status != ProgressStatus::Failed {
             let replies = exchange[last..].iter().flat_map(|iteration| &iteration.messages);
@@ -415,7 +415,7 @@ impl SessionStory {
             let message = self.messages_in_progress.get(&source.card_id());
             // The output is the text of a message that was sent before the last call.
             let is_sent = exchange.is_empty() && message.is_some_and(|message| message.number > 1);
-            updates.extend(self.message_updates(source, if is_sent { "" } else { text }, &thought));
+            updates.extend(self.unsent_message_updates(source, if is_sent { "" } else { text }, &thought));
         }
         let card = source.card_id();
         self.messages_in_progress.remove(&card);
@@ -426,7 +426,7 @@ impl SessionStory {
     }
 
     /// Returns the parts of the current message that were not sent while they arrived, if its agent speaks for the ensemble.
-    fn message_updates(&mut self, source: &UpdateSource, text: &str, thought: &str) -> Vec<SessionUpdate> {
+    fn unsent_message_updates(&mut self, source: &UpdateSource, text: &str, thought: &str) -> Vec<SessionUpdate> {
         if !source.nested.is_empty() || !self.speakers.contains(&source.agent) {
             return Vec::new();
         }
@@ -453,7 +453,7 @@ impl SessionStory {
     }
 
     /// Returns a text of the ensemble itself.
-    pub(crate) fn note_update(&mut self, text: String) -> SessionUpdate {
+    pub(crate) fn ensemble_note_update(&mut self, text: String) -> SessionUpdate {
         self.notes += 1;
         SessionUpdate::AgentMessage(MessageChunk {
             id: format!("note-{}", self.notes),
@@ -524,7 +524,7 @@ mod tests {
     use ensemble_language::loader::load_ensemble;
     use ensemble_language::source::SourceText;
 
-    fn live(story: &mut SessionStory, agent: &str, piece: LiveEventKind) -> Option<String> {
+    fn live(story: &mut SentUpdates, agent: &str, piece: LiveEventKind) -> Option<String> {
         let piece = LiveEvent {
             agent: agent.into(),
             execution: 1,
@@ -541,7 +541,7 @@ mod tests {
     fn messages_do_not_mix_and_one_that_is_begun_again_is_another() {
         let text = "name: two\nagents:\n  - {name: a, model: xai/m}\n  - {name: b, model: xai/m}\n";
         let loaded = load_ensemble(&SourceText::new("two.yaml", text));
-        let mut story = SessionStory::new(RunId::new("r"), &loaded.ensemble.expect("an ensemble"));
+        let mut story = SentUpdates::new(RunId::new("r"), &loaded.ensemble.expect("an ensemble"));
         let mut say = |agent: &str, text: &str| live(&mut story, agent, LiveEventKind::Text(text.to_owned()));
         assert_eq!(say("a", "one").as_deref(), Some("a#1: one"));
         assert_eq!(say("b", "two"), None, "b is told when it has ended");

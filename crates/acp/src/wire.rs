@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 
 /// Most messages that wait for the client; whoever has another one waits with it.
-const WAITING: usize = 256;
+const MAX_QUEUED_MESSAGES: usize = 256;
 /// The maximum size of a message of the client, in bytes: 64 MiB.
-const LONGEST_MESSAGE: usize = 64 << 20;
+const MAX_MESSAGE_BYTES: usize = 64 << 20;
 
 /// An error that refuses a request.
 #[derive(Debug)]
@@ -114,7 +114,7 @@ pub(crate) fn spawn_reader(input: Box<dyn Read + Send>) -> mpsc::Receiver<Result
     let (sender, received) = mpsc::channel(64);
     std::thread::spawn(move || {
         let mut input = BufReader::new(input);
-        let mut lines = LineBuffer::new(LONGEST_MESSAGE);
+        let mut lines = LineBuffer::new(MAX_MESSAGE_BYTES);
         while let Ok(Some(line)) = lines.read_line(&mut input) {
             let message = match line {
                 Ok(line) if line.trim_ascii().is_empty() => continue,
@@ -139,7 +139,7 @@ pub(crate) fn spawn_reader(input: Box<dyn Read + Send>) -> mpsc::Receiver<Result
 
 /// Writes messages on a thread of its own. The receiver is told when all is written.
 pub(crate) fn spawn_writer(mut output: Box<dyn Write + Send>) -> (ClientWire, oneshot::Receiver<()>) {
-    let (out, mut messages) = mpsc::channel::<Value>(WAITING);
+    let (out, mut messages) = mpsc::channel::<Value>(MAX_QUEUED_MESSAGES);
     let (done, is_done) = oneshot::channel();
     std::thread::spawn(move || {
         while let Some(message) = messages.blocking_recv() {
@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn a_message_above_the_limit_is_one_error_and_the_next_is_read() {
         let mut input = br#"{"jsonrpc": "2.0", "id": 5, "method": ""#.to_vec();
-        input.resize(LONGEST_MESSAGE + 1, b'x');
+        input.resize(MAX_MESSAGE_BYTES + 1, b'x');
         input.extend_from_slice(b"\"}\n\n{\"id\": 1}\nno JSON\n");
         let mut received = spawn_reader(Box::new(Cursor::new(input)));
         let mut messages = Vec::new();

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use ensemble_agents::agent::kinds::script::build_runner;
+use ensemble_agents::agent::kinds::script::build_unchecked_runner;
 use ensemble_agents::agent::{AttemptOutcome, ExecutionInput};
 use ensemble_process::program::ScriptFolders;
-use ensemble_process::{ChildEnvironment, ProcessLimits};
+use ensemble_process::{ChildEnvironment, ProcessSettings};
 
 #[expect(clippy::print_stdout, reason = "an example prints its result")]
 fn main() {
@@ -14,13 +14,13 @@ fn main() {
         ensemble_dir: folder.clone(),
         project_root: folder,
     };
-    let bounds = ProcessLimits {
+    let bounds = ProcessSettings {
         output_cap: 1 << 20,
         watchdog: None,
         environment: ChildEnvironment::default(),
         sandbox: None,
     };
-    let greeter = build_runner("greet.rhai", &places, bounds);
+    let greeter = build_unchecked_runner("greet.rhai", &places, bounds);
     let execution = ExecutionInput {
         input: "world".into(),
         ..ExecutionInput::first_attempt("greeter", 1)

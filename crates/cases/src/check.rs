@@ -9,13 +9,13 @@ use ensemble_language::cases::{
     AgentStubs, StubOutput, StubReply, StubResult, TestCase, TestFile, case_route, expect_route,
 };
 use ensemble_language::condition::Condition;
-use ensemble_language::diagnostic::{Finding, find_similar_word, render_agent_list};
-use ensemble_language::ensemble::{Agent, AgentKind, Ensemble, ToolKind, ToolUse};
+use ensemble_language::diagnostic::{Finding, find_similar_word, render_agents_sentence};
+use ensemble_language::ensemble::{Agent, AgentKind, Ensemble, ToolKind, ToolReference};
 use ensemble_language::loader::codes::{
     BAD_STUB, CONDITION_AGENT, EXPECTS_NOTHING, UNKNOWN_AGENT, UNKNOWN_INPUT, UNKNOWN_TOOL,
 };
 use ensemble_language::source::{Route, RouteLocation};
-use ensemble_runs::is_permission_name;
+use ensemble_runs::can_name_permission;
 
 /// Returns all findings about the cases.
 pub fn check_cases(file: &TestFile, ensemble: &Ensemble) -> Vec<Finding> {
@@ -147,11 +147,11 @@ impl CaseChecker<'_> {
             return false;
         }
         let agents = self.ensemble.agents.iter();
-        let uses: Vec<&ToolUse> = agents
+        let uses: Vec<&ToolReference> = agents
             .flat_map(|agent| agent.kind.callable_tools())
             .filter(|used| *used.tool == *server)
             .collect();
-        let can_call = |used: &&ToolUse| used.member.as_ref().is_none_or(|one| **one == *member);
+        let can_call = |used: &&ToolReference| used.member.as_ref().is_none_or(|one| **one == *member);
         if !uses.iter().any(can_call) {
             let message = format!("no agent can call the tool `{name}`");
             let names = || uses.iter().filter_map(|used| used.member.as_deref());
@@ -167,7 +167,7 @@ impl CaseChecker<'_> {
 
     /// Refuses a decision about a tool that does not exist.
     fn check_permission_name(&mut self, name: &str, place: &Route) {
-        if is_permission_name(name, self.ensemble) {
+        if can_name_permission(name, self.ensemble) {
             return;
         }
         let message = format!("there is no tool `{name}`");
@@ -384,7 +384,7 @@ impl CaseChecker<'_> {
         let Ok(condition) = Condition::compile(text) else {
             return;
         };
-        for (name, span) in condition.list_read_agents() {
+        for (name, span) in condition.list_named_agents() {
             if self.ensemble.find_agent(&name).is_none() {
                 let message = format!("there is no agent `{name}`");
                 let finding = Finding::new_error(CONDITION_AGENT, route.clone().into_text_location(span), message);
@@ -417,7 +417,7 @@ impl CaseChecker<'_> {
         let names = || self.ensemble.agents.iter().map(|agent| &*agent.name);
         match find_similar_word(name, names()) {
             Some(guess) => format!("did you mean `{guess}`?"),
-            None => render_agent_list(names()),
+            None => render_agents_sentence(names()),
         }
     }
 }

@@ -12,7 +12,7 @@ use ensemble_core::request::AnswerSource;
 use ensemble_core::store::{Durability, MemoryStore};
 use ensemble_language::cases::{CaseExpectations, OUTCOMES, TestCase, case_route};
 use ensemble_project::{Project, ProjectError, Trust};
-use ensemble_runs::{Host, RunError, RunOptions, Runs};
+use ensemble_runs::{RunHost, RunError, RunOptions, Runs};
 use ensemble_scripts::hold_virtual_time;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::Instant;
@@ -73,9 +73,9 @@ impl CaseDriver {
         // Nothing of the environment is there, so nothing needs trust.
         let project = project.clone().with_trust(Trust::trust_everything());
         let begin = virtual_time.block_on(async { Instant::now() });
-        let host = Host::from_system()
+        let host = RunHost::from_system()
             .without_operator()
-            .with_variables(|_| None)
+            .with_environment(|_| None)
             .with_randomness(|| 0.5)
             .with_clock(move || {
                 let start = DateTime::from_timestamp(BEGIN, 0).unwrap_or_default();
@@ -253,7 +253,7 @@ fn case_run_options(case: &TestCase, recorded: Option<&Arc<RecordedCase>>, stubb
     }
     for (agent, answer) in case.answers.iter().filter(|(agent, _)| stubbed.is_answered(agent)) {
         let by = AnswerSource::Stub.into();
-        options.answers.insert_from(&**agent, answer.clone(), by);
+        options.answers.insert_answer_by(&**agent, answer.clone(), by);
     }
     options
 }
@@ -292,7 +292,7 @@ fn start_failure(at: usize, error: &RunError) -> UnmetExpectation {
         case_route(at).with_key("name").into_value_location(),
         format!("the run cannot start: {error_message}"),
     );
-    failure.help = error.advice_text();
+    failure.help = error.advice();
     failure
 }
 

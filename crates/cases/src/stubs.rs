@@ -8,10 +8,10 @@ use ensemble_core::request::{AddressMatch, RequestAddress};
 use ensemble_core::runner::{AttemptOutcome, AttemptResult, BoxFuture, ExecutionInput, Runner};
 use ensemble_language::cases::{AgentStubs, StubOutput, StubResult, TestCase};
 use ensemble_language::data::{ExecutionFailure, FailureKind, JsonMap, ModelUsage};
-use ensemble_language::ensemble::{Agent, AgentKind, ToolDefinition, ToolKind, ToolUse};
+use ensemble_language::ensemble::{Agent, AgentKind, ToolDefinition, ToolKind, ToolReference};
 use ensemble_language::names::server_tool_name;
 use ensemble_process::output;
-use ensemble_runs::{AgentReplacements, OutputMode, PromptPreview, ReplyStub, ServerStub};
+use ensemble_runs::{AgentReplacements, OutputMode, PromptPreview, ReplyStub, McpServerStub};
 use serde_json::Value;
 
 use crate::missing_parts::{MissingPart, MissingStub, MissingStubList};
@@ -172,7 +172,7 @@ impl EnsembleStubs {
         })
     }
 
-    fn server_tool_runner(&self, agent: &Agent, used: &ToolUse, tool: &str) -> Arc<dyn Runner> {
+    fn server_tool_runner(&self, agent: &Agent, used: &ToolReference, tool: &str) -> Arc<dyn Runner> {
         let names = (
             server_tool_name(&used.tool, tool).into(),
             format!("{}.{tool}", used.tool).into(),
@@ -183,7 +183,7 @@ impl EnsembleStubs {
 
     /// Lists the tools of a server that the case replaces, as far as the agent can call them: tools with a stub, and tools
     /// that the replies of the agent call. In a live case, only calls with a `result` replace a tool.
-    fn list_stubbed_tools(&self, agent: &Agent, used: &ToolUse) -> Vec<Arc<str>> {
+    fn list_stubbed_tools(&self, agent: &Agent, used: &ToolReference) -> Vec<Arc<str>> {
         let prefix = self.agent_path(&format!("{}.", used.tool));
         let with_stub = self
             .stubbed
@@ -229,12 +229,12 @@ struct CaseServerStub {
     is_live: bool,
 }
 
-impl ServerStub for CaseServerStub {
-    fn list_tools(&self) -> Option<Vec<Arc<str>>> {
+impl McpServerStub for CaseServerStub {
+    fn stubbed_tool_names(&self) -> Option<Vec<Arc<str>>> {
         (!self.is_live).then(|| self.runners.iter().map(|(tool, _)| tool.clone()).collect())
     }
 
-    fn find_runner(&self, tool: &str) -> Option<Arc<dyn Runner>> {
+    fn find_tool_runner(&self, tool: &str) -> Option<Arc<dyn Runner>> {
         let mut runners = self.runners.iter();
         runners
             .find(|(name, _)| **name == *tool)
@@ -243,7 +243,7 @@ impl ServerStub for CaseServerStub {
 }
 
 impl AgentReplacements for EnsembleStubs {
-    fn whole_agent_runner(&self, agent: &Agent) -> Option<Arc<dyn Runner>> {
+    fn find_whole_agent_runner(&self, agent: &Agent) -> Option<Arc<dyn Runner>> {
         let recorded = self.stubbed.recorded.clone()?;
         let path = self.agent_path(&agent.name);
         let address: Option<RequestAddress> = path.parse().ok();
@@ -263,7 +263,7 @@ impl AgentReplacements for EnsembleStubs {
         })
     }
 
-    fn find_runner(&self, agent: &Agent) -> Option<Arc<dyn Runner>> {
+    fn find_execution_runner(&self, agent: &Agent) -> Option<Arc<dyn Runner>> {
         let path = self.agent_path(&agent.name);
         let is_person = matches!(agent.kind, AgentKind::Input(_));
         let stubs = self.find_named_stubs(&path, is_person);
@@ -271,12 +271,12 @@ impl AgentReplacements for EnsembleStubs {
         (!stubs.is_empty() && !is_person && !has_replies).then(|| self.stub_runner(agent, path, stubs))
     }
 
-    fn replaces_person(&self, agent: &Agent) -> bool {
+    fn replaces_operator(&self, agent: &Agent) -> bool {
         let is_person = matches!(agent.kind, AgentKind::Input(_));
         is_person && !self.find_named_stubs(&self.agent_path(&agent.name), true).is_empty()
     }
 
-    fn find_replies(&self, agent: &Agent) -> Option<Arc<dyn ReplyStub>> {
+    fn find_reply_stub(&self, agent: &Agent) -> Option<Arc<dyn ReplyStub>> {
         let path = self.agent_path(&agent.name);
         let stubs = self.find_stubs(&path).filter(|stubs| has_replies(stubs))?.clone();
         Some(Arc::new(AgentReplies {
@@ -286,7 +286,7 @@ impl AgentReplacements for EnsembleStubs {
         }))
     }
 
-    fn find_responder(&self, agent: &Agent) -> Option<Arc<str>> {
+    fn find_responder_profile(&self, agent: &Agent) -> Option<Arc<str>> {
         let path = self.agent_path(&agent.name);
         let mut responders = self.stubbed.responders.iter();
         responders
@@ -298,14 +298,14 @@ impl AgentReplacements for EnsembleStubs {
         self.stubbed.expects_refusal
     }
 
-    fn has_own_costs(&self) -> bool {
+    fn can_have_costs(&self) -> bool {
         !self.stubbed.is_live || !self.stubbed.stubs.is_empty() || self.stubbed.recorded.is_some()
     }
 
-    fn wrap_runner(&self, agent: &Agent, runner: Arc<dyn Runner>) -> Arc<dyn Runner> {
+    fn wrap_execution_runner(&self, agent: &Agent, runner: Arc<dyn Runner>) -> Arc<dyn Runner> {
         let path = self.agent_path(&agent.name);
         let runner: Arc<dyn Runner> = match (&agent.kind, self.find_stubs(&path)) {
-            (AgentKind::Input(spec), _) if self.replaces_person(agent) => Arc::new(PersonRunner {
+            (AgentKind::Input(spec), _) if self.replaces_operator(agent) => Arc::new(PersonRunner {
                 inner: runner,
                 stubs: self.find_named_stubs(&path, true),
                 has_default: spec.default.is_some(),
@@ -319,14 +319,14 @@ impl AgentReplacements for EnsembleStubs {
             }),
             _ => runner,
         };
-        let preview = || match self.find_responder(agent) {
+        let preview = || match self.find_responder_profile(agent) {
             Some(_) if matches!(agent.kind, AgentKind::Script { .. }) => Some(PromptPreview::for_substitute(agent)),
             _ => PromptPreview::for_agent(agent),
         };
         self.stubbed.watch.wrap_runner(&path, preview, runner)
     }
 
-    fn wrap_tool(&self, agent: &str, tool: &str, runner: Arc<dyn Runner>, needs: Option<String>) -> Arc<dyn Runner> {
+    fn wrap_script_tool(&self, agent: &str, tool: &str, runner: Arc<dyn Runner>, needs: Option<String>) -> Arc<dyn Runner> {
         let needs = needs.filter(|_| !self.stubbed.is_live);
         self.tool_runner(
             agent,
@@ -338,9 +338,9 @@ impl AgentReplacements for EnsembleStubs {
         )
     }
 
-    fn find_server_stub(&self, agent: &Agent, used: &ToolUse) -> Option<Arc<dyn ServerStub>> {
+    fn find_server_stub(&self, agent: &Agent, used: &ToolReference) -> Option<Arc<dyn McpServerStub>> {
         let tools = self.list_stubbed_tools(agent, used);
-        let has_replies = self.find_replies(agent).is_some();
+        let has_replies = self.find_reply_stub(agent).is_some();
         let is_replaced = !tools.is_empty() || (has_replies && !self.stubbed.is_live);
         let stub = || CaseServerStub {
             runners: tools
@@ -349,10 +349,10 @@ impl AgentReplacements for EnsembleStubs {
                 .collect(),
             is_live: self.stubbed.is_live,
         };
-        is_replaced.then(|| Arc::new(stub()) as Arc<dyn ServerStub>)
+        is_replaced.then(|| Arc::new(stub()) as Arc<dyn McpServerStub>)
     }
 
-    fn replaces_tool(&self, name: &str, tool: &ToolDefinition) -> bool {
+    fn never_starts_tool(&self, name: &str, tool: &ToolDefinition) -> bool {
         match tool.kind {
             ToolKind::Mcp(_) => !self.stubbed.is_live,
             ToolKind::Script { .. } => self.find_stubs(&self.agent_path(name)).is_some(),
@@ -360,7 +360,7 @@ impl AgentReplacements for EnsembleStubs {
         }
     }
 
-    fn missing_agent_runner(&self, agent: &Agent, needs: String) -> Option<Arc<dyn Runner>> {
+    fn find_required_replacement(&self, agent: &Agent, needs: String) -> Option<Arc<dyn Runner>> {
         (!self.stubbed.is_live).then(|| {
             Arc::new(MissingStubRunner {
                 agent: self.agent_path(&agent.name),
@@ -397,7 +397,7 @@ impl StubRunner {
         }
         let result = match &stub.output {
             StubOutput::Text(text) => self.reading.parse_output(text, &execution.ledger),
-            StubOutput::Json(value) => output::from_value(value.clone()),
+            StubOutput::Json(value) => output::output_from_value(value.clone()),
             StubOutput::Fail(failure) => Err(failure.clone()),
             // The check of the file refuses replies of agents without a model, and of parts.
             StubOutput::Replies(_) => Err(ExecutionFailure::new(

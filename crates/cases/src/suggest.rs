@@ -15,11 +15,11 @@ use ensemble_explore::{
     find_examples,
 };
 use ensemble_language::cases::{AgentStubs, CaseExpectations, StubOutput, StubResult, TestCase, TestFile};
-use ensemble_language::condition::{Condition, ExampleVariable, Expression, RequiredValue, ValueRequirement};
+use ensemble_language::condition::{Condition, ExampleVariable, ValueExpression, RequiredValue, ValueRequirement};
 use ensemble_language::data::{ExecutionFailure, FailureKind, JsonMap};
 use ensemble_language::ensemble::{Agent, AgentKind, ForEachItems};
 use ensemble_language::plan::Plan;
-use ensemble_language::yaml::edit::{SpellingContext, spell_flow, spell_text};
+use ensemble_language::yaml::edit::{SpellingContext, spell_on_one_line, spell_string};
 use serde_json::{Value, json};
 
 use crate::coverage::{ReachedParts, UnreachedPart};
@@ -271,7 +271,7 @@ impl ExampleCase<'_> {
             return None;
         }
         if let Some(ForEachItems::Expression(text)) = agent.for_each.as_ref().map(|each| &each.items) {
-            let (of, path) = Expression::parse_read_path(text)?;
+            let (of, path) = ValueExpression::parse_example_path(text)?;
             let kind = RequiredValue::Is(json!(["one"]));
             self.add_demand(
                 Some(&ran.agent),
@@ -415,15 +415,15 @@ fn common_value<T: PartialEq>(all: &[T]) -> Option<&T> {
 /// Returns the case as an item of `cases`, each line after `indent` spaces.
 pub fn case_to_yaml(case: &TestCase, indent: usize) -> String {
     let margin = " ".repeat(indent);
-    let mut text = format!("{margin}- name: {}\n", spell_text(&case.name, SpellingContext::Block));
+    let mut text = format!("{margin}- name: {}\n", spell_string(&case.name, SpellingContext::Block));
     let mut line = |text_: String| text.push_str(&format!("{margin}  {text_}\n"));
     if let Some(input) = &case.input {
-        line(format!("input: {}", spell_text(input, SpellingContext::Block)));
+        line(format!("input: {}", spell_string(input, SpellingContext::Block)));
     }
     if !case.inputs.is_empty() {
         line(format!(
             "inputs: {}",
-            spell_flow(&json!(case.inputs), SpellingContext::Block)
+            spell_on_one_line(&json!(case.inputs), SpellingContext::Block)
         ));
     }
     if !case.answers.is_empty() {
@@ -431,8 +431,8 @@ pub fn case_to_yaml(case: &TestCase, indent: usize) -> String {
         for (agent, answer) in &case.answers {
             line(format!(
                 "  {}: {}",
-                spell_text(agent, SpellingContext::Block),
-                spell_flow(answer, SpellingContext::Block)
+                spell_string(agent, SpellingContext::Block),
+                spell_on_one_line(answer, SpellingContext::Block)
             ));
         }
     }
@@ -445,8 +445,8 @@ pub fn case_to_yaml(case: &TestCase, indent: usize) -> String {
             };
             line(format!(
                 "  {}: {}",
-                spell_text(agent, SpellingContext::Block),
-                spell_flow(&stubs, SpellingContext::Block)
+                spell_string(agent, SpellingContext::Block),
+                spell_on_one_line(&stubs, SpellingContext::Block)
             ));
         }
     }
@@ -459,7 +459,7 @@ pub fn case_to_yaml(case: &TestCase, indent: usize) -> String {
         several => json!(several),
     };
     let turns: Value = case.expect.turns.iter().flatten().map(spelt).collect();
-    line(format!("  turns: {}", spell_flow(&turns, SpellingContext::Block)));
+    line(format!("  turns: {}", spell_on_one_line(&turns, SpellingContext::Block)));
     text
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use ensemble_language::cases::{TestFile, case_route, default_ensemble_name};
 use ensemble_language::diagnostic::{Diagnostic, Finding, FindingSeverity};
 use ensemble_language::loader::codes::{NO_ENSEMBLE_TO_TEST, NO_RECORD};
-use ensemble_language::loader::{self, LoadedTestFile};
+use ensemble_language::loader::{self, TestFileLoadResult};
 use ensemble_language::source::{Route, RouteLocation, SourceText, Span};
 use ensemble_project::prepare::{PreparedEnsemble, ensemble_folder, prepare_nested_file};
 use ensemble_project::{Project, ProjectError};
@@ -19,7 +19,7 @@ use crate::recorded_case::{RecordedCase, load_recorded_case};
 
 /// A test file.
 pub struct TestSuite {
-    loaded: LoadedTestFile,
+    loaded: TestFileLoadResult,
     /// The ensemble, if it can run.
     ensemble: Option<Arc<PreparedEnsemble>>,
     /// Whether the ensemble has errors, as every case expects.
@@ -98,7 +98,7 @@ impl TestSuite {
     }
 
     /// Returns the text as it was loaded.
-    pub fn loaded_cases(&self) -> &LoadedTestFile {
+    pub fn loaded_cases(&self) -> &TestFileLoadResult {
         &self.loaded
     }
 

@@ -19,10 +19,10 @@ use ensemble_explore::{ExplorationBudget, ExplorationGoal, explore_plan, have_sa
 use ensemble_language::cases::{AgentStubs, CaseExpectations, OUTCOMES, StubOutput, StubResult, TestCase, TestFile};
 use ensemble_language::data::{ExecutionFailure, FailureKind};
 use ensemble_language::plan::Plan;
-use ensemble_language::random_ensembles::conversation;
+use ensemble_language::random_ensembles::plan_with_results;
 use ensemble_language::source::SourceText;
 use ensemble_project::prepare::{PreparedEnsemble, prepare_text};
-use ensemble_runs::{Host, Project, Runs};
+use ensemble_runs::{RunHost, Project, Runs};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -43,7 +43,7 @@ fn failures(ensemble: &str, cases: &str) -> Vec<Vec<String>> {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("team.yaml"), ensemble).expect("a file");
     let project = Project::from_folder(folder.path());
-    let runs = Runs::open(project.clone(), Host::from_system().without_operator());
+    let runs = Runs::open(project.clone(), RunHost::from_system().without_operator());
     let source = SourceText::new("team.test.yaml", cases);
     let suite = TestSuite::load(&source, Path::new("team.test.yaml"), &runs);
     let found: Vec<&String> = suite.findings.iter().map(|finding| &finding.message).collect();
@@ -216,7 +216,7 @@ fn coverage_counts_what_records_reach() {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("team.yaml"), TEAM).expect("a file");
     let project = Project::from_folder(folder.path());
-    let runs = Runs::open(project.clone(), Host::from_system().without_operator());
+    let runs = Runs::open(project.clone(), RunHost::from_system().without_operator());
     let at_once = "stubs: {a: one, b: {json: {ok: true}}, c: end}";
     let cases = format!(
         "cases:\n- {{name: once, {at_once}}}\n- {{name: twice, {STUBS}}}\n- {{name: fails, stubs: {{a: {{fail: x}}}}}}\n"
@@ -374,7 +374,7 @@ fn names_of_tools_in_a_case_are_checked() {
     std::fs::write(folder.path().join("team.yaml"), narrow).expect("a file");
     let runs = Runs::open(
         Project::from_folder(folder.path()),
-        Host::from_system().without_operator(),
+        RunHost::from_system().without_operator(),
     );
     for (case, expected) in [
         (
@@ -479,11 +479,11 @@ proptest! {
 
     /// A case that is made from the record of a run passes on the same ensemble.
     #[test]
-    fn a_record_happens_again((plan, bytes) in conversation()) {
+    fn a_record_happens_again((plan, bytes) in plan_with_results()) {
         let folder = tempfile::tempdir().expect("a folder");
         let Some(ensemble) = prepared(&plan, folder.path()) else { return Ok(()) };
         let project = Project::from_folder(folder.path());
-        let driver = CaseDriver::new(&project, Runs::open(project.clone(), Host::from_system().without_operator())).expect("a runtime");
+        let driver = CaseDriver::new(&project, Runs::open(project.clone(), RunHost::from_system().without_operator())).expect("a runtime");
         let stub = |byte: u8| StubResult {
             output: match byte % 4 {
                 0 => StubOutput::Fail(ExecutionFailure::new(FailureKind::Reported, "as drawn")),

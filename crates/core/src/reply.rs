@@ -14,7 +14,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use ensemble_language::data::{JsonMap, RESPONSE, parse_object, strip_byte_order_mark, strip_last_newline};
+use ensemble_language::data::{JsonMap, RESPONSE_KEY, parse_whole_object, strip_byte_order_mark, strip_last_newline};
 
 pub use missing_object::{SurroundedObject, describe_missing_object, find_surrounded_object, unread_keys_warning};
 
@@ -23,7 +23,7 @@ const AGENT_REQUESTS: &str = "agent_requests";
 
 /// Returns the output for a reply of a model that was not asked for JSON.
 pub fn parse_plain_reply(text: &str) -> JsonMap {
-    add_response_key(parse_whole_object(strip_last_newline(text)), text)
+    add_response_key(parse_object_or_block(strip_last_newline(text)), text)
 }
 
 /// Returns the output for a reply of a model that was asked for JSON by a schema.
@@ -34,13 +34,13 @@ pub fn parse_json_reply(text: &str) -> JsonMap {
 fn add_response_key(object: Option<JsonMap>, text: &str) -> JsonMap {
     let mut output = object.unwrap_or_default();
     let text = strip_last_newline(strip_byte_order_mark(text));
-    output.entry(RESPONSE).or_insert_with(|| text.into());
+    output.entry(RESPONSE_KEY).or_insert_with(|| text.into());
     output
 }
 
 /// Returns whether the reply has requests for other agents in an object inside other text, where they are not taken.
 pub fn quotes_requests(text: &str) -> bool {
-    parse_whole_object(text).is_none()
+    parse_object_or_block(text).is_none()
         && find_only_block(text).is_some_and(|object| object.contains_key(AGENT_REQUESTS))
 }
 
@@ -49,9 +49,9 @@ pub fn quotes_requests(text: &str) -> bool {
 ///
 /// It depends on the output alone, so a later validation of the output gives the same result.
 pub fn output_for_schema(output: &JsonMap) -> Cow<'_, JsonMap> {
-    let text = output.get(RESPONSE).and_then(Value::as_str);
+    let text = output.get(RESPONSE_KEY).and_then(Value::as_str);
     match text.and_then(find_object) {
-        Some(object) if !object.contains_key(RESPONSE) && is_parsed_output(&object, output) => Cow::Owned(object),
+        Some(object) if !object.contains_key(RESPONSE_KEY) && is_parsed_output(&object, output) => Cow::Owned(object),
         _ => Cow::Borrowed(output),
     }
 }
@@ -63,7 +63,7 @@ fn is_parsed_output(object: &JsonMap, output: &JsonMap) -> bool {
 /// Returns the JSON object that is the whole text or its only fenced block. From a block inside other text no requests
 /// are taken.
 fn find_object(text: &str) -> Option<JsonMap> {
-    parse_whole_object(text).or_else(|| {
+    parse_object_or_block(text).or_else(|| {
         let mut object = find_only_block(text)?;
         object.shift_remove(AGENT_REQUESTS);
         Some(object)
@@ -71,24 +71,24 @@ fn find_object(text: &str) -> Option<JsonMap> {
 }
 
 /// Returns the JSON object that is the whole text, plain or as one fenced block.
-fn parse_whole_object(text: &str) -> Option<JsonMap> {
-    parse_object(text).or_else(|| parse_object(&find_lone_block(strip_byte_order_mark(text).trim())?))
+fn parse_object_or_block(text: &str) -> Option<JsonMap> {
+    parse_whole_object(text).or_else(|| parse_whole_object(&find_lone_block(strip_byte_order_mark(text).trim())?))
 }
 
 /// Returns the JSON object in the only fenced block that has one.
 fn find_only_block(text: &str) -> Option<JsonMap> {
     let mut objects = list_fenced_blocks(text)
         .into_iter()
-        .filter_map(|block| parse_object(&block));
+        .filter_map(|block| parse_whole_object(&block));
     objects.next().filter(|_| objects.next().is_none())
 }
 
 /// Returns the line, from 1, of the first fenced JSON object that is not the whole text.
 fn find_fenced_object_line(text: &str) -> Option<usize> {
-    if parse_whole_object(text).is_some() {
+    if parse_object_or_block(text).is_some() {
         return None;
     }
-    let is_object = |block: &FencedBlock| parse_object(&block.text).is_some();
+    let is_object = |block: &FencedBlock| parse_whole_object(&block.text).is_some();
     let block = scan_fences(text).blocks.into_iter().find(is_object)?;
     Some(block.line)
 }

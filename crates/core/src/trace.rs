@@ -11,7 +11,7 @@ use std::fmt;
 use std::fmt::Write;
 use std::sync::Arc;
 
-use ensemble_language::data::digest_text;
+use ensemble_language::data::sha256_of_text;
 use serde::{Deserialize, Serialize};
 
 /// The longest `tracestate` that is passed on; a longer one may be dropped.
@@ -102,8 +102,8 @@ impl SpanContext {
         match parent {
             Some(parent) => parent.child_span(&place),
             None => Self {
-                trace: digest_prefix(&digest_text(&format!("trace {place}"))),
-                span: digest_prefix(&digest_text(&place)),
+                trace: digest_prefix(&sha256_of_text(&format!("trace {place}"))),
+                span: digest_prefix(&sha256_of_text(&place)),
                 is_sampled: true,
                 state: "".into(),
             },
@@ -121,7 +121,7 @@ impl SpanContext {
     pub fn child_span(&self, place: &str) -> Self {
         let span_key = format!("{} {} {place}", to_hex(&self.trace), to_hex(&self.span));
         Self {
-            span: digest_prefix(&digest_text(&span_key)),
+            span: digest_prefix(&sha256_of_text(&span_key)),
             ..self.clone()
         }
     }

@@ -11,7 +11,7 @@ use super::{Exploration, ExplorationBudget, explore_plan, explore_whole, list_un
 use ensemble_core::conversation::CompletionReason;
 use ensemble_core::random_conversations::plan_of;
 use ensemble_language::plan::Plan;
-use ensemble_language::random_ensembles::unconnected_conversation;
+use ensemble_language::random_ensembles::unconnected_plan_with_results;
 
 fn whole(plan: &Arc<Plan>, budget: ExplorationBudget<'_>) -> Exploration {
     let world = ExploredPlan::new(plan.clone(), budget);
@@ -194,7 +194,7 @@ fn parts_claim_what_the_whole_claims() {
         cases: 120,
         ..ProptestConfig::default()
     };
-    proptest!(config, |((plan, _) in unconnected_conversation())| {
+    proptest!(config, |((plan, _) in unconnected_plan_with_results())| {
         let plan = Arc::new(plan);
         let found = explore_plan(&plan, ExplorationBudget::with_max_states(400));
         let whole = whole(&plan, ExplorationBudget::with_max_states(400));

@@ -16,7 +16,7 @@ use ensemble_core::conversation::{CompletionReason, Event, ExhaustedAgent, Recor
 use ensemble_core::random_conversations::{drive, started};
 use ensemble_language::plan::Plan;
 use ensemble_language::random_ensembles::{
-    conversation, listed_conversation, strict, unconnected_conversation, with_goal,
+    plan_with_results, plan_with_lists, with_strict_limits, unconnected_plan_with_results, with_goal,
 };
 
 type Key = Box<[u8]>;
@@ -191,16 +191,16 @@ proptest! {
 
     #[test]
     fn every_turn_of_a_conversation_with_lists_is_called_possible(
-        (plan, fate) in listed_conversation(),
+        (plan, fate) in plan_with_lists(),
         knobs in any::<u8>(),
     ) {
-        let held = holds(&Arc::new(strict(&plan, knobs)), &fate);
+        let held = holds(&Arc::new(with_strict_limits(&plan, knobs)), &fate);
         prop_assert_eq!(held, Ok(()));
     }
 
     #[test]
     fn claims_about_parts_hold_in_conversations_of_the_whole(
-        (plan, fate) in unconnected_conversation(),
+        (plan, fate) in unconnected_plan_with_results(),
         goal in any::<u16>(),
     ) {
         let plan = Arc::new(with_goal(&plan, goal));
@@ -222,27 +222,27 @@ proptest! {
     }
 
     #[test]
-    fn every_turn_of_a_conversation_is_called_possible((plan, fate) in conversation(), knobs in any::<u8>()) {
-        let held = holds(&Arc::new(strict(&plan, knobs)), &fate);
+    fn every_turn_of_a_conversation_is_called_possible((plan, fate) in plan_with_results(), knobs in any::<u8>()) {
+        let held = holds(&Arc::new(with_strict_limits(&plan, knobs)), &fate);
         prop_assert_eq!(held, Ok(()));
     }
 
     #[test]
     fn every_end_of_a_conversation_with_a_goal_is_called_possible(
-        (plan, fate) in conversation(),
+        (plan, fate) in plan_with_results(),
         knobs in any::<u8>(),
         goal in any::<u16>(),
     ) {
-        let held = holds(&Arc::new(with_goal(&strict(&plan, knobs), goal)), &fate);
+        let held = holds(&Arc::new(with_goal(&with_strict_limits(&plan, knobs), goal)), &fate);
         prop_assert_eq!(held, Ok(()));
     }
 
     #[test]
     fn every_conversation_stays_inside_what_exploration_calls_possible(
-        (plan, fate) in conversation(),
+        (plan, fate) in plan_with_results(),
         knobs in any::<u8>(),
     ) {
-        let (plan, fate) = (Arc::new(strict(&plan, knobs)), Arc::new(fate));
+        let (plan, fate) = (Arc::new(with_strict_limits(&plan, knobs)), Arc::new(fate));
         let found = explore_plan(&plan, ExplorationBudget::with_max_states(100));
         if !found.coverage.is_complete() {
             return Ok(());

@@ -127,7 +127,7 @@ mod tests {
     use crate::{ExplorationBudget, ExplorationGoal, explore_plan, find_examples};
     use ensemble_core::random_conversations::plan_of;
     use ensemble_language::plan::Plan;
-    use ensemble_language::random_ensembles::conversation;
+    use ensemble_language::random_ensembles::plan_with_results;
     use proptest::prelude::*;
 
     /// A loop that ends by a condition, and an agent behind it.
@@ -221,7 +221,7 @@ agents:
         #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn what_is_reached_has_an_example((plan, _) in conversation()) {
+        fn what_is_reached_has_an_example((plan, _) in plan_with_results()) {
             let plan = Arc::new(plan);
             let budget = ExplorationBudget::with_max_states(300);
             let found = explore_plan(&plan, budget);

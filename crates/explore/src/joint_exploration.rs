@@ -267,7 +267,7 @@ impl WholeEnsemble<'_> {
 
     /// Returns the agents of the whole, in declaration order.
     fn summarize_agents(&self) -> Option<Vec<AgentSummary>> {
-        let mut agents: Vec<(AgentId, AgentSummary)> = Vec::with_capacity(self.world.plan.len());
+        let mut agents: Vec<(AgentId, AgentSummary)> = Vec::with_capacity(self.world.plan.agent_count());
         for (part, (known, walk)) in self.parts.iter().zip(&self.walks).enumerate() {
             for (id, mut summary) in known.agents.iter().zip(walk.summarize_agents()) {
                 if summary.left_out.is_none() {

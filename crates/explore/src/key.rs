@@ -11,7 +11,7 @@ use ensemble_language::plan::AgentId;
 /// Returns a value that is equal for states with the same possible futures.
 pub(super) fn compute_state_key(world: &ExploredPlan, state: &ConversationState, remembered: &Remembered) -> Box<[u8]> {
     let plan = &world.plan;
-    let mut key = StateKey(Vec::with_capacity(plan.len() * 3 + plan.edge_count()));
+    let mut key = StateKey(Vec::with_capacity(plan.agent_count() * 3 + plan.edge_count()));
     for id in plan.agent_ids() {
         let agent = state.agent_state(id);
         key.push_number(agent.executions());
@@ -39,7 +39,7 @@ pub(super) fn compute_state_key(world: &ExploredPlan, state: &ConversationState,
             }
         }
     }
-    for id in plan.listener_ids().iter().filter(|id| !state.is_exhausted(plan, **id)) {
+    for id in plan.listening_agent_ids().iter().filter(|id| !state.is_exhausted(plan, **id)) {
         key.push_flags(&[has_unread_output(state, *id)]);
     }
     key.push_number(relevant_turns(world, state));
@@ -77,7 +77,7 @@ fn relevant_turns(world: &ExploredPlan, state: &ConversationState) -> u32 {
         <= u64::from(plan.ensemble().limits.max_total_turns.get());
     let is_asked = world
         .claim_sources()
-        .any(|reads| reads.turn_count && reads.are_only_counts());
+        .any(|reads| reads.turn_count && reads.reads_only_counts());
     if limit_is_far && !is_asked && !world.tells_turns {
         0
     } else {

@@ -38,7 +38,7 @@ use std::sync::Arc;
 use ensemble_core::conversation::{AgentNotRun, CompletionReason, ExhaustedAgent};
 use ensemble_language::condition::ClaimReads;
 use ensemble_language::ensemble::{AcpAgent, AcpToolKind, Agent, AgentKind, Ensemble, PermissionMode};
-use ensemble_language::plan::{Plan, PlannedResult};
+use ensemble_language::plan::{Plan, CompiledResult};
 
 pub use equivalence::have_same_conversations;
 pub use examples::find_examples;
@@ -218,19 +218,19 @@ fn list_unexplored_outcomes(
 ) -> Vec<UnexploredOutcome> {
     let mut besides = Vec::new();
     let mut add = |reason, when: String| besides.push(UnexploredOutcome { reason, when });
-    if world.claim_sources().any(|reads: ClaimReads| !reads.are_only_counts()) {
+    if world.claim_sources().any(|reads: ClaimReads| !reads.reads_only_counts()) {
         add(
             CompletionReason::ConditionFailed,
             "a condition cannot be evaluated, for example because it compares a text with a number".to_owned(),
         );
     }
-    if plan.success().is_some() {
+    if plan.success_condition().is_some() {
         add(
             CompletionReason::ConditionFailed,
             "`success` cannot be evaluated".to_owned(),
         );
     }
-    if matches!(plan.result(), Some(PlannedResult::Map(_))) {
+    if matches!(plan.result(), Some(CompiledResult::Map(_))) {
         add(
             CompletionReason::ConditionFailed,
             "an expression of `result` cannot be evaluated".to_owned(),

@@ -16,7 +16,7 @@ use super::report::{AssumedClaim, ClaimSite, ExecutionResult};
 use ensemble_core::conversation::{ConditionFailure, ConversationState, RunValue, SuccessCheck, has_unseen_result};
 use ensemble_core::resolver::ConditionEvaluator;
 use ensemble_language::condition::{
-    ClaimLogic, ClaimReads, Condition, ConditionClaim, ConditionFacts, ConditionRead, EvaluateError,
+    ClaimLogic, ClaimReads, Condition, ConditionClaim, ConditionSnapshot, ConditionRead, EvaluateError,
 };
 use ensemble_language::ensemble::RequiredResult;
 use ensemble_language::plan::{AgentId, EdgeId, Plan, PlanEdge};
@@ -106,7 +106,7 @@ impl ExploredPlan {
             let condition = edge.condition.as_ref();
             edges.push(condition.map(|condition| claims.split_condition(condition, Some((id, edge)))));
         }
-        let success = plan.success().map(|condition| claims.split_condition(condition, None));
+        let success = plan.success_condition().map(|condition| claims.split_condition(condition, None));
         Self {
             results: plan
                 .agent_ids()
@@ -261,7 +261,7 @@ impl ConditionEvaluator for ChoosingEvaluator<'_> {
 
     fn evaluate_success(&self, state: &ConversationState) -> Option<Result<SuccessCheck, ConditionFailure>> {
         let success = self.world.success.as_ref()?;
-        let text = self.world.plan.success()?.text();
+        let text = self.world.plan.success_condition()?.text();
         let facts = state.facts_without_output();
         let result = self.choose_result(success, &facts, &ClaimSite::Success);
         Some(match result {
@@ -294,7 +294,7 @@ impl ChoosingEvaluator<'_> {
     fn choose_result(
         &self,
         condition: &SplitCondition,
-        facts: &ConditionFacts,
+        facts: &ConditionSnapshot,
         site: &ClaimSite,
     ) -> Result<bool, EvaluateError> {
         loop {
@@ -307,7 +307,7 @@ impl ChoosingEvaluator<'_> {
                 return Ok(true);
             };
             let (number, claim) = &condition.list[open];
-            if claim.reads.are_only_counts() {
+            if claim.reads.reads_only_counts() {
                 // The claim can be evaluated, and the evaluation fails.
                 claim.condition.evaluate(facts)?;
             }
@@ -315,8 +315,8 @@ impl ChoosingEvaluator<'_> {
         }
     }
 
-    fn find_known(&self, (number, claim): &(ClaimId, ConditionClaim), facts: &ConditionFacts) -> Option<bool> {
-        if claim.reads.are_only_counts() {
+    fn find_known(&self, (number, claim): &(ClaimId, ConditionClaim), facts: &ConditionSnapshot) -> Option<bool> {
+        if claim.reads.reads_only_counts() {
             return claim.condition.evaluate(facts).ok();
         }
         self.answers.borrow().get(number).copied()

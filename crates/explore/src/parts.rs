@@ -49,8 +49,8 @@ fn is_coupled(world: &ExploredPlan) -> bool {
     let limits = &plan.ensemble().limits;
     let is_limited =
         !limits.max_agent_executions.is_empty() || limits.max_total_tokens.is_some() || limits.max_cost.is_some();
-    let ends_all = plan.success().is_some() || plan.ensemble().agents.iter().any(|one| one.on_error == OnError::Stop);
-    let listens = plan.listener_ids().iter().any(|id| !plan.is_only_tool(*id));
+    let ends_all = plan.success_condition().is_some() || plan.ensemble().agents.iter().any(|one| one.on_error == OnError::Stop);
+    let listens = plan.listening_agent_ids().iter().any(|id| !plan.is_only_tool(*id));
     // A question without an answer ends the conversation for all: where nobody answers, in every conversation.
     let stops = |id: AgentId| world.possible_results(id) == [ExecutionResult::Unanswered];
     let reads_others =
@@ -65,14 +65,14 @@ fn is_coupled(world: &ExploredPlan) -> bool {
 /// Returns the connected agents; `None` if a condition counts the executions of all agents.
 fn group_agents(world: &ExploredPlan) -> Option<Vec<Vec<AgentId>>> {
     let plan = &world.plan;
-    let mut groups = AgentGroups((0..plan.len()).collect());
+    let mut groups = AgentGroups((0..plan.agent_count()).collect());
     for (id, edge) in plan.agent_ids().flat_map(|to| plan.incoming_edges(to)) {
         groups.join_groups(edge.from, edge.to);
         let counting = world
             .edge_claims(id)
             .filter(|claim: &&ConditionClaim| claim.reads.executions);
         for claim in counting {
-            for name in claim.find_counted_agents()? {
+            for name in claim.list_counted_agents()? {
                 if let Some(counted) = plan.find_agent_id(&name) {
                     groups.join_groups(counted, edge.to);
                 }

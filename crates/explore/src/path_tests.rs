@@ -11,7 +11,7 @@ use ensemble_core::random_conversations::Driver;
 use ensemble_core::resolver::{NextDecision, decide_next_step};
 use ensemble_language::data::RunContext;
 use ensemble_language::plan::Plan;
-use ensemble_language::random_ensembles::{conversation, strict};
+use ensemble_language::random_ensembles::{plan_with_results, with_strict_limits};
 
 /// Drives the way with real outputs: `n` is what the next condition that asks for it is to find.
 fn drive(plan: &Arc<Plan>, path: &[StepReport]) -> (CompletionReason, Vec<Arc<str>>, Vec<ExhaustedAgent>) {
@@ -62,8 +62,8 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_way_that_is_told_can_be_gone((plan, _) in conversation(), knobs in any::<u8>()) {
-        let plan = Arc::new(strict(&plan, knobs));
+    fn every_way_that_is_told_can_be_gone((plan, _) in plan_with_results(), knobs in any::<u8>()) {
+        let plan = Arc::new(with_strict_limits(&plan, knobs));
         let found = explore_plan(&plan, ExplorationBudget::with_max_states(60));
         for end in &found.ends {
             let (reason, never, exhausted) = drive(&plan, &end.path);

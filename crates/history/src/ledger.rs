@@ -297,7 +297,7 @@ impl ExecutionAccount {
     fn inner_usage(&self) -> ModelUsage {
         let used = self.inside.iter().map(|((_, inside), usage)| match inside.is_empty() {
             true => *usage,
-            false => usage.mark_as_tool_usage(),
+            false => usage.as_tool_usage(),
         });
         used.fold(ModelUsage::default(), |sum, one| sum + one)
     }

@@ -15,7 +15,7 @@ use crate::data::{Cost, ExecutionFailure, JsonMap};
 use crate::source::Route;
 
 /// The end of the name of every test file.
-pub const ENDINGS: [&str; 2] = [".test.yaml", ".test.yml"];
+pub const TEST_FILE_ENDINGS: [&str; 2] = [".test.yaml", ".test.yml"];
 
 /// The outcomes that a case can expect, in the spelling of results.
 pub const OUTCOMES: [&str; 10] = [
@@ -32,7 +32,7 @@ pub const OUTCOMES: [&str; 10] = [
 ];
 
 /// The exit code of a command that refuses the ensemble or its inputs.
-pub const REFUSED_EXIT: u8 = 2;
+pub const REFUSED_EXIT_CODE: u8 = 2;
 
 /// A test file.
 #[derive(Debug, Clone, PartialEq)]
@@ -138,7 +138,7 @@ pub enum StubOutput {
     Json(Value),
     /// A failure.
     Fail(ExecutionFailure),
-    /// For an agent with `for_each`: the result of each part, by the key of the part.
+    /// For an agent with `random_for_each`: the result of each part, by the key of the part.
     Parts(Vec<(Arc<str>, StubResult)>),
     /// For an LLM agent: the replies of its model. The agent itself runs, with its tools. Never empty.
     Replies(Vec<StubReply>),
@@ -239,18 +239,18 @@ impl CaseExpectations {
 
     /// Returns whether no run is expected.
     pub fn expects_refusal(&self) -> bool {
-        self.refused || self.exit == Some(REFUSED_EXIT)
+        self.refused || self.exit == Some(REFUSED_EXIT_CODE)
     }
 }
 
 /// Returns whether a file of this name is a test file.
 pub fn is_test_file(name: &str) -> bool {
-    ENDINGS.iter().any(|ending| name.ends_with(ending))
+    TEST_FILE_ENDINGS.iter().any(|ending| name.ends_with(ending))
 }
 
 /// Returns the name of the ensemble that a test file of this name tests if it names none.
 pub fn default_ensemble_name(name: &str) -> Option<String> {
-    let (ending, stem) = ENDINGS
+    let (ending, stem) = TEST_FILE_ENDINGS
         .iter()
         .find_map(|ending| Some((ending, name.strip_suffix(ending)?)))?;
     Some(format!("{stem}{}", ending.trim_start_matches(".test")))

@@ -53,20 +53,20 @@ impl FromIterator<(Arc<str>, Arc<Value>)> for RunContext {
 }
 
 /// The key of an output for a text, and for every other value that is no object.
-pub const RESPONSE: &str = "response";
+pub const RESPONSE_KEY: &str = "response";
 
-/// Returns the output for a value: the object itself, or the value under [`RESPONSE`].
+/// Returns the output for a value: the object itself, or the value under [`RESPONSE_KEY`].
 pub fn value_to_output(value: Value) -> JsonMap {
     match value {
         Value::Object(output) => output,
-        other => JsonMap::from_iter([(RESPONSE.to_owned(), other)]),
+        other => JsonMap::from_iter([(RESPONSE_KEY.to_owned(), other)]),
     }
 }
 
 /// Returns the output for a text: the JSON object that is the whole text, or the text without its last newline under
-/// [`RESPONSE`].
+/// [`RESPONSE_KEY`].
 pub fn text_to_output(text: &str) -> JsonMap {
-    parse_object(text).unwrap_or_else(|| value_to_output(strip_last_newline(text).into()))
+    parse_whole_object(text).unwrap_or_else(|| value_to_output(strip_last_newline(text).into()))
 }
 
 /// The character with which editors mark the beginning of a text.
@@ -78,7 +78,7 @@ pub fn strip_byte_order_mark(text: &str) -> &str {
 }
 
 /// Parses the JSON object that is the whole text.
-pub fn parse_object(text: &str) -> Option<JsonMap> {
+pub fn parse_whole_object(text: &str) -> Option<JsonMap> {
     let text = strip_byte_order_mark(text).trim();
     (text.starts_with('{')).then(|| serde_json::from_str(text).ok())?
 }
@@ -95,7 +95,7 @@ pub fn strip_last_newline(text: &str) -> &str {
 pub fn render_output_text(output: &Value) -> String {
     match output {
         Value::String(text) => text.clone(),
-        Value::Object(map) => match map.get(RESPONSE) {
+        Value::Object(map) => match map.get(RESPONSE_KEY) {
             Some(response) => render_output_text(response),
             None => output.to_string(),
         },
@@ -126,7 +126,7 @@ pub struct OperatorQuestion {
     pub asked_by: Option<Arc<str>>,
     /// If a person shall decide whether a tool may be called: the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub permission: Option<Box<WantedPermission>>,
+    pub permission: Option<Box<ToolPermissionRequest>>,
     /// The schema of the answer, as the output of the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<Box<Value>>,
@@ -147,7 +147,7 @@ impl OperatorQuestion {
 
 /// A tool call that somebody must permit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WantedPermission {
+pub struct ToolPermissionRequest {
     /// The tool: its name, or `SERVER.TOOL`.
     pub tool: Arc<str>,
     /// All arguments of the call.
@@ -164,16 +164,16 @@ pub struct ExecutionFailure {
     /// The exit code of the process; `None` if no process exited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
-    /// The last [`KEPT_STREAM`] bytes of the standard output of the process.
+    /// The last [`KEPT_STREAM_BYTES`] bytes of the standard output of the process.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub stdout: String,
-    /// The last [`KEPT_STREAM`] bytes of the standard error of the process.
+    /// The last [`KEPT_STREAM_BYTES`] bytes of the standard error of the process.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub stderr: String,
 }
 
 /// The number of bytes that a failure keeps of each stream of a process, from its end.
-pub const KEPT_STREAM: usize = 4 * 1024;
+pub const KEPT_STREAM_BYTES: usize = 4 * 1024;
 
 /// The kinds of failures; a closed set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -385,7 +385,7 @@ impl ModelUsage {
 
     /// Marks all requests as made by a tool.
     #[must_use]
-    pub fn mark_as_tool_usage(self) -> Self {
+    pub fn as_tool_usage(self) -> Self {
         Self {
             by_tools: self.requests,
             ..self
@@ -408,8 +408,8 @@ impl ExecutionFailure {
     /// Returns the same failure with the exit code and the ends of the streams of its process. The message of a process
     /// that did not end by itself with exit code 0 quotes both streams.
     #[must_use]
-    pub fn with_process_end(self, exit_code: Option<i32>, stdout: &str, stderr: &str) -> Self {
-        let (stdout, stderr) = (take_stream_end(stdout), take_stream_end(stderr));
+    pub fn with_process_output(self, exit_code: Option<i32>, stdout: &str, stderr: &str) -> Self {
+        let (stdout, stderr) = (stream_end(stdout), stream_end(stderr));
         let mut error = self.error;
         if matches!(
             self.kind,
@@ -434,7 +434,7 @@ impl ExecutionFailure {
     }
 
     /// Returns whether anything is known of the process that failed.
-    pub fn has_process_end(&self) -> bool {
+    pub fn has_process_output(&self) -> bool {
         self.exit_code.is_some() || !self.stdout.is_empty() || !self.stderr.is_empty()
     }
 
@@ -453,9 +453,9 @@ impl ExecutionFailure {
     pub const KEYS: [&str; 5] = ["error", "kind", "exit_code", "stdout", "stderr"];
 }
 
-/// Returns the last [`KEPT_STREAM`] bytes of a text, or fewer, so that no character is cut.
-pub fn take_stream_end(text: &str) -> &str {
-    &text[text.ceil_char_boundary(text.len().saturating_sub(KEPT_STREAM))..]
+/// Returns the last [`KEPT_STREAM_BYTES`] bytes of a text, or fewer, so that no character is cut.
+pub fn stream_end(text: &str) -> &str {
+    &text[text.ceil_char_boundary(text.len().saturating_sub(KEPT_STREAM_BYTES))..]
 }
 
 impl ModelUsage {
@@ -489,12 +489,12 @@ impl std::ops::Add for ModelUsage {
 }
 
 /// SHA-256 of a text, in hex.
-pub fn digest_text(text: &str) -> String {
-    digest_bytes(text.as_bytes())
+pub fn sha256_of_text(text: &str) -> String {
+    sha256_of_bytes(text.as_bytes())
 }
 
 /// Returns the SHA-256 of bytes, in hex.
-pub fn digest_bytes(bytes: &[u8]) -> String {
+pub fn sha256_of_bytes(bytes: &[u8]) -> String {
     use sha2::Digest;
     use std::fmt::Write;
     let mut hex = String::with_capacity(64);

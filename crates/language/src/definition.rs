@@ -8,15 +8,15 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::data::digest_text;
+use crate::data::sha256_of_text;
 
 /// The definitions of agents as far as the text of their ensemble does not contain them, by agent.
-pub type ExternalDefinitions = BTreeMap<Arc<str>, AgentDefinition>;
+pub type ExternalDefinitionDigests = BTreeMap<Arc<str>, AgentDefinitionDigests>;
 
 /// The parts of which the result of an agent depends, each with its digest.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct AgentDefinition(BTreeMap<DefinitionPart, Arc<str>>);
+pub struct AgentDefinitionDigests(BTreeMap<DefinitionPart, Arc<str>>);
 
 /// A part of a definition.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -140,14 +140,14 @@ impl fmt::Display for DefinitionDifference {
     }
 }
 
-impl AgentDefinition {
+impl AgentDefinitionDigests {
     /// Adds a part with the digest of `text`.
     pub fn add_part(&mut self, part: DefinitionPart, text: &str) {
-        self.add_digest(part, digest_text(text).into());
+        self.add_part_digest(part, sha256_of_text(text).into());
     }
 
     /// Adds a part with its digest.
-    pub fn add_digest(&mut self, part: DefinitionPart, digest: Arc<str>) {
+    pub fn add_part_digest(&mut self, part: DefinitionPart, digest: Arc<str>) {
         self.0.insert(part, digest);
     }
 
@@ -186,8 +186,8 @@ impl AgentDefinition {
 mod tests {
     use super::*;
 
-    fn definition(parts: &[(DefinitionPartKind, &str, &str)]) -> AgentDefinition {
-        let mut definition = AgentDefinition::default();
+    fn definition(parts: &[(DefinitionPartKind, &str, &str)]) -> AgentDefinitionDigests {
+        let mut definition = AgentDefinitionDigests::default();
         for (kind, name, text) in parts {
             definition.add_part(DefinitionPart::new(*kind, *name), text);
         }

@@ -61,7 +61,7 @@ pub struct Finding {
 
 /// Another place that explains a finding.
 #[derive(Debug, Clone)]
-pub struct RelatedSpan {
+pub struct RelatedLocation {
     /// The text in which the place is.
     pub source: SourceText,
     /// The position, in bytes.
@@ -84,7 +84,7 @@ pub struct Diagnostic {
     /// The position of the problem, in bytes.
     pub span: Span,
     /// Other places that explain it.
-    pub related: Vec<RelatedSpan>,
+    pub related: Vec<RelatedLocation>,
     /// The help: what to do.
     pub help: Option<String>,
     /// A fix, if a right edit is known.
@@ -165,7 +165,7 @@ impl Finding {
         let finding = Self::new_error(code, at, format!("there is no agent `{name}`"));
         match find_similar_word(name, agents.clone()) {
             Some(similar_name) => finding.with_near_name_fix(name, similar_name),
-            None => finding.with_help(render_agent_list(agents)),
+            None => finding.with_help(render_agents_sentence(agents)),
         }
     }
 
@@ -248,7 +248,7 @@ pub fn find_nearest_word<'w>(word: &str, candidates: impl Iterator<Item = &'w st
 }
 
 /// Returns the sentence that names the agents of an ensemble; of many agents, only the first.
-pub fn render_agent_list<'n>(mut agents: impl Iterator<Item = &'n str>) -> String {
+pub fn render_agents_sentence<'n>(mut agents: impl Iterator<Item = &'n str>) -> String {
     const SHOWN: usize = 8;
     let shown_agents: Vec<String> = agents.by_ref().take(SHOWN).map(|name| format!("`{name}`")).collect();
     let more = if agents.next().is_some() { ", …" } else { "" };

@@ -50,7 +50,7 @@ impl ExecutionHistory {
     }
 
     /// Any field of entry `at`, from 0, also one that differs when the same conversation is held again.
-    pub fn find_field(&self, at: usize, name: &str) -> Option<Arc<Value>> {
+    pub fn find_any_field(&self, at: usize, name: &str) -> Option<Arc<Value>> {
         if at >= self.len() {
             return None;
         }

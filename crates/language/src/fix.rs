@@ -10,11 +10,11 @@ use crate::source::SourceText;
 use crate::yaml::edit::{FixApplicability, TextFix, apply_fixes};
 
 /// The highest number of rounds. Fixes that disclose others are few; the limit is for fixes that undo each other.
-const ROUNDS: usize = 20;
+const MAX_FIX_ROUNDS: usize = 20;
 
 /// The findings of a text.
 #[derive(Debug)]
-pub struct CheckedText {
+pub struct TextFindings {
     /// Whether the text is YAML.
     pub is_yaml: bool,
     /// Whether the text is an ensemble without errors of the loader, so that all checks were made.
@@ -29,7 +29,7 @@ pub struct FixedText {
     /// The text.
     pub source: SourceText,
     /// The findings that are left.
-    pub checked: CheckedText,
+    pub checked: TextFindings,
     /// The number of fixes that were applied.
     pub applied_fixes: usize,
 }
@@ -38,15 +38,15 @@ pub struct FixedText {
 pub fn fix_text(
     source: &SourceText,
     with_unsafe: bool,
-    mut check: impl FnMut(&SourceText) -> CheckedText,
+    mut check: impl FnMut(&SourceText) -> TextFindings,
 ) -> FixedText {
     let mut now = FixedText {
         source: source.clone(),
         checked: check(source),
         applied_fixes: 0,
     };
-    for _ in 0..ROUNDS {
-        let fixes = applicable_fixes(&now, with_unsafe);
+    for _ in 0..MAX_FIX_ROUNDS {
+        let fixes = list_applicable_fixes(&now, with_unsafe);
         let together = try_fixes(&now, &fixes, &mut check);
         let next = together.or_else(|| {
             let mut alone = fixes.iter().filter(|_| fixes.len() > 1);
@@ -61,7 +61,7 @@ pub fn fix_text(
 }
 
 /// Returns the fixes of this text that may be applied.
-fn applicable_fixes(now: &FixedText, with_unsafe: bool) -> Vec<TextFix> {
+fn list_applicable_fixes(now: &FixedText, with_unsafe: bool) -> Vec<TextFix> {
     let fixes = now.checked.findings.iter().filter_map(|finding| finding.fix.as_ref());
     fixes
         .filter(|fix| with_unsafe || fix.applicability == FixApplicability::Safe)
@@ -74,7 +74,7 @@ fn applicable_fixes(now: &FixedText, with_unsafe: bool) -> Vec<TextFix> {
 fn try_fixes(
     now: &FixedText,
     fixes: &[TextFix],
-    check: &mut impl FnMut(&SourceText) -> CheckedText,
+    check: &mut impl FnMut(&SourceText) -> TextFindings,
 ) -> Option<FixedText> {
     let (text, count) = apply_fixes(now.source.text(), fixes);
     if count == 0 || *text == **now.source.text() {
@@ -89,7 +89,7 @@ fn try_fixes(
     })
 }
 
-fn is_worse(before: &CheckedText, after: &CheckedText) -> bool {
+fn is_worse(before: &TextFindings, after: &TextFindings) -> bool {
     if before.is_yaml != after.is_yaml {
         return before.is_yaml;
     }
@@ -97,7 +97,7 @@ fn is_worse(before: &CheckedText, after: &CheckedText) -> bool {
         return before.is_whole;
     }
     // The messages may differ: after a corrected word, the next error of the same expression is found.
-    let errors = |of: &CheckedText| {
+    let errors = |of: &TextFindings| {
         let mut counts: BTreeMap<&'static str, usize> = BTreeMap::new();
         for finding in of.findings.iter().filter(|one| one.severity == FindingSeverity::Error) {
             *counts.entry(finding.code.0).or_default() += 1;
@@ -121,11 +121,11 @@ mod tests {
     use crate::source::Span;
     use crate::yaml::edit::TextEdit;
 
-    fn check_text(source: &SourceText) -> CheckedText {
+    fn check_text(source: &SourceText) -> TextFindings {
         let loaded = load_ensemble(source);
         let more = loaded.ensemble.as_ref().map(check::check_ensemble).unwrap_or_default();
         let findings = [loaded.findings.clone(), more].concat();
-        CheckedText {
+        TextFindings {
             is_yaml: loaded.document.is_some(),
             is_whole: loaded.ensemble.is_some(),
             findings: locate_findings(source, loaded.document.as_ref(), &findings),
@@ -136,7 +136,7 @@ mod tests {
         fix_text(&SourceText::new("x", text), true, check_text)
     }
 
-    fn has(code: &str, checked: &CheckedText) -> bool {
+    fn has(code: &str, checked: &TextFindings) -> bool {
         checked.findings.iter().any(|finding| finding.code.0 == code)
     }
 
@@ -215,7 +215,7 @@ mod tests {
         };
         // How many errors the text has after the fix, and whether the fix is applied then.
         for (count, is_applied) in [(0, true), (1, true), (2, false)] {
-            let after = fix_text(&SourceText::new("x", "a"), false, |source| CheckedText {
+            let after = fix_text(&SourceText::new("x", "a"), false, |source| TextFindings {
                 is_yaml: true,
                 is_whole: true,
                 findings: match &**source.text() {

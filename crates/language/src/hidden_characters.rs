@@ -23,7 +23,7 @@ fn is_hidden_beyond_ascii(character: char) -> bool {
 
 /// Returns the length of the beginning of the text that consists of visible ASCII characters, blanks, tabs and line
 /// breaks.
-pub fn plain_prefix_length(text: &str) -> usize {
+pub fn plain_ascii_prefix_length(text: &str) -> usize {
     let is_plain = |byte: &u8| matches!(byte, b' '..=b'~' | b'\n' | b'\t');
     let bytes = text.as_bytes().iter();
     bytes.take_while(|byte| is_plain(byte)).count()

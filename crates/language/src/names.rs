@@ -22,7 +22,7 @@ pub fn is_rhai_script(script: &str) -> bool {
 }
 
 /// Returns the name with hyphens instead of blanks; `None` if something else is wrong with the name.
-pub fn find_near_name(name: &str) -> Option<String> {
+pub fn correct_name(name: &str) -> Option<String> {
     let words: Vec<&str> = name.split_whitespace().collect();
     let joined_name = words.join("-");
     (joined_name != name && is_name(&joined_name)).then_some(joined_name)
@@ -61,7 +61,7 @@ pub fn is_ascii_identifier(name: &str) -> bool {
 
 /// Returns whether the text can be written after a dot in every language of scripts: a word of ASCII letters, digits and `_` that begins
 /// with a letter.
-pub fn is_plain_word(name: &str) -> bool {
+pub fn is_script_member_name(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphabetic()) && is_ascii_identifier(name)
 }
 
@@ -75,7 +75,7 @@ pub fn is_identifier_char(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// Returns whether the text can be the name of an item of `for_each`, which expressions and templates read.
+/// Returns whether the text can be the name of an item of `random_for_each`, which expressions and templates read.
 pub fn is_identifier(name: &str) -> bool {
     name.starts_with(starts_identifier) && name.chars().all(is_identifier_char)
 }

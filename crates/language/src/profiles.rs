@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::data::JsonMap;
 use crate::diagnostic::find_similar_word;
-use crate::ensemble::{HttpProvider, ModelChoice, ModelProfile, SIMULATED, TokenPrice, list_provider_names};
+use crate::ensemble::{HttpProvider, ModelChoice, ModelProfile, SIMULATED_PROVIDER, TokenPrice, list_provider_names};
 
 /// All profiles that a run can use.
 #[derive(Debug, Clone, Default)]
@@ -180,7 +180,7 @@ impl ModelProfiles {
     /// Returns the profile for this choice, with its fallbacks.
     ///
     /// A cycle of fallbacks ends before its first repetition.
-    pub fn resolve_choice(&self, choice: &ModelChoice) -> Result<ProfileChain, ProfileError> {
+    pub fn resolve_chain(&self, choice: &ModelChoice) -> Result<ProfileChain, ProfileError> {
         let mut chain: Vec<ChainedProfile> = Vec::new();
         let mut next = Some(self.resolve_first(choice)?);
         while let Some(link) = next {
@@ -283,7 +283,7 @@ impl ModelProfiles {
 
 impl ModelOverride {
     /// Returns the profile of that name as these overrides leave it.
-    pub fn apply_all(overrides: &[Self], name: &str, profile: ModelProfile) -> ModelProfile {
+    pub fn apply_matching(overrides: &[Self], name: &str, profile: ModelProfile) -> ModelProfile {
         match Self::find_for_profile(overrides, name) {
             Some(over) => over.apply_to(profile),
             None => profile,
@@ -321,7 +321,7 @@ impl FromStr for ModelOverride {
         let (profile, answers) = text.split_once('=').ok_or_else(wrong)?;
         let (provider, model) = match answers.trim().split_once('/') {
             Some((provider, model)) if !model.is_empty() => (provider, model),
-            None if answers.trim() == SIMULATED => (SIMULATED, ""),
+            None if answers.trim() == SIMULATED_PROVIDER => (SIMULATED_PROVIDER, ""),
             _ => return Err(wrong()),
         };
         if profile.trim().is_empty() || provider.is_empty() {
@@ -338,19 +338,19 @@ impl FromStr for ModelOverride {
 impl ProfileChain {
     /// Returns whether a profile of the chain is simulated. Every report of the run must say so.
     pub fn is_simulated(&self) -> bool {
-        self.chain.iter().any(|link| &*link.profile.provider == SIMULATED)
+        self.chain.iter().any(|link| &*link.profile.provider == SIMULATED_PROVIDER)
     }
 
     /// `PROVIDER/MODEL` of the first profile of the chain that is not simulated.
-    pub fn first_remote(&self) -> Option<String> {
-        let remote = self.chain.iter().find(|link| &*link.profile.provider != SIMULATED)?;
+    pub fn first_remote_model(&self) -> Option<String> {
+        let remote = self.chain.iter().find(|link| &*link.profile.provider != SIMULATED_PROVIDER)?;
         Some(format!("{}/{}", remote.profile.provider, remote.profile.model))
     }
 }
 
 fn built_in_profile(name: &str) -> Option<ModelProfile> {
-    (name == SIMULATED).then(|| ModelProfile {
-        provider: SIMULATED.into(),
+    (name == SIMULATED_PROVIDER).then(|| ModelProfile {
+        provider: SIMULATED_PROVIDER.into(),
         ..ModelProfile::default()
     })
 }
@@ -360,7 +360,7 @@ fn built_in_profile(name: &str) -> Option<ModelProfile> {
 /// # Errors
 /// There is no provider of that name.
 pub fn check_provider(link: &ChainedProfile) -> Result<(), ProfileError> {
-    if &*link.profile.provider == SIMULATED || HttpProvider::find_by_name(&link.profile.provider).is_some() {
+    if &*link.profile.provider == SIMULATED_PROVIDER || HttpProvider::find_by_name(&link.profile.provider).is_some() {
         return Ok(());
     }
     Err(ProfileError::UnknownProvider {
@@ -378,7 +378,7 @@ mod tests {
         ModelProfile {
             provider: provider.into(),
             system_prompt: Some(says.into()),
-            simulated: (provider == SIMULATED)
+            simulated: (provider == SIMULATED_PROVIDER)
                 .then(|| SimulatedReplySource::Replies(vec![PreparedReply::Text(says.into())])),
             base_url: Some("http://here".into()),
             ..ModelProfile::default()
@@ -401,19 +401,19 @@ mod tests {
             .with_source(
                 "the ensemble file",
                 vec![
-                    ("fast".into(), profile(SIMULATED, "from the file")),
+                    ("fast".into(), profile(SIMULATED_PROVIDER, "from the file")),
                     ("far".into(), with_fallback(profile("openai", "far"), "fast")),
-                    ("safe".into(), with_fallback(profile(SIMULATED, "safe"), "fast")),
-                    ("ring".into(), with_fallback(profile(SIMULATED, "ring"), "ring-2")),
-                    ("ring-2".into(), with_fallback(profile(SIMULATED, "ring-2"), "ring")),
-                    ("lost".into(), with_fallback(profile(SIMULATED, "lost"), "nowhere")),
+                    ("safe".into(), with_fallback(profile(SIMULATED_PROVIDER, "safe"), "fast")),
+                    ("ring".into(), with_fallback(profile(SIMULATED_PROVIDER, "ring"), "ring-2")),
+                    ("ring-2".into(), with_fallback(profile(SIMULATED_PROVIDER, "ring-2"), "ring")),
+                    ("lost".into(), with_fallback(profile(SIMULATED_PROVIDER, "lost"), "nowhere")),
                 ],
             )
             .with_source(
                 "/home/me/config.yaml",
                 vec![
-                    ("fast".into(), profile(SIMULATED, "from the config")),
-                    ("slow".into(), profile(SIMULATED, "slow")),
+                    ("fast".into(), profile(SIMULATED_PROVIDER, "from the config")),
+                    ("slow".into(), profile(SIMULATED_PROVIDER, "slow")),
                 ],
             )
     }
@@ -427,7 +427,7 @@ mod tests {
     }
 
     fn says(profiles: &ModelProfiles, name: &str) -> String {
-        let resolved = profiles.resolve_choice(&named(name)).expect("resolves");
+        let resolved = profiles.resolve_chain(&named(name)).expect("resolves");
         resolved.chain[0].profile.system_prompt.clone().unwrap_or_default()
     }
 
@@ -442,11 +442,11 @@ mod tests {
     fn fallbacks_follow_and_a_circle_ends() {
         let profiles = profiles(&[]);
         assert_eq!(
-            names(&profiles.resolve_choice(&named("safe")).unwrap()),
+            names(&profiles.resolve_chain(&named("safe")).unwrap()),
             ["safe", "fast"]
         );
         assert_eq!(
-            names(&profiles.resolve_choice(&named("ring")).unwrap()),
+            names(&profiles.resolve_chain(&named("ring")).unwrap()),
             ["ring", "ring-2"]
         );
     }
@@ -479,14 +479,14 @@ mod tests {
                 ],
             );
             let name = over.split('=').next().expect("a name");
-            let resolved = profiles.resolve_choice(&named(name)).expect("resolves");
+            let resolved = profiles.resolve_chain(&named(name)).expect("resolves");
             assert_eq!(resolved.chain[0].profile.cost, expected, "{over}");
         }
     }
 
     #[test]
     fn overrides_replace_provider_and_model() {
-        let resolved = profiles(&["far=simulated"]).resolve_choice(&named("far")).unwrap();
+        let resolved = profiles(&["far=simulated"]).resolve_chain(&named("far")).unwrap();
         let link = &resolved.chain[0];
         assert_eq!((&*link.profile.provider, &*link.profile.model), ("simulated", ""));
         assert_eq!(
@@ -497,31 +497,31 @@ mod tests {
         assert_eq!((&link.profile.base_url, names(&resolved)), (&None, vec!["far"]));
         assert!(resolved.is_simulated());
 
-        let kept = profiles(&["*=simulated"]).resolve_choice(&named("fast")).unwrap();
+        let kept = profiles(&["*=simulated"]).resolve_chain(&named("fast")).unwrap();
         assert!(kept.chain[0].profile.simulated.is_some(), "prepared replies stay");
-        let kept = profiles(&["*=simulated"]).resolve_choice(&named("safe")).unwrap();
+        let kept = profiles(&["*=simulated"]).resolve_chain(&named("safe")).unwrap();
         assert_eq!(names(&kept), ["safe", "fast"], "and so does a prepared fallback");
 
         let exact = profiles(&["fast=simulated/exact", "*=simulated/all", "fast=simulated/later"]);
         assert_eq!(
-            &*exact.resolve_choice(&named("fast")).unwrap().chain[0].profile.model,
+            &*exact.resolve_chain(&named("fast")).unwrap().chain[0].profile.model,
             "later"
         );
         assert_eq!(
-            &*exact.resolve_choice(&named("slow")).unwrap().chain[0].profile.model,
+            &*exact.resolve_chain(&named("slow")).unwrap().chain[0].profile.model,
             "all"
         );
         assert_eq!(
-            &*exact.resolve_choice(&named("unheard-of")).unwrap().chain[0]
+            &*exact.resolve_chain(&named("unheard-of")).unwrap().chain[0]
                 .profile
                 .model,
             "all"
         );
 
-        let other = profiles(&["fast=openai/gpt/5"]).resolve_choice(&named("fast")).unwrap();
+        let other = profiles(&["fast=openai/gpt/5"]).resolve_chain(&named("fast")).unwrap();
         assert_eq!(&*other.chain[0].profile.model, "gpt/5");
         let error = profiles(&["fast=opneai/gpt/5"])
-            .resolve_choice(&named("fast"))
+            .resolve_chain(&named("fast"))
             .unwrap_err();
         assert_eq!(error.help_text().as_deref(), Some("did you mean `openai`?"), "{error}");
     }
@@ -532,10 +532,10 @@ mod tests {
             provider: "ollama".into(),
             model: "llama3.2:1b".into(),
         };
-        assert!(!profiles(&[]).resolve_choice(&choice).unwrap().is_simulated());
+        assert!(!profiles(&[]).resolve_chain(&choice).unwrap().is_simulated());
         for over in ["*=simulated", "ollama/llama3.2:1b=simulated"] {
             assert!(
-                profiles(&[over]).resolve_choice(&choice).unwrap().is_simulated(),
+                profiles(&[over]).resolve_chain(&choice).unwrap().is_simulated(),
                 "{over}"
             );
         }
@@ -543,18 +543,18 @@ mod tests {
 
     #[test]
     fn an_unknown_profile_is_told_with_places_and_a_guess() {
-        let error = profiles(&[]).resolve_choice(&named("slwo")).unwrap_err();
+        let error = profiles(&[]).resolve_chain(&named("slwo")).unwrap_err();
         assert_eq!(
             error.to_string(),
             "unknown model profile `slwo`; looked in the ensemble file, /home/me/config.yaml"
         );
         assert_eq!(error.help_text().as_deref(), Some("did you mean `slow`?"));
-        let error = profiles(&[]).resolve_choice(&named("zzz")).unwrap_err();
+        let error = profiles(&[]).resolve_chain(&named("zzz")).unwrap_err();
         assert_eq!(
             error.help_text().as_deref(),
             Some("use `--model zzz=simulated` for simulated replies")
         );
-        let error = profiles(&[]).resolve_choice(&named("lost")).unwrap_err();
+        let error = profiles(&[]).resolve_chain(&named("lost")).unwrap_err();
         assert!(
             error.to_string().contains("`nowhere`, the fallback of `lost`; "),
             "{error}"

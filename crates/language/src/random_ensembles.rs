@@ -9,15 +9,15 @@ use proptest::prelude::*;
 
 use crate::condition::ConditionText;
 use crate::ensemble::{
-    Agent, AgentKind, ConversationLimits, ConversationSpec, DeclaredPosition, Dependency, Ensemble, OnError, OnLimit,
+    Agent, AgentKind, ConversationLimits, ConversationSpec, DependencyPosition, Dependency, Ensemble, OnError, OnLimit,
     OnResume, RequiredResult, RetryPolicy, TurnTrigger, WaitFor,
 };
 use crate::plan::Plan;
 
-pub use lists::listed_conversation;
+pub use lists::plan_with_lists;
 
 /// Conditions that never fail and whose results change during a conversation.
-const CONDITIONS: [&str; 6] = [
+const CHANGING_CONDITIONS: [&str; 6] = [
     "turn_count % 2 == 0",
     "turn_count % 2 == 1",
     "len(history) > 3",
@@ -27,15 +27,15 @@ const CONDITIONS: [&str; 6] = [
 ];
 
 /// Conditions of which never both hold.
-const EXCLUSIVE: [&str; 2] = [
+const EXCLUSIVE_CONDITIONS: [&str; 2] = [
     "output != None and output.get('n', 0) > 1",
     "output != None and output.get('n', 0) <= 1",
 ];
 
-fn dependency(agents: usize) -> impl Strategy<Value = Dependency> {
+fn random_dependency(agents: usize) -> impl Strategy<Value = Dependency> {
     let wait_for = prop_oneof![4 => Just(WaitFor::Update), 1 => Just(WaitFor::Settled), 1 => Just(WaitFor::Nothing)];
     let on = prop_oneof![3 => Just(RequiredResult::Success), 1 => Just(RequiredResult::Failure), 1 => Just(RequiredResult::Any)];
-    let condition = prop::option::of(prop::sample::select(CONDITIONS.to_vec()));
+    let condition = prop::option::of(prop::sample::select(CHANGING_CONDITIONS.to_vec()));
     (
         0..agents,
         condition,
@@ -54,13 +54,13 @@ fn dependency(agents: usize) -> impl Strategy<Value = Dependency> {
                 feedback,
                 on,
                 wait_for,
-                declared_at: DeclaredPosition::Dependencies(0),
+                declared_at: DependencyPosition::Dependencies(0),
             },
         )
 }
 
-fn agent(at: usize, agents: usize) -> impl Strategy<Value = Agent> {
-    let dependencies = prop::collection::vec(dependency(agents), 0..4);
+fn random_agent(at: usize, agents: usize) -> impl Strategy<Value = Agent> {
+    let dependencies = prop::collection::vec(random_dependency(agents), 0..4);
     let trigger =
         prop_oneof![7 => Just(TurnTrigger::News), 2 => Just(TurnTrigger::EveryTurn), 1 => Just(TurnTrigger::Request)];
     (dependencies, 1_u32..5, trigger, any::<bool>()).prop_map(move |(dependencies, max_turns, trigger, triggers)| {
@@ -95,13 +95,13 @@ fn agent(at: usize, agents: usize) -> impl Strategy<Value = Agent> {
 }
 
 /// Agents, and the result of each execution.
-pub fn conversation() -> impl Strategy<Value = (Plan, Vec<u8>)> {
-    let agents = (1_usize..6).prop_flat_map(|count| (0..count).map(|at| agent(at, count)).collect::<Vec<_>>());
-    (agents, prop::collection::vec(any::<u8>(), 64)).prop_map(|(agents, fate)| (plan(agents), fate))
+pub fn plan_with_results() -> impl Strategy<Value = (Plan, Vec<u8>)> {
+    let agents = (1_usize..6).prop_flat_map(|count| (0..count).map(|at| random_agent(at, count)).collect::<Vec<_>>());
+    (agents, prop::collection::vec(any::<u8>(), 64)).prop_map(|(agents, fate)| (plan_of_agents(agents), fate))
 }
 
 /// Conditions that are never true, written in several ways.
-const NEVER: [&str; 4] = [
+const NEVER_TRUE_CONDITIONS: [&str; 4] = [
     "False",
     "turn_count < 0",
     "len(history) > 3 and len(history) < 2",
@@ -110,8 +110,8 @@ const NEVER: [&str; 4] = [
 
 /// Agents with tight limits, with few requests, and with some conditions that are never true; and the results of the
 /// executions of several conversations.
-pub fn limited_conversation() -> impl Strategy<Value = (Plan, Vec<Vec<u8>>)> {
-    let agents = (2_usize..7).prop_flat_map(|count| (0..count).map(|at| agent(at, count)).collect::<Vec<_>>());
+pub fn limited_plan_with_results() -> impl Strategy<Value = (Plan, Vec<Vec<u8>>)> {
+    let agents = (2_usize..7).prop_flat_map(|count| (0..count).map(|at| random_agent(at, count)).collect::<Vec<_>>());
     let twists = prop::collection::vec(any::<u8>(), 24);
     let cap = prop::option::of((0_usize..7, 1_u32..3));
     let fates = prop::collection::vec(prop::collection::vec(any::<u8>(), 40), 4);
@@ -122,9 +122,9 @@ pub fn limited_conversation() -> impl Strategy<Value = (Plan, Vec<Vec<u8>>)> {
             agent.conversation.triggers_conversation &= twist().is_multiple_of(8);
             for dependency in &mut agent.dependencies {
                 match twist() {
-                    at if at.is_multiple_of(4) => dependency.condition = Some(NEVER[at / 4 % NEVER.len()].into()),
+                    at if at.is_multiple_of(4) => dependency.condition = Some(NEVER_TRUE_CONDITIONS[at / 4 % NEVER_TRUE_CONDITIONS.len()].into()),
                     at if at.is_multiple_of(3) => dependency.condition = None,
-                    at if at.is_multiple_of(5) => dependency.condition = Some(EXCLUSIVE[at / 5 % 2].into()),
+                    at if at.is_multiple_of(5) => dependency.condition = Some(EXCLUSIVE_CONDITIONS[at / 5 % 2].into()),
                     _ => {}
                 }
             }
@@ -135,15 +135,15 @@ pub fn limited_conversation() -> impl Strategy<Value = (Plan, Vec<Vec<u8>>)> {
             max_agent_executions: capped.into_iter().collect(),
             ..ConversationLimits::default()
         };
-        (plan_within(agents, limits), fates)
+        (plan_with_limits(agents, limits), fates)
     })
 }
 
-fn plan(agents: Vec<Agent>) -> Plan {
-    plan_within(agents, ConversationLimits::default())
+fn plan_of_agents(agents: Vec<Agent>) -> Plan {
+    plan_with_limits(agents, ConversationLimits::default())
 }
 
-fn plan_within(agents: Vec<Agent>, limits: ConversationLimits) -> Plan {
+fn plan_with_limits(agents: Vec<Agent>, limits: ConversationLimits) -> Plan {
     let ensemble = Ensemble {
         inputs: None,
         result: None,
@@ -160,7 +160,7 @@ fn plan_within(agents: Vec<Agent>, limits: ConversationLimits) -> Plan {
 }
 
 /// Conditions of the agents of a part, whose names begin with `P`.
-const CONDITIONS_OF_PARTS: [&str; 5] = [
+const PART_CONDITIONS: [&str; 5] = [
     "output != None and output.get('n', 0) > 1",
     "output != None and output.get('n', 0) <= 1",
     "executions.get('P0', 0) < 2",
@@ -170,8 +170,8 @@ const CONDITIONS_OF_PARTS: [&str; 5] = [
 
 /// Ensembles of two or three parts without a connection, without requests, and mostly without agents that listen to
 /// all others; and the results of the executions.
-pub fn unconnected_conversation() -> impl Strategy<Value = (Plan, Vec<u8>)> {
-    let agents = || (1_usize..4).prop_flat_map(|count| (0..count).map(|at| agent(at, count)).collect::<Vec<_>>());
+pub fn unconnected_plan_with_results() -> impl Strategy<Value = (Plan, Vec<u8>)> {
+    let agents = || (1_usize..4).prop_flat_map(|count| (0..count).map(|at| random_agent(at, count)).collect::<Vec<_>>());
     let parts = prop::collection::vec(agents(), 2..4);
     let twists = prop::collection::vec(any::<u8>(), 24);
     (parts, twists, 1_u32..12, prop::collection::vec(any::<u8>(), 64)).prop_map(|(parts, twists, turns, fate)| {
@@ -179,7 +179,7 @@ pub fn unconnected_conversation() -> impl Strategy<Value = (Plan, Vec<u8>)> {
         let mut all = Vec::new();
         for (prefix, agents) in ["a", "b", "c"].into_iter().zip(parts) {
             for agent in agents {
-                all.push(of_part(agent, prefix, &mut || {
+                all.push(move_into_part(agent, prefix, &mut || {
                     usize::from(twists.next().unwrap_or_default())
                 }));
             }
@@ -188,12 +188,12 @@ pub fn unconnected_conversation() -> impl Strategy<Value = (Plan, Vec<u8>)> {
             max_total_turns: NonZeroU32::new(turns).expect("at least 1"),
             ..ConversationLimits::default()
         };
-        (plan_within(all, limits), fate)
+        (plan_with_limits(all, limits), fate)
     })
 }
 
 /// Returns the agent, renamed, with conditions that read only what is in its part.
-fn of_part(mut agent: Agent, prefix: &str, twist: &mut dyn FnMut() -> usize) -> Agent {
+fn move_into_part(mut agent: Agent, prefix: &str, twist: &mut dyn FnMut() -> usize) -> Agent {
     let renamed = |name: &str| format!("{prefix}{}", name.trim_start_matches('a')).into();
     agent.name = renamed(&agent.name);
     agent.conversation.triggers_conversation = false;
@@ -210,7 +210,7 @@ fn of_part(mut agent: Agent, prefix: &str, twist: &mut dyn FnMut() -> usize) -> 
     }
     for dependency in &mut agent.dependencies {
         dependency.agent_name = renamed(&dependency.agent_name);
-        let condition = CONDITIONS_OF_PARTS[twist() % CONDITIONS_OF_PARTS.len()].replace('P', prefix);
+        let condition = PART_CONDITIONS[twist() % PART_CONDITIONS.len()].replace('P', prefix);
         dependency.condition = (twist().is_multiple_of(2)).then(|| condition.into());
         dependency.feedback |= twist().is_multiple_of(4);
     }
@@ -218,7 +218,7 @@ fn of_part(mut agent: Agent, prefix: &str, twist: &mut dyn FnMut() -> usize) -> 
 }
 
 /// Returns the same ensemble with limits that can be reached, and with agents whose failure makes the run fail.
-pub fn strict(plan: &Plan, knobs: u8) -> Plan {
+pub fn with_strict_limits(plan: &Plan, knobs: u8) -> Plan {
     let mut ensemble = Ensemble::clone(plan.ensemble());
     if knobs.is_multiple_of(2) {
         ensemble.limits.max_total_turns = NonZeroU32::new(u32::from(knobs / 2 % 5) + 1).expect("at least 1");
@@ -236,7 +236,7 @@ pub fn strict(plan: &Plan, knobs: u8) -> Plan {
 }
 
 /// Expressions for `success`; all of them have a value in every state.
-const GOALS: [&str; 5] = [
+const SUCCESS_EXPRESSIONS: [&str; 5] = [
     "turn_count > 2",
     "executions.get('a0', 0) >= 2",
     "context.get('n', 0) > 1",
@@ -247,7 +247,7 @@ const GOALS: [&str; 5] = [
 /// Adds a goal to the ensemble: `success`, required agents, limits that are a natural end, and agents that stop the run.
 pub fn with_goal(plan: &Plan, knobs: u16) -> Plan {
     let mut ensemble = Ensemble::clone(plan.ensemble());
-    let goal = GOALS.get(usize::from(knobs % 8));
+    let goal = SUCCESS_EXPRESSIONS.get(usize::from(knobs % 8));
     ensemble.success = goal.map(|goal| ConditionText::parse_without_output(goal).expect("an expression"));
     if knobs & 8 == 0 {
         ensemble.limits.on_limit = OnLimit::Succeed;
@@ -262,8 +262,8 @@ pub fn with_goal(plan: &Plan, knobs: u16) -> Plan {
 }
 
 /// Ensembles with loops and with conditions that count executions, without other conditions and without requests.
-pub fn counting() -> impl Strategy<Value = Plan> {
-    let agents = (3_usize..6).prop_flat_map(|count| (0..count).map(|at| agent(at, count)).collect::<Vec<_>>());
+pub fn plan_with_counts() -> impl Strategy<Value = Plan> {
+    let agents = (3_usize..6).prop_flat_map(|count| (0..count).map(|at| random_agent(at, count)).collect::<Vec<_>>());
     let twists = prop::collection::vec(any::<u8>(), 24);
     (agents, twists).prop_map(|(mut agents, twists)| {
         let mut twists = twists.into_iter().cycle();
@@ -284,6 +284,6 @@ pub fn counting() -> impl Strategy<Value = Plan> {
                 dependency.feedback |= at <= from;
             }
         }
-        plan(agents)
+        plan_of_agents(agents)
     })
 }

@@ -8,7 +8,7 @@
 //! The variables are those of [`vocabulary::TEMPLATE_VARIABLES`], and the names of dependencies: the latest output of each, which
 //! is printed as its `response` if it has one.
 //!
-//! A part of an execution (`for_each`) also has its item, under the name that the author gives it, and `part`: `index`,
+//! A part of an execution (`random_for_each`) also has its item, under the name that the author gives it, and `part`: `index`,
 //! `key` and `count`.
 //!
 //! An agent with one of the fixed names is available only under `dependencies`.
@@ -42,10 +42,10 @@ pub use self::error::TemplateError;
 use self::error::{find_word_in_tags, unknown_variable_error};
 pub use self::missing_keys::{MissingKeyCollector, MissingOutputKey};
 pub use self::printed_paths::{PrintedPath, list_printed_paths};
-pub use self::render_check::{RenderCheck, render_with_check};
+pub use self::render_check::{RenderStopCheck, render_with_check};
 use self::scan::{DEPTH_LIMIT, TemplateScan, scan_template};
 pub use self::syntax::{TagKind, TemplateTag, contains_tag_start, iter_tags};
-pub use self::typing::{Variables, filter_words, find_type_problems};
+pub use self::typing::{VariableTypeLookup, list_filter_words, find_type_problems};
 pub use crate::data::render_output_text;
 use crate::data::{AgentRequest, JsonMap, RunContext};
 use crate::execution_history::ExecutionHistory;
@@ -56,23 +56,23 @@ use crate::vocabulary;
 pub const VARIABLES: [&str; 11] = vocabulary::word_names(&vocabulary::TEMPLATE_VARIABLES);
 
 /// Those of them that tell of all executions.
-const OF_HISTORY: [&str; 2] = ["history", "transcript"];
+const HISTORY_VARIABLES: [&str; 2] = ["history", "transcript"];
 
 /// The maximum number of steps of one rendering: thousands of times what a prompt needs, in a fraction of a second.
-const FUEL: u64 = 1_000_000;
+const MAX_RENDER_STEPS: u64 = 1_000_000;
 
 /// The maximum number of bytes of one rendering: the same limit as for a script's output.
 const MAX_BYTES: usize = 10 * 1024 * 1024;
 
-const BACKWARD_STEP: &str = "the step of a slice must be a number above zero; `| reverse` reverses a list or a text";
+const BACKWARD_STEP_ERROR: &str = "the step of a slice must be a number above zero; `| reverse` reverses a list or a text";
 
-const NO_OTHERS: &str = "a template cannot include or extend another template";
+const OTHER_TEMPLATE_ERROR: &str = "a template cannot include or extend another template";
 
 /// How MiniJinja's parser refuses brackets and blocks that are nested too deeply.
-const PARSER_LIMIT: &str = "template exceeds maximum recursion limits";
+const PARSER_DEPTH_ERROR: &str = "template exceeds maximum recursion limits";
 
 /// The name of the template in its environment; without a file extension, nothing is escaped.
-const NAME: &str = "template";
+const TEMPLATE_NAME: &str = "template";
 
 /// The environment for templates that are parsed but not kept.
 static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(build_environment);
@@ -148,11 +148,11 @@ impl Template {
         };
         let added = compiled
             .environment
-            .add_template_owned(NAME, compiled.filtered_template.text.clone());
+            .add_template_owned(TEMPLATE_NAME, compiled.filtered_template.text.clone());
         added.map_err(|error| compiled.convert_error(&error))?;
         compiled.variables = compiled
             .environment
-            .get_template(NAME)
+            .get_template(TEMPLATE_NAME)
             .map(|template| list_undeclared_variables(&compiled.environment, &template))
             .unwrap_or_default();
         let template = Self(Arc::new(compiled));
@@ -169,7 +169,7 @@ impl Template {
 
     /// Returns whether rendering takes little time and memory, unless the values that are printed are large. Every
     /// other template is rendered where it does not delay anything else, and under limits ([`render_with_check`]).
-    pub fn is_light(&self) -> bool {
+    pub fn renders_quickly(&self) -> bool {
         self.0.is_light
     }
 
@@ -189,9 +189,9 @@ impl Template {
         if let Some(constant) = &compiled_template.constant {
             return Ok(constant.clone());
         }
-        compiled_template.check_names(scope)?;
+        compiled_template.check_variables(scope)?;
         let mut out = LimitedBuffer::default();
-        let template = compiled_template.environment.get_template(NAME);
+        let template = compiled_template.environment.get_template(TEMPLATE_NAME);
         template
             .and_then(|template| {
                 template
@@ -205,17 +205,17 @@ impl Template {
 
     /// Returns the value of a template that is exactly one `{{ expression }}`; of every other template its rendered
     /// text. Keys that are missing are noted as by [`Template::render`].
-    pub fn evaluate_value(&self, scope: &TemplateScope) -> Result<Value, TemplateError> {
+    pub fn render_value(&self, scope: &TemplateScope) -> Result<Value, TemplateError> {
         let compiled_template = &self.0;
         let Some(expression) = find_only_expression(&compiled_template.text) else {
             return self.render(scope).map(Value::String);
         };
-        compiled_template.check_names(scope)?;
+        compiled_template.check_variables(scope)?;
         let compiled = compiled_template.environment.compile_expression(expression);
         let value = compiled.and_then(|compiled| compiled.eval(view::build_root_value(scope)));
         let value = value.map_err(|error| TemplateError::from_engine_error(&compiled_template.text, &error))?;
         let value = view::to_json(&value);
-        scope.missing_keys.take_keys();
+        scope.missing_keys.take_missing_keys();
         if value.is_null() {
             // The rendering notes a missing key.
             self.render(scope)?;
@@ -225,7 +225,7 @@ impl Template {
 }
 
 impl CompiledTemplate {
-    fn check_names(&self, scope: &TemplateScope) -> Result<(), TemplateError> {
+    fn check_variables(&self, scope: &TemplateScope) -> Result<(), TemplateError> {
         match self.variables.iter().find(|name| !scope.has_variable(name)) {
             Some(name) => Err(unknown_variable_error(&self.text, name, &scope.listens_to)),
             None => Ok(()),
@@ -257,14 +257,14 @@ fn scan_checked(text: &str) -> Result<TemplateScan, TemplateCheckError> {
     if let Some(place) = scan.backward_step {
         return Err(TemplateCheckError::Syntax(TemplateError::with_message(
             text,
-            BACKWARD_STEP.to_owned(),
+            BACKWARD_STEP_ERROR.to_owned(),
             Some(place),
         )));
     }
     match scan.other_template {
         Some(place) => Err(TemplateCheckError::Syntax(TemplateError::with_message(
             text,
-            NO_OTHERS.to_owned(),
+            OTHER_TEMPLATE_ERROR.to_owned(),
             Some(place),
         ))),
         None => Ok(scan),
@@ -313,24 +313,24 @@ pub fn check_template(text: &str, listens_to: Option<&[Arc<str>]>) -> Result<(),
 }
 
 /// The methods of maps in templates.
-const METHODS: [&str; 4] = ["get", "items", "keys", "values"];
+const MAP_METHODS: [&str; 4] = ["get", "items", "keys", "values"];
 
-/// Returns the inputs that a template reads as `inputs.NAME`, each with the place of its name; empty if it is not a
+/// Returns the inputs that a template reads as `inputs.DIGEST_PREFIX_LENGTH`, each with the place of its name; empty if it is not a
 /// template.
 pub fn list_read_inputs(text: &str) -> Vec<(String, Span)> {
     let mut names = list_read_members(text, "inputs");
     // A method of the map is not an input.
-    names.retain(|(name, _)| !METHODS.contains(&&**name) || !text.contains(&format!("inputs.{name}(")));
+    names.retain(|(name, _)| !MAP_METHODS.contains(&&**name) || !text.contains(&format!("inputs.{name}(")));
     names
 }
 
-/// Returns the agents of which a template asks as `news.NAME`, each with the place of its name; empty if it is not a
+/// Returns the agents of which a template asks as `news.DIGEST_PREFIX_LENGTH`, each with the place of its name; empty if it is not a
 /// template.
-pub fn list_read_news(text: &str) -> Vec<(String, Span)> {
+pub fn list_news_agents(text: &str) -> Vec<(String, Span)> {
     list_read_members(text, "news")
 }
 
-/// Returns the names that a template reads as `VARIABLE.NAME`, each with its place; empty if it is not a template.
+/// Returns the names that a template reads as `VARIABLE_FILTER.DIGEST_PREFIX_LENGTH`, each with its place; empty if it is not a template.
 fn list_read_members(text: &str, variable: &str) -> Vec<(String, Span)> {
     if is_constant(text) || !text.contains(variable) {
         return Vec::new();
@@ -373,11 +373,11 @@ pub fn uses_variables(text: &str) -> bool {
 
 /// Returns whether the text is a template that uses `history` or `transcript`.
 pub fn uses_history(text: &str) -> bool {
-    let names_it = OF_HISTORY.iter().any(|name| text.contains(name));
+    let names_it = HISTORY_VARIABLES.iter().any(|name| text.contains(name));
     names_it
         && list_used_variables(text)
             .iter()
-            .any(|name| OF_HISTORY.contains(&&**name))
+            .any(|name| HISTORY_VARIABLES.contains(&&**name))
 }
 
 /// Returns the variables of a template, sorted; none if the text is not a template.
@@ -476,7 +476,7 @@ fn is_constant(text: &str) -> bool {
 fn build_environment() -> Environment<'static> {
     let mut environment = Environment::new();
     environment.set_undefined_behavior(UndefinedBehavior::Chainable);
-    environment.set_fuel(Some(FUEL));
+    environment.set_fuel(Some(MAX_RENDER_STEPS));
     environment.set_debug(false);
     environment.set_formatter(|out, state, value| {
         if value.is_undefined() {
@@ -487,8 +487,8 @@ fn build_environment() -> Environment<'static> {
         minijinja::escape_formatter(out, state, value)
     });
     environment.add_filter("tojson", view::to_json_text);
-    environment.add_filter(assigned_values::VARIABLE, assigned_values::check_variable_value);
-    environment.add_filter(assigned_values::MEMBER, assigned_values::check_member_value);
+    environment.add_filter(assigned_values::VARIABLE_FILTER, assigned_values::check_variable_value);
+    environment.add_filter(assigned_values::MEMBER_FILTER, assigned_values::check_member_value);
     environment
 }
 
@@ -506,7 +506,7 @@ impl fmt::Debug for Template {
     }
 }
 
-/// A buffer with a maximum size of [`MAX_BYTES`].
+/// A buffer with a maximum size of [`MAX_ATTACHMENT_BYTES`].
 #[derive(Default)]
 struct LimitedBuffer(Vec<u8>);
 

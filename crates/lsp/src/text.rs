@@ -52,7 +52,7 @@ impl EditorText {
         let target_column = position.character as usize;
         let mut passed = 0;
         for (at, c) in content.char_indices() {
-            let width = self.char_width(c);
+            let width = self.code_unit_count(c);
             // A position inside a character means its beginning.
             if passed + width > target_column {
                 return start + at;
@@ -67,7 +67,7 @@ impl EditorText {
         let offset = self.text.floor_char_boundary(offset);
         let line = self.lines.partition_point(|&start| start <= offset) - 1;
         let before = &self.text[self.lines[line]..offset];
-        let column: usize = before.chars().map(|c| self.char_width(c)).sum();
+        let column: usize = before.chars().map(|c| self.code_unit_count(c)).sum();
         Position::new(to_u32(line), to_u32(column))
     }
 
@@ -93,7 +93,7 @@ impl EditorText {
         Self::new(text, self.encoding)
     }
 
-    fn char_width(&self, c: char) -> usize {
+    fn code_unit_count(&self, c: char) -> usize {
         match self.encoding {
             ColumnEncoding::Utf16 => c.len_utf16(),
             ColumnEncoding::Utf8 => c.len_utf8(),

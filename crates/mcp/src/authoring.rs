@@ -8,7 +8,7 @@ use std::time::Duration;
 use ensemble_explore::{Exploration, ExplorationBudget, Inside, explore_while};
 use ensemble_language::diagnostic::{Diagnostic, FindingSeverity};
 use ensemble_language::ensemble::Ensemble;
-use ensemble_language::loader::schema::{SCHEMA, TEST_SCHEMA, config_schema};
+use ensemble_language::loader::schema::{ENSEMBLE_SCHEMA, TEST_SCHEMA, config_schema};
 use ensemble_language::loader::{code_explanations, codes, load_ensemble};
 use ensemble_language::source::SourceText;
 use ensemble_language::yaml::document::MAX_BYTES;
@@ -17,22 +17,22 @@ use ensemble_project::check::EnsembleFolder;
 use ensemble_project::nested::{NestedEnsemble, load_nested};
 use ensemble_project::prepare::{check_loaded_ensemble, prepare_text};
 use ensemble_reports::report::diagnostics;
-use ensemble_reports::report::exploration::{ExploredEnsemble, render_all_json};
-use ensemble_runs::exploration::explore_nested;
+use ensemble_reports::report::exploration::{ExploredEnsemble, render_explorations_json};
+use ensemble_runs::exploration::explore_with_nested;
 use serde_json::{Value, json};
 
-use crate::catalog::{ToolCatalog, resolve_quoted_file};
-use crate::skill::SKILL;
+use crate::catalog::{EnsembleToolCatalog, resolve_readable_ensemble};
+use crate::skill::SKILL_MARKDOWN;
 use crate::tools::ToolArguments;
 
 /// The most states and the longest time of an exploration.
-const STATES: u64 = 20_000;
-const LONGEST: Duration = Duration::from_secs(10);
+const MAX_EXPLORED_STATES: u64 = 20_000;
+const MAX_EXPLORATION_TIME: Duration = Duration::from_secs(10);
 /// The name of a text that stands in no file.
-const TEXT: &str = "text.yaml";
+const TEXT_FILE_NAME: &str = "text.yaml";
 
 /// Draws an ensemble: mermaid, dot, svg or ascii.
-pub type Draw = fn(&Ensemble, &str) -> Option<String>;
+pub type DrawGraph = fn(&Ensemble, &str) -> Option<String>;
 
 /// The output of a tool.
 pub(crate) enum AuthoringOutput {
@@ -43,36 +43,36 @@ pub(crate) enum AuthoringOutput {
 }
 
 /// An ensemble that a client names, or whose text it gives.
-enum GivenEnsemble {
+enum EnsembleArgument {
     File(PathBuf),
     Text(SourceText),
 }
 
-fn parse_ensemble(arguments: &mut ToolArguments, project: &Project) -> Result<Option<GivenEnsemble>, String> {
-    match (arguments.take_text("ensemble")?, arguments.take_text("text")?) {
+fn take_ensemble_argument(arguments: &mut ToolArguments, project: &Project) -> Result<Option<EnsembleArgument>, String> {
+    match (arguments.take_text_argument("ensemble")?, arguments.take_text_argument("text")?) {
         (Some(_), Some(_)) => Err("give `ensemble` or `text`, not both".to_owned()),
-        (Some(name), None) => Ok(Some(GivenEnsemble::File(resolve_quoted_file(project, &name)?))),
+        (Some(name), None) => Ok(Some(EnsembleArgument::File(resolve_readable_ensemble(project, &name)?))),
         (None, Some(text)) if text.len() > MAX_BYTES => Err(format!(
             "`text` has {} bytes; an ensemble has at most {} MiB",
             text.len(),
             MAX_BYTES >> 20
         )),
-        (None, Some(text)) => Ok(Some(GivenEnsemble::Text(SourceText::new(TEXT, text)))),
+        (None, Some(text)) => Ok(Some(EnsembleArgument::Text(SourceText::new(TEXT_FILE_NAME, text)))),
         (None, None) => Ok(None),
     }
 }
 
-fn require_ensemble(arguments: &mut ToolArguments, project: &Project) -> Result<GivenEnsemble, String> {
-    parse_ensemble(arguments, project)?.ok_or_else(|| "give `ensemble` or `text`".to_owned())
+fn take_required_ensemble(arguments: &mut ToolArguments, project: &Project) -> Result<EnsembleArgument, String> {
+    take_ensemble_argument(arguments, project)?.ok_or_else(|| "give `ensemble` or `text`".to_owned())
 }
 
 /// `schema`.
-pub(crate) fn run_schema(mut arguments: ToolArguments) -> Result<AuthoringOutput, String> {
-    let form = arguments.take_text("form")?;
-    arguments.require_empty()?;
+pub(crate) fn run_schema_tool(mut arguments: ToolArguments) -> Result<AuthoringOutput, String> {
+    let form = arguments.take_text_argument("form")?;
+    arguments.require_no_rest()?;
     match form.as_deref().unwrap_or("skill") {
-        "skill" => Ok(AuthoringOutput::Text(SKILL.to_owned())),
-        "json" => Ok(AuthoringOutput::Text(SCHEMA.to_owned())),
+        "skill" => Ok(AuthoringOutput::Text(SKILL_MARKDOWN.to_owned())),
+        "json" => Ok(AuthoringOutput::Text(ENSEMBLE_SCHEMA.to_owned())),
         "tests" => Ok(AuthoringOutput::Text(TEST_SCHEMA.to_owned())),
         "config" => Ok(AuthoringOutput::Text(config_schema())),
         other => Err(format!(
@@ -82,11 +82,11 @@ pub(crate) fn run_schema(mut arguments: ToolArguments) -> Result<AuthoringOutput
 }
 
 /// `explain`.
-pub(crate) fn run_explain(mut arguments: ToolArguments) -> Result<AuthoringOutput, String> {
-    let code = arguments.require_text("code")?;
-    arguments.require_empty()?;
+pub(crate) fn run_explain_tool(mut arguments: ToolArguments) -> Result<AuthoringOutput, String> {
+    let code = arguments.take_required_text("code")?;
+    arguments.require_no_rest()?;
     let Some(known_code) = code_explanations::find_code(&code) else {
-        let suggestion = code_explanations::nearest_code(&code).map(|near| format!("; did you mean `{near}`?"));
+        let suggestion = code_explanations::find_nearest_code(&code).map(|near| format!("; did you mean `{near}`?"));
         return Err(format!("there is no code `{code}`{}", suggestion.unwrap_or_default()));
     };
     let title = codes::ALL
@@ -101,21 +101,21 @@ pub(crate) fn run_explain(mut arguments: ToolArguments) -> Result<AuthoringOutpu
 }
 
 /// `validate`.
-pub(crate) fn run_validate(mut arguments: ToolArguments, project: &Project) -> Result<AuthoringOutput, String> {
+pub(crate) fn run_validate_tool(mut arguments: ToolArguments, project: &Project) -> Result<AuthoringOutput, String> {
     let project = &project.clone().with_boundary();
-    let given_ensemble = parse_ensemble(&mut arguments, project)?;
-    arguments.require_empty()?;
+    let given_ensemble = take_ensemble_argument(&mut arguments, project)?;
+    arguments.require_no_rest()?;
     let findings = match given_ensemble {
-        Some(GivenEnsemble::File(file)) => {
+        Some(EnsembleArgument::File(file)) => {
             let source = project.read_file(&file).map_err(|error| error.to_string())?;
-            examine_text(&source, &file, project)
+            check_text(&source, &file, project)
         }
-        Some(GivenEnsemble::Text(source)) => examine_text(&source, Path::new(TEXT), project),
+        Some(EnsembleArgument::Text(source)) => check_text(&source, Path::new(TEXT_FILE_NAME), project),
         None => {
-            let wrong = ToolCatalog::load(project).invalid_ensembles.into_iter();
+            let wrong = EnsembleToolCatalog::load_catalog(project).invalid_ensembles.into_iter();
             let of_file = |file: PathBuf| {
                 let source = project.read_file(&file).ok()?;
-                Some(examine_text(&source, &file, project))
+                Some(check_text(&source, &file, project))
             };
             wrong.filter_map(|wrong| of_file(wrong.file)).flatten().collect()
         }
@@ -125,77 +125,77 @@ pub(crate) fn run_validate(mut arguments: ToolArguments, project: &Project) -> R
         .filter(|finding| finding.severity == FindingSeverity::Error)
         .count();
     let document: Value =
-        serde_json::from_str(&diagnostics::diagnostics_to_json(&findings)).map_err(|error| error.to_string())?;
+        serde_json::from_str(&diagnostics::render_json_diagnostics(&findings)).map_err(|error| error.to_string())?;
     Ok(AuthoringOutput::Document(
         json!({"valid": errors == 0, "errors": errors, "diagnostics": document["diagnostics"]}),
     ))
 }
 
-fn examine_text(source: &SourceText, file: &Path, project: &Project) -> Vec<Diagnostic> {
+fn check_text(source: &SourceText, file: &Path, project: &Project) -> Vec<Diagnostic> {
     let loaded = load_ensemble(source);
     check_loaded_ensemble(&loaded, &EnsembleFolder::for_file(file, project))
 }
 
 /// `check`.
-pub(crate) fn run_check(mut arguments: ToolArguments, project: &Project) -> Result<AuthoringOutput, String> {
+pub(crate) fn run_check_tool(mut arguments: ToolArguments, project: &Project) -> Result<AuthoringOutput, String> {
     let project = &project.clone().with_boundary();
-    let given_ensemble = require_ensemble(&mut arguments, project)?;
-    arguments.require_empty()?;
+    let given_ensemble = take_required_ensemble(&mut arguments, project)?;
+    arguments.require_no_rest()?;
     let (outer, inner) = match given_ensemble {
-        GivenEnsemble::File(file) => {
+        EnsembleArgument::File(file) => {
             let outer_and_inner =
                 load_nested(&file, project, false, codes::UNANSWERED).map_err(|error| error.to_string())?;
             (outer_and_inner.0, outer_and_inner.1)
         }
-        GivenEnsemble::Text(source) => (prepare_given_text(source, project)?, Vec::new()),
+        EnsembleArgument::Text(source) => (prepare_ensemble_text(source, project)?, Vec::new()),
     };
     let started_at = tokio::time::Instant::now();
     let parts = u32::try_from(inner.len() + 1).unwrap_or(u32::MAX);
     let mut at = 0;
     let mut explore = |named: &NestedEnsemble, inside: &Inside| {
         at += 1;
-        let has_time = || started_at.elapsed() < LONGEST / parts * at;
+        let has_time = || started_at.elapsed() < MAX_EXPLORATION_TIME / parts * at;
         let budget = ExplorationBudget {
-            states: STATES,
+            states: MAX_EXPLORED_STATES,
             nobody_answers: false,
             inside: Some(inside),
         };
         explore_while(&named.prepared.plan, budget, &has_time)
     };
-    let (of_outer, of_inner) = explore_nested(&outer, &inner, project, &mut explore);
+    let (of_outer, of_inner) = explore_with_nested(&outer, &inner, project, &mut explore);
     let explored = |(named, found): (&NestedEnsemble, Exploration)| {
         ExploredEnsemble::new(&named.prepared.plan, &named.path, found)
     };
     let outer = explored((&outer, of_outer));
     let inner: Vec<ExploredEnsemble> = inner.iter().zip(of_inner).map(explored).collect();
-    let document = serde_json::from_str(&render_all_json(&outer, &inner)).map_err(|error| error.to_string())?;
+    let document = serde_json::from_str(&render_explorations_json(&outer, &inner)).map_err(|error| error.to_string())?;
     Ok(AuthoringOutput::Document(document))
 }
 
 /// Returns a text, as if it stood in the folder.
-fn prepare_given_text(source: SourceText, project: &Project) -> Result<NestedEnsemble, String> {
+fn prepare_ensemble_text(source: SourceText, project: &Project) -> Result<NestedEnsemble, String> {
     let folder = project.folder.clone();
     let root = project.project_root(&folder);
-    let prepared = prepare_text(source, folder.join(TEXT), folder, root).map_err(|error| error.to_string())?;
+    let prepared = prepare_text(source, folder.join(TEXT_FILE_NAME), folder, root).map_err(|error| error.to_string())?;
     Ok(NestedEnsemble {
-        path: TEXT.into(),
+        path: TEXT_FILE_NAME.into(),
         prepared,
         inner_files: Vec::new(),
     })
 }
 
 /// `graph`.
-pub(crate) fn run_graph(
+pub(crate) fn run_graph_tool(
     mut arguments: ToolArguments,
     project: &Project,
-    draw: Draw,
+    draw: DrawGraph,
 ) -> Result<AuthoringOutput, String> {
     let project = &project.clone().with_boundary();
-    let given_ensemble = require_ensemble(&mut arguments, project)?;
-    let format = arguments.take_text("format")?.unwrap_or_else(|| "mermaid".to_owned());
-    arguments.require_empty()?;
+    let given_ensemble = take_required_ensemble(&mut arguments, project)?;
+    let format = arguments.take_text_argument("format")?.unwrap_or_else(|| "mermaid".to_owned());
+    arguments.require_no_rest()?;
     let nested_ensemble = match given_ensemble {
-        GivenEnsemble::File(file) => {
+        EnsembleArgument::File(file) => {
             let prepared =
                 ensemble_project::prepare::prepare_file(&file, project).map_err(|error| error.to_string())?;
             NestedEnsemble {
@@ -204,7 +204,7 @@ pub(crate) fn run_graph(
                 inner_files: Vec::new(),
             }
         }
-        GivenEnsemble::Text(source) => prepare_given_text(source, project)?,
+        EnsembleArgument::Text(source) => prepare_ensemble_text(source, project)?,
     };
     let drawing = draw(nested_ensemble.prepared.plan.ensemble(), &format);
     let no_format = || format!("there is no format `{format}`; expected mermaid, ascii, dot or svg");

@@ -17,20 +17,20 @@ use rmcp::model::{Tool, ToolAnnotations};
 use serde_json::{Map, Value, json};
 
 use crate::names::choose_tool_names;
-use crate::status::document_schema;
+use crate::status::status_document_schema;
 
 /// The ensembles of a folder.
 #[derive(Debug, Default)]
-pub struct ToolCatalog {
+pub struct EnsembleToolCatalog {
     /// The ensembles that can be run.
-    pub entries: Vec<CatalogEntry>,
+    pub entries: Vec<EnsembleToolEntry>,
     /// The others.
-    pub invalid_ensembles: Vec<InvalidEnsemble>,
+    pub invalid_ensembles: Vec<InvalidEnsembleFile>,
 }
 
 /// An ensemble that can be run.
 #[derive(Debug)]
-pub struct CatalogEntry {
+pub struct EnsembleToolEntry {
     /// The name of its tool.
     pub tool: String,
     /// Whether other ensembles, or a tool of the server, have the same name, so that `tool` has a digest of the path.
@@ -43,16 +43,16 @@ pub struct CatalogEntry {
 
 /// An ensemble that has errors.
 #[derive(Debug)]
-pub struct InvalidEnsemble {
+pub struct InvalidEnsembleFile {
     /// Its file, as seen from the folder.
     pub file: PathBuf,
     /// How many errors it has.
     pub errors: usize,
 }
 
-impl ToolCatalog {
+impl EnsembleToolCatalog {
     /// Reads the ensembles of the folder that can be run by name. What stands outside of the folder is none of them.
-    pub fn load(project: &Project) -> Self {
+    pub fn load_catalog(project: &Project) -> Self {
         let mut invalid_ensembles = Vec::new();
         let mut valid_ensembles = Vec::new();
         for listed_ensemble in list_all_ensembles(project).filter(|listed| project.contains_file(&listed.file)) {
@@ -61,7 +61,7 @@ impl ToolCatalog {
                 Some(ensemble) if errors == 0 => {
                     valid_ensembles.push((listed_ensemble.name, listed_ensemble.file, ensemble))
                 }
-                _ => invalid_ensembles.push(InvalidEnsemble {
+                _ => invalid_ensembles.push(InvalidEnsembleFile {
                     file: listed_ensemble.file,
                     errors,
                 }),
@@ -71,11 +71,11 @@ impl ToolCatalog {
             .iter()
             .map(|(name, file, _)| (name.clone(), file.to_string_lossy().into_owned()))
             .collect();
-        let names = choose_tool_names(&named_files, &crate::tools::NAMES);
+        let names = choose_tool_names(&named_files, &crate::tools::BUILT_IN_TOOL_NAMES);
         let entries = valid_ensembles
             .into_iter()
             .zip(names)
-            .map(|((_, file, ensemble), name)| CatalogEntry {
+            .map(|((_, file, ensemble), name)| EnsembleToolEntry {
                 tool: name.text,
                 is_qualified: name.is_qualified,
                 file,
@@ -88,16 +88,16 @@ impl ToolCatalog {
     }
 
     /// Returns the ensemble of the tool with this name.
-    pub(crate) fn take_entry(self, tool: &str) -> Option<CatalogEntry> {
+    pub(crate) fn take_entry(self, tool: &str) -> Option<EnsembleToolEntry> {
         self.entries.into_iter().find(|entry| entry.tool == tool)
     }
 }
 
 /// What changes when the ensembles of the folder change: their files with their times and sizes.
-pub(crate) type Fingerprint = Vec<(PathBuf, Option<std::time::SystemTime>, u64)>;
+pub(crate) type FolderFingerprint = Vec<(PathBuf, Option<std::time::SystemTime>, u64)>;
 
 /// Returns the folder as it is now.
-pub(crate) fn folder_fingerprint(project: &Project) -> Fingerprint {
+pub(crate) fn folder_fingerprint(project: &Project) -> FolderFingerprint {
     let files = project.list_all_named_files().into_iter().map(|(_, file)| {
         let about = project.folder.join(&file).metadata().ok();
         let changed = about.as_ref().and_then(|about| about.modified().ok());
@@ -131,7 +131,7 @@ fn resolve_ensemble_file(project: &Project, given: &str) -> Result<PathBuf, Stri
 ///
 /// # Errors
 /// It is not there, not inside the folder, cannot be read, or is not an ensemble.
-pub(crate) fn resolve_quoted_file(project: &Project, given: &str) -> Result<PathBuf, String> {
+pub(crate) fn resolve_readable_ensemble(project: &Project, given: &str) -> Result<PathBuf, String> {
     let file = resolve_ensemble_file(project, given)?;
     let source = project.read_file(&file).map_err(|error| error.to_string())?;
     let loaded = load_ensemble(&source);
@@ -141,17 +141,17 @@ pub(crate) fn resolve_quoted_file(project: &Project, given: &str) -> Result<Path
     }
 }
 
-impl CatalogEntry {
+impl EnsembleToolEntry {
     /// Returns the tool, as a client sees it.
     pub(crate) fn to_tool(&self) -> Tool {
         let annotations = ToolAnnotations::from_raw(None, Some(false), None, Some(false), None);
         Tool::new(
             self.tool.clone(),
             self.tool_description(),
-            Arc::new(self.input_schema()),
+            Arc::new(self.tool_input_schema()),
         )
         .with_title(self.ensemble.name.to_string())
-        .with_raw_output_schema(Arc::new(document_schema(self.result_schema())))
+        .with_raw_output_schema(Arc::new(status_document_schema(self.tool_result_schema())))
         .with_annotations(annotations)
     }
 
@@ -187,7 +187,7 @@ impl CatalogEntry {
     }
 
     /// Returns the schema of the inputs of the tool.
-    pub(crate) fn input_schema(&self) -> Map<String, Value> {
+    pub(crate) fn tool_input_schema(&self) -> Map<String, Value> {
         let default = self.ensemble.default_task.as_deref().map(str::trim);
         let mut schema = match schema_of_inputs(&self.ensemble) {
             Some(schema) => schema,
@@ -216,7 +216,7 @@ impl CatalogEntry {
     }
 
     /// Returns the schema of the result, as far as it is known.
-    fn result_schema(&self) -> Value {
+    fn tool_result_schema(&self) -> Value {
         match &self.ensemble.result {
             None => json!({"type": "object", "description": "The context at the end."}),
             Some(ResultSpec::Map(entries)) => {

@@ -24,26 +24,26 @@ use tokio::net::TcpListener;
 use crate::session::{McpServices, McpSession};
 
 /// The path of the server.
-pub const PATH: &str = "/mcp";
+pub const MCP_PATH: &str = "/mcp";
 
-const LIMITS: ConnectionLimits = ConnectionLimits {
+const CONNECTION_LIMITS: ConnectionLimits = ConnectionLimits {
     admitted: 256,
     waiting: 128,
     head_timeout: Duration::from_secs(20),
 };
-const BODIES: BodyLimits = BodyLimits {
+const BODY_LIMITS: BodyLimits = BodyLimits {
     largest: 64 << 20,
     total: 256 << 20,
     timeout: Duration::from_secs(60),
 };
 
-const WRONG_PATH: GuardRefusal = GuardRefusal {
+const WRONG_PATH_REFUSAL: GuardRefusal = GuardRefusal {
     status: StatusCode::NOT_FOUND,
     code: "not_found",
     message: "the server is at /mcp",
 };
 
-type Service = StreamableHttpService<McpSession, LocalSessionManager>;
+type McpHttpService = StreamableHttpService<McpSession, LocalSessionManager>;
 
 /// Serves clients until the program ends.
 ///
@@ -67,27 +67,27 @@ pub fn serve_http(
             .disable_allowed_hosts()
             .disable_allowed_origins();
         let session = move || Ok(McpSession::for_client(services.clone()));
-        let service: Service = StreamableHttpService::new(session, Arc::default(), config);
-        let bodies = BodyReader::new(BODIES);
+        let service: McpHttpService = StreamableHttpService::new(session, Arc::default(), config);
+        let bodies = BodyReader::new(BODY_LIMITS);
         let respond = Arc::new(move |request| {
             let (guard, bodies, service) = (guard.clone(), bodies.clone(), service.clone());
             Box::pin(async move {
-                let response = answer_request(&guard, &bodies, request, &service).await;
+                let response = check_and_answer_request(&guard, &bodies, request, &service).await;
                 response.unwrap_or_else(refusal_response)
             }) as _
         });
-        connections::serve_connections(listener, LIMITS, respond).await;
+        connections::serve_connections(listener, CONNECTION_LIMITS, respond).await;
         Ok(())
     })
 }
 
-async fn answer_request(
+async fn check_and_answer_request(
     guard: &RequestGuard,
     bodies: &BodyReader,
     mut request: Request<Incoming>,
-    service: &Service,
+    service: &McpHttpService,
 ) -> Result<Response<Body>, GuardRefusal> {
-    check_request(guard, request.headers(), request.uri().path())?;
+    check_path_and_guard(guard, request.headers(), request.uri().path())?;
     connections::admit_request(&mut request)?;
     let (parts, body) = request.into_parts();
     // The body counts in the total until the response begins.
@@ -96,13 +96,13 @@ async fn answer_request(
     Ok(service.handle(request).await.map(BodyExt::boxed_unsync))
 }
 
-fn check_request(guard: &RequestGuard, headers: &HeaderMap, path: &str) -> Result<(), GuardRefusal> {
+fn check_path_and_guard(guard: &RequestGuard, headers: &HeaderMap, path: &str) -> Result<(), GuardRefusal> {
     guard.check_host(headers)?;
     guard.check_page(headers)?;
     guard.check_bearer(headers)?;
-    match path == PATH {
+    match path == MCP_PATH {
         true => Ok(()),
-        false => Err(WRONG_PATH),
+        false => Err(WRONG_PATH_REFUSAL),
     }
 }
 

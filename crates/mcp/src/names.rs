@@ -2,13 +2,13 @@
 //!
 //! Invariant: each name is unique, every client accepts it, and a new file gets the tool of no other file.
 
-use ensemble_language::data::digest_text;
+use ensemble_language::data::sha256_of_text;
 
 /// The longest name. Clients accept 64 characters, and put the name of the server before it.
-const LONGEST: usize = 48;
+const MAX_TOOL_NAME_CHARS: usize = 48;
 
 /// The number of hexadecimal digits of a digest in a name.
-const DIGEST_LENGTH: usize = 12;
+const NAME_DIGEST_LENGTH: usize = 12;
 
 /// Returns the name with only ASCII letters, digits, `_` and `-`.
 fn sanitize_name(name: &str) -> String {
@@ -17,7 +17,7 @@ fn sanitize_name(name: &str) -> String {
         .chars()
         .map(|char| if is_known(char) { char } else { '_' })
         .collect();
-    let safe: String = safe.chars().take(LONGEST).collect();
+    let safe: String = safe.chars().take(MAX_TOOL_NAME_CHARS).collect();
     match safe.chars().any(|char| char.is_ascii_alphanumeric()) {
         true => safe,
         false => "ensemble".to_owned(),
@@ -26,7 +26,7 @@ fn sanitize_name(name: &str) -> String {
 
 /// The name of a tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ToolName {
+pub(crate) struct EnsembleToolName {
     pub(crate) text: String,
     /// Whether other ensembles have the same name, so that this one has a digest of its path.
     pub(crate) is_qualified: bool,
@@ -34,7 +34,7 @@ pub(crate) struct ToolName {
 
 /// Returns a name for each ensemble, in order: its own name, or its name with a digest of its path if others have the same
 /// name or it is in `reserved`. So a new file gets the tool of no other file. `ensembles`: names and paths.
-pub(crate) fn choose_tool_names(ensembles: &[(String, String)], reserved: &[&str]) -> Vec<ToolName> {
+pub(crate) fn choose_tool_names(ensembles: &[(String, String)], reserved: &[&str]) -> Vec<EnsembleToolName> {
     let plain: Vec<String> = ensembles.iter().map(|(name, _)| sanitize_name(name)).collect();
     let qualified: Vec<String> = ensembles
         .iter()
@@ -50,11 +50,11 @@ pub(crate) fn choose_tool_names(ensembles: &[(String, String)], reserved: &[&str
         reserved.iter().any(|name| same(name, &plain[at])) || names.any(|name| same(name, &plain[at]))
     };
     let choose = |at: usize| match is_taken(at) {
-        true => ToolName {
+        true => EnsembleToolName {
             text: qualified[at].clone(),
             is_qualified: true,
         },
-        false => ToolName {
+        false => EnsembleToolName {
             text: plain[at].clone(),
             is_qualified: false,
         },
@@ -63,10 +63,10 @@ pub(crate) fn choose_tool_names(ensembles: &[(String, String)], reserved: &[&str
 }
 
 fn qualify_name(plain: &str, path: &str) -> String {
-    let digest = digest_text(path);
-    let digest = &digest[..DIGEST_LENGTH];
+    let digest = sha256_of_text(path);
+    let digest = &digest[..NAME_DIGEST_LENGTH];
     // The name has only ASCII characters.
-    let beginning = &plain[..plain.len().min(LONGEST - DIGEST_LENGTH - 1)];
+    let beginning = &plain[..plain.len().min(MAX_TOOL_NAME_CHARS - NAME_DIGEST_LENGTH - 1)];
     format!("{beginning}-{digest}")
 }
 
@@ -122,7 +122,7 @@ mod tests {
                 continue;
             }
             assert!(
-                after.iter().all(|name| *name != before[0] && name.len() <= LONGEST),
+                after.iter().all(|name| *name != before[0] && name.len() <= MAX_TOOL_NAME_CHARS),
                 "{after:?}"
             );
             assert_ne!(after[0], after[1]);
@@ -137,7 +137,7 @@ mod tests {
         let all = names(&["review.yaml", "review.yml", &imitation]);
         assert_eq!(all[0], qualified("review.yaml"));
         assert_ne!(all[2], all[0], "an imitation of a qualified name");
-        assert_eq!(names(&["a b.yaml", "a.b.yaml"])[0].len(), "a_b-".len() + DIGEST_LENGTH);
+        assert_eq!(names(&["a b.yaml", "a.b.yaml"])[0].len(), "a_b-".len() + NAME_DIGEST_LENGTH);
         assert!(names(&["list_runs.yaml"])[0].starts_with("list_runs-"));
     }
 }

@@ -10,7 +10,7 @@ use rmcp::service::RequestContext;
 use rmcp::{Peer, RoleServer};
 
 /// How long a client may take to receive a message; one that takes longer gets no more.
-const PATIENCE: Duration = Duration::from_secs(5);
+const MAX_SEND_TIME: Duration = Duration::from_secs(5);
 
 /// Progress for one request.
 pub(crate) struct ProgressSender {
@@ -39,7 +39,7 @@ impl ProgressSender {
         };
         self.sent_count += 1;
         let progress = ProgressNotificationParam::new(token.clone(), f64::from(self.sent_count)).with_message(message);
-        let send_result = tokio::time::timeout(PATIENCE, peer.notify_progress(progress)).await;
+        let send_result = tokio::time::timeout(MAX_SEND_TIME, peer.notify_progress(progress)).await;
         if !matches!(send_result, Ok(Ok(()))) {
             self.to = None;
         }

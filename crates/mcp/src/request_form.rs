@@ -18,18 +18,18 @@ use rmcp::service::RequestContext;
 use serde_json::{Value, json};
 
 /// The decisions about a call, as a client names them.
-pub(crate) const DECISIONS: [(&str, PermissionDecision); 3] = [
+pub(crate) const DECISION_WORDS: [(&str, PermissionDecision); 3] = [
     ("once", PermissionDecision::Once),
     ("always", PermissionDecision::Always),
     ("deny", PermissionDecision::Denied),
 ];
 
 /// The maximum number of characters of a client's name before its session.
-const LONGEST_NAME: usize = 30;
+const MAX_CLIENT_NAME_CHARS: usize = 30;
 
 /// The way in which a client lets people be asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum AskingMethod {
+pub(crate) enum QuestionMethod {
     /// The server asks while the call goes on.
     DuringCall,
     /// The call ends with the question, and is repeated with its answer (since 2026-07-28).
@@ -38,7 +38,7 @@ pub(crate) enum AskingMethod {
     None,
 }
 
-impl AskingMethod {
+impl QuestionMethod {
     /// Returns how the client of a request lets people be asked.
     pub(crate) fn for_client(context: &RequestContext<RoleServer>) -> Self {
         let has_forms = |client: ClientCapabilities| {
@@ -60,10 +60,10 @@ impl AskingMethod {
 }
 
 /// Returns the client of a request as the source of an answer, with its name, if the client gave one, and its session.
-pub(crate) fn client_answerer(context: &RequestContext<RoleServer>) -> AnswerAuthor {
+pub(crate) fn client_answer_author(context: &RequestContext<RoleServer>) -> AnswerAuthor {
     let client = context.peer.peer_info();
     let name = client.as_ref().map_or("", |client| client.client_info.name.as_str());
-    let mut user: String = name.chars().take(LONGEST_NAME).collect();
+    let mut user: String = name.chars().take(MAX_CLIENT_NAME_CHARS).collect();
     if let Some(session) = http_session(context) {
         let separator = if user.is_empty() { "" } else { ", " };
         user.push_str(&format!("{separator}session {session}"));
@@ -78,11 +78,11 @@ fn http_session(context: &RequestContext<RoleServer>) -> Option<&str> {
 }
 
 /// A request as a form that a client shows to a person.
-pub(crate) struct RequestForm(pub(crate) OperatorRequest);
+pub(crate) struct ClientRequestForm(pub(crate) OperatorRequest);
 
-impl RequestForm {
+impl ClientRequestForm {
     /// Returns the key that tells the request from others: the digest of what is shown.
-    pub(crate) fn request_key(&self) -> &str {
+    pub(crate) fn request_digest(&self) -> &str {
         self.0.request().digest.as_str()
     }
 
@@ -109,7 +109,7 @@ impl RequestForm {
                 )
             }
             OperatorRequest::Permission(call) => {
-                let words = DECISIONS.map(|(word, _)| word);
+                let words = DECISION_WORDS.map(|(word, _)| word);
                 let arguments = escape_hidden(&json!(call.arguments).to_string());
                 let message = format!(
                     "May {} call the tool {} with {arguments}?",
@@ -136,7 +136,7 @@ impl RequestForm {
     ///
     /// # Errors
     /// The run does not take it.
-    pub(crate) async fn accept_answer(
+    pub(crate) async fn send_elicitation_answer(
         &self,
         service: &RunService,
         run: &RunId,
@@ -173,7 +173,7 @@ impl RequestForm {
 
 /// Returns the decision with this name.
 pub(crate) fn parse_decision(word: &str) -> Option<PermissionDecision> {
-    let known_decision = DECISIONS
+    let known_decision = DECISION_WORDS
         .iter()
         .find(|(known, _)| known.eq_ignore_ascii_case(word.trim()));
     known_decision.map(|(_, decision)| *decision)

@@ -26,27 +26,27 @@ use serde_json::Value;
 
 use self::watched_folder::WatchedFolder;
 use crate::authoring::{self, AuthoringOutput};
-use crate::catalog::{CatalogEntry, Fingerprint, ToolCatalog, folder_fingerprint, resolve_quoted_file};
-use crate::request_form::AskingMethod;
-use crate::status::run_status;
+use crate::catalog::{EnsembleToolEntry, FolderFingerprint, EnsembleToolCatalog, folder_fingerprint, resolve_readable_ensemble};
+use crate::request_form::QuestionMethod;
+use crate::status::load_run_status;
 use crate::tools::{self, ToolArguments};
 
-pub use crate::authoring::Draw;
+pub use crate::authoring::DrawGraph;
 
 /// Who cancels a run, in its journal.
-const CLIENT: &str = "an MCP client";
+const CANCELLING_CLIENT: &str = "an MCP client";
 
 /// Estimates the cost of an ensemble's run from a recorded run.
-pub type Estimate = dyn Fn(String, String) -> Pin<Box<dyn Future<Output = Result<Value, String>> + Send>> + Send + Sync;
+pub type EstimateFn = dyn Fn(String, String) -> Pin<Box<dyn Future<Output = Result<Value, String>> + Send>> + Send + Sync;
 
 /// The services that the server offers to all its clients.
 pub struct McpServices {
     /// The runs of the folder. Their host has no operator: clients are asked.
     pub runs: RunService,
     /// Draws ensembles.
-    pub draw: Draw,
+    pub draw: DrawGraph,
     /// Estimates runs.
-    pub estimate: Box<Estimate>,
+    pub estimate: Box<EstimateFn>,
     /// How long a call waits for the end of a run.
     pub wait: Duration,
     /// Overrides of models, for new runs.
@@ -59,13 +59,13 @@ pub struct McpServices {
 pub struct McpSession {
     services: Arc<McpServices>,
     /// The requests that run an ensemble, so that their cancellation stops it.
-    calls: Mutex<HashMap<RequestId, RunningCall>>,
+    calls: Mutex<HashMap<RequestId, RunningToolCall>>,
     /// The folder as it was when the client came or was told its tools last.
-    known_folder: Mutex<Fingerprint>,
+    known_folder: Mutex<FolderFingerprint>,
 }
 
 /// A request that runs an ensemble.
-enum RunningCall {
+enum RunningToolCall {
     Starting,
     Started(RunId),
     Cancelled,
@@ -79,7 +79,7 @@ enum McpCallError {
     Error(ErrorData),
 }
 
-type Reply = Result<CallToolResponse, McpCallError>;
+type McpToolReply = Result<CallToolResponse, McpCallError>;
 
 impl From<String> for McpCallError {
     fn from(why: String) -> Self {
@@ -89,7 +89,7 @@ impl From<String> for McpCallError {
 
 impl From<RunError> for McpCallError {
     fn from(error: RunError) -> Self {
-        let advice = error.advice_text().map(|advice| format!("\n{advice}"));
+        let advice = error.advice().map(|advice| format!("\n{advice}"));
         Self::ToolError(format!("{error}{}", advice.unwrap_or_default()))
     }
 }
@@ -114,18 +114,18 @@ impl McpSession {
     }
 
     /// Returns the folder, from what the client knows of it on.
-    fn watch_folder(&self) -> WatchedFolder {
+    fn watch_folder_from_known(&self) -> WatchedFolder {
         WatchedFolder {
             project: self.project().clone(),
             known: self.known_folder.lock().unwrap_or_else(PoisonError::into_inner).clone(),
         }
     }
 
-    fn lock_calls(&self) -> MutexGuard<'_, HashMap<RequestId, RunningCall>> {
+    fn lock_calls(&self) -> MutexGuard<'_, HashMap<RequestId, RunningToolCall>> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn call_named_tool(&self, request: CallToolRequestParams, context: &RequestContext<RoleServer>) -> Reply {
+    async fn call_named_tool(&self, request: CallToolRequestParams, context: &RequestContext<RoleServer>) -> McpToolReply {
         if let Some(state) = request.request_state.clone() {
             return self.continue_repeated_call(request, &state, context).await;
         }
@@ -133,31 +133,31 @@ impl McpSession {
         let project = self.project();
         match &*request.name {
             "run_status" => {
-                let id = self.resolve_run(&arguments.require_text("run")?).await?;
-                arguments.require_empty()?;
+                let id = self.resolve_run(&arguments.take_required_text("run")?).await?;
+                arguments.require_no_rest()?;
                 self.run_state_reply(&id).await
             }
             "await_run" => {
-                let id = self.resolve_run(&arguments.require_text("run")?).await?;
-                let wait = self.parse_wait(&mut arguments)?;
-                arguments.require_empty()?;
-                let can_ask = AskingMethod::for_client(context) != AskingMethod::None;
+                let id = self.resolve_run(&arguments.take_required_text("run")?).await?;
+                let wait = self.take_wait_argument(&mut arguments)?;
+                arguments.require_no_rest()?;
+                let can_ask = QuestionMethod::for_client(context) != QuestionMethod::None;
                 let from = self.resume_if_stopped(&id, can_ask).await?;
-                self.await_run(&id, from, wait, context, "await_run").await
+                self.await_and_ask(&id, from, wait, context, "await_run").await
             }
             "answer_run" => self.answer_run(arguments, context).await,
             "cancel_run" => {
-                let id = self.resolve_run(&arguments.require_text("run")?).await?;
-                arguments.require_empty()?;
-                self.run_service().cancel_run(&id, CLIENT).await?;
+                let id = self.resolve_run(&arguments.take_required_text("run")?).await?;
+                arguments.require_no_rest()?;
+                self.run_service().cancel_run(&id, CANCELLING_CLIENT).await?;
                 self.run_service().wait_until_closed(&id).await;
-                let status = run_status(self.run_service(), &id).await?;
+                let status = load_run_status(self.run_service(), &id).await?;
                 Ok(document_response(status.document, false))
             }
             "resume_run" => self.resume_run(arguments, context).await,
             "list_runs" => {
-                let limit = arguments.take_number("limit")?.unwrap_or(20.0).clamp(1.0, 200.0);
-                arguments.require_empty()?;
+                let limit = arguments.take_number_argument("limit")?.unwrap_or(20.0).clamp(1.0, 200.0);
+                arguments.require_no_rest()?;
                 #[expect(
                     clippy::cast_possible_truncation,
                     clippy::cast_sign_loss,
@@ -165,32 +165,32 @@ impl McpSession {
                 )]
                 self.list_runs(limit as usize).await
             }
-            "schema" => Ok(authoring_response(authoring::run_schema(arguments)?)),
-            "explain" => Ok(authoring_response(authoring::run_explain(arguments)?)),
+            "schema" => Ok(authoring_response(authoring::run_schema_tool(arguments)?)),
+            "explain" => Ok(authoring_response(authoring::run_explain_tool(arguments)?)),
             "validate" => {
-                self.run_blocking(|project, _| authoring::run_validate(arguments, project))
+                self.run_blocking(|project, _| authoring::run_validate_tool(arguments, project))
                     .await
             }
             "check" => {
-                self.run_blocking(|project, _| authoring::run_check(arguments, project))
+                self.run_blocking(|project, _| authoring::run_check_tool(arguments, project))
                     .await
             }
             "graph" => {
-                self.run_blocking(|project, draw| authoring::run_graph(arguments, project, draw))
+                self.run_blocking(|project, draw| authoring::run_graph_tool(arguments, project, draw))
                     .await
             }
             "estimate" => {
-                let file = resolve_quoted_file(project, &arguments.require_text("ensemble")?)?;
-                let from = match arguments.take_text("run")? {
+                let file = resolve_readable_ensemble(project, &arguments.take_required_text("ensemble")?)?;
+                let from = match arguments.take_text_argument("run")? {
                     Some(run) => self.resolve_run(&run).await?,
-                    None => self.find_latest_run(&file).await?,
+                    None => self.resolve_latest_run(&file).await?,
                 };
-                arguments.require_empty()?;
+                arguments.require_no_rest()?;
                 let estimated = (self.services.estimate)(file.display().to_string(), from.to_string()).await?;
                 Ok(document_response(estimated, false))
             }
-            name => match ToolCatalog::load(project).take_entry(name) {
-                Some(entry) => self.start_run(&entry, arguments, context).await,
+            name => match EnsembleToolCatalog::load_catalog(project).take_entry(name) {
+                Some(entry) => self.start_and_await_run(&entry, arguments, context).await,
                 None => Err(McpCallError::Error(ErrorData::invalid_params(
                     format!("there is no tool `{name}`"),
                     None,
@@ -202,8 +202,8 @@ impl McpSession {
     /// Does something that takes time, and not on the thread that drives runs.
     async fn run_blocking(
         &self,
-        work: impl FnOnce(&Project, Draw) -> Result<AuthoringOutput, String> + Send + 'static,
-    ) -> Reply {
+        work: impl FnOnce(&Project, DrawGraph) -> Result<AuthoringOutput, String> + Send + 'static,
+    ) -> McpToolReply {
         let (project, draw) = (self.project().clone(), self.services.draw);
         let join_result = tokio::task::spawn_blocking(move || work(&project, draw)).await;
         Ok(authoring_response(join_result.map_err(|error| error.to_string())??))
@@ -246,12 +246,12 @@ impl ServerHandler for McpSession {
         _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         *self.known_folder.lock().unwrap_or_else(PoisonError::into_inner) = folder_fingerprint(self.project());
-        let ensembles = ToolCatalog::load(self.project());
+        let ensembles = EnsembleToolCatalog::load_catalog(self.project());
         let all: Vec<Tool> = ensembles
             .entries
             .iter()
-            .map(CatalogEntry::to_tool)
-            .chain(tools::list_tools())
+            .map(EnsembleToolEntry::to_tool)
+            .chain(tools::list_built_in_tools())
             .collect();
         Ok(ListToolsResult::with_all_items(all))
     }
@@ -274,24 +274,24 @@ impl ServerHandler for McpSession {
         let run = {
             let mut calls = self.lock_calls();
             match calls.remove(&request) {
-                Some(RunningCall::Started(run)) => run,
-                Some(RunningCall::Starting) => {
-                    calls.insert(request, RunningCall::Cancelled);
+                Some(RunningToolCall::Started(run)) => run,
+                Some(RunningToolCall::Starting) => {
+                    calls.insert(request, RunningToolCall::Cancelled);
                     return;
                 }
-                Some(RunningCall::Cancelled) | None => return,
+                Some(RunningToolCall::Cancelled) | None => return,
             }
         };
         // A run that has ended meanwhile stays as it is.
-        let _ended = self.run_service().cancel_run(&run, CLIENT).await;
+        let _ended = self.run_service().cancel_run(&run, CANCELLING_CLIENT).await;
     }
 
     /// Tells the client when ensembles come, go or change.
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
-        let mut folder = self.watch_folder();
+        let mut folder = self.watch_folder_from_known();
         tokio::spawn(async move {
             while !context.peer.is_transport_closed() {
-                if folder.poll_for_change().await && context.peer.notify_tool_list_changed().await.is_err() {
+                if folder.wait_and_detect_change().await && context.peer.notify_tool_list_changed().await.is_err() {
                     return;
                 }
             }
@@ -304,11 +304,11 @@ impl ServerHandler for McpSession {
     }
 
     async fn listen(&self, subscription: SubscriptionContext) -> Result<(), ErrorData> {
-        let mut folder = self.watch_folder();
+        let mut folder = self.watch_folder_from_known();
         loop {
             let has_changed = tokio::select! {
                 () = subscription.cancelled() => return Ok(()),
-                has_changed = folder.poll_for_change() => has_changed,
+                has_changed = folder.wait_and_detect_change() => has_changed,
             };
             if has_changed && subscription.sink().notify_tool_list_changed().await.is_err() {
                 return Ok(());

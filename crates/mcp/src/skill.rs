@@ -3,4 +3,4 @@
 //! Invariant: each ensemble in it is valid and runs.
 
 /// The text: Markdown with front matter, as skills of agents have it.
-pub const SKILL: &str = include_str!("skill.md");
+pub const SKILL_MARKDOWN: &str = include_str!("skill.md");

@@ -12,7 +12,7 @@ use ensemble_runs::{RecordedRun, RunError};
 use serde_json::{Map, Value, json};
 
 /// Returns the document as a JSON Schema, with the schema of the result.
-pub(crate) fn document_schema(result: Value) -> Map<String, Value> {
+pub(crate) fn status_document_schema(result: Value) -> Map<String, Value> {
     let mut statuses: Vec<&str> = RunState::state_names().collect();
     statuses.sort_unstable();
     let schema = json!({
@@ -64,7 +64,7 @@ pub(crate) struct StatusDocument {
 ///
 /// # Errors
 /// There is no such run, or it cannot be read.
-pub(crate) async fn run_status(service: &RunService, id: &RunId) -> Result<StatusDocument, RunError> {
+pub(crate) async fn load_run_status(service: &RunService, id: &RunId) -> Result<StatusDocument, RunError> {
     // Before the log is read: what is asked now is open in any case.
     let open = service.open_requests(id);
     let is_driven = service.is_driven_here(id);
@@ -99,7 +99,7 @@ pub(crate) async fn run_status(service: &RunService, id: &RunId) -> Result<Statu
             document["error"] = json!(error);
         }
     }
-    if let Some(next) = next_step(id, document["status"].as_str().unwrap_or_default()) {
+    if let Some(next) = suggest_next_step(id, document["status"].as_str().unwrap_or_default()) {
         document["next"] = json!(next);
     }
     Ok(StatusDocument { document, is_error })
@@ -174,7 +174,7 @@ fn pending_request_json(request: &PendingRequest) -> Value {
     json!(request)
 }
 
-fn next_step(id: &RunId, status: &str) -> Option<String> {
+fn suggest_next_step(id: &RunId, status: &str) -> Option<String> {
     let run = json!({"run": id});
     match status {
         "running" => Some(format!("call await_run with {run}")),

@@ -11,7 +11,7 @@ use ensemble_core::runner::BoxFuture;
 use rmcp::ServiceExt;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use self::transport::LineTransport;
+use self::transport::StdioTransport;
 use crate::session::{McpServices, McpSession};
 
 /// Serves the client until its stream ends. Runs that go on are then interrupted when the program ends.
@@ -24,7 +24,7 @@ pub fn serve_stdio(
     services: Arc<McpServices>,
 ) -> BoxFuture<'static, Result<(), String>> {
     use rmcp::service::ServerInitializeError as Error;
-    let transport = LineTransport::new(input, output);
+    let transport = StdioTransport::new(input, output);
     Box::pin(async move {
         match McpSession::for_client(services).serve(transport).await {
             Ok(running) => running.waiting().await.map(|_| ()).map_err(|error| error.to_string()),

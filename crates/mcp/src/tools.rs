@@ -7,10 +7,10 @@ use std::sync::Arc;
 use rmcp::model::{Tool, ToolAnnotations};
 use serde_json::{Map, Value, json};
 
-use crate::status::document_schema;
+use crate::status::status_document_schema;
 
 /// Their names, which no ensemble takes.
-pub(crate) const NAMES: [&str; 12] = [
+pub(crate) const BUILT_IN_TOOL_NAMES: [&str; 12] = [
     "run_status",
     "await_run",
     "answer_run",
@@ -37,12 +37,12 @@ enum ToolEffect {
 }
 
 /// Returns the tools, as a client sees them.
-pub(crate) fn list_tools() -> Vec<Tool> {
-    NAMES.iter().map(|name| define_tool(name)).collect()
+pub(crate) fn list_built_in_tools() -> Vec<Tool> {
+    BUILT_IN_TOOL_NAMES.iter().map(|name| define_built_in_tool(name)).collect()
 }
 
-fn define_tool(name: &'static str) -> Tool {
-    let (description, properties, required, effect) = find_definition(name);
+fn define_built_in_tool(name: &'static str) -> Tool {
+    let (description, properties, required, effect) = tool_definition_parts(name);
     let schema = json!({
         "type": "object",
         "properties": properties,
@@ -62,13 +62,13 @@ fn define_tool(name: &'static str) -> Tool {
     .with_annotations(annotations);
     let is_about_one_run = name.ends_with("_run") || name == "run_status";
     match is_about_one_run {
-        true => tool.with_raw_output_schema(Arc::new(document_schema(json!({})))),
+        true => tool.with_raw_output_schema(Arc::new(status_document_schema(json!({})))),
         false => tool,
     }
 }
 
 /// Returns the description, the properties, the required ones, and the effect.
-fn find_definition(name: &str) -> (&'static str, Value, Value, ToolEffect) {
+fn tool_definition_parts(name: &str) -> (&'static str, Value, Value, ToolEffect) {
     let run = json!({"type": "string", "description": "The id of the run, or the beginning of the id."});
     let seconds = json!({
         "type": "number",
@@ -132,11 +132,11 @@ fn find_definition(name: &str) -> (&'static str, Value, Value, ToolEffect) {
             json!([]),
             ToolEffect::Reads,
         ),
-        _ => authoring_definition(name),
+        _ => authoring_tool_parts(name),
     }
 }
 
-fn authoring_definition(name: &str) -> (&'static str, Value, Value, ToolEffect) {
+fn authoring_tool_parts(name: &str) -> (&'static str, Value, Value, ToolEffect) {
     let ensemble = json!({"type": "string", "description": "The name of an ensemble, or its path in the folder."});
     let text = json!({
         "type": "string",
@@ -197,7 +197,7 @@ impl ToolArguments {
     ///
     /// # Errors
     /// It is no text.
-    pub(crate) fn take_text(&mut self, name: &str) -> Result<Option<String>, String> {
+    pub(crate) fn take_text_argument(&mut self, name: &str) -> Result<Option<String>, String> {
         match self.0.remove(name) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::String(text)) => Ok(Some(text)),
@@ -209,15 +209,15 @@ impl ToolArguments {
     ///
     /// # Errors
     /// It is missing, or no text.
-    pub(crate) fn require_text(&mut self, name: &str) -> Result<String, String> {
-        self.take_text(name)?.ok_or_else(|| format!("`{name}` is missing"))
+    pub(crate) fn take_required_text(&mut self, name: &str) -> Result<String, String> {
+        self.take_text_argument(name)?.ok_or_else(|| format!("`{name}` is missing"))
     }
 
     /// Returns the number with this name, which is not negative.
     ///
     /// # Errors
     /// It is no such number.
-    pub(crate) fn take_number(&mut self, name: &str) -> Result<Option<f64>, String> {
+    pub(crate) fn take_number_argument(&mut self, name: &str) -> Result<Option<f64>, String> {
         match self.0.remove(name) {
             None | Some(Value::Null) => Ok(None),
             Some(value) => match value.as_f64() {
@@ -231,7 +231,7 @@ impl ToolArguments {
     ///
     /// # Errors
     /// It is no map.
-    pub(crate) fn take_map(&mut self, name: &str) -> Result<Map<String, Value>, String> {
+    pub(crate) fn take_map_argument(&mut self, name: &str) -> Result<Map<String, Value>, String> {
         match self.0.remove(name) {
             None | Some(Value::Null) => Ok(Map::new()),
             Some(Value::Object(map)) => Ok(map),
@@ -248,7 +248,7 @@ impl ToolArguments {
     ///
     /// # Errors
     /// There is an argument that the tool does not know.
-    pub(crate) fn require_empty(self) -> Result<(), String> {
+    pub(crate) fn require_no_rest(self) -> Result<(), String> {
         match self.0.keys().next() {
             None => Ok(()),
             Some(name) => Err(format!("there is no argument `{name}`")),

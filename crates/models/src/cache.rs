@@ -23,17 +23,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 
-use self::entry::{CacheEntry, CacheEntryError, list_differences};
+use self::entry::{CacheEntry, CacheEntryError, list_different_paths};
 use super::request::tool_files;
 use super::{
-    BoxFuture, Model, ModelError, ModelProvider, ModelReply, ModelRequest, OnPiece, ReplyPiece, describe_schema,
+    BoxFuture, Model, ModelError, ModelProvider, ModelReply, ModelRequest, ReplyPieceCallback, ReplyPiece, move_schema_to_messages,
 };
 use ensemble_core::secrets::Secrets;
-use ensemble_language::data::digest_text;
-use ensemble_language::ensemble::SIMULATED;
+use ensemble_language::data::sha256_of_text;
+use ensemble_language::ensemble::SIMULATED_PROVIDER;
 
 /// The number of characters of the digest of a request in the name of its entries; an entry contains the whole digest.
-const NAME: usize = 16;
+const DIGEST_PREFIX_LENGTH: usize = 16;
 
 /// A cache folder.
 #[derive(Debug, Clone)]
@@ -90,7 +90,7 @@ impl Model {
     pub fn with_cache(mut self, cache: &ReplyCache) -> Self {
         let secrets = self.network().secrets().clone();
         let links = self.links.iter_mut();
-        for (_, provider) in links.filter(|(link, _)| *link.profile.provider != *SIMULATED) {
+        for (_, provider) in links.filter(|(link, _)| *link.profile.provider != *SIMULATED_PROVIDER) {
             *provider = Arc::new(CachingProvider::new(
                 Arc::clone(provider),
                 cache.clone(),
@@ -127,10 +127,10 @@ impl CachingProvider {
         }
     }
 
-    async fn answer_request(&self, request: ModelRequest, on_piece: &OnPiece<'_>) -> Result<ModelReply, ModelError> {
+    async fn answer_request(&self, request: ModelRequest, on_piece: &ReplyPieceCallback<'_>) -> Result<ModelReply, ModelError> {
         let mut warnings = Vec::new();
-        let lookup = self.look_up_reply(&request, &mut warnings);
-        let place = match (lookup, self.find_without_refused_parts(&request)) {
+        let lookup = self.find_unused_reply(&request, &mut warnings);
+        let place = match (lookup, self.find_reply_to_reduced_request(&request)) {
             (CacheLookup::Reply(path, reply), _) | (CacheLookup::Missing(_), Some((path, reply))) => {
                 self.lock_used_entries().insert(path);
                 if let Some(reasoning) = &reply.reasoning {
@@ -160,12 +160,12 @@ impl CachingProvider {
         Ok(reply)
     }
 
-    fn look_up_reply(&self, request: &ModelRequest, warnings: &mut Vec<String>) -> CacheLookup {
-        let key = digest_text(&self.redacted_request(request).to_string());
+    fn find_unused_reply(&self, request: &ModelRequest, warnings: &mut Vec<String>) -> CacheLookup {
+        let key = sha256_of_text(&self.redacted_request(request).to_string());
         let used = self.lock_used_entries();
         let mut fallback = None;
         let mut vacant = None;
-        for path in (1..).map(|n| self.agent_folder(request).join(format!("{}-{n}.json", &key[..NAME]))) {
+        for path in (1..).map(|n| self.agent_folder(request).join(format!("{}-{n}.json", &key[..DIGEST_PREFIX_LENGTH]))) {
             match CacheEntry::load(&path) {
                 Ok(entry) if entry.key != key => continue,
                 Ok(_) if used.contains(&path) => continue,
@@ -193,13 +193,13 @@ impl CachingProvider {
 
     /// Returns a provider that does not take the schema, or files, is asked again without. That it does not, nobody can
     /// tell without asking, so the cache alone looks for both.
-    fn find_without_refused_parts(&self, request: &ModelRequest) -> Option<(PathBuf, Box<ModelReply>)> {
+    fn find_reply_to_reduced_request(&self, request: &ModelRequest) -> Option<(PathBuf, Box<ModelReply>)> {
         if !self.cache.is_read_only {
             return None;
         }
         self.find_without_schema(request).or_else(|| {
             let has_files = tool_files::has_tool_files(&request.messages);
-            let in_words = has_files.then(|| tool_files::describe_tool_files(request.clone()))?;
+            let in_words = has_files.then(|| tool_files::with_described_tool_files(request.clone()))?;
             self.find_stored_reply(&in_words)
                 .or_else(|| self.find_without_schema(&in_words))
         })
@@ -207,7 +207,7 @@ impl CachingProvider {
 
     fn find_without_schema(&self, request: &ModelRequest) -> Option<(PathBuf, Box<ModelReply>)> {
         request.output_schema.as_ref()?;
-        let in_words = describe_schema(request.clone());
+        let in_words = move_schema_to_messages(request.clone());
         // Earlier versions did not tell the model the schema in words.
         let untold = ModelRequest {
             output_schema: None,
@@ -219,7 +219,7 @@ impl CachingProvider {
     }
 
     fn find_stored_reply(&self, request: &ModelRequest) -> Option<(PathBuf, Box<ModelReply>)> {
-        match self.look_up_reply(request, &mut Vec::new()) {
+        match self.find_unused_reply(request, &mut Vec::new()) {
             CacheLookup::Reply(path, reply) => Some((path, reply)),
             CacheLookup::Missing(_) => None,
         }
@@ -237,7 +237,7 @@ impl CachingProvider {
         let compared = entries.filter_map(|file| {
             let entry = CacheEntry::load(&file.path()).ok()?;
             let distance = entry.request_number.abs_diff(request.request_number);
-            Some((list_differences(&entry.request, &request_json), distance, file.path()))
+            Some((list_different_paths(&entry.request, &request_json), distance, file.path()))
         });
         let nearest = compared.min_by_key(|(differences, distance, path)| (differences.len(), *distance, path.clone()));
         match nearest {
@@ -288,13 +288,13 @@ impl ModelProvider for CachingProvider {
     fn complete_request<'a>(
         &'a self,
         request: ModelRequest,
-        on_piece: &'a OnPiece<'a>,
+        on_piece: &'a ReplyPieceCallback<'a>,
     ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
         Box::pin(self.answer_request(request, on_piece))
     }
 
-    fn is_paced(&self) -> bool {
-        self.inner.is_paced()
+    fn enforces_own_limits(&self) -> bool {
+        self.inner.enforces_own_limits()
     }
 }
 

@@ -17,8 +17,8 @@ pub use crate::policy::model_query::{ModelQuery, ModelQueryResult};
 pub use crate::providers::remote::{RemoteProvider, key_variable};
 pub use crate::providers::simulated::SimulatedProvider;
 pub use crate::providers::simulated_script::describe_script_failure;
-pub use crate::transport::http_client::{build_http_client, http_client_builder};
-pub use crate::transport::network::{Environment, ModelNetwork};
+pub use crate::transport::http_client::{build_http_client, client_builder_with_proxies};
+pub use crate::transport::network::{ReadEnvironment, ModelNetwork};
 pub use cache::ReplyCache;
 
 use std::sync::Arc;
@@ -43,7 +43,7 @@ pub enum ReplyPiece<'a> {
 }
 
 /// A callback that receives each piece of a reply when it arrives.
-pub type OnPiece<'a> = dyn Fn(ReplyPiece<'_>) + Send + Sync + 'a;
+pub type ReplyPieceCallback<'a> = dyn Fn(ReplyPiece<'_>) + Send + Sync + 'a;
 
 /// A provider, which answers requests. There is one for each profile.
 pub trait ModelProvider: Send + Sync {
@@ -52,18 +52,18 @@ pub trait ModelProvider: Send + Sync {
     fn complete_request<'a>(
         &'a self,
         request: ModelRequest,
-        on_piece: &'a OnPiece<'a>,
+        on_piece: &'a ReplyPieceCallback<'a>,
     ) -> BoxFuture<'a, Result<ModelReply, ModelError>>;
 
     /// Does it keep the rate limit and the time limit of its profile itself?
-    fn is_paced(&self) -> bool {
+    fn enforces_own_limits(&self) -> bool {
         false
     }
 }
 
 /// Reads the text of a script that a profile or an agent names. The caller resolves the path as it does those of
 /// script agents: against the ensemble file's folder, then the project root, then its `scripts/`.
-pub type LoadScript = dyn Fn(&str) -> Result<String, String> + Send + Sync;
+pub type ScriptLoader = dyn Fn(&str) -> Result<String, String> + Send + Sync;
 
 /// A request of an agent to a model.
 #[derive(Debug, Clone)]
@@ -249,7 +249,7 @@ fn reasoning_source(profile: &ModelProfile) -> String {
 
 /// Returns the request with the output schema in words, for a provider that cannot enforce it: in the system message,
 /// or else in the last message of the user.
-fn describe_schema(mut request: ModelRequest) -> ModelRequest {
+fn move_schema_to_messages(mut request: ModelRequest) -> ModelRequest {
     let Some(schema) = request.output_schema.take() else {
         return request;
     };
@@ -287,7 +287,7 @@ pub fn estimate_attachment_tokens(attachment: &Attachment) -> u64 {
 }
 
 /// Returns the estimate of the tokens of the files in the result of a call.
-pub fn estimate_file_tokens(call: &ToolCall) -> u64 {
+pub fn estimate_result_file_tokens(call: &ToolCall) -> u64 {
     call.attachments.iter().map(estimate_attachment_tokens).sum()
 }
 

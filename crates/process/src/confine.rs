@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 pub use self::helper::run_sandbox_helper;
-pub(super) use self::support::enforced_rules;
+pub(super) use self::support::describe_enforced_rules;
 pub use self::support::list_unenforced_rules;
 pub(super) use self::temporary_folder::TemporaryFolder;
 use super::ProgramInvocation;
@@ -103,7 +103,7 @@ impl ProcessSandbox {
     ///
     /// # Errors
     /// Its temporary folder cannot be made.
-    pub(super) fn wrap_command(&self, invocation: &ProgramInvocation) -> io::Result<SandboxedCommand> {
+    pub(super) fn build_sandboxed_command(&self, invocation: &ProgramInvocation) -> io::Result<SandboxedCommand> {
         if !cfg!(target_os = "linux") {
             // `missing` has said so, and `best_effort` has allowed it.
             return Ok(SandboxedCommand {
@@ -125,7 +125,7 @@ impl ProcessSandbox {
                 .filter_map(|path| resolve_file(&path)),
         );
         let mut arguments = self.helper.arguments.clone();
-        arguments.push(helper::SUPERVISE.into());
+        arguments.push(helper::SUPERVISE_ARGUMENT.into());
         arguments.push(serde_json::to_string(&task)?.into());
         arguments.push(OsString::from(&invocation.program));
         arguments.extend(invocation.arguments.iter().cloned());

@@ -11,7 +11,7 @@ use ensemble_core::secrets::Secrets;
 use ensemble_language::ensemble::{carries_rights, is_program_variable};
 
 /// What a program needs that is not the author's own: to be found, to know its user, and to write in the user's language.
-const SMALL: [&str; 12] = [
+const MINIMAL_VARIABLES: [&str; 12] = [
     "PATH",
     "HOME",
     "USER",
@@ -28,7 +28,7 @@ const SMALL: [&str; 12] = [
 
 /// Returns whether a program that is not the author's own inherits the variable.
 pub fn is_minimal_variable(variable: &str) -> bool {
-    SMALL.contains(&variable) || variable.starts_with("LC_")
+    MINIMAL_VARIABLES.contains(&variable) || variable.starts_with("LC_")
 }
 
 fn is_own_variable(name: &OsStr) -> bool {

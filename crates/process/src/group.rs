@@ -16,18 +16,18 @@ use tokio::process::{Child, Command};
 
 use super::confine::TemporaryFolder;
 use super::group_termination::{self, TerminatingGroup};
-use super::members::{GroupMembers, has_ended};
+use super::members::{GroupMembers, has_exited};
 use super::process_failures;
-use super::strays::{self, ProcessMark};
+use super::strays::{self, StrayProcessGuard};
 use super::watchdog::ProcessWatchdog;
 use crate::resource_room;
 use ensemble_core::runner::AttemptLedger;
 
 /// The number of retries, and the pause between them, if another process has the program file open for writing.
-const BUSY: (u32, Duration) = (50, Duration::from_millis(5));
+const BUSY_RETRIES: (u32, Duration) = (50, Duration::from_millis(5));
 
 /// The pause between two looks whether the child is stopped.
-const STOPPED_EVERY: Duration = Duration::from_millis(200);
+const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Makes the command the leader of a new process group.
 pub(super) fn make_group_leader(command: &mut Command) {
@@ -36,20 +36,20 @@ pub(super) fn make_group_leader(command: &mut Command) {
 
 /// Starts the watchdog if necessary, and then the command. If another process has the program file open for writing, or
 /// the system has no room for a process, the start is retried.
-pub(super) async fn spawn_with_retries(
+pub(super) async fn spawn_watched_with_retries(
     command: &mut Command,
     watchdog: Option<&ProcessWatchdog>,
 ) -> io::Result<StartedChild> {
     if let Some(watchdog) = watchdog {
         watchdog.ensure_started();
     }
-    let (mut tries, pause) = BUSY;
+    let (mut tries, pause) = BUSY_RETRIES;
     let mut full = 0;
     loop {
-        match spawn_once(command) {
-            Err(error) if process_failures::is_busy(&error) && tries > 0 => tries -= 1,
+        match spawn_marked_process(command) {
+            Err(error) if process_failures::is_open_for_writing(&error) && tries > 0 => tries -= 1,
             Err(error)
-                if resource_room::is_out_of_resources(&error) && resource_room::wait_for_room(&mut full).await =>
+                if resource_room::is_out_of_resources(&error) && resource_room::wait_for_resources(&mut full).await =>
             {
                 continue;
             }
@@ -60,8 +60,8 @@ pub(super) async fn spawn_with_retries(
 }
 
 /// Starts the command, with a mark that its children inherit.
-pub(super) fn spawn_once(command: &mut Command) -> io::Result<StartedChild> {
-    let mut mark = ProcessMark::new();
+pub(super) fn spawn_marked_process(command: &mut Command) -> io::Result<StartedChild> {
+    let mut mark = StrayProcessGuard::new();
     let (name, text) = mark.mark_variable();
     command.env(name, text);
     let _nobody_looks = strays::lock_for_start();
@@ -73,7 +73,7 @@ pub(super) fn spawn_once(command: &mut Command) -> io::Result<StartedChild> {
 /// A child process that no group owns yet.
 pub(super) struct StartedChild {
     pub(super) child: Child,
-    mark: ProcessMark,
+    mark: StrayProcessGuard,
 }
 
 /// A child process and its group. Dropping this ends the group: with SIGTERM and a moment later SIGKILL if a watchdog
@@ -120,7 +120,7 @@ impl ProcessGroup {
     }
 
     /// Keeps the folder until the group has ended.
-    pub(super) fn keep_folder(&mut self, temporary: Option<TemporaryFolder>) {
+    pub(super) fn keep_folder_until_end(&mut self, temporary: Option<TemporaryFolder>) {
         if let Some(temporary) = temporary {
             self.keep_until_end(temporary);
         }
@@ -132,18 +132,18 @@ impl ProcessGroup {
     }
 
     /// Waits for the end of the child, and then kills the other processes of the group.
-    pub(super) async fn wait_then_kill(&mut self) -> io::Result<ExitStatus> {
+    pub(super) async fn wait_and_kill_rest(&mut self) -> io::Result<ExitStatus> {
         let Self { members, child, .. } = self;
         let Some(child) = child else {
             return Err(io::Error::other("the process has already exited"));
         };
         let mut reaped = pin!(child.wait());
         let status = poll_fn(|context| {
-            members.kill_if_leaderless();
+            members.kill_if_leader_exited();
             reaped.as_mut().poll(context)
         });
         let status = status.await;
-        members.kill();
+        members.kill_with_descendants();
         members.mark = None;
         status
     }
@@ -159,7 +159,7 @@ impl ProcessGroup {
             let look = WaitIdOptions::STOPPED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
             let at_terminal = [Signal::TTIN, Signal::TTOU].map(Signal::as_raw);
             loop {
-                tokio::time::sleep(STOPPED_EVERY).await;
+                tokio::time::sleep(STOP_CHECK_INTERVAL).await;
                 let stopped = waitid(WaitId::Pid(leader), look).ok().flatten();
                 let signal = stopped.and_then(|status| status.stopping_signal());
                 if signal.is_some_and(|signal| at_terminal.contains(&signal)) {
@@ -171,26 +171,26 @@ impl ProcessGroup {
 
     /// Kills the group, once.
     pub(super) fn kill_once(&mut self) {
-        self.members.kill();
+        self.members.kill_with_descendants();
     }
 }
 
 impl Drop for ProcessGroup {
     fn drop(&mut self) {
         let is_watched = self.members.watchdog.is_some();
-        let is_alive = self.members.leader.is_some_and(|leader| !has_ended(leader));
+        let is_alive = self.members.leader.is_some_and(|leader| !has_exited(leader));
         if is_watched
             && is_alive
             && let Some(child) = self.child.take()
         {
-            group_termination::terminate_group(TerminatingGroup {
+            group_termination::terminate_then_kill(TerminatingGroup {
                 members: std::mem::take(&mut self.members),
                 child,
                 held_resources: Box::new(std::mem::take(&mut self.held_resources)),
                 agent: std::mem::take(&mut self.agent),
             });
         } else {
-            self.members.kill();
+            self.members.kill_with_descendants();
         }
     }
 }

@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 use rustix::process::{Signal, kill_process_group};
 use tokio::process::Child;
 
-use super::members::{GroupMembers, has_ended};
+use super::members::{GroupMembers, has_exited};
 
 /// The time between the two signals.
-const GRACE: Duration = Duration::from_millis(500);
+const TERMINATION_GRACE: Duration = Duration::from_millis(500);
 
 /// The pause between two looks whether a group has ended.
-const LOOK_EVERY: Duration = Duration::from_millis(2);
+const EXIT_CHECK_INTERVAL: Duration = Duration::from_millis(2);
 
 /// A group that was told to end. Its fields are dropped in this order.
 pub(super) struct TerminatingGroup {
@@ -36,21 +36,21 @@ struct TerminationQueue {
     has_thread: bool,
 }
 
-static QUEUE: Mutex<TerminationQueue> = Mutex::new(TerminationQueue {
+static TERMINATION_QUEUE: Mutex<TerminationQueue> = Mutex::new(TerminationQueue {
     groups: Vec::new(),
     agents: Vec::new(),
     has_thread: false,
 });
 
-static ADDED: Condvar = Condvar::new();
+static GROUP_ADDED: Condvar = Condvar::new();
 
 fn lock_queue() -> MutexGuard<'static, TerminationQueue> {
-    QUEUE.lock().unwrap_or_else(PoisonError::into_inner)
+    TERMINATION_QUEUE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Tells the group to end, and kills it after a moment. Without a thread that waits it is killed at once.
-pub(super) fn terminate_group(ending: TerminatingGroup) {
-    let Some(leader) = ending.members.leader() else { return };
+pub(super) fn terminate_then_kill(ending: TerminatingGroup) {
+    let Some(leader) = ending.members.unkilled_leader() else { return };
     // An error means that nobody is left.
     let _nobody_left = kill_process_group(leader, Signal::TERM);
     #[cfg(target_os = "linux")]
@@ -61,27 +61,27 @@ pub(super) fn terminate_group(ending: TerminatingGroup) {
     if !queue.has_thread {
         let thread = std::thread::Builder::new()
             .name("ending".to_owned())
-            .spawn(kill_overdue_groups);
+            .spawn(run_termination_thread);
         queue.has_thread = thread.is_ok();
     }
     if queue.has_thread {
         queue.agents.push(ending.agent.clone());
-        queue.groups.push((ending, Instant::now() + GRACE));
-        ADDED.notify_one();
+        queue.groups.push((ending, Instant::now() + TERMINATION_GRACE));
+        GROUP_ADDED.notify_one();
     }
 }
 
 /// Ends each group when its leader has ended or its time is over.
-fn kill_overdue_groups() {
+fn run_termination_thread() {
     loop {
         let over: Vec<TerminatingGroup> = {
             let mut queue = lock_queue();
             while queue.groups.is_empty() {
-                queue = ADDED.wait(queue).unwrap_or_else(PoisonError::into_inner);
+                queue = GROUP_ADDED.wait(queue).unwrap_or_else(PoisonError::into_inner);
             }
             let now = Instant::now();
             let is_over = |(ending, until): &mut (TerminatingGroup, Instant)| {
-                *until <= now || ending.members.leader().is_none_or(has_ended)
+                *until <= now || ending.members.unkilled_leader().is_none_or(has_exited)
             };
             queue.groups.extract_if(.., is_over).map(|(ending, _)| ending).collect()
         };
@@ -93,7 +93,7 @@ fn kill_overdue_groups() {
                 queue.agents.swap_remove(at);
             }
         }
-        std::thread::sleep(LOOK_EVERY);
+        std::thread::sleep(EXIT_CHECK_INTERVAL);
     }
 }
 
@@ -104,10 +104,10 @@ fn kill_and_wait(ending: TerminatingGroup) {
         held_resources: held,
         ..
     } = ending;
-    members.kill();
+    members.kill_with_descendants();
     // It was sent SIGKILL, or has ended.
     while let Ok(None) = child.try_wait() {
-        std::thread::sleep(LOOK_EVERY);
+        std::thread::sleep(EXIT_CHECK_INTERVAL);
     }
     drop(members);
     drop(held);
@@ -123,6 +123,6 @@ pub(super) async fn wait_for_terminations(agent: Option<&str>) {
         }
     };
     while is_ending() {
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(EXIT_CHECK_INTERVAL).await;
     }
 }

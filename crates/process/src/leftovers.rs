@@ -6,7 +6,7 @@
 /// Kills every process that belongs to the run, except this process and its ancestors.
 ///
 /// Only Linux shows the environment of other processes; on other systems this does nothing.
-pub fn kill_leftovers(run_id: &str) {
+pub fn kill_processes_of_run(run_id: &str) {
     #[cfg(target_os = "linux")]
     linux::kill_leftovers(run_id);
     #[cfg(not(target_os = "linux"))]
@@ -14,7 +14,7 @@ pub fn kill_leftovers(run_id: &str) {
 }
 
 #[cfg(target_os = "linux")]
-pub(super) use linux::kill_matching;
+pub(super) use linux::kill_processes_with_entry;
 
 #[cfg(target_os = "linux")]
 mod linux {
@@ -24,20 +24,20 @@ mod linux {
 
     use rustix::process::{Pid, Signal, getpid, kill_process};
 
-    use crate::RUN_ID;
+    use crate::RUN_ID_VARIABLE;
 
     /// The maximum number of searches; each finds processes that were forked during the one before.
-    const PASSES: usize = 16;
+    const MAX_SEARCH_PASSES: usize = 16;
 
     pub(super) fn kill_leftovers(run_id: &str) {
-        let mark = format!("{RUN_ID}={run_id}");
-        kill_matching(|entry| names_run(entry, mark.as_bytes()));
+        let mark = format!("{RUN_ID_VARIABLE}={run_id}");
+        kill_processes_with_entry(|entry| names_run(entry, mark.as_bytes()));
     }
 
     /// Kills every process with such an entry in its environment, except this process and its ancestors.
-    pub(in super::super) fn kill_matching(is_meant: impl Fn(&[u8]) -> bool) {
+    pub(in super::super) fn kill_processes_with_entry(is_meant: impl Fn(&[u8]) -> bool) {
         let mut seen_pids = list_ancestors();
-        for _ in 0..PASSES {
+        for _ in 0..MAX_SEARCH_PASSES {
             let matching_pids: Vec<Pid> = list_processes()
                 .filter(|pid| !seen_pids.contains(pid) && has_matching_entry(*pid, &is_meant))
                 .collect();

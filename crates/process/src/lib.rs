@@ -58,15 +58,15 @@ use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
 use self::confine::{ProcessSandbox, SandboxedCommand};
 pub use self::environment::{ChildEnvironment, is_minimal_variable};
 use self::group::{ProcessGroup, StartedChild};
-pub use self::leftovers::kill_leftovers;
-pub use self::strays::collect_orphans;
+pub use self::leftovers::kill_processes_of_run;
+pub use self::strays::become_orphan_collector;
 pub use self::tail::KEPT as STDERR_KEPT;
 use self::tail::StreamTail;
 pub use self::watchdog::{ProcessWatchdog, run_watchdog};
-use crate::resource_room::ResourcePermit;
+use crate::resource_room::ResourcePermitGuard;
 use ensemble_core::runner::{AttemptLedger, AttemptOutcome, AttemptResult, ExecutionInput};
 use ensemble_core::trace;
-use ensemble_language::data::{ExecutionFailure, FailureKind, JsonMap, KEPT_STREAM, take_stream_end};
+use ensemble_language::data::{ExecutionFailure, FailureKind, JsonMap, KEPT_STREAM_BYTES, stream_end};
 
 #[cfg(not(unix))]
 compile_error!("scripts need process groups, which only Unix has");
@@ -75,7 +75,7 @@ compile_error!("scripts need process groups, which only Unix has");
 pub const DEFAULT_OUTPUT_CAP: usize = 10 * 1024 * 1024;
 
 /// The environment variable that marks the processes of a run.
-pub const RUN_ID: &str = "ENSEMBLE_RUN_ID";
+pub const RUN_ID_VARIABLE: &str = "ENSEMBLE_RUN_ID";
 
 // The other variables that describe an execution to its process. A sandbox passes them on.
 const AGENT_NAME: &str = "ENSEMBLE_AGENT_NAME";
@@ -95,7 +95,7 @@ pub struct ProgramInvocation {
 
 /// The limits of every child process of a run.
 #[derive(Debug, Clone)]
-pub struct ProcessLimits {
+pub struct ProcessSettings {
     /// The limit for stdout, in bytes.
     pub output_cap: usize,
     /// The watchdog that kills the process if the run is killed; `None`: the process continues to run.
@@ -112,7 +112,7 @@ pub struct ProcessLimits {
 pub async fn run_program(
     invocation: &ProgramInvocation,
     folder: &Path,
-    bounds: &ProcessLimits,
+    bounds: &ProcessSettings,
     execution: &ExecutionInput,
 ) -> AttemptOutcome {
     run_program_with_stdin(invocation, folder, bounds, execution, None).await
@@ -122,7 +122,7 @@ pub async fn run_program(
 pub async fn run_program_with_stdin(
     invocation: &ProgramInvocation,
     folder: &Path,
-    bounds: &ProcessLimits,
+    bounds: &ProcessSettings,
     execution: &ExecutionInput,
     stdin: Option<&str>,
 ) -> AttemptOutcome {
@@ -139,13 +139,13 @@ pub async fn run_program_with_stdin(
 async fn run_to_output(
     invocation: &ProgramInvocation,
     folder: &Path,
-    bounds: &ProcessLimits,
+    bounds: &ProcessSettings,
     execution: &ExecutionInput,
     stdin: Option<&str>,
 ) -> Result<JsonMap, ExecutionFailure> {
-    let started = start_process(invocation, folder, bounds, execution).await;
+    let started = start_confined_process(invocation, folder, bounds, execution).await;
     let running = started.map_err(|error| process_failures::start_failure(invocation, folder, &error))?;
-    let served = running.serve_pipes(execution, stdin, bounds).await;
+    let served = running.serve_pipes_until_exit(execution, stdin, bounds).await;
     served.map_err(|unexplained| match &bounds.sandbox {
         Some(sandbox) => sandbox.explain_failure(unexplained.failure, &unexplained.stderr),
         None => unexplained.failure,
@@ -159,69 +159,69 @@ struct RunningProcess {
     /// The output, until it has been read to its end.
     output: Option<(ChildStdout, ChildStderr)>,
     /// Its place among the processes that fit, until it has ended.
-    _place: ResourcePermit,
+    _place: ResourcePermitGuard,
 }
 
 /// The reason why the output is no longer read.
-enum OutputEnd {
+enum OutputStop {
     Exited(io::Result<ExitStatus>),
     TooLarge,
     StoppedAtTerminal,
 }
 
-async fn start_process(
+async fn start_confined_process(
     invocation: &ProgramInvocation,
     folder: &Path,
-    bounds: &ProcessLimits,
+    bounds: &ProcessSettings,
     execution: &ExecutionInput,
 ) -> io::Result<RunningProcess> {
     // A process of an earlier attempt may still have its last moment.
-    group_termination::wait_for_terminations(Some(&agent_key(execution))).await;
+    group_termination::wait_for_terminations(Some(&run_agent_key(execution))).await;
     let confined = match &bounds.sandbox {
         Some(sandbox) => sandbox
             .with_variables(bounds.environment.added_names())
-            .wrap_command(invocation)?,
+            .build_sandboxed_command(invocation)?,
         None => SandboxedCommand {
             invocation: invocation.clone(),
             temporary: None,
         },
     };
-    let place = resource_room::wait_for_permit().await;
+    let place = resource_room::wait_for_process_permit().await;
     let mut command = build_command(&confined.invocation, folder, &bounds.environment, execution);
     let mut running = match execution.part {
-        Some(_) => start_on_thread(command, bounds, execution, place).await?,
+        Some(_) => start_on_blocking_thread(command, bounds, execution, place).await?,
         None => {
-            let child = group::spawn_with_retries(&mut command, bounds.watchdog.as_deref()).await?;
+            let child = group::spawn_watched_with_retries(&mut command, bounds.watchdog.as_deref()).await?;
             RunningProcess::new(child, bounds, execution, place)?
         }
     };
     if let Some(sandbox) = &bounds.sandbox {
-        execution.ledger.add_sandbox(confine::enforced_rules(&sandbox.rules));
+        execution.ledger.add_sandbox(confine::describe_enforced_rules(&sandbox.rules));
     }
-    running.group.keep_folder(confined.temporary);
+    running.group.keep_folder_until_end(confined.temporary);
     Ok(running)
 }
 
 /// Starts a part on another thread: many parts start at the same time, and the start of a process takes long.
-async fn start_on_thread(
+async fn start_on_blocking_thread(
     mut command: Command,
-    bounds: &ProcessLimits,
+    bounds: &ProcessSettings,
     execution: &ExecutionInput,
-    place: ResourcePermit,
+    place: ResourcePermitGuard,
 ) -> io::Result<RunningProcess> {
     if let Some(watchdog) = &bounds.watchdog {
         watchdog.ensure_started();
     }
-    let starting = StartingProcess::default();
+    let starting = StartingProcessGuard::default();
     let (slot, of_thread) = (starting.0.clone(), bounds.clone());
-    let (ledger, agent) = (execution.ledger.clone(), agent_key(execution));
+    let (ledger, agent) = (execution.ledger.clone(), run_agent_key(execution));
     let busy = tokio::task::spawn_blocking(move || {
         let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
         if slot.is_dropped {
             return None;
         }
-        match group::spawn_once(&mut command) {
-            Err(error) if process_failures::is_busy(&error) || resource_room::is_out_of_resources(&error) => {
+        match group::spawn_marked_process(&mut command) {
+            Err(error) if process_failures::is_open_for_writing(&error) || resource_room::is_out_of_resources(&error) => {
                 return Some((command, place));
             }
             spawned => {
@@ -233,7 +233,7 @@ async fn start_on_thread(
         None
     });
     if let Some((mut command, place)) = busy.await.map_err(io::Error::other)? {
-        let child = group::spawn_with_retries(&mut command, bounds.watchdog.as_deref()).await?;
+        let child = group::spawn_watched_with_retries(&mut command, bounds.watchdog.as_deref()).await?;
         return RunningProcess::new(child, bounds, execution, place);
     }
     let started = starting.lock_slot().result.take();
@@ -243,7 +243,7 @@ async fn start_on_thread(
 /// A process that another thread starts. Dropping this waits for a start that is under way, and kills the process: later
 /// the runtime may be gone, and with it the way to know the process.
 #[derive(Default)]
-struct StartingProcess(Arc<Mutex<StartSlot>>);
+struct StartingProcessGuard(Arc<Mutex<StartSlot>>);
 
 #[derive(Default)]
 struct StartSlot {
@@ -251,13 +251,13 @@ struct StartSlot {
     result: Option<io::Result<RunningProcess>>,
 }
 
-impl StartingProcess {
+impl StartingProcessGuard {
     fn lock_slot(&self) -> MutexGuard<'_, StartSlot> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for StartingProcess {
+impl Drop for StartingProcessGuard {
     fn drop(&mut self) {
         let mut slot = self.lock_slot();
         slot.is_dropped = true;
@@ -276,7 +276,7 @@ fn build_command(
     command
         .args(&invocation.arguments)
         .current_dir(folder)
-        .env(RUN_ID, &*execution.run_id)
+        .env(RUN_ID_VARIABLE, &*execution.run_id)
         .env(AGENT_NAME, &*execution.agent_name)
         .env(EXECUTION, execution.execution.to_string())
         .env(ATTEMPT, execution.attempt.to_string())
@@ -299,22 +299,22 @@ fn build_command(
 impl RunningProcess {
     fn new(
         started: StartedChild,
-        bounds: &ProcessLimits,
+        bounds: &ProcessSettings,
         execution: &ExecutionInput,
-        place: ResourcePermit,
+        place: ResourcePermitGuard,
     ) -> io::Result<Self> {
-        Self::from_child(started, bounds, &execution.ledger, agent_key(execution), place)
+        Self::from_child(started, bounds, &execution.ledger, run_agent_key(execution), place)
     }
 
     fn from_child(
         mut started: StartedChild,
-        bounds: &ProcessLimits,
+        bounds: &ProcessSettings,
         ledger: &AttemptLedger,
         agent: String,
-        place: ResourcePermit,
+        place: ResourcePermitGuard,
     ) -> io::Result<Self> {
         let child = &mut started.child;
-        resource_room::restore_open_files(child.id());
+        resource_room::restore_child_file_limit(child.id());
         match (child.stdin.take(), child.stdout.take(), child.stderr.take()) {
             (Some(stdin), Some(stdout), Some(stderr)) => Ok(Self {
                 group: ProcessGroup::from_child(started, bounds.watchdog.clone(), ledger, agent),
@@ -327,57 +327,57 @@ impl RunningProcess {
     }
 
     /// Serves the pipes until the child ends.
-    async fn serve_pipes(
+    async fn serve_pipes_until_exit(
         mut self,
         execution: &ExecutionInput,
         stdin_text: Option<&str>,
-        bounds: &ProcessLimits,
+        bounds: &ProcessSettings,
     ) -> Result<JsonMap, UnexplainedFailure> {
         let Self {
             group, stdin, output, ..
         } = &mut self;
         let (Some(stdin), Some((stdout, stderr))) = (stdin.take(), output) else {
-            return Err(UnexplainedFailure::from(process_failures::pipe_failure()));
+            return Err(UnexplainedFailure::from(process_failures::missing_pipes_failure()));
         };
         let mut stdout_buffer = StdoutBuffer::new(bounds.output_cap, &execution.ledger);
         let mut stderr_tail = StreamTail::new(&execution.ledger);
 
         let pipes = async {
             tokio::join!(
-                payload::write_input(stdin, stdin_text, execution),
+                payload::write_stdin(stdin, stdin_text, execution),
                 stderr_tail.read_to_end(stderr)
             );
             pending::<Infallible>().await
         };
         let at_terminal = group.wait_for_terminal_stop();
         let end = tokio::select! {
-            status = group.wait_then_kill() => OutputEnd::Exited(status),
-            () = stdout_buffer.read_until_too_large(stdout) => OutputEnd::TooLarge,
-            () = at_terminal => OutputEnd::StoppedAtTerminal,
+            status = group.wait_and_kill_rest() => OutputStop::Exited(status),
+            () = stdout_buffer.read_until_too_large(stdout) => OutputStop::TooLarge,
+            () = at_terminal => OutputStop::StoppedAtTerminal,
             never = pipes => match never {},
         };
         let status = match end {
-            OutputEnd::Exited(status) => status,
-            OutputEnd::StoppedAtTerminal => {
+            OutputStop::Exited(status) => status,
+            OutputStop::StoppedAtTerminal => {
                 group.kill_once();
-                let _killed = group.wait_then_kill().await;
+                let _killed = group.wait_and_kill_rest().await;
                 return Err(UnexplainedFailure::from(process_failures::terminal_stop_failure()));
             }
-            OutputEnd::TooLarge => {
+            OutputStop::TooLarge => {
                 group.kill_once();
-                group.wait_then_kill().await
+                group.wait_and_kill_rest().await
             }
         };
-        pipe::drain_pipe(stdout, |bytes| stdout_buffer.extend(bytes));
-        pipe::drain_pipe(stderr, |bytes| stderr_tail.extend(bytes));
+        pipe::drain_pipe(stdout, |bytes| stdout_buffer.extend_to_limit(bytes));
+        pipe::drain_pipe(stderr, |bytes| stderr_tail.append_and_publish(bytes));
         let stderr = stderr_tail.tail_text();
         let exit_code = status.as_ref().ok().and_then(ExitStatus::code);
         execution.ledger.set_exit_code(exit_code);
         process_result(status, &stdout_buffer, &stderr, execution).map_err(|failure| {
-            let stdout = bounds.environment.redact_fragment(&stdout_buffer.end_text());
+            let stdout = bounds.environment.redact_fragment(&stdout_buffer.tail_text());
             let quoted = bounds.environment.redact_fragment(&stderr);
             UnexplainedFailure {
-                failure: failure.with_process_end(exit_code, &stdout, &quoted),
+                failure: failure.with_process_output(exit_code, &stdout, &quoted),
                 stderr,
             }
         })
@@ -394,15 +394,15 @@ impl Drop for RunningProcess {
 }
 
 /// Returns the agent of a run, for processes that follow each other.
-fn agent_key(execution: &ExecutionInput) -> String {
+fn run_agent_key(execution: &ExecutionInput) -> String {
     format!("{}/{}", execution.run_id, execution.agent_name)
 }
 
 /// Waits until every process has ended that was told to end, and kills what has left its group. Called at the end of a
 /// run, when nothing of it runs any more.
-pub async fn wait_for_processes() {
+pub async fn wait_and_kill_strays() {
     group_termination::wait_for_terminations(None).await;
-    strays::kill_strays().await;
+    strays::kill_strays_and_wait().await;
 }
 
 /// A failure, with what a sandbox may explain it by.
@@ -428,7 +428,7 @@ fn process_result(
 ) -> Result<JsonMap, ExecutionFailure> {
     match status {
         _ if stdout_buffer.is_too_large() => Err(process_failures::output_limit_failure(stdout_buffer.cap)),
-        Ok(status) if status.success() => output::from_bytes(&stdout_buffer.bytes, &execution.ledger),
+        Ok(status) if status.success() => output::output_from_bytes(&stdout_buffer.bytes, &execution.ledger),
         Ok(status) => Err(process_failures::exit_failure(status, &stdout_buffer.bytes, stderr)),
         Err(error) => Err(ExecutionFailure::new(
             FailureKind::Exit,
@@ -447,7 +447,7 @@ struct StdoutBuffer<'a> {
 impl Drop for StdoutBuffer<'_> {
     fn drop(&mut self) {
         if !self.bytes.is_empty() {
-            self.ledger.set_stdout(take_stream_end(&self.end_text()).to_owned());
+            self.ledger.set_stdout(stream_end(&self.tail_text()).to_owned());
         }
     }
 }
@@ -462,8 +462,8 @@ impl<'a> StdoutBuffer<'a> {
     }
 
     /// Returns more than the end that a failure keeps.
-    fn end_text(&self) -> String {
-        let mut end = &self.bytes[self.bytes.len().saturating_sub(4 * KEPT_STREAM)..];
+    fn tail_text(&self) -> String {
+        let mut end = &self.bytes[self.bytes.len().saturating_sub(4 * KEPT_STREAM_BYTES)..];
         if end.len() < self.bytes.len() {
             while let [0x80..=0xbf, rest @ ..] = end {
                 end = rest;
@@ -486,7 +486,7 @@ impl<'a> StdoutBuffer<'a> {
         }
     }
 
-    fn extend(&mut self, bytes: &[u8]) {
+    fn extend_to_limit(&mut self, bytes: &[u8]) {
         if !self.is_too_large() {
             self.bytes.extend_from_slice(bytes);
         }

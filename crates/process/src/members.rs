@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
-use super::strays::ProcessMark;
+use super::strays::StrayProcessGuard;
 use super::tree;
 use super::watchdog::ProcessWatchdog;
 
@@ -13,7 +13,7 @@ use super::watchdog::ProcessWatchdog;
 pub(super) struct GroupMembers {
     pub(super) leader: Option<Pid>,
     pub(super) watchdog: Option<Arc<ProcessWatchdog>>,
-    pub(super) mark: Option<ProcessMark>,
+    pub(super) mark: Option<StrayProcessGuard>,
 }
 
 impl GroupMembers {
@@ -23,16 +23,16 @@ impl GroupMembers {
     /// the child has ended before this check, so the number cannot belong to another process. Otherwise the leader may
     /// end between this check and the reaping. Then the number is free for a moment, which does no harm because the
     /// kernel assigns numbers in sequence.
-    pub(super) fn kill_if_leaderless(&mut self) {
+    pub(super) fn kill_if_leader_exited(&mut self) {
         if let Some(leader) = self.leader
-            && has_ended(leader)
+            && has_exited(leader)
         {
             self.kill_without_leader();
         }
     }
 
     /// The leader, until the group is killed.
-    pub(super) fn leader(&self) -> Option<Pid> {
+    pub(super) fn unkilled_leader(&self) -> Option<Pid> {
         self.leader
     }
 
@@ -47,7 +47,7 @@ impl GroupMembers {
     }
 
     /// Kills the group, and everything below its leader.
-    pub(super) fn kill(&mut self) {
+    pub(super) fn kill_with_descendants(&mut self) {
         if let Some(leader) = self.leader.take() {
             // A shell whose command is killed would go on with the next one before its own turn comes.
             let _nobody_left = kill_process_group(leader, Signal::STOP);
@@ -63,13 +63,13 @@ impl GroupMembers {
 }
 
 /// Has the leader ended, whether or not it was waited for?
-pub(super) fn has_ended(leader: Pid) -> bool {
+pub(super) fn has_exited(leader: Pid) -> bool {
     let look = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
     !matches!(waitid(WaitId::Pid(leader), look), Ok(None))
 }
 
 impl Drop for GroupMembers {
     fn drop(&mut self) {
-        self.kill();
+        self.kill_with_descendants();
     }
 }

@@ -12,22 +12,22 @@ use ensemble_language::data::{
 };
 
 /// Converts the bytes that a child process wrote; invalid UTF-8 is replaced, with a warning.
-pub fn from_bytes(bytes: &[u8], ledger: &AttemptLedger) -> Result<JsonMap, ExecutionFailure> {
+pub fn output_from_bytes(bytes: &[u8], ledger: &AttemptLedger) -> Result<JsonMap, ExecutionFailure> {
     let text = String::from_utf8_lossy(bytes);
     if matches!(text, std::borrow::Cow::Owned(_)) {
         ledger.warn("the output is not valid UTF-8; the invalid bytes were replaced by U+FFFD");
     }
-    from_text(&text, ledger)
+    output_from_text(&text, ledger)
 }
 
 /// Converts a text: one JSON value, otherwise the text itself.
 ///
 /// Text that contains a JSON object on lines of its own, or begins like one but is not valid, stays text. A warning says
 /// why, because a condition on a key of the object would be false without an explanation.
-pub fn from_text(text: &str, ledger: &AttemptLedger) -> Result<JsonMap, ExecutionFailure> {
+pub fn output_from_text(text: &str, ledger: &AttemptLedger) -> Result<JsonMap, ExecutionFailure> {
     let text = strip_byte_order_mark(text);
     match serde_json::from_str(text) {
-        Ok(value) => from_value(value),
+        Ok(value) => output_from_value(value),
         Err(error) => {
             if let Some(note) = surrounding_text_warning(text) {
                 ledger.warn(note);
@@ -42,7 +42,7 @@ pub fn from_text(text: &str, ledger: &AttemptLedger) -> Result<JsonMap, Executio
 }
 
 /// Converts a value: an object stays as it is, any other value is stored under `response`.
-pub fn from_value(value: Value) -> Result<JsonMap, ExecutionFailure> {
+pub fn output_from_value(value: Value) -> Result<JsonMap, ExecutionFailure> {
     let output = value_to_output(value);
     match find_reported_error(&output) {
         None => Ok(output),
@@ -85,7 +85,7 @@ mod tests {
 
     fn read(bytes: &[u8]) -> (Result<JsonMap, ExecutionFailure>, Vec<String>) {
         let ledger = AttemptLedger::default();
-        let output = from_bytes(bytes, &ledger);
+        let output = output_from_bytes(bytes, &ledger);
         (output, ledger.take_entries().warnings)
     }
 

@@ -1,7 +1,7 @@
 //! The JSON object that a script receives on stdin.
 //!
 //! The object is written piece by piece, so that a large context is not copied for each agent. The buffer holds at most
-//! one value and [`PIECE`] bytes.
+//! one value and [`MAX_PIECE_BYTES`] bytes.
 
 use std::collections::HashSet;
 use std::io;
@@ -16,23 +16,23 @@ use ensemble_language::condition::PartVariables;
 use ensemble_language::execution_history::ExecutionHistory;
 
 /// The number of bytes that are collected before they are written.
-const PIECE: usize = 64 * 1024;
+const WRITE_BUFFER_BYTES: usize = 64 * 1024;
 
 /// Writes the text, or else the object, and drops the pipe, which closes it.
-pub(super) async fn write_input(mut pipe: impl AsyncWrite + Unpin, text: Option<&str>, execution: &ExecutionInput) {
+pub(super) async fn write_stdin(mut pipe: impl AsyncWrite + Unpin, text: Option<&str>, execution: &ExecutionInput) {
     match text {
         Some(text) => {
             let _nobody_reads = pipe.write_all(text.as_bytes()).await;
         }
-        None => write_payload(pipe, execution).await,
+        None => write_execution_json(pipe, execution).await,
     }
 }
 
 /// Writes the object and a newline, and drops the pipe, which closes it.
 ///
 /// An error means that the script has closed its stdin, which is permitted.
-pub(super) async fn write_payload(pipe: impl AsyncWrite + Unpin, execution: &ExecutionInput) {
-    let mut stream = PayloadStream {
+pub(super) async fn write_execution_json(pipe: impl AsyncWrite + Unpin, execution: &ExecutionInput) {
+    let mut stream = ExecutionJsonWriter {
         pipe,
         buffer: Vec::new(),
         fields: 0,
@@ -40,22 +40,22 @@ pub(super) async fn write_payload(pipe: impl AsyncWrite + Unpin, execution: &Exe
     let _nobody_reads = stream.write_object(execution).await;
 }
 
-struct PayloadStream<W> {
+struct ExecutionJsonWriter<W> {
     pipe: W,
     buffer: Vec<u8>,
     fields: usize,
 }
 
-impl<W: AsyncWrite + Unpin> PayloadStream<W> {
+impl<W: AsyncWrite + Unpin> ExecutionJsonWriter<W> {
     async fn write_object(&mut self, execution: &ExecutionInput) -> io::Result<()> {
         self.buffer.push(b'{');
         self.write_field("input", &execution.input).await?;
         self.write_field("input_data", &execution.input).await?;
         self.write_map("inputs", execution.inputs.iter()).await?;
         self.write_map("context", execution.context.iter()).await?;
-        self.write_map("dependencies", list_each_once(execution.script_dependencies()))
+        self.write_map("dependencies", unique_outputs(execution.script_dependencies()))
             .await?;
-        self.write_map("failures", list_each_once(&execution.failures)).await?;
+        self.write_map("failures", unique_outputs(&execution.failures)).await?;
         self.write_field("news", &execution.news).await?;
         self.write_field("parameters", &execution.parameters).await?;
         self.write_field("turn_count", &execution.turn_count).await?;
@@ -70,7 +70,7 @@ impl<W: AsyncWrite + Unpin> PayloadStream<W> {
             self.write_field(PartVariables::PART, &part.variable).await?;
         }
         self.buffer.extend_from_slice(b"}\n");
-        self.flush_buffer().await
+        self.write_buffer().await
     }
 
     async fn write_field(&mut self, name: &str, value: &(impl Serialize + Sync)) -> io::Result<()> {
@@ -122,13 +122,13 @@ impl<W: AsyncWrite + Unpin> PayloadStream<W> {
 
     async fn write_value(&mut self, value: &(impl Serialize + Sync)) -> io::Result<()> {
         serde_json::to_writer(&mut self.buffer, value)?;
-        if self.buffer.len() >= PIECE {
-            self.flush_buffer().await?;
+        if self.buffer.len() >= WRITE_BUFFER_BYTES {
+            self.write_buffer().await?;
         }
         Ok(())
     }
 
-    async fn flush_buffer(&mut self) -> io::Result<()> {
+    async fn write_buffer(&mut self) -> io::Result<()> {
         self.pipe.write_all(&self.buffer).await?;
         self.buffer.clear();
         Ok(())
@@ -136,7 +136,7 @@ impl<W: AsyncWrite + Unpin> PayloadStream<W> {
 }
 
 /// Returns the outputs of the agents, each agent once, even if several edges name it.
-fn list_each_once(outputs: &[(Arc<str>, Arc<Value>)]) -> impl Iterator<Item = (&Arc<str>, &Arc<Value>)> {
+fn unique_outputs(outputs: &[(Arc<str>, Arc<Value>)]) -> impl Iterator<Item = (&Arc<str>, &Arc<Value>)> {
     let mut seen_names = HashSet::new();
     let all = outputs.iter().map(|(name, output)| (name, output));
     all.filter(move |(name, _)| seen_names.insert(Arc::clone(name)))
@@ -166,7 +166,7 @@ mod tests {
     #[tokio::test]
     async fn everything_is_in_it() {
         let mut execution = an_execution();
-        let big = Arc::new(Value::String("x".repeat(3 * PIECE)));
+        let big = Arc::new(Value::String("x".repeat(3 * WRITE_BUFFER_BYTES)));
         execution.context = Arc::new(RunContext::from_iter([
             (Arc::from("a\"b"), Arc::clone(&big)),
             (Arc::from("c"), Arc::new(json!({"d": [1, null]}))),
@@ -202,7 +202,7 @@ mod tests {
         let output = (Arc::from("w"), Arc::new(json!("its output")));
         execution.dependencies = vec![output.clone(), output];
         let mut bytes = Vec::new();
-        write_payload(&mut bytes, &execution).await;
+        write_execution_json(&mut bytes, &execution).await;
         let text = String::from_utf8(bytes).expect("UTF-8");
         assert_eq!(text.matches("its output").count(), 1, "{text}");
     }
@@ -241,7 +241,7 @@ mod tests {
         let entry = |index: usize| (Arc::from(format!("k{index}")), Arc::new(json!("x".repeat(1000))));
         execution.context = Arc::new((0..2_000).map(entry).collect());
         let mut widest = Widest(0);
-        write_payload(&mut widest, &execution).await;
-        assert!((PIECE..PIECE + 2_000).contains(&widest.0), "{}", widest.0);
+        write_execution_json(&mut widest, &execution).await;
+        assert!((WRITE_BUFFER_BYTES..WRITE_BUFFER_BYTES + 2_000).contains(&widest.0), "{}", widest.0);
     }
 }

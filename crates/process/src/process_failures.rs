@@ -11,17 +11,17 @@ use rustix::process::Signal;
 
 use super::ProgramInvocation;
 use crate::output;
-use ensemble_language::data::{ExecutionFailure, FailureKind, parse_object, take_stream_end};
+use ensemble_language::data::{ExecutionFailure, FailureKind, parse_whole_object, stream_end};
 
 /// The maximum number of bytes of stderr that the failure of a service quotes.
-const QUOTED: usize = 2 * 1024;
+const MAX_QUOTED_STDERR_BYTES: usize = 2 * 1024;
 
 /// Returns the failure of a process that could not be started.
 pub(super) fn start_failure(invocation: &ProgramInvocation, folder: &Path, error: &io::Error) -> ExecutionFailure {
     let program = invocation.program.display();
     let reason = match Errno::from_io_error(error) {
         _ if !folder.is_dir() => format!("the folder it runs in, `{}`, does not exist", folder.display()),
-        Some(Errno::NOENT) if invocation.program.is_file() => describe_missing_interpreter(&invocation.program),
+        Some(Errno::NOENT) if invocation.program.is_file() => describe_missing_loader(&invocation.program),
         Some(Errno::NOENT) => "it is not installed or not on PATH".to_owned(),
         Some(Errno::ACCESS) => format!(
             "{error}; make it executable with `chmod +x {program}`, and check that its file system allows programs"
@@ -49,29 +49,29 @@ pub(super) fn exit_failure(status: ExitStatus, stdout: &[u8], stderr: &str) -> E
         }
         (None, None) => (FailureKind::Exit, format!("the script ended with {status}")),
     };
-    if let Some(said) = parse_object(&String::from_utf8_lossy(stdout))
+    if let Some(said) = parse_whole_object(&String::from_utf8_lossy(stdout))
         && let Some(reported) = output::find_reported_error(&said)
     {
         error = format!("{error}: {reported}");
     }
-    if take_stream_end(stderr).contains("/dev/tty") {
-        error = format!("{error} ({ASK})");
+    if stream_end(stderr).contains("/dev/tty") {
+        error = format!("{error} ({INPUT_AGENT_HINT})");
     }
     ExecutionFailure::new(kind, error)
 }
 
 /// What to write in place of a script that wants a person.
-const ASK: &str =
+const INPUT_AGENT_HINT: &str =
     "a script cannot read the terminal: ask the question in an agent with `input:`, and depend on that agent";
 
 /// Returns the failure of a process that was stopped because it wants the terminal.
 pub(super) fn terminal_stop_failure() -> ExecutionFailure {
-    let error = format!("the script was stopped when it tried to read the terminal; {ASK}");
+    let error = format!("the script was stopped when it tried to read the terminal; {INPUT_AGENT_HINT}");
     ExecutionFailure::new(FailureKind::Signal, error)
 }
 
 /// Returns the failure of a process whose output cannot be read.
-pub(super) fn pipe_failure() -> ExecutionFailure {
+pub(super) fn missing_pipes_failure() -> ExecutionFailure {
     ExecutionFailure::new(FailureKind::Exit, "the script has no pipes")
 }
 
@@ -84,7 +84,7 @@ pub(super) fn output_limit_failure(cap: usize) -> ExecutionFailure {
 }
 
 /// The program file exists, so the missing file is its interpreter or loader.
-fn describe_missing_interpreter(program: &Path) -> String {
+fn describe_missing_loader(program: &Path) -> String {
     match read_interpreter(program) {
         Some(name) if name.ends_with('\r') => format!(
             "its first line ends with a carriage return, so its interpreter is read as `{}`; save the script with LF line endings",
@@ -104,10 +104,10 @@ fn read_interpreter(program: &Path) -> Option<String> {
     Some(interpreter_line.split([' ', '\t']).next()?.to_owned())
 }
 
-/// Returns the last complete lines, at most [`QUOTED`] bytes.
+/// Returns the last complete lines, at most [`MAX_QUOTED_STDERR_BYTES`] bytes.
 pub(super) fn last_complete_lines(text: &str) -> &str {
     let text = text.trim_end();
-    let start = text.ceil_char_boundary(text.len().saturating_sub(QUOTED));
+    let start = text.ceil_char_boundary(text.len().saturating_sub(MAX_QUOTED_STDERR_BYTES));
     let end = &text[start..];
     let cut_a_line = start > 0 && !text[..start].ends_with('\n');
     match end.find('\n') {
@@ -117,7 +117,7 @@ pub(super) fn last_complete_lines(text: &str) -> &str {
 }
 
 /// Does another process have the program file open for writing?
-pub(super) fn is_busy(error: &io::Error) -> bool {
+pub(super) fn is_open_for_writing(error: &io::Error) -> bool {
     error.kind() == ErrorKind::ExecutableFileBusy
 }
 
@@ -156,13 +156,13 @@ mod tests {
         assert_eq!(last_complete_lines("one\ntwo\n\n"), "one\ntwo");
         let long = format!("{}last é\n", "a line of some length\n".repeat(500));
         let quoted = last_complete_lines(&long);
-        assert!(quoted.len() <= QUOTED && quoted.len() > QUOTED - 30, "{}", quoted.len());
+        assert!(quoted.len() <= MAX_QUOTED_STDERR_BYTES && quoted.len() > MAX_QUOTED_STDERR_BYTES - 30, "{}", quoted.len());
         assert!(
             quoted.starts_with("a line of") && quoted.ends_with("last é"),
             "{quoted}"
         );
         let one_line = "é".repeat(5_000);
-        assert_eq!(last_complete_lines(&one_line).len(), QUOTED);
+        assert_eq!(last_complete_lines(&one_line).len(), MAX_QUOTED_STDERR_BYTES);
     }
 
     #[test]

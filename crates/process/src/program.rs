@@ -19,7 +19,7 @@ use ensemble_language::ensemble::AcpProgram;
 const SHELL_SYNTAX: &str = "|&;<>$`*?()~#\n";
 
 /// Words that a shell knows, and that need not exist as programs.
-const SHELL_WORDS: [&str; 19] = [
+const SHELL_BUILTINS: [&str; 19] = [
     "!", ":", "alias", "cd", "command", "eval", "exec", "exit", "export", "read", "readonly", "return", "set", "trap",
     "type", "ulimit", "umask", "unset", "wait",
 ];
@@ -81,7 +81,7 @@ impl std::error::Error for ScriptLookupError {}
 
 /// Lists the paths at which the Rhai script of this name is searched, each with its name in messages. Returns nothing if the name
 /// is not that of a Rhai script.
-pub fn list_rhai_files(script: &str, places: &ScriptFolders) -> Vec<(PathBuf, String)> {
+pub fn list_rhai_candidates(script: &str, places: &ScriptFolders) -> Vec<(PathBuf, String)> {
     let name = script.trim();
     if ScriptKind::from_extension(Path::new(name)) != ScriptKind::Rhai {
         return Vec::new();
@@ -90,11 +90,11 @@ pub fn list_rhai_files(script: &str, places: &ScriptFolders) -> Vec<(PathBuf, St
         let shown_path = places.display_path(&path);
         (path, shown_path)
     };
-    places.list_candidates(name).into_iter().map(with_name).collect()
+    places.list_candidate_paths(name).into_iter().map(with_name).collect()
 }
 
 /// Returns whether there is a file that `script` or its first word can mean.
-pub fn names_file(script: &str, places: &ScriptFolders) -> bool {
+pub fn matches_existing_file(script: &str, places: &ScriptFolders) -> bool {
     let script = script.trim();
     let words = [
         Some(script),
@@ -113,7 +113,7 @@ pub fn resolve_script(script: &str, places: &ScriptFolders) -> Result<ResolvedSc
     if script.is_empty() {
         return Err(lookup_error("`script` is blank", "name a file or write a command line"));
     }
-    if let Some(resolution) = resolve_file(script, Vec::new(), places) {
+    if let Some(resolution) = resolve_script_file(script, Vec::new(), places) {
         return resolution;
     }
     if needs_shell(script, places) {
@@ -142,9 +142,9 @@ pub fn resolve_script_with_arguments(
     if script.is_empty() || places.find_file(script).is_some() || !needs_shell(script, places) {
         return resolve_script(script, places);
     }
-    let is_plain = !assigns_a_variable(script)
-        && !SHELL_WORDS.contains(&script.split_whitespace().next().unwrap_or_default())
-        && !has_unquoted_syntax(script);
+    let is_plain = !starts_with_assignment(script)
+        && !SHELL_BUILTINS.contains(&script.split_whitespace().next().unwrap_or_default())
+        && !has_unquoted_shell_syntax(script);
     if is_plain && let Some([program, arguments @ ..]) = shlex::split(script).as_deref() {
         return resolve_command(program, arguments.iter().map(OsString::from).collect(), places);
     }
@@ -156,7 +156,7 @@ pub fn resolve_script_with_arguments(
 }
 
 /// Returns the error of a line that a shell reads and that does not use its arguments.
-pub fn find_unused_arguments(script: &str, places: &ScriptFolders) -> Option<ScriptLookupError> {
+pub fn find_unused_arguments_error(script: &str, places: &ScriptFolders) -> Option<ScriptLookupError> {
     let error = unused_arguments_error(script.trim())?;
     let resolved = resolve_script_with_arguments(script, places);
     (resolved.err().as_ref() == Some(&error)).then_some(error)
@@ -178,7 +178,7 @@ fn unused_arguments_error(script: &str) -> Option<ScriptLookupError> {
 }
 
 /// Returns whether a character that only a shell understands is outside of quotes.
-fn has_unquoted_syntax(script: &str) -> bool {
+fn has_unquoted_shell_syntax(script: &str) -> bool {
     let mut quote = None;
     let mut is_escaped = false;
     for character in script.chars() {
@@ -200,7 +200,7 @@ fn has_unquoted_syntax(script: &str) -> bool {
 
 /// Returns the script files that `script` names: the file that is run, and further words that are files with the extension
 /// of a script. A program on PATH is none of them.
-pub fn find_files(script: &str, places: &ScriptFolders) -> Vec<PathBuf> {
+pub fn find_script_files(script: &str, places: &ScriptFolders) -> Vec<PathBuf> {
     let script = script.trim();
     if let Some(file) = places.find_file(script) {
         return vec![file];
@@ -210,11 +210,11 @@ pub fn find_files(script: &str, places: &ScriptFolders) -> Vec<PathBuf> {
         let is_shell = |character: char| character.is_whitespace() || "|&;<>()\"'`".contains(character);
         script.split(is_shell).map(str::to_owned).collect()
     });
-    find_files_in_words(&words, places)
+    find_script_files_in_words(&words, places)
 }
 
-/// Returns the script files among the words of a command line, as [`find_files`] does.
-pub fn find_files_in_words(words: &[String], places: &ScriptFolders) -> Vec<PathBuf> {
+/// Returns the script files among the words of a command line, as [`find_script_files`] does.
+pub fn find_script_files_in_words(words: &[String], places: &ScriptFolders) -> Vec<PathBuf> {
     let Some((program, arguments)) = words.split_first() else {
         return Vec::new();
     };
@@ -241,16 +241,16 @@ pub fn must_be_file(script: &str) -> bool {
 ///
 /// # Errors
 /// As [`resolve_script`]. There is no such program.
-pub fn find_needed_program(script: &str, places: &ScriptFolders) -> Result<ResolvedScript, ScriptLookupError> {
+pub fn resolve_needed_program(script: &str, places: &ScriptFolders) -> Result<ResolvedScript, ScriptLookupError> {
     let resolved = resolve_script(script, places)?;
     let script = script.trim();
-    if places.find_file(script).is_some() || !needs_shell(script, places) || assigns_a_variable(script) {
+    if places.find_file(script).is_some() || !needs_shell(script, places) || starts_with_assignment(script) {
         return Ok(resolved);
     }
     let first = script.split_whitespace().next().unwrap_or_default();
     let end = first.find(|c| "|&;<>".contains(c)).unwrap_or(first.len());
     let program = first[..end].trim_matches(['"', '\'']);
-    let is_shell_word = SHELL_WORDS.contains(&program) || SHELL_KEYWORDS.contains(&program);
+    let is_shell_word = SHELL_BUILTINS.contains(&program) || SHELL_KEYWORDS.contains(&program);
     let is_plain = !program.is_empty() && !program.contains(['$', '`', '*', '?', '(', ')', '~', '#', '\'', '"', '\\']);
     if is_shell_word || !is_plain {
         return Ok(resolved);
@@ -258,7 +258,7 @@ pub fn find_needed_program(script: &str, places: &ScriptFolders) -> Result<Resol
     // A shell runs in the project root, and looks for a path from there.
     let is_there = match program.contains('/') {
         true => places.project_root.join(program).exists(),
-        false => find_on_path(program, places),
+        false => exists_on_path(program, places),
     };
     match is_there {
         true => Ok(resolved),
@@ -283,7 +283,7 @@ fn missing_command_error(program: &str, places: &ScriptFolders) -> ScriptLookupE
 }
 
 /// Finds the program of a command line that is already split into words.
-pub fn resolve_words(words: &[String], places: &ScriptFolders) -> Result<ResolvedScript, ScriptLookupError> {
+pub fn resolve_command_words(words: &[String], places: &ScriptFolders) -> Result<ResolvedScript, ScriptLookupError> {
     match words {
         [program, arguments @ ..] if !program.trim().is_empty() => {
             resolve_command(program, arguments.iter().map(OsString::from).collect(), places)
@@ -299,7 +299,7 @@ pub fn resolve_words(words: &[String], places: &ScriptFolders) -> Result<Resolve
 ///
 /// # Errors
 /// The program is not there, or cannot be an external agent.
-pub fn resolve_external(program: &AcpProgram, places: &ScriptFolders) -> Result<ProgramInvocation, ScriptLookupError> {
+pub fn resolve_external_program(program: &AcpProgram, places: &ScriptFolders) -> Result<ProgramInvocation, ScriptLookupError> {
     let words: Vec<String> = match program {
         AcpProgram::Known(known) => {
             let args = known.args.iter().map(|word| (*word).to_owned());
@@ -307,7 +307,7 @@ pub fn resolve_external(program: &AcpProgram, places: &ScriptFolders) -> Result<
         }
         AcpProgram::Command { command, args, .. } => std::iter::once(command.clone()).chain(args.clone()).collect(),
     };
-    match (resolve_words(&words, places), program) {
+    match (resolve_command_words(&words, places), program) {
         (Ok(ResolvedScript::Process(invocation)), _) => Ok(invocation),
         (Ok(ResolvedScript::Rhai(path)), _) => Err(ScriptLookupError {
             message: format!(
@@ -335,22 +335,22 @@ fn resolve_command(
     arguments: Vec<OsString>,
     places: &ScriptFolders,
 ) -> Result<ResolvedScript, ScriptLookupError> {
-    match resolve_file(program, arguments.clone(), places) {
+    match resolve_script_file(program, arguments.clone(), places) {
         Some(resolution) => resolution,
-        None if !is_file_path(program) && find_on_path(program, places) => Ok(resolved_process(program, arguments)),
-        None => Err(missing_error(program, places)),
+        None if !is_file_path(program) && exists_on_path(program, places) => Ok(resolved_process(program, arguments)),
+        None => Err(missing_script_error(program, places)),
     }
 }
 
 /// Returns the file of that name, if there is one that is meant: one that cannot be run does not hide a program on
 /// PATH.
-fn resolve_file(
+fn resolve_script_file(
     name: &str,
     arguments: Vec<OsString>,
     places: &ScriptFolders,
 ) -> Option<Result<ResolvedScript, ScriptLookupError>> {
     let launched = resolve_launch(&places.find_file(name)?, arguments, places);
-    let is_meant = launched.is_ok() || is_file_path(name) || !find_on_path(name, places);
+    let is_meant = launched.is_ok() || is_file_path(name) || !exists_on_path(name, places);
     is_meant.then_some(launched)
 }
 
@@ -396,7 +396,7 @@ fn resolve_interpreted(
     script: &str,
     places: &ScriptFolders,
 ) -> Result<ResolvedScript, ScriptLookupError> {
-    if find_on_path(interpreter, places) {
+    if exists_on_path(interpreter, places) {
         return Ok(resolved_process(interpreter, arguments));
     }
     Err(lookup_error(
@@ -412,8 +412,8 @@ fn resolved_process(program: impl Into<PathBuf>, arguments: Vec<OsString>) -> Re
     })
 }
 
-fn missing_error(program: &str, places: &ScriptFolders) -> ScriptLookupError {
-    let candidates = places.list_candidates(program);
+fn missing_script_error(program: &str, places: &ScriptFolders) -> ScriptLookupError {
+    let candidates = places.list_candidate_paths(program);
     let mut searched_places: Vec<String> = candidates.iter().map(|path| format!("`{}`", path.display())).collect();
     if let Some(folder) = candidates.iter().find(|path| path.is_dir()) {
         let message = format!("`{}` is a folder", folder.display());
@@ -459,12 +459,12 @@ fn lookup_error(message: impl Into<String>, help: impl Into<String>) -> ScriptLo
 fn needs_shell(script: &str, places: &ScriptFolders) -> bool {
     let first = script.split_whitespace().next().unwrap_or_default();
     script.contains(|character| SHELL_SYNTAX.contains(character))
-        || assigns_a_variable(script)
-        || SHELL_WORDS.contains(&first) && places.find_file(first).is_none()
+        || starts_with_assignment(script)
+        || SHELL_BUILTINS.contains(&first) && places.find_file(first).is_none()
 }
 
-/// Does it begin like `NAME=value`?
-fn assigns_a_variable(script: &str) -> bool {
+/// Does it begin like `DIGEST_PREFIX_LENGTH=value`?
+fn starts_with_assignment(script: &str) -> bool {
     script.split_once('=').is_some_and(|(name, _)| {
         name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
             && name
@@ -500,11 +500,11 @@ impl ScriptFolders {
     /// Returns the first file of that name: in the folder of the ensemble file, the project root, or its `scripts`
     /// folder.
     pub fn find_file(&self, name: &str) -> Option<PathBuf> {
-        self.list_candidates(name).into_iter().find(|path| path.is_file())
+        self.list_candidate_paths(name).into_iter().find(|path| path.is_file())
     }
 
     /// Every place where a file of that name may be, absolute, since scripts run elsewhere than we do.
-    fn list_candidates(&self, name: &str) -> Vec<PathBuf> {
+    fn list_candidate_paths(&self, name: &str) -> Vec<PathBuf> {
         let scripts = self.project_root.join("scripts");
         let mut candidates: Vec<PathBuf> = Vec::new();
         for folder in [&self.ensemble_dir, &self.project_root, &scripts] {
@@ -518,7 +518,7 @@ impl ScriptFolders {
     }
 
     /// Returns the file that an attachment names; paths that are not absolute begin at the folder of the ensemble.
-    pub fn attachment(&self, path: &str) -> PathBuf {
+    pub fn attachment_path(&self, path: &str) -> PathBuf {
         self.ensemble_dir.join(path)
     }
 
@@ -531,10 +531,10 @@ impl ScriptFolders {
 
 /// Returns whether it is a program on PATH.
 pub fn is_on_path(program: &str, places: &ScriptFolders) -> bool {
-    find_on_path(program, places)
+    exists_on_path(program, places)
 }
 
-fn find_on_path(program: &str, places: &ScriptFolders) -> bool {
+fn exists_on_path(program: &str, places: &ScriptFolders) -> bool {
     let path = env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into());
     env::split_paths(&path).any(|folder| is_executable(&places.project_root.join(folder).join(program)))
 }

@@ -15,20 +15,20 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 
 /// Open files that are not given to child processes and connections.
-const SPARE: u64 = 64;
+const RESERVED_FILES: u64 = 64;
 /// Open files of one child process, with those of its start.
-const EACH: u64 = 6;
+const FILES_PER_PROCESS: u64 = 6;
 /// The number of places, however few files may be open.
-const LEAST: u64 = 2;
+const MIN_PERMITS: u64 = 2;
 /// How long something that does not fit waits before it tries again, if nothing ends.
-const PAUSE: Duration = Duration::from_millis(20);
+const RETRY_PAUSE: Duration = Duration::from_millis(20);
 /// How often it tries again while nothing else is there that could end.
-const TRIES: u32 = 250;
+const MAX_TRIES_WHEN_ALONE: u32 = 250;
 
 /// The limits of open files before they were raised.
-static BEFORE: OnceLock<Rlimit> = OnceLock::new();
+static ORIGINAL_FILE_LIMIT: OnceLock<Rlimit> = OnceLock::new();
 
-static ROOM: LazyLock<ResourceRoom> = LazyLock::new(|| ResourceRoom::new(getrlimit(Resource::Nofile).current));
+static RESOURCE_ROOM: LazyLock<ResourceRoom> = LazyLock::new(|| ResourceRoom::new(getrlimit(Resource::Nofile).current));
 
 struct ResourceRoom {
     permits: Semaphore,
@@ -37,28 +37,28 @@ struct ResourceRoom {
 }
 
 /// A place. Dropping it lets the next one begin.
-pub struct ResourcePermit {
+pub struct ResourcePermitGuard {
     room: &'static ResourceRoom,
     _permit: Option<SemaphorePermit<'static>>,
 }
 
 /// Raises the limit of open files of this process as far as the system allows. Child processes get the limit that was
 /// there before, where the system can do that (Linux).
-pub fn raise_open_files() {
+pub fn raise_open_file_limit() {
     let before = getrlimit(Resource::Nofile);
     let raised = Rlimit {
         current: before.maximum,
         maximum: before.maximum,
     };
     if before.current != before.maximum && setrlimit(Resource::Nofile, raised).is_ok() {
-        let _it_is_raised_once = BEFORE.set(before);
+        let _it_is_raised_once = ORIGINAL_FILE_LIMIT.set(before);
     }
 }
 
 /// Gives a child process the limit of open files that was there before this process raised its own.
-pub fn restore_open_files(child: Option<u32>) {
+pub fn restore_child_file_limit(child: Option<u32>) {
     #[cfg(target_os = "linux")]
-    if let (Some(before), Some(pid)) = (BEFORE.get(), child)
+    if let (Some(before), Some(pid)) = (ORIGINAL_FILE_LIMIT.get(), child)
         && let Some(pid) = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw)
     {
         let _it_has_ended = rustix::process::prlimit(Some(pid), Resource::Nofile, *before);
@@ -68,8 +68,8 @@ pub fn restore_open_files(child: Option<u32>) {
 }
 
 /// Waits for a place for a child process or a connection.
-pub async fn wait_for_permit() -> ResourcePermit {
-    ROOM.wait_for_permit().await
+pub async fn wait_for_process_permit() -> ResourcePermitGuard {
+    RESOURCE_ROOM.wait_for_permit().await
 }
 
 /// Returns whether the system has no room for a process or a file now.
@@ -79,21 +79,21 @@ pub fn is_out_of_resources(error: &io::Error) -> bool {
 }
 
 /// Waits until there may be room again; `false` if that is not to be expected. `tries` counts the calls.
-pub async fn wait_for_room(tries: &mut u32) -> bool {
+pub async fn wait_for_resources(tries: &mut u32) -> bool {
     // The caller has a place, too.
-    if ROOM.taken_count.load(Ordering::Relaxed) <= 1 {
+    if RESOURCE_ROOM.taken_count.load(Ordering::Relaxed) <= 1 {
         *tries += 1;
     }
-    let _ended_or_not = tokio::time::timeout(PAUSE, ROOM.permit_released.notified()).await;
-    *tries <= TRIES
+    let _ended_or_not = tokio::time::timeout(RETRY_PAUSE, RESOURCE_ROOM.permit_released.notified()).await;
+    *tries <= MAX_TRIES_WHEN_ALONE
 }
 
 impl ResourceRoom {
     fn new(open_files: Option<u64>) -> Self {
         let places = open_files.map_or(Semaphore::MAX_PERMITS as u64, |files| {
-            files.saturating_sub(SPARE) / EACH
+            files.saturating_sub(RESERVED_FILES) / FILES_PER_PROCESS
         });
-        let places = usize::try_from(places.max(LEAST)).unwrap_or(usize::MAX);
+        let places = usize::try_from(places.max(MIN_PERMITS)).unwrap_or(usize::MAX);
         Self {
             permits: Semaphore::new(places.min(Semaphore::MAX_PERMITS)),
             taken_count: AtomicUsize::new(0),
@@ -101,17 +101,17 @@ impl ResourceRoom {
         }
     }
 
-    async fn wait_for_permit(&'static self) -> ResourcePermit {
+    async fn wait_for_permit(&'static self) -> ResourcePermitGuard {
         let permit = self.permits.acquire().await.ok();
         self.taken_count.fetch_add(1, Ordering::Relaxed);
-        ResourcePermit {
+        ResourcePermitGuard {
             room: self,
             _permit: permit,
         }
     }
 }
 
-impl Drop for ResourcePermit {
+impl Drop for ResourcePermitGuard {
     fn drop(&mut self) {
         self.room.taken_count.fetch_sub(1, Ordering::Relaxed);
         self.room.permit_released.notify_one();

@@ -15,12 +15,12 @@ use tokio::sync::watch;
 use super::confine::{self, ProcessSandbox};
 use super::group::{self, ProcessGroup};
 use super::process_failures;
-use super::{ChildEnvironment, ProcessWatchdog, ProgramInvocation, RUN_ID, STDERR_KEPT};
+use super::{ChildEnvironment, ProcessWatchdog, ProgramInvocation, RUN_ID_VARIABLE, STDERR_KEPT};
 use crate::resource_room;
 use ensemble_core::runner::AttemptLedger;
 
 /// The time limit for a service to end after its stdin was closed.
-const END_TIMEOUT: Duration = Duration::from_secs(1);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The time limit for the rest of stderr after the end of a service.
 const STDERR_TIMEOUT: Duration = Duration::from_millis(200);
@@ -65,7 +65,7 @@ pub async fn start_service(
     let names = setting.environment.added_names();
     let confined = setting
         .sandbox
-        .map(|sandbox| sandbox.with_variables(names).wrap_command(invocation));
+        .map(|sandbox| sandbox.with_variables(names).build_sandboxed_command(invocation));
     let (started, temporary) = match confined.transpose().map_err(failed)? {
         Some(confined) => (confined.invocation, confined.temporary),
         None => (invocation.clone(), None),
@@ -75,21 +75,21 @@ pub async fn start_service(
     command
         .args(&started.arguments)
         .current_dir(setting.folder)
-        .env(RUN_ID, setting.run_id)
+        .env(RUN_ID_VARIABLE, setting.run_id)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     group::make_group_leader(&mut command);
-    let spawned = group::spawn_with_retries(&mut command, setting.watchdog.as_deref()).await;
+    let spawned = group::spawn_watched_with_retries(&mut command, setting.watchdog.as_deref()).await;
     let mut started = spawned.map_err(failed)?;
     let child = &mut started.child;
-    resource_room::restore_open_files(child.id());
+    resource_room::restore_child_file_limit(child.id());
     let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let mut group = ProcessGroup::from_child(started, setting.watchdog, setting.ledger, String::new());
     if let Some(sandbox) = setting.sandbox {
-        setting.ledger.add_sandbox(confine::enforced_rules(&sandbox.rules));
+        setting.ledger.add_sandbox(confine::describe_enforced_rules(&sandbox.rules));
     }
-    group.keep_folder(temporary);
+    group.keep_folder_until_end(temporary);
     let (Some(stdin), Some(stdout), Some(stderr_pipe)) = pipes else {
         return Err("it has no pipes".to_owned());
     };
@@ -117,12 +117,12 @@ impl ServiceProcess {
 
     /// Waits a short time for the end of the service, and kills its process group. Its stdin must be closed before.
     pub async fn wait_then_kill(self) {
-        self.wait_then_kill_after(END_TIMEOUT).await;
+        self.wait_with_limit_then_kill(EXIT_TIMEOUT).await;
     }
 
     /// Waits this long for the end of the service, and kills its process group. Its stdin must be closed before.
-    pub async fn wait_then_kill_after(mut self, limit: Duration) {
-        let _killed_otherwise = tokio::time::timeout(limit, self.group.wait_then_kill()).await;
+    pub async fn wait_with_limit_then_kill(mut self, limit: Duration) {
+        let _killed_otherwise = tokio::time::timeout(limit, self.group.wait_and_kill_rest()).await;
     }
 }
 

@@ -5,10 +5,10 @@
 //! killed; one that has removed its mark is killed when nothing runs any more.
 
 #[cfg(target_os = "linux")]
-pub use linux::collect_orphans;
+pub use linux::become_orphan_collector;
 #[cfg(target_os = "linux")]
 pub(super) use linux::{
-    ProcessMark, kill_marked_processes, kill_strays, lock_for_start, owner_prefix, register_unmarked,
+    StrayProcessGuard, kill_processes_of_owner, kill_strays_and_wait, lock_for_start, own_mark_prefix, register_unmarked_child,
 };
 #[cfg(not(target_os = "linux"))]
 pub use others::collect_orphans;
@@ -18,10 +18,10 @@ pub(super) use others::{
 };
 
 /// The variable with the mark of a process.
-pub(super) const MARK: &str = "ENSEMBLE_PROCESS";
+pub(super) const PROCESS_MARK_VARIABLE: &str = "ENSEMBLE_PROCESS";
 
 /// The variable by which a watchdog is told whose processes it kills.
-pub(super) const OWNER: &str = "ENSEMBLE_WATCHED";
+pub(super) const WATCHED_OWNER_VARIABLE: &str = "ENSEMBLE_WATCHED";
 
 #[cfg(target_os = "linux")]
 mod linux {
@@ -41,20 +41,20 @@ mod linux {
     use rustix::process::{Pid, Signal, WaitOptions, getpid, set_child_subreaper, waitpid};
 
     use super::super::{leftovers, tree};
-    use super::{MARK, OWNER};
+    use super::{PROCESS_MARK_VARIABLE, WATCHED_OWNER_VARIABLE};
 
     /// The shortest time between two looks while processes run.
-    const PAUSE: Duration = Duration::from_millis(10);
+    const MIN_SEARCH_PAUSE: Duration = Duration::from_millis(10);
 
     /// The number of looks at the end.
-    const LOOKS: usize = 500;
+    const MAX_FINAL_SEARCHES: usize = 500;
 
-    static COLLECTOR: OnceLock<StrayCollector> = OnceLock::new();
+    static STRAY_COLLECTOR: OnceLock<StrayCollector> = OnceLock::new();
 
     /// What every mark of this process begins with.
-    static OWN: OnceLock<String> = OnceLock::new();
+    static OWNER_PREFIX: OnceLock<String> = OnceLock::new();
 
-    static NEXT: AtomicU64 = AtomicU64::new(1);
+    static NEXT_MARK_NUMBER: AtomicU64 = AtomicU64::new(1);
 
     #[derive(Default)]
     struct StrayCollector {
@@ -76,7 +76,7 @@ mod linux {
 
     /// The mark of a process. When it is dropped, the process has ended, and what it has left behind is killed.
     #[derive(Debug)]
-    pub(in super::super) struct ProcessMark {
+    pub(in super::super) struct StrayProcessGuard {
         text: String,
         pid: Option<i32>,
     }
@@ -86,15 +86,15 @@ mod linux {
     ///
     /// # Errors
     /// The system refuses it.
-    pub fn collect_orphans() -> io::Result<()> {
+    pub fn become_orphan_collector() -> io::Result<()> {
         set_child_subreaper(Some(getpid()))?;
-        COLLECTOR.get_or_init(StrayCollector::default);
+        STRAY_COLLECTOR.get_or_init(StrayCollector::default);
         Ok(())
     }
 
     /// Returns the prefix of the marks of this process, which only processes that it started can know.
-    pub(in super::super) fn owner_prefix() -> &'static str {
-        OWN.get_or_init(|| {
+    pub(in super::super) fn own_mark_prefix() -> &'static str {
+        OWNER_PREFIX.get_or_init(|| {
             let number = RandomState::new().build_hasher().finish();
             format!("{}-{number:016x}", getpid().as_raw_pid())
         })
@@ -102,23 +102,23 @@ mod linux {
 
     /// To be held while a process starts.
     pub(in super::super) fn lock_for_start() -> Option<RwLockReadGuard<'static, ()>> {
-        let collector = COLLECTOR.get()?;
+        let collector = STRAY_COLLECTOR.get()?;
         Some(collector.start_lock.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// A process without a mark, which ends by itself.
-    pub(in super::super) fn register_unmarked(pid: u32) {
-        if let (Some(collector), Ok(pid)) = (COLLECTOR.get(), i32::try_from(pid)) {
+    pub(in super::super) fn register_unmarked_child(pid: u32) {
+        if let (Some(collector), Ok(pid)) = (STRAY_COLLECTOR.get(), i32::try_from(pid)) {
             collector.lock_known().own_children.insert(pid, false);
         }
     }
 
-    impl ProcessMark {
+    impl StrayProcessGuard {
         /// A new mark, for a process that is about to start.
         pub(in super::super) fn new() -> Self {
-            let number = NEXT.fetch_add(1, Ordering::Relaxed);
-            let text = format!("{}-{number}", owner_prefix());
-            if let Some(collector) = COLLECTOR.get() {
+            let number = NEXT_MARK_NUMBER.fetch_add(1, Ordering::Relaxed);
+            let text = format!("{}-{number}", own_mark_prefix());
+            if let Some(collector) = STRAY_COLLECTOR.get() {
                 collector.lock_known().live_marks.insert(text.clone());
             }
             Self { text, pid: None }
@@ -126,21 +126,21 @@ mod linux {
 
         /// The variable that carries it.
         pub(in super::super) fn mark_variable(&self) -> (&'static str, &str) {
-            (MARK, &self.text)
+            (PROCESS_MARK_VARIABLE, &self.text)
         }
 
         /// The process has started.
         pub(in super::super) fn set_pid(&mut self, pid: Option<u32>) {
             self.pid = pid.and_then(|pid| i32::try_from(pid).ok());
-            if let (Some(collector), Some(pid)) = (COLLECTOR.get(), self.pid) {
+            if let (Some(collector), Some(pid)) = (STRAY_COLLECTOR.get(), self.pid) {
                 collector.lock_known().own_children.insert(pid, false);
             }
         }
     }
 
-    impl Drop for ProcessMark {
+    impl Drop for StrayProcessGuard {
         fn drop(&mut self) {
-            let Some(collector) = COLLECTOR.get() else { return };
+            let Some(collector) = STRAY_COLLECTOR.get() else { return };
             let pause = {
                 let mut processes = collector.lock_known();
                 processes.live_marks.remove(&self.text);
@@ -149,8 +149,8 @@ mod linux {
                 }
                 match processes.looked_at {
                     _ if processes.live_marks.is_empty() => None,
-                    Some(last_look) if last_look.elapsed() < PAUSE && processes.is_planned => return,
-                    Some(last_look) if last_look.elapsed() < PAUSE => Some(tokio::runtime::Handle::try_current()),
+                    Some(last_look) if last_look.elapsed() < MIN_SEARCH_PAUSE && processes.is_planned => return,
+                    Some(last_look) if last_look.elapsed() < MIN_SEARCH_PAUSE => Some(tokio::runtime::Handle::try_current()),
                     _ => None,
                 }
             };
@@ -159,8 +159,8 @@ mod linux {
                 Some(Ok(runtime)) => {
                     collector.lock_known().is_planned = true;
                     runtime.spawn(async {
-                        tokio::time::sleep(PAUSE).await;
-                        let _found = COLLECTOR.get().map(StrayCollector::kill_and_count_strays);
+                        tokio::time::sleep(MIN_SEARCH_PAUSE).await;
+                        let _found = STRAY_COLLECTOR.get().map(StrayCollector::kill_and_count_strays);
                     });
                 }
                 // The next end looks, or the end of the run.
@@ -170,9 +170,9 @@ mod linux {
     }
 
     /// Kills all strays, and waits until they have ended. Called at the end of a run.
-    pub(in super::super) async fn kill_strays() {
-        let Some(collector) = COLLECTOR.get() else { return };
-        for _ in 0..LOOKS {
+    pub(in super::super) async fn kill_strays_and_wait() {
+        let Some(collector) = STRAY_COLLECTOR.get() else { return };
+        for _ in 0..MAX_FINAL_SEARCHES {
             if collector.kill_and_count_strays() == 0 {
                 return;
             }
@@ -181,10 +181,10 @@ mod linux {
     }
 
     /// Kills every process with a mark of that owner: the watchdog of an owner that was killed.
-    pub(in super::super) fn kill_marked_processes() {
-        if let Ok(owner) = std::env::var(OWNER) {
-            let mark = format!("{MARK}={owner}-");
-            leftovers::kill_matching(|entry| entry.starts_with(mark.as_bytes()));
+    pub(in super::super) fn kill_processes_of_owner() {
+        if let Ok(owner) = std::env::var(WATCHED_OWNER_VARIABLE) {
+            let mark = format!("{PROCESS_MARK_VARIABLE}={owner}-");
+            leftovers::kill_processes_with_entry(|entry| entry.starts_with(mark.as_bytes()));
         }
     }
 
@@ -199,13 +199,13 @@ mod linux {
             let mut processes = self.lock_known();
             processes.looked_at = Some(Instant::now());
             processes.is_planned = false;
-            let children = tree::list_main_thread_children(getpid().as_raw_pid());
+            let children = tree::list_adopted_children(getpid().as_raw_pid());
             // What another thread has started is not among them.
             processes
                 .own_children
                 .retain(|pid, has_ended| !*has_ended || children.contains(pid));
             let strays = children.into_iter().filter(|pid| processes.is_stray(*pid));
-            strays.filter(|pid| !kill_and_reap(*pid)).count()
+            strays.filter(|pid| !kill_tree_and_reap(*pid)).count()
         }
     }
 
@@ -225,7 +225,7 @@ mod linux {
     }
 
     /// Kills the stray with all below it, and waits for it if it has ended already.
-    fn kill_and_reap(pid: i32) -> bool {
+    fn kill_tree_and_reap(pid: i32) -> bool {
         tree::kill_descendants(pid);
         tree::send_signal(pid, Signal::KILL);
         let waited = Pid::from_raw(pid).map(|pid| waitpid(Some(pid), WaitOptions::NOHANG));
@@ -235,7 +235,7 @@ mod linux {
     fn read_mark(pid: i32) -> Option<String> {
         let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
         let mut entries = environment.split(|byte| *byte == 0);
-        let mark = entries.find_map(|entry| entry.strip_prefix(MARK.as_bytes())?.strip_prefix(b"="))?;
+        let mark = entries.find_map(|entry| entry.strip_prefix(PROCESS_MARK_VARIABLE.as_bytes())?.strip_prefix(b"="))?;
         String::from_utf8(mark.to_vec()).ok()
     }
 }

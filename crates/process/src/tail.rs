@@ -10,7 +10,7 @@ use ensemble_core::runner::AttemptLedger;
 pub use ensemble_core::runner::STDERR_KEPT as KEPT;
 
 /// How much more must have come before the notes are written anew, once there is plenty.
-const NEWS: usize = 32 * 1024;
+const PUBLISH_INTERVAL_BYTES: usize = 32 * 1024;
 
 /// The end of a stream, published to the ledger of the execution: as it grows, and when this is dropped.
 pub(super) struct StreamTail<'a> {
@@ -36,14 +36,14 @@ impl<'a> StreamTail<'a> {
             self.bytes.reserve(self.bytes.len().clamp(1024, KEPT));
             match stream.read_buf(&mut self.bytes).await {
                 Ok(0) | Err(_) => return,
-                Ok(count) => self.count_growth(count),
+                Ok(count) => self.trim_and_publish(count),
             }
         }
     }
 
-    pub(super) fn extend(&mut self, bytes: &[u8]) {
+    pub(super) fn append_and_publish(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
-        self.count_growth(bytes.len());
+        self.trim_and_publish(bytes.len());
     }
 
     /// Returns the kept end.
@@ -58,13 +58,13 @@ impl<'a> StreamTail<'a> {
         String::from_utf8_lossy(tail_bytes).into_owned()
     }
 
-    fn count_growth(&mut self, count: usize) {
+    fn trim_and_publish(&mut self, count: usize) {
         self.unpublished_bytes += count;
         if self.bytes.len() > 2 * KEPT {
             self.bytes.drain(..self.bytes.len() - KEPT);
             self.is_truncated = true;
         }
-        if self.bytes.len() < NEWS || self.unpublished_bytes >= NEWS {
+        if self.bytes.len() < PUBLISH_INTERVAL_BYTES || self.unpublished_bytes >= PUBLISH_INTERVAL_BYTES {
             self.publish_tail();
         }
     }
@@ -103,9 +103,9 @@ mod tests {
     async fn a_short_text_is_published_at_once() {
         let ledger = AttemptLedger::default();
         let mut tail = StreamTail::new(&ledger);
-        tail.extend(b"warn");
+        tail.append_and_publish(b"warn");
         assert_eq!(ledger.take_entries().stderr, "warn");
-        tail.extend(b"ing");
+        tail.append_and_publish(b"ing");
         assert_eq!(ledger.take_entries().stderr, "warning");
     }
 
@@ -113,8 +113,8 @@ mod tests {
     fn a_character_that_was_cut_leaves_no_half() {
         let ledger = AttemptLedger::default();
         let mut tail = StreamTail::new(&ledger);
-        tail.extend("é".repeat(KEPT).as_bytes());
-        tail.extend(b"x");
+        tail.append_and_publish("é".repeat(KEPT).as_bytes());
+        tail.append_and_publish(b"x");
         assert_eq!(tail.tail_text(), format!("{}x", "é".repeat(KEPT / 2 - 1)));
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::{ChildEnvironment, ProcessLimits, payload};
+use crate::{ChildEnvironment, ProcessSettings, payload};
 use ensemble_core::request::RequestOrigin;
 use ensemble_core::runner::{AttemptLedger, ExecutionInput, ExecutionRecords};
 use ensemble_core::stopwatch::Stopwatch;
@@ -50,14 +50,14 @@ pub fn an_execution() -> ExecutionInput {
 /// Returns the object that a script finds on its stdin.
 pub async fn stdin_of(execution: &ExecutionInput) -> Value {
     let mut bytes = Vec::new();
-    payload::write_payload(&mut bytes, execution).await;
+    payload::write_execution_json(&mut bytes, execution).await;
     assert_eq!(bytes.last(), Some(&b'\n'));
     serde_json::from_slice(&bytes).expect("JSON")
 }
 
 /// Returns bounds without a watchdog.
-pub fn unwatched(output_cap: usize) -> ProcessLimits {
-    ProcessLimits {
+pub fn unwatched(output_cap: usize) -> ProcessSettings {
+    ProcessSettings {
         output_cap,
         watchdog: None,
         environment: ChildEnvironment::default(),

@@ -33,7 +33,7 @@ fn five_megabytes() -> Arc<RunContext> {
 struct Stage {
     folder: TempDir,
     execution: ExecutionInput,
-    bounds: ProcessLimits,
+    bounds: ProcessSettings,
 }
 
 impl Stage {
@@ -394,7 +394,7 @@ async fn one_who_left_the_group_and_writes_on_holds_nobody_up() {
     let said = stage.output(script).await;
     assert!(said["response"].as_str().is_some_and(|text| text.contains("said")));
     assert!(started.elapsed() < PATIENCE / 2, "{:?}", started.elapsed());
-    kill_leftovers(&stage.execution.run_id);
+    kill_processes_of_run(&stage.execution.run_id);
     all_die(&pids(stage.path("pids")).await).await;
 }
 
@@ -567,7 +567,7 @@ fn a_part_that_is_dropped_while_it_starts_leaves_nothing_running() {
     });
     // Waits for the threads.
     drop(runtime);
-    let mark = format!("{RUN_ID}={run_id}");
+    let mark = format!("{RUN_ID_VARIABLE}={run_id}");
     let alive = || -> Vec<i32> {
         let pids = fs::read_dir("/proc").expect("processes").flatten();
         let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -593,7 +593,7 @@ async fn leftovers_of_a_run_are_killed_and_nobody_else() {
     let longer = format!("{run}-2");
     let begin = |run_id: &str| {
         let mut command = Command::new("sh");
-        let command = command.args(["-c", "sleep 1000 & wait"]).env(RUN_ID, run_id);
+        let command = command.args(["-c", "sleep 1000 & wait"]).env(RUN_ID_VARIABLE, run_id);
         command
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -605,10 +605,10 @@ async fn leftovers_of_a_run_are_killed_and_nobody_else() {
     for child in [&mine, &other] {
         has_its_environment(pid(child)).await;
     }
-    kill_leftovers(&run);
+    kill_processes_of_run(&run);
     all_die(&[pid(&mine)]).await;
     assert!(is_alive(pid(&other)));
-    kill_leftovers(&longer);
+    kill_processes_of_run(&longer);
     all_die(&[pid(&other)]).await;
     let _statuses = (mine.wait(), other.wait());
 }

@@ -8,10 +8,10 @@ use std::fs;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// The maximum number of looks while a tree is killed; each finds what was started during the one before.
-const PASSES: usize = 64;
+const MAX_KILL_PASSES: usize = 64;
 
 /// The maximum number of processes of one look.
-const MOST: usize = 10_000;
+const MAX_LISTED_PROCESSES: usize = 10_000;
 
 /// The parent, the state and the resources of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,7 +66,7 @@ pub(super) fn list_children(pid: i32) -> Vec<i32> {
 }
 
 /// Returns the children of the first thread of the process, to which the system gives orphans.
-pub(super) fn list_main_thread_children(pid: i32) -> Vec<i32> {
+pub(super) fn list_adopted_children(pid: i32) -> Vec<i32> {
     match fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")) {
         Ok(text) => text
             .split_ascii_whitespace()
@@ -105,8 +105,8 @@ pub(super) fn list_descendants(pid: i32, most: usize) -> Vec<i32> {
 /// Kills everything below the process. A process that was sent SIGKILL starts no other, so this ends.
 pub(super) fn kill_descendants(of: i32) {
     let mut killed_pids = HashSet::new();
-    for _ in 0..PASSES {
-        let new: Vec<i32> = list_descendants(of, MOST)
+    for _ in 0..MAX_KILL_PASSES {
+        let new: Vec<i32> = list_descendants(of, MAX_LISTED_PROCESSES)
             .into_iter()
             .filter(|pid| killed_pids.insert(*pid))
             .collect();
@@ -160,10 +160,10 @@ mod tests {
             .spawn()
             .expect("it starts");
         let pid = i32::try_from(top.id()).expect("a number");
-        while list_descendants(pid, MOST).is_empty() {
+        while list_descendants(pid, MAX_LISTED_PROCESSES).is_empty() {
             std::thread::yield_now();
         }
-        let below = list_descendants(pid, MOST);
+        let below = list_descendants(pid, MAX_LISTED_PROCESSES);
         kill_descendants(pid);
         top.wait().expect("it ends, since what it waits for has ended");
         assert!(

@@ -29,7 +29,7 @@ use super::pipe::drain_pipe;
 use super::{ProgramInvocation, strays, tree};
 
 /// The maximum number of starts of the watchdog: the first start and one restart.
-const STARTS: u8 = 2;
+const MAX_WATCHDOG_STARTS: u8 = 2;
 
 /// The interval at which messages are read; the pipe has room for all messages of this time.
 const POLL_INTERVAL: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
@@ -56,7 +56,7 @@ impl ProcessWatchdog {
     pub fn new(command: ProgramInvocation) -> Self {
         Self(Mutex::new(WatchdogState {
             command,
-            starts_left: STARTS,
+            starts_left: MAX_WATCHDOG_STARTS,
             process: None,
             groups: Vec::new(),
             is_given_up: false,
@@ -77,7 +77,7 @@ impl ProcessWatchdog {
     pub(super) fn watch_group(&self, group: Pid) -> Option<String> {
         self.with_state(|state| {
             state.groups.push(group);
-            state.send_message(group.as_raw_pid());
+            state.send_or_restart(group.as_raw_pid());
             state.warning.take()
         })
     }
@@ -86,7 +86,7 @@ impl ProcessWatchdog {
     pub(super) fn forget_group(&self, group: Pid) {
         self.with_state(|state| {
             state.groups.retain(|known| *known != group);
-            state.send_message(-group.as_raw_pid());
+            state.send_or_restart(-group.as_raw_pid());
         });
     }
 
@@ -97,7 +97,7 @@ impl ProcessWatchdog {
 
 impl WatchdogState {
     /// Sends the message. If that fails, the watchdog is restarted as soon as there is a group to watch.
-    fn send_message(&mut self, message: i32) {
+    fn send_or_restart(&mut self, message: i32) {
         if self
             .process
             .as_mut()
@@ -123,7 +123,7 @@ impl WatchdogState {
             }
             None => Err(io::Error::other("it exited repeatedly")),
         };
-        started.unwrap_or_else(|error| self.give_up(&error));
+        started.unwrap_or_else(|error| self.record_start_failure(&error));
     }
 
     fn start_process(&mut self) -> io::Result<()> {
@@ -135,7 +135,7 @@ impl WatchdogState {
         Ok(())
     }
 
-    fn give_up(&mut self, error: &io::Error) {
+    fn record_start_failure(&mut self, error: &io::Error) {
         self.is_given_up = true;
         self.warning = Some(format!(
             "the watchdog `{}` cannot be started: {error}; if this run is killed, its scripts continue to run",
@@ -158,14 +158,14 @@ impl WatchdogProcess {
         let mut child = Command::new(&command.program)
             .args(&command.arguments)
             .env_clear()
-            .env(strays::OWNER, strays::owner_prefix())
+            .env(strays::WATCHED_OWNER_VARIABLE, strays::own_mark_prefix())
             .current_dir("/")
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .process_group(0)
             .spawn()?;
-        strays::register_unmarked(child.id());
+        strays::register_unmarked_child(child.id());
         let messages = child.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;
         let process = Self { child, messages };
         // A stopped watchdog must not block this process.
@@ -213,7 +213,7 @@ pub fn run_watchdog(messages: impl AsFd) {
             let _nobody_left = kill_process_group(group, Signal::KILL);
         }
     }
-    strays::kill_marked_processes();
+    strays::kill_processes_of_owner();
 }
 
 fn apply_message(groups: &mut Vec<i32>, message: [u8; MESSAGE_SIZE]) {
@@ -224,7 +224,7 @@ fn apply_message(groups: &mut Vec<i32>, message: [u8; MESSAGE_SIZE]) {
     }
 }
 
-/// Waits at most [`POLL_INTERVAL`] for the other end to close and returns whether it is closed. Data does not end the
+/// Waits at most [`LOG_POLL_INTERVAL`] for the other end to close and returns whether it is closed. Data does not end the
 /// wait.
 fn wait_for_close(messages: &impl AsFd) -> bool {
     let mut polled = [PollFd::new(messages, PollFlags::empty())];

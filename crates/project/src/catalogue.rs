@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 
 use ensemble_language::diagnostic::{Diagnostic, FindingSeverity};
-use ensemble_language::loader::{LoadedEnsemble, load_ensemble};
+use ensemble_language::loader::{EnsembleLoadResult, load_ensemble};
 
 use crate::check::EnsembleFolder;
 use crate::prepare::check_loaded_ensemble;
@@ -19,7 +19,7 @@ pub struct CatalogueEntry {
     /// The file, as a person in the caller's folder would write it.
     pub file: PathBuf,
     /// The content of the file.
-    pub loaded: LoadedEnsemble,
+    pub loaded: EnsembleLoadResult,
     /// The errors of the ensemble and of the files around it.
     pub errors: Vec<Diagnostic>,
 }
@@ -38,7 +38,7 @@ pub fn list_all_ensembles(project: &Project) -> impl Iterator<Item = CatalogueEn
 
 fn load_entry(project: &Project, name: String, file: PathBuf) -> Option<CatalogueEntry> {
     let loaded = load_ensemble(&project.read_file(&file).ok()?);
-    if !loaded.is_ensemble() {
+    if !loaded.looks_like_ensemble() {
         return None;
     }
     let mut errors = check_loaded_ensemble(&loaded, &EnsembleFolder::for_file(&file, project).without_fixes());

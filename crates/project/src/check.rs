@@ -35,11 +35,11 @@ use ensemble_language::ensemble::{
     AcpProgram, Agent, AgentKind, CommandLine, Ensemble, LlmSpec, McpServer, ModelProfile, PermissionMode,
     ToolDefinition, ToolKind,
 };
-use ensemble_language::loader::{Fixes, codes};
+use ensemble_language::loader::{FixResolution, codes};
 use ensemble_language::source::{Route, RouteLocation};
 use ensemble_process::program::{
-    ResolvedScript, ScriptFolders, ScriptLookupError, find_needed_program, find_unused_arguments, resolve_external,
-    resolve_words,
+    ResolvedScript, ScriptFolders, ScriptLookupError, resolve_needed_program, find_unused_arguments_error, resolve_external_program,
+    resolve_command_words,
 };
 use ensemble_scripts::regular_files::describe_other_type;
 use ensemble_scripts::{self, WrittenOutput};
@@ -71,7 +71,7 @@ pub struct EnsembleFolder<'s> {
     has_hidden_root: bool,
     /// Whether a run asks for the errors.
     is_run: bool,
-    fixes: Fixes,
+    fixes: FixResolution,
 }
 
 impl<'s> EnsembleFolder<'s> {
@@ -125,7 +125,7 @@ impl<'s> EnsembleFolder<'s> {
             allows_missing_scripts: false,
             has_hidden_root,
             is_run: false,
-            fixes: Fixes::Resolved,
+            fixes: FixResolution::Resolved,
         }
     }
 
@@ -146,7 +146,7 @@ impl<'s> EnsembleFolder<'s> {
     /// Likewise, for findings that are shown without their fixes.
     #[must_use]
     pub fn without_fixes(mut self) -> Self {
-        self.fixes = Fixes::Omitted;
+        self.fixes = FixResolution::Omitted;
         self
     }
 
@@ -204,7 +204,7 @@ impl<'s> EnsembleFolder<'s> {
         if let Some(cached_script) = self.scripts.borrow().get(script) {
             return cached_script.clone();
         }
-        let resolved = find_needed_program(script, &self.places).and_then(|found| check_startable(found, &self.places));
+        let resolved = resolve_needed_program(script, &self.places).and_then(|found| check_startable(found, &self.places));
         let mut scripts = self.scripts.borrow_mut();
         if scripts.len() >= MOST {
             scripts.clear();
@@ -268,7 +268,7 @@ impl<'s> EnsembleFolder<'s> {
             if args.is_empty() || !self.allows_words(script) {
                 return None;
             }
-            let error = find_unused_arguments(script, &self.places)?;
+            let error = find_unused_arguments_error(script, &self.places)?;
             let at = Agent::route_at(at).with_key("args").into_key_location();
             Some(Finding::new_error(codes::NO_PROCESS, at, error.message).with_help(error.help))
         })
@@ -302,7 +302,7 @@ impl<'s> EnsembleFolder<'s> {
                 .map(move |(index, path)| (path, route.with_index(index).into_value_location()))
         });
         attached.filter_map(|(path, at)| {
-            let file = self.places.attachment(path);
+            let file = self.places.attachment_path(path);
             let is_there = path.contains('{') || !self.project.allows_path(&file) || file.is_file();
             let message = match file
                 .metadata()
@@ -325,7 +325,7 @@ impl<'s> EnsembleFolder<'s> {
         {
             return None;
         }
-        let missing = resolve_external(&acp.program, &self.places).err()?;
+        let missing = resolve_external_program(&acp.program, &self.places).err()?;
         self.unavailable_finding(missing, route.with_key("acp").into_value_location())
     }
 
@@ -344,7 +344,7 @@ impl<'s> EnsembleFolder<'s> {
                 let finding = match command {
                     CommandLine::Text(text) => self.check_script(text, at),
                     CommandLine::Words(words) => {
-                        let resolved = resolve_words(words, &self.places);
+                        let resolved = resolve_command_words(words, &self.places);
                         let started = resolved.and_then(|found| check_startable(found, &self.places));
                         self.unavailable_finding(started.err()?, at)
                     }
@@ -385,7 +385,7 @@ impl CheckContext for EnsembleFolder<'_> {
         Some(ensemble_scripts::unify_types(&self.find_outputs(ensemble, agent)?))
     }
 
-    fn latched_keys(&self, ensemble: &Ensemble, agent: &Agent) -> OutputKeys {
+    fn always_true_keys(&self, ensemble: &Ensemble, agent: &Agent) -> OutputKeys {
         let output_keys = self.find_outputs(ensemble, agent).unwrap_or_default();
         ensemble_scripts::latched_keys(&output_keys)
     }
@@ -408,7 +408,7 @@ impl CheckContext for EnsembleFolder<'_> {
         self.is_ci
     }
 
-    fn fixes(&self) -> Fixes {
+    fn fixes(&self) -> FixResolution {
         self.fixes
     }
 

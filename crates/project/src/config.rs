@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ensemble_core::operator::escape_hidden;
-use ensemble_language::data::digest_text;
+use ensemble_language::data::sha256_of_text;
 use ensemble_language::ensemble::ModelProfile;
 use ensemble_language::loader;
 use ensemble_language::profiles::ModelProfiles;
@@ -138,7 +138,7 @@ impl ProfileConfig {
             path: path.to_owned(),
             profiles,
             untrusted_profiles: untrusted,
-            digest: digest_text(source.text()),
+            digest: sha256_of_text(source.text()),
         })
     }
 

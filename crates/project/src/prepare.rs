@@ -13,7 +13,7 @@ use ensemble_language::check::{self, CheckContext};
 use ensemble_language::diagnostic::{Diagnostic, Finding, FindingSeverity};
 use ensemble_language::ensemble::{Agent, Ensemble};
 use ensemble_language::loader::codes::{ALLOWANCE, CONDITION_FAILED};
-use ensemble_language::loader::{self, Fixes, LoadedEnsemble, codes};
+use ensemble_language::loader::{self, FixResolution, EnsembleLoadResult, codes};
 use ensemble_language::plan::Plan;
 use ensemble_language::profiles::{ModelOverride, ModelProfiles};
 use ensemble_language::source::{Route, SourceText, Span};
@@ -27,7 +27,7 @@ pub struct PreparedEnsemble {
     /// Its text.
     pub source: SourceText,
     /// Its places.
-    pub loaded: LoadedEnsemble,
+    pub loaded: EnsembleLoadResult,
     /// Its plan.
     pub plan: Arc<Plan>,
     /// Its file, absolute; a text without a file has a path at which there is none.
@@ -41,7 +41,7 @@ pub struct PreparedEnsemble {
 }
 
 /// Returns all findings about a text and about what it names. Conditions are parsed and not compiled, since nothing runs.
-pub fn check_loaded_ensemble(loaded: &LoadedEnsemble, around: &dyn CheckContext) -> Vec<Diagnostic> {
+pub fn check_loaded_ensemble(loaded: &EnsembleLoadResult, around: &dyn CheckContext) -> Vec<Diagnostic> {
     let ensemble = loaded.ensemble.as_ref();
     let findings = ensemble.map(|ensemble| check::check_with_context(ensemble, around));
     build_diagnostics(loaded, findings, around.fixes())
@@ -49,16 +49,16 @@ pub fn check_loaded_ensemble(loaded: &LoadedEnsemble, around: &dyn CheckContext)
 
 /// Returns the findings at their places: with those of the text itself, without what is allowed, and with secrets
 /// hidden.
-fn build_diagnostics(loaded: &LoadedEnsemble, findings: Option<Vec<Finding>>, fixes: Fixes) -> Vec<Diagnostic> {
+fn build_diagnostics(loaded: &EnsembleLoadResult, findings: Option<Vec<Finding>>, fixes: FixResolution) -> Vec<Diagnostic> {
     let is_complete = findings.is_some();
     let text = check::TextSecrets::find_in(loaded.source(), loaded.document.as_ref());
     let mut findings = findings.unwrap_or_default();
-    findings.extend(text.findings());
+    findings.extend(text.secret_warnings());
     let mut diagnostics = loaded.list_diagnostics(&findings, fixes);
     if let Some(document) = &loaded.document {
-        diagnostics = check::apply_allowances(document, diagnostics, is_complete);
+        diagnostics = check::filter_allowed_diagnostics(document, diagnostics, is_complete);
     }
-    text.redact(&mut diagnostics);
+    text.redact_diagnostics(&mut diagnostics);
     diagnostics
 }
 
@@ -84,7 +84,7 @@ pub fn prepare_nested_file(path: &Path, project: &Project) -> Result<PreparedEns
 
 fn prepare_loaded_file(
     source: SourceText,
-    loaded: LoadedEnsemble,
+    loaded: EnsembleLoadResult,
     path: &Path,
     project: &Project,
 ) -> Result<PreparedEnsemble, ProjectError> {
@@ -102,22 +102,22 @@ fn prepare_loaded_file(
 
 /// Returns whether messages may quote the text of a file that somebody else named: an ensemble. Whatever else the file is, such as a
 /// list of passwords, stays unquoted.
-pub fn is_quotable(loaded: &LoadedEnsemble) -> bool {
-    loaded.document.is_some() && loaded.is_ensemble()
+pub fn is_quotable(loaded: &EnsembleLoadResult) -> bool {
+    loaded.document.is_some() && loaded.looks_like_ensemble()
 }
 
 /// Returns whether messages may quote the text of a file that a client named: an ensemble, or a file for YAML that is meant to
 /// be one and has syntax errors.
-pub fn is_quotable_file(path: &Path, loaded: &LoadedEnsemble) -> bool {
-    is_quotable(loaded) || (is_yaml(path) && loaded.is_ensemble())
+pub fn is_quotable_file(path: &Path, loaded: &EnsembleLoadResult) -> bool {
+    is_quotable(loaded) || (is_yaml(path) && loaded.looks_like_ensemble())
 }
 
 /// Describes a file that is not an ensemble, or not YAML, without quoting it: it can be any file of the machine.
-pub fn describe_unquoted(path: &Path, loaded: &LoadedEnsemble) -> String {
+pub fn describe_unquoted(path: &Path, loaded: &EnsembleLoadResult) -> String {
     let path = path.display();
     let mut errors = loaded.diagnostics().into_iter();
     let first = errors.find(|one| one.severity == FindingSeverity::Error);
-    match first.filter(|_| loaded.document.is_none() && loaded.is_ensemble()) {
+    match first.filter(|_| loaded.document.is_none() && loaded.looks_like_ensemble()) {
         Some(first) => {
             let place = first.source.line_column(first.span.start);
             let title = codes::ALL.iter().find(|(code, _)| *code == first.code);
@@ -144,7 +144,7 @@ pub fn prepare_text(
 
 fn prepare_loaded(
     source: SourceText,
-    mut loaded: LoadedEnsemble,
+    mut loaded: EnsembleLoadResult,
     file: PathBuf,
     folder: PathBuf,
     root: PathBuf,
@@ -165,7 +165,7 @@ fn prepare_loaded(
             Err(errors) => ensemble_findings.extend(errors),
         }
     }
-    let (errors, warnings): (Vec<Diagnostic>, Vec<Diagnostic>) = build_diagnostics(&loaded, findings, Fixes::Resolved)
+    let (errors, warnings): (Vec<Diagnostic>, Vec<Diagnostic>) = build_diagnostics(&loaded, findings, FixResolution::Resolved)
         .into_iter()
         .partition(|diagnostic| diagnostic.severity == FindingSeverity::Error);
     // A run does not look for profiles and files beforehand, so it cannot judge what allows their absence.

@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ensemble_language::data::digest_text;
+use ensemble_language::data::sha256_of_text;
 use ensemble_language::loader::codes::UNANSWERED;
 use ensemble_language::profiles::ModelOverride;
 
@@ -32,7 +32,7 @@ pub struct TrustReview {
 impl TrustReview {
     /// The digest of an ensemble is that of its lines: to edit a prompt changes nothing.
     fn from_lines(path: PathBuf, lines: Vec<String>, project: &Project) -> Self {
-        let digest = digest_text(&lines.join("\n"));
+        let digest = sha256_of_text(&lines.join("\n"));
         Self {
             is_trusted: project.trust.is_trusted(&path, &digest),
             path,

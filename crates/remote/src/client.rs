@@ -13,7 +13,7 @@ use ensemble_core::records::LineError;
 use ensemble_core::runner::BoxFuture;
 use ensemble_core::store::{ReadError, RunId, RunStore, StoreError, StoredRun};
 use ensemble_history::RunState;
-use ensemble_runs::batch::{EngineRunOptions, RunEngine};
+use ensemble_runs::batch::{EngineRunOptions, BatchRunEngine};
 use ensemble_runs::{ReadyRun, RunError};
 use futures_util::stream::{self, StreamExt};
 use reqwest::StatusCode;
@@ -514,8 +514,8 @@ pub(crate) fn innermost_cause(error: &reqwest::Error) -> String {
     error.to_string()
 }
 
-impl RunEngine for EngineClient {
-    fn drive_run<'a>(
+impl BatchRunEngine for EngineClient {
+    fn drive_or_attach_run<'a>(
         &'a self,
         ready: ReadyRun,
         id: RunId,
@@ -534,7 +534,7 @@ impl RunEngine for EngineClient {
         })
     }
 
-    fn resume_run<'a>(
+    fn resume_cancelled_run<'a>(
         &'a self,
         id: RunId,
         at: DateTime<Utc>,

@@ -14,7 +14,7 @@ use ensemble_core::store::RunId;
 use ensemble_history::{RunState, RunSummary};
 use ensemble_language::data::ModelUsage;
 use ensemble_runs::ReadyRun;
-use ensemble_runs::RunAnswers;
+use ensemble_runs::PreparedAnswers;
 use ensemble_runs::batch::EngineRunOptions;
 use ensemble_runs::steps::InnerRun;
 use serde::{Deserialize, Serialize};
@@ -91,7 +91,7 @@ pub struct RunStartRequest {
     pub file: String,
     /// Answers that were given with the run.
     #[serde(default)]
-    pub answers: RunAnswers,
+    pub answers: PreparedAnswers,
     /// Tools that may be called without asking.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allowed_tools: Vec<String>,

@@ -1,7 +1,7 @@
 //! Draws a small graph of agents as Mermaid and as SVG.
 
 use ensemble_reports::report::graph::{
-    CountUnit, DependencyArrow, DependencyTrigger, GraphPicture, NodeShape, PictureNode, render_mermaid, render_svg,
+    ExecutionCountUnit, DependencyArrow, DependencyTrigger, GraphPicture, NodeShape, PictureNode, render_mermaid, render_svg,
 };
 
 fn agent(name: &str, shape: NodeShape) -> PictureNode {
@@ -32,7 +32,7 @@ fn main() {
     let picture = GraphPicture {
         title: "review".to_owned(),
         subtitle: None,
-        count_unit: CountUnit::Run,
+        count_unit: ExecutionCountUnit::Run,
         nodes: vec![agent("writer", NodeShape::Llm), agent("reviewer", NodeShape::Input)],
         arrows: vec![arrow(0, 1, None), arrow(1, 0, Some("not output.approved"))],
     };

@@ -1,6 +1,6 @@
 //! Reports of findings, runs and graphs: for people, as JSON, for CI, as pictures and as pages.
 //!
-//! - [`report::HumanReporter`] and [`report::EventPrinter`] report a run while it happens.
+//! - [`report::HumanReporter`] and [`report::JsonEventPrinter`] report a run while it happens.
 //! - [`report::diagnostics`], [`report::GithubForm`], [`report::SarifForm`] and [`report::JunitForm`] report findings.
 //! - [`report::graph::GraphPicture`] is a graph of agents; [`report::graph::render_mermaid`], [`report::graph::render_dot`], [`report::graph::render_svg`] and
 //!   [`report::graph::render_ascii`] draw it.

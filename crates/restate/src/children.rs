@@ -9,7 +9,7 @@ use std::time::Duration;
 use chrono::{DateTime, TimeDelta, Utc};
 use ensemble_core::conversation::{CompletionReason, Event, Record};
 use ensemble_core::runner::BoxFuture;
-use ensemble_runs::options::nested_driver::{InnerRunDriver, InnerRunResult, InnerRunStart};
+use ensemble_runs::options::nested_driver::{NestedRunDriver, NestedRunResult, NestedRunStart};
 use tokio::sync::mpsc;
 
 /// The runs that have ended or wait for an answer, by name; one that has not is wanted.
@@ -19,7 +19,7 @@ pub struct ChildRuns {
     begun_names: Vec<String>,
     /// The runs whose end was heard here, in this order.
     observed_ends: Mutex<Vec<ObservedChildEnd>>,
-    wanted_runs: mpsc::UnboundedSender<InnerRunStart>,
+    wanted_runs: mpsc::UnboundedSender<NestedRunStart>,
 }
 
 /// A run that has ended, or waits for an answer.
@@ -53,7 +53,7 @@ impl ChildRuns {
         agent: &Arc<str>,
         ended: Vec<(String, EndedChildRun)>,
         begun: &[String],
-    ) -> (Self, mpsc::UnboundedReceiver<InnerRunStart>) {
+    ) -> (Self, mpsc::UnboundedReceiver<NestedRunStart>) {
         let (wanted, received) = mpsc::unbounded_channel();
         let children = Self {
             agent: agent.clone(),
@@ -159,7 +159,7 @@ fn total_pause(records: &[Record]) -> TimeDelta {
     pauses.map(|step| step[1].at - step[0].at).sum()
 }
 
-impl InnerRunDriver for ChildRuns {
+impl NestedRunDriver for ChildRuns {
     fn drives_agent(&self, agent: &str) -> bool {
         *self.agent == *agent
     }
@@ -168,7 +168,7 @@ impl InnerRunDriver for ChildRuns {
         self.begun_names.iter().any(|begun| begun == name)
     }
 
-    fn drive_inner_run(&self, start: InnerRunStart) -> BoxFuture<'_, InnerRunResult> {
+    fn drive_nested_run(&self, start: NestedRunStart) -> BoxFuture<'_, NestedRunResult> {
         Box::pin(async move {
             if let Some(EndedChildRun { records, is_late }) = self.ended_runs.get(&start.name) {
                 self.lock_observed_ends().push(ObservedChildEnd {
@@ -178,8 +178,8 @@ impl InnerRunDriver for ChildRuns {
                     late: start.limit.filter(|_| *is_late),
                 });
                 return match is_late {
-                    true => InnerRunResult::TimedOut,
-                    false => InnerRunResult::Ended(records.clone()),
+                    true => NestedRunResult::TimedOut,
+                    false => NestedRunResult::Ended(records.clone()),
                 };
             }
             // Nobody hears the end: the execution is performed again when there is one.

@@ -18,7 +18,7 @@ use ensemble_restate::request_check::RequestCheck;
 use ensemble_restate::serve::serve_connections;
 use ensemble_restate::served_ensembles::ServedEnsembles;
 use ensemble_restate::worker::RestateWorker;
-use ensemble_runs::{Host, Project, Runs};
+use ensemble_runs::{RunHost, Project, Runs};
 use tokio::net::TcpListener;
 
 use crate::stop_signals::{StopSignal, StopSignals};
@@ -179,10 +179,10 @@ fn run_server(args: &ServeArgs) -> Result<StopSignal, String> {
     let runtime = runtime.map_err(|error| format!("cannot start the runtime: {error}"))?;
     runtime.block_on(async {
         let mut signals = StopSignals::listen().map_err(|error| format!("cannot receive signals: {error}"))?;
-        let host = Host::from_system()
+        let host = RunHost::from_system()
             .without_operator()
             .with_shared_watchdog(watchdog::watchdog_command())
-            .with_shared_models();
+            .with_shared_model_network();
         let listener = TcpListener::bind(args.listen).await;
         let listener = listener.map_err(|error| {
             let help = "help: choose an address of this machine and a free port, such as --listen 127.0.0.1:9081";

@@ -12,7 +12,7 @@ use std::collections::HashSet;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use ensemble_language::data::digest_text;
+use ensemble_language::data::sha256_of_text;
 use ensemble_project::Project;
 
 /// The most files next to an ensemble that are compared with a text.
@@ -58,7 +58,7 @@ impl ServedEnsembles {
         if self.allows_any_text {
             return Ok(path);
         }
-        let digest = digest_text(text);
+        let digest = sha256_of_text(text);
         // Files are read without the lock: other requests do not wait for them.
         if self.lock_digests().contains(&digest) {
             return Ok(path);

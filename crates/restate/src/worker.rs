@@ -408,10 +408,10 @@ impl RestateWorker {
         known
             .used_answers
             .iter()
-            .for_each(|used| options.answers.remove_used(used));
+            .for_each(|used| options.answers.remove_used_option(used));
         if let Some(answer) = &work.answer {
             let by = work.answered_by.clone();
-            options.answers.insert_from(
+            options.answers.insert_answer_by(
                 &*work.agent,
                 answer.clone(),
                 by.unwrap_or_else(|| AnswerSource::File.into()),
@@ -510,7 +510,7 @@ impl RestateWorker {
     }
 
     /// Returns the run of an inner ensemble, as a workflow is given it.
-    fn build_wanted_run(&self, wanted: InnerRunStart, outer: &RunStartRequest) -> Result<WantedInnerRun, String> {
+    fn build_wanted_run(&self, wanted: NestedRunStart, outer: &RunStartRequest) -> Result<WantedInnerRun, String> {
         let root = self.0.runs.project().folder.clone();
         let (file, root) = (
             wanted.file.canonicalize().unwrap_or(wanted.file),

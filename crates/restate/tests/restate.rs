@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use chrono::Utc;
 use ensemble_core::conversation::{CompletionReason, ConversationState, Event, Record};
 use ensemble_core::store::{MemoryStore, RunId};
-use ensemble_language::random_ensembles::conversation;
+use ensemble_language::random_ensembles::plan_with_results;
 use ensemble_remote::protocol::QuestionAnswer;
 use ensemble_runs::{EnsembleRef, RunOptions};
 use proptest::prelude::*;
@@ -60,7 +60,7 @@ async fn same() {
     let mut random = TestRunner::deterministic();
     let mut texts = Vec::new();
     while texts.len() < 80 {
-        let (plan, fate) = conversation().new_tree(&mut random).expect("an ensemble").current();
+        let (plan, fate) = plan_with_results().new_tree(&mut random).expect("an ensemble").current();
         let text = text_of(&plan, &fate, |_| Value::Null);
         let file = format!("random{}.yaml", texts.len());
         std::fs::write(engine.path().join(&file), &text).expect("a file");

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use chrono::Utc;
 use ensemble_core::conversation::{CompletionReason, ConversationState, Event, ExecutionProgress, Record};
 use ensemble_language::plan::Plan;
-use ensemble_language::random_ensembles::conversation;
+use ensemble_language::random_ensembles::plan_with_results;
 use ensemble_remote::protocol::QuestionAnswer;
 use ensemble_runs::{EnsembleRef, RunOptions, Runs};
 use futures_util::stream::{self, StreamExt};
@@ -153,7 +153,7 @@ async fn same_inside() {
     let mut random = TestRunner::deterministic();
     let mut texts = Vec::new();
     while texts.len() < ENSEMBLES {
-        let (plan, fate) = conversation().new_tree(&mut random).expect("an ensemble").current();
+        let (plan, fate) = plan_with_results().new_tree(&mut random).expect("an ensemble").current();
         let number = texts.len();
         let has_turn_limit = number % 2 == 1;
         let mut text = text_of(&plan, &fate, |at| kind_of(at + number, has_turn_limit));

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ensemble_core::conversation::{CompletionReason, Event, RunCanceller};
 use ensemble_core::request::{AnswerSource, RequestAnswer};
 use ensemble_core::store::MemoryStore;
-use ensemble_runs::{EnsembleRef, Host, LiveEventKind, Project, RunError, RunEventKind, RunOptions, Runs};
+use ensemble_runs::{EnsembleRef, RunHost, LiveEventKind, Project, RunError, RunEventKind, RunOptions, Runs};
 
 const GATE: &str = r#"
 name: gate
@@ -21,7 +21,7 @@ agents:
 /// What a front end shows, as lines of text.
 pub(crate) async fn front_end() -> Result<Vec<String>, RunError> {
     let mut shown = Vec::new();
-    let runs = Runs::open(Project::from_folder("."), Host::from_system()).with_store(Arc::new(MemoryStore::new()));
+    let runs = Runs::open(Project::from_folder("."), RunHost::from_system()).with_store(Arc::new(MemoryStore::new()));
 
     // Start it, follow it, and answer in the middle.
     let run = runs
@@ -53,7 +53,7 @@ pub(crate) async fn front_end() -> Result<Vec<String>, RunError> {
             RunEventKind::PermissionRequested(call) => shown.push(format!("  may it call {}?", call.tool)),
         }
     }
-    shown.push(format!("ended as {}", run.wait().await?.completion_reason));
+    shown.push(format!("ended as {}", run.wait_for_end().await?.completion_reason));
 
     // Start another, cancel it while it waits, and resume it.
     let run = runs
@@ -69,12 +69,12 @@ pub(crate) async fn front_end() -> Result<Vec<String>, RunError> {
             break;
         }
     }
-    shown.push(format!("ended as {}", run.wait().await?.completion_reason));
+    shown.push(format!("ended as {}", run.wait_for_end().await?.completion_reason));
     let id = run.wait_and_close().await?.run;
     let run = runs
         .resume_run(&id, RunOptions::default().with_answer("editor", "no"))
         .await?;
-    assert_eq!(run.wait().await?.completion_reason, CompletionReason::Completed);
+    assert_eq!(run.wait_for_end().await?.completion_reason, CompletionReason::Completed);
     let state = run.wait_and_close().await?.state;
     let said = state
         .list_executions()

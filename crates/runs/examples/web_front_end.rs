@@ -23,7 +23,7 @@ use ensemble_core::request::{AnswerSource, PendingRequest, RequestAddress, Reque
 use ensemble_core::store::{MemoryStore, RunId, StoreError};
 use ensemble_history::RunSummary;
 use ensemble_runs::service::run_service::RunService;
-use ensemble_runs::{EnsembleRef, Host, LiveEventKind, Project, RunError, RunEvent, RunEventKind, RunOptions, Runs};
+use ensemble_runs::{EnsembleRef, RunHost, LiveEventKind, Project, RunError, RunEvent, RunEventKind, RunOptions, Runs};
 use futures_util::{Stream, StreamExt};
 use serde::{Deserialize, Serialize};
 
@@ -38,7 +38,7 @@ agents:
 
 /// Returns the addresses of the server.
 pub(crate) fn create_router() -> Router {
-    let runs = Runs::open(Project::from_folder("."), Host::from_system()).with_store(Arc::new(MemoryStore::new()));
+    let runs = Runs::open(Project::from_folder("."), RunHost::from_system()).with_store(Arc::new(MemoryStore::new()));
     Router::new()
         .route("/runs", post(start_run).get(list_runs))
         .route("/runs/{id}", get(show_run).delete(cancel_run))

@@ -213,7 +213,7 @@ pub enum RunMergeError {
 
 impl RunError {
     /// Returns advice for an ensemble that was not found: the word that was probably meant, or the searched folders.
-    pub fn advice_text(&self) -> Option<String> {
+    pub fn advice(&self) -> Option<String> {
         match self {
             Self::Project(error) => error.advice(),
             _ => None,

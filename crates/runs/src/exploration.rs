@@ -11,7 +11,7 @@ use ensemble_project::project::Project;
 
 /// Explores the outer ensemble and those inside, each after the ensembles that its agents are: `explore` is given what is
 /// known of them. The result has the exploration of the outer one, and those of the others in their order.
-pub fn explore_nested(
+pub fn explore_with_nested(
     outer: &NestedEnsemble,
     inner: &[NestedEnsemble],
     project: &Project,

@@ -66,7 +66,7 @@ pub(crate) fn resolve_inputs(ensemble: &Ensemble, given: &InputValues) -> Result
     let mut wrong = Vec::new();
     let mut inputs = RunContext::default();
     for input in declared {
-        match resolve_value(input, given) {
+        match resolve_input_value(input, given) {
             Ok(value) => inputs.insert(input.name.clone(), value),
             Err(error) => wrong.push(error),
         }
@@ -122,7 +122,7 @@ pub fn inputs_schema(ensemble: &Ensemble) -> Option<Value> {
 }
 
 /// Returns the value of one input.
-fn resolve_value(input: &InputDeclaration, given: &InputValues) -> Result<Arc<Value>, InputError> {
+fn resolve_input_value(input: &InputDeclaration, given: &InputValues) -> Result<Arc<Value>, InputError> {
     let Some(value) = given.values.get(&input.name) else {
         let missing = || InputError::Missing {
             name: input.name.clone(),
@@ -146,7 +146,7 @@ fn resolve_value(input: &InputDeclaration, given: &InputValues) -> Result<Arc<Va
 
 impl InputError {
     /// Redacts the secrets in a value that the error shows.
-    pub(crate) fn redact(&mut self, secrets: &Secrets) {
+    pub(crate) fn redact_schema_errors(&mut self, secrets: &Secrets) {
         if let Self::OffSchema { errors, .. } = self {
             let redact = |error: &mut String| *error = secrets.redact(std::mem::take(error)).into_owned();
             errors.iter_mut().for_each(redact);

@@ -2,15 +2,15 @@
 //!
 //! - [`run()`] runs one ensemble to its end.
 //! - [`Runs`] starts runs and goes on with recorded ones; [`RunOptions`] is what a run is given.
-//! - [`Run`] is the handle of a run that is driven: [`Run::events`], [`Run::answer_request`], [`Run::send_message`],
-//!   [`Run::cancel`], [`Run::wait`].
+//! - [`RunHandle`] is the handle of a run that is driven: [`RunHandle::events`], [`RunHandle::answer_request_when_asked`], [`RunHandle::continue_with_message`],
+//!   [`RunHandle::cancel`], [`RunHandle::wait`].
 //! - [`RunService`](crate::service::run_service::RunService) holds runs for several clients: detached, followed, answered, cancelled, listed.
-//! - [`Host`] is the world around runs: environment, clock, randomness, watchdog, and who is asked.
+//! - [`RunHost`] is the world around runs: environment, clock, randomness, watchdog, and who is asked.
 //! - [`crate::store::files::FileStore`] keeps runs in files; every other [`RunStore`](ensemble_core::store::RunStore) will do, such as
 //!   [`MemoryStore`](ensemble_core::store::MemoryStore).
 //!
 //! Runs are driven in tasks on the caller's tokio runtime, any number of them in one process. The crate installs no signal
-//! handler, writes to no standard stream, and reads nothing of the process save through [`Host::from_system`] and
+//! handler, writes to no standard stream, and reads nothing of the process save through [`RunHost::from_system`] and
 //! [`Project::from_process`].
 //!
 //! - A run is a task: [`ReadyRun::start`] spawns it on the caller's runtime, and dropping the handle does not end it.
@@ -43,27 +43,27 @@ pub mod store;
 // The rooms of the project by their names, for the modules of this crate.
 use ensemble_project::{prepare, project, review};
 
-pub use crate::drive::client_servers::{ClientServer, ClientServers, ServersError};
+pub use crate::drive::client_servers::{ClientServer, ClientServers, ClientServersError};
 pub use crate::drive::decided_requests::UnusedAnswer;
 pub use crate::drive::events::{LiveEvent, LiveEventKind, RunEvent, RunEventKind, RunTracer};
-pub use crate::drive::host::Host;
-pub use crate::drive::run::{FinishedRun, Run};
-pub use crate::drive::run_events::RunEvents;
-pub use crate::fork::forked_run::{ForkChanges, ReadyFork};
+pub use crate::drive::host::RunHost;
+pub use crate::drive::run::{FinishedRun, RunHandle};
+pub use crate::drive::run_events::RunEventStream;
+pub use crate::fork::forked_run::{ForkChanges, PreparedFork};
 pub use crate::fork::merged_run::MergedRun;
-pub use crate::options::arguments::is_permission_name;
+pub use crate::options::arguments::can_name_permission;
 pub use crate::options::replacements::{AgentReplacements, ReplyStub};
-pub use crate::options::run_options::{CacheFolder, RunOptions};
+pub use crate::options::run_options::{ReplyCacheFolder, RunOptions};
 pub use crate::service::answer_checks::check_option_answers;
 pub use crate::start::ready::ReadyRun;
 pub use crate::start::recorded_run::RecordedRun;
 pub use crate::start::runs::{EnsembleRef, HeldRun, Runs, WhichRun};
 pub use crate::start::substitutes::OutputMode;
-pub use ensemble_agents::agent::kinds::generator::{ConversationSnapshot, ResponseGenerator, ResponseRequest};
-pub use ensemble_agents::agent::kinds::input::RunAnswers;
-pub use ensemble_agents::agent::kinds::input::StubbedQuestion;
+pub use ensemble_agents::agent::kinds::generator::{ConversationSnapshot, ResponseGenerator, GeneratorRequest};
+pub use ensemble_agents::agent::kinds::input::PreparedAnswers;
+pub use ensemble_agents::agent::kinds::input::StubbedInputQuestion;
 pub use ensemble_agents::agent::kinds::prompt_preview::PromptPreview;
-pub use ensemble_agents::agent::mcp::ServerStub;
+pub use ensemble_agents::agent::mcp::McpServerStub;
 pub use ensemble_project::{ForeignFile, IgnoredContent, PreparedEnsemble, Project, ProjectError, Trust};
 pub use error::{RunError, RunMergeError};
 pub use inputs::{InputError, inputs_schema as schema_of_inputs};

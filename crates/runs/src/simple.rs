@@ -13,8 +13,8 @@ use ensemble_history::answer::find_run_answer;
 use ensemble_history::output_text;
 use serde_json::Value;
 
-use crate::drive::host::Host;
-use crate::drive::run::Run;
+use crate::drive::host::RunHost;
+use crate::drive::run::RunHandle;
 use crate::error::RunError;
 use crate::options::run_options::RunOptions;
 use crate::project::Project;
@@ -26,7 +26,7 @@ pub struct RunBuilder {
     ensemble: EnsembleRef,
     options: RunOptions,
     project: Project,
-    host: Host,
+    host: RunHost,
     store: Option<Arc<dyn RunStore>>,
 }
 
@@ -39,7 +39,7 @@ pub fn run(ensemble: impl Into<EnsembleRef>) -> RunBuilder {
         ensemble: ensemble.into(),
         options: RunOptions::default(),
         project: Project::from_process(),
-        host: Host::from_system(),
+        host: RunHost::from_system(),
         store: None,
     }
 }
@@ -52,7 +52,7 @@ impl RunBuilder {
 
     /// With this value in the context before the first turn.
     pub fn with_value(self, key: impl Into<Arc<str>>, value: impl Into<Value>) -> Self {
-        self.change_options(|options| options.with_value(key, value))
+        self.change_options(|options| options.with_input_value(key, value))
     }
 
     /// With this answer of an input agent, every time it asks; a list answers by execution.
@@ -72,7 +72,7 @@ impl RunBuilder {
 
     /// With another model for a profile (`*`: all), as `PROVIDER/MODEL` or `simulated`.
     pub fn with_model(self, profile: &str, model: &str) -> Self {
-        self.change_options(|options| options.with_model(profile, model))
+        self.change_options(|options| options.with_model_override(profile, model))
     }
 
     /// Allows calls of this tool (`*`: every tool) without asking.
@@ -87,7 +87,7 @@ impl RunBuilder {
     }
 
     /// In this world instead of the process's own.
-    pub fn with_host(self, host: Host) -> Self {
+    pub fn with_host(self, host: RunHost) -> Self {
         Self { host, ..self }
     }
 
@@ -110,7 +110,7 @@ impl RunBuilder {
     ///
     /// # Errors
     /// The ensemble has errors, an agent cannot run, an option does not fit, or the store cannot be written.
-    pub async fn start(self) -> Result<Run, RunError> {
+    pub async fn start(self) -> Result<RunHandle, RunError> {
         let mut runs = Runs::open(self.project, self.host);
         if let Some(store) = self.store {
             runs = runs.with_store(store);
@@ -119,7 +119,7 @@ impl RunBuilder {
     }
 
     async fn drive_to_end(mut self) -> Result<RunOutcome, RunError> {
-        self.host = self.host.or_without_operator();
+        self.host = self.host.without_handle_questions();
         let run = self.start().await?;
         let finished = run.wait_and_close().await?;
         Ok(RunOutcome {

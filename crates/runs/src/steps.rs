@@ -18,7 +18,7 @@ use ensemble_core::store::{MemoryStore, RunId, RunStore, StoredRun};
 use tokio::sync::mpsc;
 
 use crate::error::RunError;
-use crate::options::nested_driver::InnerRunDriver;
+use crate::options::nested_driver::NestedRunDriver;
 use crate::options::run_options::RunOptions;
 use crate::prepare::PreparedEnsemble;
 use crate::start::ready::AgentBuildOptions;
@@ -124,9 +124,9 @@ impl Runs {
             }
             .drive_conversation(&mut state)
             .await;
-            able.programs.close_all().await;
-            able.servers.close_all().await;
-            ensemble_process::wait_for_processes().await;
+            able.programs.shut_down_all().await;
+            able.servers.close_all_connections().await;
+            ensemble_process::wait_and_kill_strays().await;
             match drive_result {
                 Ok(_) | Err(CommitError::EndOfRecord { .. }) => Ok(PerformedExecutions {
                     records: log.records,

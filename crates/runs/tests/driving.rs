@@ -10,7 +10,7 @@ use ensemble_core::store::{Durability, MemoryStore, RunStore};
 use ensemble_language::data::RunContext;
 use ensemble_runs::store::files::FileStore;
 use ensemble_runs::{
-    EnsembleRef, Host, InputError, LiveEventKind, Project, RunError, RunEvent, RunEventKind, RunOptions, Runs,
+    EnsembleRef, RunHost, InputError, LiveEventKind, Project, RunError, RunEvent, RunEventKind, RunOptions, Runs,
 };
 
 #[path = "../examples/front_end.rs"]
@@ -25,7 +25,7 @@ fn runs(files: &[(&str, &str)]) -> (tempfile::TempDir, Runs) {
     }
     let runs = Runs::open(
         Project::from_folder(folder.path().canonicalize().expect("it is there")),
-        Host::from_system(),
+        RunHost::from_system(),
     );
     (folder, runs.with_store(Arc::new(MemoryStore::new())))
 }
@@ -48,7 +48,7 @@ const ASK: (&str, &str) = (
 const TWICE: (&str, &str) = ("twice.rhai", "#{ n: parse_int(dependencies.person.response) * 2 }");
 
 /// Answers the question of an agent when the agent asks it.
-async fn answer(run: &ensemble_runs::Run, agent: &str, text: &str) {
+async fn answer(run: &ensemble_runs::RunHandle, agent: &str, text: &str) {
     let request = run.wait_for_request(agent).await.expect("the agent asks");
     let answer = RequestAnswer::Text(text.to_owned());
     let answered = run.answer_request(&request, answer, AnswerSource::Option).await;
@@ -56,7 +56,7 @@ async fn answer(run: &ensemble_runs::Run, agent: &str, text: &str) {
 }
 
 /// Everything until the run has ended.
-async fn until_the_end(mut events: ensemble_runs::RunEvents) -> Vec<RunEvent> {
+async fn until_the_end(mut events: ensemble_runs::RunEventStream) -> Vec<RunEvent> {
     let mut all = Vec::new();
     while let Some(event) = events.next().await.expect("the log can be read") {
         let is_end = matches!(&event.kind, RunEventKind::Committed(record)
@@ -87,7 +87,7 @@ async fn a_run_is_given_inputs_by_name() {
                     agents: [{name: a, script: a.rhai}]\n";
     let (_folder, runs) = runs(&[("e.yaml", ensemble), ("a.rhai", "inputs")]);
     let wrong = runs
-        .start_run("e.yaml", RunOptions::default().with_value("n", "x").with_value("m", 1))
+        .start_run("e.yaml", RunOptions::default().with_input_value("n", "x").with_input_value("m", 1))
         .await;
     let Err(RunError::Inputs(wrong)) = wrong else {
         panic!("two inputs are wrong")
@@ -134,11 +134,11 @@ async fn of_two_runs_in_one_process_one_is_cancelled_and_the_other_goes_on() {
     let asking = runs.start_run("ask.yaml", RunOptions::default()).await.expect("starts");
     assert_ne!(endless.id(), asking.id());
     endless.cancel(RunCanceller::Client("a test".into()));
-    let ended = endless.wait().await.expect("ends");
+    let ended = endless.wait_for_end().await.expect("ends");
     assert_eq!(ended.completion_reason, CompletionReason::Cancelled);
     assert_eq!(ended.detail.as_deref(), Some("stopped by a test"));
     answer(&asking, "person", "21").await;
-    let ended = asking.wait().await.expect("ends");
+    let ended = asking.wait_for_end().await.expect("ends");
     assert_eq!(ended.completion_reason, CompletionReason::Completed);
     let state = asking.wait_and_close().await.expect("closes").state;
     assert_eq!(state.context().get("n").expect("a number").as_ref(), 42);
@@ -193,7 +193,7 @@ async fn every_subscriber_gets_every_record_once_from_wherever_it_asks() {
     .await
     .expect("the loop goes on");
     run.cancel(RunCanceller::Keyboard);
-    run.wait().await.expect("ends");
+    run.wait_for_end().await.expect("ends");
     let records = run.stored_run().read_journal().await.expect("a log").records;
     let expected: Vec<u64> = records.iter().map(|record| record.seq).collect();
     let numbers = |events: &[RunEvent]| committed(events).iter().map(|(_, seq, _)| *seq).collect::<Vec<u64>>();
@@ -224,7 +224,7 @@ async fn runs_inside_a_run_are_followed_with_their_path() {
     let live = tokio::spawn(until_the_end(run.events()));
     answer(&run, "person", "4").await;
     assert_eq!(
-        run.wait().await.expect("ends").completion_reason,
+        run.wait_for_end().await.expect("ends").completion_reason,
         CompletionReason::Completed
     );
     let live = live.await.expect("the task ends");
@@ -316,7 +316,7 @@ async fn calls_are_permitted_through_the_handle_with_all_their_arguments() {
             .await;
         answered.expect("is open");
         assert_eq!(
-            run.wait().await.expect("ends").completion_reason,
+            run.wait_for_end().await.expect("ends").completion_reason,
             CompletionReason::Completed
         );
         let rest = until_the_end(events).await;
@@ -351,7 +351,7 @@ async fn the_clocks_of_a_run_stand_while_a_person_thinks() {
     tokio::time::sleep(Duration::from_secs(3600)).await;
     answer(&run, "person", "21").await;
     assert_eq!(
-        run.wait().await.expect("ends").completion_reason,
+        run.wait_for_end().await.expect("ends").completion_reason,
         CompletionReason::Completed
     );
 }
@@ -364,7 +364,7 @@ async fn a_subscription_ends_when_the_run_is_closed() {
         .await
         .expect("starts");
     let (mut before, mut after) = (run.events(), run.events_from(1));
-    run.wait().await.expect("ends");
+    run.wait_for_end().await.expect("ends");
     let records = run.stored_run().read_journal().await.expect("a log").records.len();
     run.wait_and_close().await.expect("closes");
     let mut seen = 0;
@@ -408,12 +408,12 @@ async fn a_conversation_is_continued_resumed_and_forked_on_any_store() {
         let (_files, runs) = runs(&[ASK, TWICE]);
         let runs = runs.with_store(store);
         let waiting =
-            Runs::open(runs.project().clone(), Host::from_system().without_operator()).with_store(runs.store());
+            Runs::open(runs.project().clone(), RunHost::from_system().without_operator()).with_store(runs.store());
         let run = waiting
             .start_run("ask.yaml", RunOptions::default())
             .await
             .expect("starts");
-        let ended = run.wait().await.expect("ends");
+        let ended = run.wait_for_end().await.expect("ends");
         assert_eq!(ended.completion_reason, CompletionReason::WaitingForInput);
         let id = run.wait_and_close().await.expect("closes").run;
         let options = || RunOptions::default().with_answer("person", "5");
@@ -423,16 +423,16 @@ async fn a_conversation_is_continued_resumed_and_forked_on_any_store() {
         ));
         let run = runs.resume_run(&id, options()).await.expect("resumes");
         assert_eq!(
-            run.wait().await.expect("ends").completion_reason,
+            run.wait_for_end().await.expect("ends").completion_reason,
             CompletionReason::Completed
         );
         assert!(
             matches!(runs.resume_run(&id, options()).await, Err(RunError::Store(_))),
             "it is held"
         );
-        run.send_message("again").await.expect("has ended");
+        run.continue_with_message("again").await.expect("has ended");
         assert_eq!(
-            run.wait().await.expect("ends").completion_reason,
+            run.wait_for_end().await.expect("ends").completion_reason,
             CompletionReason::Completed
         );
         let state = run.wait_and_close().await.expect("closes").state;
@@ -448,7 +448,7 @@ async fn a_conversation_is_continued_resumed_and_forked_on_any_store() {
             .expect("forks");
         let run = fork.ready.start().await.expect("starts");
         assert_eq!(
-            run.wait().await.expect("ends").completion_reason,
+            run.wait_for_end().await.expect("ends").completion_reason,
             CompletionReason::Completed
         );
         assert_ne!(*run.id(), id);
@@ -465,7 +465,7 @@ async fn what_is_not_asked_cannot_be_answered() {
         .start_run("ask.yaml", RunOptions::default().with_answer("person", "3"))
         .await
         .expect("starts");
-    run.wait().await.expect("ends");
+    run.wait_for_end().await.expect("ends");
     let asked = run.wait_for_request("person").await;
     assert!(matches!(asked, Err(RunError::NotAsked(_))), "{asked:?}");
     let broken = runs.start_run(
@@ -486,7 +486,7 @@ async fn a_clock_before_1970_does_no_harm() {
     let (_folder, runs) = runs(&[ASK, TWICE]);
     let store = runs.store();
     let began = DateTime::<Utc>::UNIX_EPOCH - chrono::Duration::days(40_000);
-    let host = Host::from_system().with_clock(move || began);
+    let host = RunHost::from_system().with_clock(move || began);
     let runs = Runs::open(runs.project().clone(), host).with_store(store.clone());
     let options = RunOptions::default().with_answer("person", "21");
     let run = runs.start_run("ask.yaml", options).await.expect("it starts");

@@ -8,14 +8,14 @@ use ensemble_core::conversation::PermissionDecision;
 use ensemble_core::request::{AnswerSource, RequestAddress, RequestAnswer, RequestDigest};
 use ensemble_core::store::{RunId, StoreError};
 use ensemble_runs::service::run_service::RunService;
-use ensemble_runs::{EnsembleRef, Host, Project, RunError, RunOptions, Runs};
+use ensemble_runs::{EnsembleRef, RunHost, Project, RunError, RunOptions, Runs};
 
 const TEXT: &str = "name: e\nagents: [{name: gate, input: {prompt: 'Go?'}}]\n";
 
 /// A service of the project in this folder.
 fn service(folder: &Path) -> RunService {
     std::fs::create_dir_all(folder.join(".ensemble")).expect("a folder");
-    let host = Host::from_system().without_operator();
+    let host = RunHost::from_system().without_operator();
     RunService::new(Runs::open(Project::from_folder(folder), host))
 }
 

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use ensemble_core::store::{Durability, MemoryStore, RunId};
 use ensemble_core::thread::MergeOrder;
 use ensemble_language::data::RunContext;
-use ensemble_runs::{EnsembleRef, Host, Project, RunError, RunMergeError, RunOptions, Runs};
+use ensemble_runs::{EnsembleRef, RunHost, Project, RunError, RunMergeError, RunOptions, Runs};
 
 const ECHO: &str = "name: echo\nmodel_profiles: {m: {provider: simulated, replies: [one, two, three]}}\nagents: [{name: a, model_profile: m}]\n";
 
 fn open_runs() -> (tempfile::TempDir, Runs) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().canonicalize().expect("it is there");
-    let runs = Runs::open(Project::from_folder(path), Host::from_system().without_operator());
+    let runs = Runs::open(Project::from_folder(path), RunHost::from_system().without_operator());
     (folder, runs.with_store(Arc::new(MemoryStore::new())))
 }
 

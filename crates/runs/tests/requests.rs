@@ -9,7 +9,7 @@ use ensemble_core::runner::BoxFuture;
 use ensemble_core::store::{MemoryStore, RunId};
 use ensemble_runs::service::run_service::RunService;
 use ensemble_runs::{
-    EnsembleRef, Host, Project, ResponseGenerator, ResponseRequest, RunError, RunEventKind, RunOptions, Runs,
+    EnsembleRef, RunHost, Project, ResponseGenerator, GeneratorRequest, RunError, RunEventKind, RunOptions, Runs,
 };
 use serde_json::{Value, json};
 
@@ -62,7 +62,7 @@ fn fixture() -> Fixture {
         write(&folder.path().join(name), text);
     }
     let project = Project::from_folder(folder.path().canonicalize().expect("it is there"));
-    let runs = Runs::open(project, Host::from_system()).with_store(Arc::new(MemoryStore::new()));
+    let runs = Runs::open(project, RunHost::from_system()).with_store(Arc::new(MemoryStore::new()));
     Fixture {
         service: RunService::new(runs.clone()),
         runs,
@@ -314,7 +314,7 @@ async fn options_of_a_resume_answer_the_requests_that_were_shown() {
         let mut options = RunOptions::default();
         answers
             .iter()
-            .for_each(|(address, text)| options.answers.push_next(*address, *text));
+            .for_each(|(address, text)| options.answers.push_next_answer(*address, *text));
         let unattended = fixture.runs.clone().with_operator(Arc::new(UnattendedOperator));
         match unattended.resume_run(&id, options).await {
             Ok(run) => {
@@ -329,7 +329,7 @@ async fn options_of_a_resume_answer_the_requests_that_were_shown() {
     }
     assert_eq!(addresses(&fixture.pending(&id).await), ADDRESSES[1..]);
     let mut options = RunOptions::default();
-    options.answers.push_next("right.ok", "no");
+    options.answers.push_next_answer("right.ok", "no");
     let decided = fixture
         .runs
         .resume_run(&id, options)
@@ -438,7 +438,7 @@ async fn requests_of_a_nested_run_count_while_it_waits_and_only_once_when_it_has
     let mut resumed = None;
     for (address, requests) in asking.iter().zip([5, 6, 8]) {
         let mut options = RunOptions::default();
-        options.answers.push_next(*address, "yes");
+        options.answers.push_next_answer(*address, "yes");
         let run = runs.resume_run(&id, options).await.expect("it goes on");
         let state = run.wait_and_close().await.expect("the store can be written").state;
         assert_eq!(
@@ -456,7 +456,7 @@ async fn requests_of_a_nested_run_count_while_it_waits_and_only_once_when_it_has
 struct Counting(Arc<Mutex<Vec<Value>>>);
 
 impl ResponseGenerator for Counting {
-    fn generate_response<'a>(&'a self, request: &'a ResponseRequest) -> BoxFuture<'a, Result<Value, String>> {
+    fn generate_response<'a>(&'a self, request: &'a GeneratorRequest) -> BoxFuture<'a, Result<Value, String>> {
         let state = request.state.to_json();
         let asked = json!({"agent": request.agent, "prompt": request.prompt, "description": request.description,
             "choices": request.choices, "schema": request.output_schema, "state": state});

@@ -7,7 +7,7 @@ use ensemble_core::conversation::{Event, Record};
 use ensemble_core::request::AnswerSource;
 use ensemble_core::store::{Durability, LogEnd, MemoryStore, RunId};
 use ensemble_language::data::RunContext;
-use ensemble_runs::{ForkChanges, Host, Project, ReadyFork, RunOptions, Runs};
+use ensemble_runs::{ForkChanges, RunHost, Project, PreparedFork, RunOptions, Runs};
 
 /// An agent of every kind with something behind it, and a listener to each.
 const OUTER: &str = "\
@@ -90,7 +90,7 @@ impl Edited {
     fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().canonicalize().expect("it is there");
-        let runs = Runs::open(Project::from_folder(path), Host::from_system().without_operator());
+        let runs = Runs::open(Project::from_folder(path), RunHost::from_system().without_operator());
         let new = Self {
             runs: runs.with_store(Arc::new(MemoryStore::new())),
             folder,
@@ -128,7 +128,7 @@ impl Edited {
 
     /// Continues the run in the given way, and returns its changes and its records.
     async fn again(&self, id: &str, way: Way, options: RunOptions) -> (ForkChanges, Vec<Record>) {
-        let ReadyFork { ready, changes, .. } = match way {
+        let PreparedFork { ready, changes, .. } = match way {
             Way::Fork => {
                 let set = RunContext::default();
                 self.runs
@@ -366,7 +366,7 @@ async fn reused_results_have_equal_digests(edited: &Edited, first: &str, changes
                 "{}",
                 finished.agent
             );
-            assert!(!changes.changes.affects_agent(&finished.agent), "{}", finished.agent);
+            assert!(!changes.changes.invalidates_agent(&finished.agent), "{}", finished.agent);
         }
     }
 }
@@ -389,7 +389,7 @@ async fn a_changed_default_is_a_change_of_all_agents() {
 async fn another_model_or_stub_is_a_change_of_the_agents_that_have_it() {
     let edited = Edited::new();
     let first = edited.first().await;
-    let model = RunOptions::default().with_model("shared", "simulated/other");
+    let model = RunOptions::default().with_model_override("shared", "simulated/other");
     let (_, records) = edited.again(&first, Way::Fork, model).await;
     assert_eq!(executed(&records), ["configured"]);
 }

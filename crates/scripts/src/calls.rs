@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use rhai::{Expr, FnCallExpr, Position};
 
 use super::engine;
-use ensemble_language::check::{ScriptArguments, ScriptName, UnknownFunction};
+use ensemble_language::check::{ScriptCallMismatch, ScriptName, UnknownFunction};
 use ensemble_language::diagnostic::find_similar_word;
 
 /// The functions that the language itself has.
@@ -75,7 +75,7 @@ pub(super) fn find_miscalled<'c>(
     called: impl Iterator<Item = &'c FunctionCall>,
     own: &HashMap<&str, BTreeSet<usize>>,
     text: &str,
-) -> Vec<(String, Position, ScriptArguments)> {
+) -> Vec<(String, Position, ScriptCallMismatch)> {
     let mut wrong_calls = Vec::new();
     for call in called {
         let empty = BTreeSet::new();
@@ -93,7 +93,7 @@ pub(super) fn find_miscalled<'c>(
         if takes.contains(&call.arguments) || !is_only_called(&call.name, text) {
             continue;
         }
-        let arguments = ScriptArguments {
+        let arguments = ScriptCallMismatch {
             given: call.arguments,
             takes: takes.into_iter().collect(),
             is_method: call.is_method,

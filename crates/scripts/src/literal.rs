@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rhai::{AST, ASTNode, Array, Dynamic, Expr, Map, Stmt};
 
 use ensemble_language::condition::{MapFields, NumberRange, ValueType};
-use ensemble_language::data::RESPONSE;
+use ensemble_language::data::RESPONSE_KEY;
 
 /// A possible output: its keys, and what the value of each can be.
 pub type WrittenOutput = BTreeMap<String, ValueType>;
@@ -29,7 +29,7 @@ pub fn unify_types(outputs: &[WrittenOutput]) -> ValueType {
 
 /// Returns the keys that are written only as `true`, and that other outputs do not have.
 pub fn latched_keys(outputs: &[WrittenOutput]) -> BTreeSet<String> {
-    let written_true = ValueType::from_value(&true.into());
+    let written_true = ValueType::exact_type_of(&true.into());
     let is_latched = |key: &String| {
         let mut written_types = outputs.iter().filter_map(|output| output.get(key));
         written_types.all(|of| *of == written_true) && outputs.iter().any(|output| !output.contains_key(key))
@@ -98,15 +98,15 @@ fn collect_literals(expr: &Expr, outputs: &mut Vec<WrittenOutput>) -> bool {
 }
 
 fn response_output(of: ValueType) -> WrittenOutput {
-    WrittenOutput::from([(RESPONSE.to_owned(), of)])
+    WrittenOutput::from([(RESPONSE_KEY.to_owned(), of)])
 }
 
 /// Infers the type of an expression from its text.
 fn infer_type(expr: &Expr) -> ValueType {
     match expr {
-        Expr::BoolConstant(value, _) => ValueType::from_value(&(*value).into()),
-        Expr::IntegerConstant(value, _) => ValueType::from_value(&(*value).into()),
-        Expr::FloatConstant(value, _) => ValueType::number_in(NumberRange::from_bounds(**value, **value)),
+        Expr::BoolConstant(value, _) => ValueType::exact_type_of(&(*value).into()),
+        Expr::IntegerConstant(value, _) => ValueType::exact_type_of(&(*value).into()),
+        Expr::FloatConstant(value, _) => ValueType::number_in_range(NumberRange::from_bounds(**value, **value)),
         Expr::StringConstant(text, _) => ValueType::text_among([text.as_str()]),
         Expr::InterpolatedString(..) => ValueType::any_text(),
         Expr::Unit(_) => ValueType::nothing_value(),
@@ -143,13 +143,13 @@ fn type_from_value(value: &Dynamic) -> ValueType {
         return ValueType::nothing_value();
     }
     if let Ok(value) = value.as_bool() {
-        return ValueType::from_value(&value.into());
+        return ValueType::exact_type_of(&value.into());
     }
     if let Ok(value) = value.as_int() {
-        return ValueType::from_value(&value.into());
+        return ValueType::exact_type_of(&value.into());
     }
     if let Ok(value) = value.as_float() {
-        return ValueType::number_in(NumberRange::from_bounds(value, value));
+        return ValueType::number_in_range(NumberRange::from_bounds(value, value));
     }
     match value.as_immutable_string_ref() {
         Ok(text) => ValueType::text_among([text.as_str()]),

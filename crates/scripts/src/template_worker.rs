@@ -37,7 +37,7 @@ fn find_stop_reason() -> Option<&'static str> {
 
 /// Renders the template with the scope.
 pub async fn render_template(template: &Template, scope: &TemplateScope) -> Result<String, TemplateError> {
-    if template.is_light() {
+    if template.renders_quickly() {
         return template.render(scope);
     }
     let template = template.clone();
@@ -46,16 +46,16 @@ pub async fn render_template(template: &Template, scope: &TemplateScope) -> Resu
 
 /// Returns the value of the template with the scope.
 pub async fn render_value(template: &Template, scope: &TemplateScope) -> Result<Value, TemplateError> {
-    if template.is_light() {
-        return template.evaluate_value(scope);
+    if template.renders_quickly() {
+        return template.render_value(scope);
     }
     let template = template.clone();
-    run_with_scope(scope, move |scope| template.evaluate_value(scope)).await
+    run_with_scope(scope, move |scope| template.render_value(scope)).await
 }
 
 /// Returns the task of an agent with the scope.
 pub async fn render_agent_task(prompt: Option<&Template>, scope: &TemplateScope) -> Result<String, TemplateError> {
-    if prompt.is_none_or(Template::is_light) {
+    if prompt.is_none_or(Template::renders_quickly) {
         return render_task(prompt, scope);
     }
     let prompt = prompt.cloned();
@@ -83,7 +83,7 @@ async fn run_with_scope<T: Send + 'static>(
     let job_result = workers::run_with_memory_limit(MOST_MEMORY, move || worker_scope, run).await;
     match job_result {
         Ok(rendered) => {
-            scope.missing_keys.add_keys(missed.take_keys());
+            scope.missing_keys.add_missing_keys(missed.take_missing_keys());
             rendered
         }
         Err(workers::LostJobReason::Memory) => Err(template_error(TOO_MUCH)),

@@ -6,7 +6,7 @@ use ensemble_core::thread::{Message, Role, ThreadIteration};
 use serde_json::{Value, json};
 
 /// The longest text of one attribute in bytes; the rest is left out.
-const LONGEST: usize = 64 << 10;
+const MAX_ATTRIBUTE_BYTES: usize = 64 << 10;
 
 /// The system instructions, the messages that were new to the model, and the reply.
 pub(crate) struct MessageAttributes {
@@ -45,19 +45,19 @@ pub(crate) fn message_attributes(iteration: &ThreadIteration) -> MessageAttribut
 }
 
 /// Renders one message as a list of messages.
-pub(crate) fn message_json(role: &str, text: &str) -> String {
+pub(crate) fn single_message_json(role: &str, text: &str) -> String {
     limit_length(&json!([{"role": role, "parts": [text_part(text)]}]).to_string())
 }
 
 /// Returns a value as text, not longer than an attribute may be.
-pub(crate) fn value_text(value: &Value) -> String {
+pub(crate) fn limited_value_text(value: &Value) -> String {
     limit_length(&value.to_string())
 }
 
 /// The text, not longer than an attribute may be.
 pub(crate) fn limit_length(text: &str) -> String {
-    match text.len() > LONGEST {
-        true => format!("{}…", &text[..text.floor_char_boundary(LONGEST)]),
+    match text.len() > MAX_ATTRIBUTE_BYTES {
+        true => format!("{}…", &text[..text.floor_char_boundary(MAX_ATTRIBUTE_BYTES)]),
         false => text.to_owned(),
     }
 }

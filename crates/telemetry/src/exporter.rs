@@ -22,23 +22,23 @@ use crate::otlp_request::TelemetryResource;
 use crate::settings::{BodyCompression, BodyEncoding, CollectorEndpoint, TelemetrySettings};
 
 /// Most spans that wait.
-const WAITING: usize = 4096;
+const MAX_QUEUED_SPANS: usize = 4096;
 /// Most spans of one request, and its size from which on no span is added.
-const MOST: usize = 512;
-const LARGEST: usize = 2 << 20;
+const MAX_BATCH_SPANS: usize = 512;
+const MAX_BATCH_BYTES: usize = 2 << 20;
 /// How long spans are gathered for one request.
-const GATHERED: Duration = Duration::from_secs(1);
+const BATCH_TIME: Duration = Duration::from_secs(1);
 /// How often a request is sent.
-const TRIES: u32 = 5;
+const MAX_SEND_TRIES: u32 = 5;
 /// The pause before the second try; each further one is twice as long.
-const PAUSE: Duration = Duration::from_millis(500);
+const FIRST_RETRY_PAUSE: Duration = Duration::from_millis(500);
 /// The longest pause that a collector may ask for.
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+const MAX_REQUESTED_PAUSE: Duration = Duration::from_secs(30);
 /// How long the program waits at its end.
-const LAST: Duration = Duration::from_secs(5);
+const FINAL_EXPORT_TIME: Duration = Duration::from_secs(5);
 
 /// Makes the HTTP client, on the thread of the exporter.
-pub type HttpClient = Box<dyn FnOnce() -> Pin<Box<dyn Future<Output = Result<reqwest::Client, String>>>> + Send>;
+pub type BuildHttpClient = Box<dyn FnOnce() -> Pin<Box<dyn Future<Output = Result<reqwest::Client, String>>>> + Send>;
 
 /// Sends spans to a collector.
 #[derive(Debug)]
@@ -72,12 +72,12 @@ impl SpanExporter {
     ///
     /// # Errors
     /// The system starts no thread.
-    pub fn start_thread(settings: &TelemetrySettings, client: HttpClient) -> std::io::Result<Self> {
-        let (queue, spans) = mpsc::channel(WAITING);
+    pub fn start_thread(settings: &TelemetrySettings, client: BuildHttpClient) -> std::io::Result<Self> {
+        let (queue, spans) = mpsc::channel(MAX_QUEUED_SPANS);
         let (deadline, until) = watch::channel(None);
         let (tell, done) = sync_channel(1);
         let shared = Arc::new(ExportCounters::default());
-        let sending = SpanSender {
+        let sending = ExporterThread {
             endpoint: settings.endpoint.clone(),
             resource: settings.resource.clone(),
             shared: Arc::clone(&shared),
@@ -91,13 +91,13 @@ impl SpanExporter {
                     Ok(runtime) => {
                         runtime.block_on(async {
                             tokio::select! {
-                                () = sending.send_all(spans, client) => {}
-                                () = wait_for_deadline(until) => sending.shared.record_problem("the program exited before all spans were sent"),
+                                () = sending.send_until_closed(spans, client) => {}
+                                () = wait_for_deadline(until) => sending.shared.record_first_problem("the program exited before all spans were sent"),
                             }
                         });
                         runtime.shutdown_background();
                     }
-                    Err(error) => sending.shared.record_problem(&error.to_string()),
+                    Err(error) => sending.shared.record_first_problem(&error.to_string()),
                 }
                 let _nobody_waits = tell.try_send(());
             })?;
@@ -110,19 +110,19 @@ impl SpanExporter {
     }
 
     /// Hands on a span, or drops it if too many wait.
-    pub fn send_span(&self, span: Span) {
+    pub fn queue_span(&self, span: Span) {
         self.shared.all.fetch_add(1, Ordering::Relaxed);
         let queue = lock_mutex(&self.queue);
         if queue.as_ref().is_none_or(|queue| queue.try_send(span).is_err()) {
-            self.shared.record_problem("the queue of spans was full");
+            self.shared.record_first_problem("the queue of spans was full");
         }
     }
 
     /// Waits until everything was sent, for a bounded time.
     pub fn finish_export(&self) -> ExportReport {
-        self.deadline.send_replace(Some(Instant::now() + LAST));
+        self.deadline.send_replace(Some(Instant::now() + FINAL_EXPORT_TIME));
         drop(lock_mutex(&self.queue).take());
-        let _too_late = lock_mutex(&self.done).recv_timeout(LAST + GATHERED);
+        let _too_late = lock_mutex(&self.done).recv_timeout(FINAL_EXPORT_TIME + BATCH_TIME);
         ExportReport {
             all: self.shared.all.load(Ordering::Relaxed),
             accepted: self.shared.accepted.load(Ordering::Relaxed),
@@ -132,7 +132,7 @@ impl SpanExporter {
 }
 
 impl ExportCounters {
-    fn record_problem(&self, problem: &str) {
+    fn record_first_problem(&self, problem: &str) {
         lock_mutex(&self.problem).get_or_insert_with(|| problem.to_owned());
     }
 }
@@ -146,20 +146,20 @@ fn compress_gzip(body: &[u8]) -> Vec<u8> {
 }
 
 /// The state of the thread.
-struct SpanSender {
+struct ExporterThread {
     endpoint: CollectorEndpoint,
     resource: TelemetryResource,
     shared: Arc<ExportCounters>,
     until: watch::Receiver<Option<Instant>>,
 }
 
-impl SpanSender {
-    async fn send_all(&self, mut spans: mpsc::Receiver<Span>, client: HttpClient) {
+impl ExporterThread {
+    async fn send_until_closed(&self, mut spans: mpsc::Receiver<Span>, client: BuildHttpClient) {
         let Some(first) = spans.recv().await else { return };
         let client = match client().await {
             Ok(client) => client,
             Err(error) => {
-                self.shared.record_problem(&error);
+                self.shared.record_first_problem(&error);
                 // They are counted, and not sent.
                 while spans.recv().await.is_some() {}
                 return;
@@ -169,7 +169,7 @@ impl SpanSender {
         while let Some(first) = next.take() {
             let batch = collect_batch(first, &mut spans).await;
             let count = batch.len() as u64;
-            if let Some(rejected) = self.post_batch(batch, &client).await {
+            if let Some(rejected) = self.post_with_retries(batch, &client).await {
                 self.shared
                     .accepted
                     .fetch_add(count.saturating_sub(rejected), Ordering::Relaxed);
@@ -179,7 +179,7 @@ impl SpanSender {
     }
 
     /// Sends spans, again if that may help, and gives the number of those that were rejected. `None`: it has failed.
-    async fn post_batch(&self, batch: Vec<Span>, client: &reqwest::Client) -> Option<u64> {
+    async fn post_with_retries(&self, batch: Vec<Span>, client: &reqwest::Client) -> Option<u64> {
         let body = match self.endpoint.encoding {
             BodyEncoding::Protobuf => self.resource.spans_to_protobuf(batch),
             BodyEncoding::Json => self.resource.spans_to_json(batch).into_bytes(),
@@ -188,33 +188,33 @@ impl SpanSender {
             BodyCompression::None => body,
             BodyCompression::Gzip => compress_gzip(&body),
         };
-        for attempt in 0..TRIES {
+        for attempt in 0..MAX_SEND_TRIES {
             let answer = post_body(&self.endpoint, client, body.clone()).await;
             let (problem, pause) = match answer {
                 CollectorAnswer::Accepted { rejected, problem } => {
                     problem
                         .into_iter()
-                        .for_each(|problem| self.shared.record_problem(&problem));
+                        .for_each(|problem| self.shared.record_first_problem(&problem));
                     return Some(rejected);
                 }
                 CollectorAnswer::Refused(problem) => {
-                    self.shared.record_problem(&problem);
+                    self.shared.record_first_problem(&problem);
                     return None;
                 }
-                CollectorAnswer::Unreachable(problem) if self.is_ending() && attempt > 0 => {
-                    self.shared.record_problem(&problem);
+                CollectorAnswer::Unreachable(problem) if self.is_deadline_set() && attempt > 0 => {
+                    self.shared.record_first_problem(&problem);
                     return None;
                 }
                 CollectorAnswer::Unreachable(problem) => (problem, None),
                 CollectorAnswer::RetryLater(problem, pause) => (problem, pause),
             };
-            if attempt + 1 == TRIES {
-                self.shared.record_problem(&problem);
+            if attempt + 1 == MAX_SEND_TRIES {
+                self.shared.record_first_problem(&problem);
                 return None;
             }
-            let pause = pause.unwrap_or(PAUSE * 2_u32.pow(attempt)).min(LONGEST_PAUSE);
+            let pause = pause.unwrap_or(FIRST_RETRY_PAUSE * 2_u32.pow(attempt)).min(MAX_REQUESTED_PAUSE);
             if self.ends_within(pause) {
-                self.shared.record_problem(&problem);
+                self.shared.record_first_problem(&problem);
                 return None;
             }
             self.wait_before_retry(pause).await;
@@ -222,7 +222,7 @@ impl SpanSender {
         None
     }
 
-    fn is_ending(&self) -> bool {
+    fn is_deadline_set(&self) -> bool {
         self.until.borrow().is_some()
     }
 
@@ -233,7 +233,7 @@ impl SpanSender {
     /// Waits, or until the program ends, which then tries at once.
     async fn wait_before_retry(&self, pause: Duration) {
         let mut until = self.until.clone();
-        if self.is_ending() {
+        if self.is_deadline_set() {
             tokio::time::sleep(pause).await;
             return;
         }
@@ -245,9 +245,9 @@ impl SpanSender {
 async fn collect_batch(first: Span, spans: &mut mpsc::Receiver<Span>) -> Vec<Span> {
     let mut size = first.encoded_len();
     let mut batch = vec![first];
-    let enough = tokio::time::sleep(GATHERED);
+    let enough = tokio::time::sleep(BATCH_TIME);
     let mut enough = std::pin::pin!(enough);
-    while batch.len() < MOST && size < LARGEST {
+    while batch.len() < MAX_BATCH_SPANS && size < MAX_BATCH_BYTES {
         let next = tokio::select! {
             biased;
             next = spans.recv() => next,

@@ -11,7 +11,7 @@ use opentelemetry_proto::tonic::trace::v1::Span;
 
 use crate::exporter::{ExportReport, SpanExporter};
 use crate::settings::TraceSampler;
-use crate::span_fold::SpanFold;
+use crate::span_fold::RunSpanBuilder;
 
 /// Makes spans of what is committed, and hands them on.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub struct LiveTelemetry {
     pub parent: Option<TraceParent>,
     sampler: TraceSampler,
     with_content: bool,
-    folds: Mutex<HashMap<Arc<str>, SpanFold>>,
+    folds: Mutex<HashMap<Arc<str>, RunSpanBuilder>>,
     exporter: SpanExporter,
 }
 
@@ -44,14 +44,14 @@ impl LiveTelemetry {
     }
 
     /// Takes a record of a run. `started`: the first event of the run.
-    pub fn apply_record(&self, run: &Arc<str>, record: &Record, started: Option<&RunStarted>) {
+    pub fn send_spans_of_record(&self, run: &Arc<str>, record: &Record, started: Option<&RunStarted>) {
         let mut spans = Vec::new();
         {
             let mut folds = self.folds.lock().unwrap_or_else(PoisonError::into_inner);
             let fold = folds
                 .entry(run.clone())
-                .or_insert_with(|| SpanFold::new(self.with_content));
-            fold.apply_record(record, started, &mut spans);
+                .or_insert_with(|| RunSpanBuilder::new(self.with_content));
+            fold.apply_run_record(record, started, &mut spans);
             if matches!(record.event, Event::RunEnded(_)) {
                 folds.remove(run);
             }
@@ -60,7 +60,7 @@ impl LiveTelemetry {
     }
 
     /// Sends what is left, for a bounded time, and says what became of all.
-    pub fn finish_export(&self) -> ExportReport {
+    pub fn close_and_finish_export(&self) -> ExportReport {
         let folds = std::mem::take(&mut *self.folds.lock().unwrap_or_else(PoisonError::into_inner));
         let mut spans = Vec::new();
         folds
@@ -74,7 +74,7 @@ impl LiveTelemetry {
         for span in spans {
             let trace: Option<[u8; 16]> = span.trace_id.as_slice().try_into().ok();
             if trace.is_some_and(|trace| self.is_sampled(&trace)) {
-                self.exporter.send_span(span);
+                self.exporter.queue_span(span);
             }
         }
     }

@@ -11,10 +11,10 @@ use prost::Message;
 use crate::span::SpanAttributes;
 
 /// The conventions that the attributes follow.
-const SCHEMA: &str = "https://opentelemetry.io/schemas/1.41.0";
+const SEMANTIC_CONVENTIONS_URL: &str = "https://opentelemetry.io/schemas/1.41.0";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// What the spans come from, unless somebody names it.
-const NAME: &str = "ensemble";
+const DEFAULT_SERVICE_NAME: &str = "ensemble";
 
 /// The resource of the spans: `service.name` and further attributes of the user.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -27,7 +27,7 @@ pub struct TelemetryResource {
 
 impl TelemetryResource {
     /// Returns the spans as one message.
-    pub(crate) fn to_request(&self, spans: Vec<Span>) -> ExportTraceServiceRequest {
+    pub(crate) fn to_export_request(&self, spans: Vec<Span>) -> ExportTraceServiceRequest {
         ExportTraceServiceRequest {
             resource_spans: vec![ResourceSpans {
                 resource: Some(ResourceMessage {
@@ -36,37 +36,37 @@ impl TelemetryResource {
                 }),
                 scope_spans: vec![ScopeSpans {
                     scope: Some(InstrumentationScope {
-                        name: NAME.to_owned(),
+                        name: DEFAULT_SERVICE_NAME.to_owned(),
                         version: VERSION.to_owned(),
                         ..InstrumentationScope::default()
                     }),
                     spans,
-                    schema_url: SCHEMA.to_owned(),
+                    schema_url: SEMANTIC_CONVENTIONS_URL.to_owned(),
                 }],
-                schema_url: SCHEMA.to_owned(),
+                schema_url: SEMANTIC_CONVENTIONS_URL.to_owned(),
             }],
         }
     }
 
     /// Returns the spans as JSON of OTLP.
     pub fn spans_to_json(&self, spans: Vec<Span>) -> String {
-        let value = serde_json::to_value(self.to_request(spans)).unwrap_or_default();
+        let value = serde_json::to_value(self.to_export_request(spans)).unwrap_or_default();
         format!("{value:#}\n")
     }
 
     /// Returns the spans as protobuf of OTLP.
     pub fn spans_to_protobuf(&self, spans: Vec<Span>) -> Vec<u8> {
-        self.to_request(spans).encode_to_vec()
+        self.to_export_request(spans).encode_to_vec()
     }
 
     fn to_attributes(&self) -> SpanAttributes {
         let service = match self.service.is_empty() {
-            true => NAME,
+            true => DEFAULT_SERVICE_NAME,
             false => &self.service,
         };
         let standard_attributes = SpanAttributes::default()
             .with_text("service.name", service)
-            .with_text("telemetry.sdk.name", NAME)
+            .with_text("telemetry.sdk.name", DEFAULT_SERVICE_NAME)
             .with_text("telemetry.sdk.language", "rust")
             .with_text("telemetry.sdk.version", VERSION);
         let user_attributes = self.attributes.iter();

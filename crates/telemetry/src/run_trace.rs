@@ -7,11 +7,11 @@ use ensemble_core::store::NestedRunName;
 use opentelemetry_proto::tonic::trace::v1::Span;
 
 use crate::otlp_request::TelemetryResource;
-use crate::span_fold::{ExecutionSpan, OuterSpans, SpanFold};
+use crate::span_fold::{ExecutionSpan, OuterSpanCandidates, RunSpanBuilder};
 
 /// A recorded run.
 #[derive(Debug, Default)]
-pub struct RecordedTree {
+pub struct RecordedRunTree {
     /// Its name in the run that contains it; the outermost has none.
     pub name: String,
     /// Its records.
@@ -26,9 +26,9 @@ pub struct RunTrace(Vec<Span>);
 
 impl RunTrace {
     /// Folds a run, with what was said or without it.
-    pub fn from_run(run: &RecordedTree, with_content: bool) -> Self {
+    pub fn from_run_tree(run: &RecordedRunTree, with_content: bool) -> Self {
         let mut spans = Vec::new();
-        fold_run(run, SpanFold::new(with_content), with_content, &mut spans);
+        add_run_spans(run, RunSpanBuilder::new(with_content), with_content, &mut spans);
         spans.sort_by(|one, other| {
             let place = |span: &Span| (span.start_time_unix_nano, std::cmp::Reverse(span.end_time_unix_nano));
             place(one)
@@ -54,16 +54,16 @@ impl RunTrace {
     }
 }
 
-fn fold_run(run: &RecordedTree, mut folded: SpanFold, with_content: bool, spans: &mut Vec<Span>) {
+fn add_run_spans(run: &RecordedRunTree, mut folded: RunSpanBuilder, with_content: bool, spans: &mut Vec<Span>) {
     for record in &run.records {
-        folded.apply_record(record, None, spans);
+        folded.apply_run_record(record, None, spans);
     }
     folded.close_open_spans(spans);
     for inner in &run.inner_runs {
         let around = outer_spans_for(&inner.name, folded.execution_spans());
-        fold_run(
+        add_run_spans(
             inner,
-            SpanFold::for_inner_run(with_content, around),
+            RunSpanBuilder::for_nested_run(with_content, around),
             with_content,
             spans,
         );
@@ -71,7 +71,7 @@ fn fold_run(run: &RecordedTree, mut folded: SpanFold, with_content: bool, spans:
 }
 
 /// Returns the executions that may contain the run of this name.
-fn outer_spans_for(name: &str, placed: &[ExecutionSpan]) -> OuterSpans {
+fn outer_spans_for(name: &str, placed: &[ExecutionSpan]) -> OuterSpanCandidates {
     let is_it = |one: &&ExecutionSpan| NestedRunName::belongs_to(name, &one.agent, one.execution);
-    OuterSpans(placed.iter().filter(is_it).cloned().collect())
+    OuterSpanCandidates(placed.iter().filter(is_it).cloned().collect())
 }

@@ -4,16 +4,16 @@
 
 use std::time::Duration;
 
-use ensemble_language::ensemble::is_private_url;
+use ensemble_language::ensemble::is_safe_for_keys;
 use reqwest::Url;
 use reqwest::header::{HeaderName, HeaderValue};
 
 use crate::otlp_request::TelemetryResource;
 
 /// Where a collector on the same machine listens.
-const DEFAULT: &str = "http://localhost:4318";
+const DEFAULT_ENDPOINT: &str = "http://localhost:4318";
 /// How long a request may take, unless somebody says it.
-const TIMEOUT: Duration = Duration::from_secs(10);
+const DEFAULT_REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The settings of the export of spans.
 #[derive(Debug, Clone)]
@@ -149,13 +149,13 @@ impl CollectorEndpoint {
         let url = match either("ENDPOINT") {
             Some((name, value)) if name.contains("TRACES") => parse_address(&name, &value)?,
             Some((name, value)) => traces_url(parse_address(&name, &value)?),
-            None => traces_url(parse_address("the default", DEFAULT)?),
+            None => traces_url(parse_address("the default", DEFAULT_ENDPOINT)?),
         };
         let timeout = either("TIMEOUT").and_then(|(_, value)| value.parse().ok());
         let headers = either("HEADERS").map(|(name, value)| parse_headers(&name, &value));
         let headers = headers.transpose()?.unwrap_or_default();
         let has_password = !url.username().is_empty() || url.password().is_some();
-        if (has_password || !headers.is_empty()) && !is_private_url(url.as_str()) {
+        if (has_password || !headers.is_empty()) && !is_safe_for_keys(url.as_str()) {
             return Err(TelemetrySettingsError::Invalid(
                 "headers and passwords for a collector on another machine are sent only over `https://`".to_owned(),
             ));
@@ -165,7 +165,7 @@ impl CollectorEndpoint {
             headers,
             timeout: timeout
                 .filter(|limit| *limit > 0)
-                .map_or(TIMEOUT, Duration::from_millis),
+                .map_or(DEFAULT_REQUEST_TIMEOUT, Duration::from_millis),
             encoding,
             compression,
         })
@@ -181,7 +181,7 @@ impl CollectorEndpoint {
     }
 
     /// Returns the values of headers.
-    pub fn secret_values(&self) -> Vec<String> {
+    pub fn header_values(&self) -> Vec<String> {
         let values = self.headers.iter().filter_map(|(_, value)| value.to_str().ok());
         values.map(str::to_owned).collect()
     }

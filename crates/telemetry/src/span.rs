@@ -11,8 +11,8 @@ use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 use opentelemetry_proto::tonic::trace::v1::{Span, Status};
 
 /// The flags of the protocol: it is known whether the parent is remote, and it is.
-const KNOWN: u32 = 0x100;
-const REMOTE: u32 = 0x200;
+const REMOTE_FLAG_KNOWN: u32 = 0x100;
+const PARENT_IS_REMOTE: u32 = 0x200;
 
 /// The parent of a span.
 pub(crate) enum SpanParent<'a> {
@@ -25,18 +25,18 @@ pub(crate) enum SpanParent<'a> {
 }
 
 /// Returns a span without attributes.
-pub(crate) fn new_span(context: &SpanContext, parent: &SpanParent<'_>, name: String, (start, end): (u64, u64)) -> Span {
+pub(crate) fn new_internal_span(context: &SpanContext, parent: &SpanParent<'_>, name: String, (start, end): (u64, u64)) -> Span {
     let (parent, remote) = match parent {
         SpanParent::None => (Vec::new(), 0),
         SpanParent::Own(parent) => (parent.span.to_vec(), 0),
-        SpanParent::Remote(parent) => (parent.span.to_vec(), REMOTE),
+        SpanParent::Remote(parent) => (parent.span.to_vec(), PARENT_IS_REMOTE),
     };
     Span {
         trace_id: context.trace.to_vec(),
         span_id: context.span.to_vec(),
         trace_state: context.state.to_string(),
         parent_span_id: parent,
-        flags: 1 | KNOWN | remote,
+        flags: 1 | REMOTE_FLAG_KNOWN | remote,
         name,
         kind: SpanKind::Internal as i32,
         start_time_unix_nano: start,
@@ -134,7 +134,7 @@ impl SpanAttributes {
 }
 
 /// Something that happened in a span.
-pub(crate) fn new_event(name: &str, at: u64, attributes: SpanAttributes) -> Event {
+pub(crate) fn new_span_event(name: &str, at: u64, attributes: SpanAttributes) -> Event {
     Event {
         time_unix_nano: at,
         name: name.to_owned(),
@@ -144,7 +144,7 @@ pub(crate) fn new_event(name: &str, at: u64, attributes: SpanAttributes) -> Even
 }
 
 /// Returns a relation to a span of another trace.
-pub(crate) fn new_link(to: &SpanContext, attributes: SpanAttributes) -> Link {
+pub(crate) fn new_span_link(to: &SpanContext, attributes: SpanAttributes) -> Link {
     Link {
         trace_id: to.trace.to_vec(),
         span_id: to.span.to_vec(),
@@ -156,7 +156,7 @@ pub(crate) fn new_link(to: &SpanContext, attributes: SpanAttributes) -> Link {
 }
 
 /// Returns the status of what went wrong. The message is content.
-pub(crate) fn failed_status(message: Option<&str>) -> Option<Status> {
+pub(crate) fn error_status(message: Option<&str>) -> Option<Status> {
     Some(Status {
         code: StatusCode::Error as i32,
         message: message.unwrap_or_default().to_owned(),

@@ -15,7 +15,7 @@ use ensemble_core::conversation::{Event, Record, RunStarted};
 use ensemble_core::trace::{SpanContext, TraceParent};
 use opentelemetry_proto::tonic::trace::v1::Span;
 
-use self::execution::ExecutionLedger;
+use self::execution::OpenExecutionSpan;
 use self::segment::{SegmentSpan, SegmentStart};
 
 /// The position of an event: an execution, and the time that it took.
@@ -33,15 +33,15 @@ pub struct ExecutionSpan {
 
 /// The outer span of a run, if its records do not contain it.
 #[derive(Debug, Clone, Default)]
-pub struct OuterSpans(pub Vec<ExecutionSpan>);
+pub struct OuterSpanCandidates(pub Vec<ExecutionSpan>);
 
 /// Folds the records of one run.
 #[derive(Debug, Default)]
-pub struct SpanFold {
+pub struct RunSpanBuilder {
     /// Do spans hold what was said?
     with_content: bool,
     is_inside: bool,
-    outer_spans: OuterSpans,
+    outer_spans: OuterSpanCandidates,
     origin: Option<RunOrigin>,
     segment: Option<SegmentSpan>,
     /// The latest time, so that no clock goes back.
@@ -57,7 +57,7 @@ struct RunOrigin {
     started: RunStarted,
 }
 
-impl SpanFold {
+impl RunSpanBuilder {
     /// With what was said, or without it.
     pub fn new(with_content: bool) -> Self {
         Self {
@@ -67,7 +67,7 @@ impl SpanFold {
     }
 
     /// Returns the fold of a run that is inside another.
-    pub fn for_inner_run(with_content: bool, outer_spans: OuterSpans) -> Self {
+    pub fn for_nested_run(with_content: bool, outer_spans: OuterSpanCandidates) -> Self {
         Self {
             outer_spans,
             is_inside: true,
@@ -82,7 +82,7 @@ impl SpanFold {
 
     /// Takes a record, and gives the spans that end with it. `started`: the first event of the run, which a fold that begins later has not
     /// seen.
-    pub fn apply_record(&mut self, record: &Record, started: Option<&RunStarted>, ended: &mut Vec<Span>) {
+    pub fn apply_run_record(&mut self, record: &Record, started: Option<&RunStarted>, ended: &mut Vec<Span>) {
         if let Event::RunStarted(started) = &record.event {
             self.is_copying = started.forked_from.is_some();
             self.origin = Some(RunOrigin {
@@ -96,7 +96,7 @@ impl SpanFold {
             });
         }
         let at = to_nanoseconds(record.at);
-        if self.track_copied(record, at) {
+        if self.is_copied_record(record, at) {
             return;
         }
         let opens = match &record.event {
@@ -119,7 +119,7 @@ impl SpanFold {
             }
             Event::RunEnded(end) => {
                 if let Some(segment) = self.segment.take() {
-                    segment.end_with_run(end, self, ended);
+                    segment.close_with_run_end(end, self, ended);
                 }
             }
             event => self.apply_in_segment(event, ended),
@@ -129,12 +129,12 @@ impl SpanFold {
     /// Ends what has not ended.
     pub fn close_open_spans(&mut self, ended: &mut Vec<Span>) {
         if let Some(segment) = self.segment.take() {
-            segment.close_unfinished(self, ended);
+            segment.close_without_end(self, ended);
         }
     }
 
     /// Returns whether this is a record of the run from which this one was copied.
-    fn track_copied(&mut self, record: &Record, at: u64) -> bool {
+    fn is_copied_record(&mut self, record: &Record, at: u64) -> bool {
         if !self.is_copying || record.seq == 0 {
             return false;
         }
@@ -172,7 +172,7 @@ impl SpanFold {
         self.segment = Some(segment);
     }
 
-    fn add_execution_span(&mut self, execution: &ExecutionLedger) {
+    fn add_execution_span(&mut self, execution: &OpenExecutionSpan) {
         self.execution_spans.push(ExecutionSpan {
             agent: execution.agent.clone(),
             execution: execution.number,

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::thread::JoinHandle;
 
-use ensemble_telemetry::{HttpClient, SpanExporter, TelemetrySettings, TelemetrySettingsError};
+use ensemble_telemetry::{BuildHttpClient, SpanExporter, TelemetrySettings, TelemetrySettingsError};
 use flate2::read::GzDecoder;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::trace::v1::Span;
@@ -45,9 +45,9 @@ fn sent(variables: &[(&str, &str)]) -> (String, Vec<u8>) {
         let endpoint = (name == "OTEL_EXPORTER_OTLP_ENDPOINT").then(|| url.clone());
         given.map(|(_, value)| (*value).to_owned()).or(endpoint)
     });
-    let client: HttpClient = Box::new(|| Box::pin(async { ensemble_models::build_http_client() }));
+    let client: BuildHttpClient = Box::new(|| Box::pin(async { ensemble_models::build_http_client() }));
     let exporter = SpanExporter::start_thread(&settings.expect("they can be used"), client).expect("a thread");
-    exporter.send_span(Span {
+    exporter.queue_span(Span {
         name: "heron ".repeat(100),
         ..Span::default()
     });

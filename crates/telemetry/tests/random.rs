@@ -10,8 +10,8 @@ use ensemble_core::runner::{AttemptOutcome, BoxFuture, ExecutionInput, Runner};
 use ensemble_core::store::{Durability, LogEnd, MemoryStore, RunId, RunStore};
 use ensemble_language::data::{FailureKind, JsonMap, RunContext};
 use ensemble_language::plan::Plan;
-use ensemble_language::random_ensembles::conversation;
-use ensemble_telemetry::{RecordedTree, RunTrace, SpanFold, TelemetryResource};
+use ensemble_language::random_ensembles::plan_with_results;
+use ensemble_telemetry::{RecordedRunTree, RunTrace, RunSpanBuilder, TelemetryResource};
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::trace::v1::Span;
@@ -47,11 +47,11 @@ impl WallClock for Ticking {
 }
 
 /// Folds while it is driven.
-struct Folding(SpanFold, Vec<Span>);
+struct Folding(RunSpanBuilder, Vec<Span>);
 
 impl Reporter for Folding {
     fn report_event(&mut self, record: &Record, state: &ConversationState) {
-        self.0.apply_record(record, state.run_start(), &mut self.1);
+        self.0.apply_run_record(record, state.run_start(), &mut self.1);
     }
 }
 
@@ -94,9 +94,9 @@ fn drive(plan: &Arc<Plan>, fate: &Arc<Vec<u8>>, before: &[Record], first: Event)
             log.append(record).await.expect("memory");
             state.apply_record(record).expect("a legal record");
         }
-        let mut live = Folding(SpanFold::new(false), Vec::new());
+        let mut live = Folding(RunSpanBuilder::new(false), Vec::new());
         let mut executor = Executor {
-            runners: vec![runner; plan.len()],
+            runners: vec![runner; plan.agent_count()],
             log: &mut *log,
             reporter: &mut live,
             clock: &Ticking(Mutex::new(before.len() as i64 * 10)),
@@ -114,10 +114,10 @@ fn drive(plan: &Arc<Plan>, fate: &Arc<Vec<u8>>, before: &[Record], first: Event)
     })
 }
 
-fn recorded(records: &[Record]) -> RecordedTree {
-    RecordedTree {
+fn recorded(records: &[Record]) -> RecordedRunTree {
+    RecordedRunTree {
         records: records.to_vec(),
-        ..RecordedTree::default()
+        ..RecordedRunTree::default()
     }
 }
 
@@ -191,10 +191,10 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_execution_has_one_span_inside_the_time_of_its_parent((plan, fate) in conversation()) {
+    fn every_execution_has_one_span_inside_the_time_of_its_parent((plan, fate) in plan_with_results()) {
         let (plan, fate) = (Arc::new(plan), Arc::new(fate));
         let (records, live) = drive(&plan, &fate, &[], Event::RunStarted(Box::new(started("r"))));
-        let trace = RunTrace::from_run(&recorded(&records), false);
+        let trace = RunTrace::from_run_tree(&recorded(&records), false);
         lies_in_its_parent(trace.all_spans())?;
         let ended = records.iter().filter_map(|record| match &record.event {
             Event::ExecutionFinished(end) => Some((end.agent.to_string(), i64::from(end.execution))),
@@ -206,14 +206,14 @@ proptest! {
         prop_assert_eq!(sorted(live), sorted(trace.all_spans().to_vec()), "live and recorded are the same");
         let resource = TelemetryResource::default();
         let bytes = trace.clone().to_protobuf(&resource);
-        prop_assert_eq!(&bytes, &RunTrace::from_run(&recorded(&records), false).to_protobuf(&resource));
+        prop_assert_eq!(&bytes, &RunTrace::from_run_tree(&recorded(&records), false).to_protobuf(&resource));
         prop_assert!(!String::from_utf8_lossy(&bytes).contains("secret fate"), "what was said is not told");
         let read: ExportTraceServiceRequest = serde_json::from_str(&trace.to_json(&resource)).expect("OTLP as JSON");
         prop_assert_eq!(read.encode_to_vec(), bytes);
     }
 
     #[test]
-    fn a_run_that_was_cut_has_a_trace_for_each_segment((plan, fate) in conversation(), at in any::<prop::sample::Index>()) {
+    fn a_run_that_was_cut_has_a_trace_for_each_segment((plan, fate) in plan_with_results(), at in any::<prop::sample::Index>()) {
         let (plan, fate) = (Arc::new(plan), Arc::new(fate));
         let (whole, _) = drive(&plan, &fate, &[], Event::RunStarted(Box::new(started("r"))));
         let cut = 1 + at.index(whole.len() - 1);
@@ -221,9 +221,9 @@ proptest! {
             return Ok(());
         }
         let (records, live) = drive(&plan, &fate, &whole[..cut], Event::RunResumed(RunResumed::default()));
-        let trace = RunTrace::from_run(&recorded(&records), false);
+        let trace = RunTrace::from_run_tree(&recorded(&records), false);
         lies_in_its_parent(trace.all_spans())?;
-        let before = RunTrace::from_run(&recorded(&whole[..cut]), false);
+        let before = RunTrace::from_run_tree(&recorded(&whole[..cut]), false);
         let both: Vec<Span> = before.all_spans().iter().cloned().chain(live).collect();
         prop_assert_eq!(sorted(both), sorted(trace.all_spans().to_vec()));
         let traces: std::collections::BTreeSet<_> = trace.all_spans().iter().map(|span| &span.trace_id).collect();
@@ -235,7 +235,7 @@ proptest! {
     }
 
     #[test]
-    fn what_a_fork_has_from_another_run_is_not_in_its_trace((plan, fate) in conversation()) {
+    fn what_a_fork_has_from_another_run_is_not_in_its_trace((plan, fate) in plan_with_results()) {
         let (plan, fate) = (Arc::new(plan), Arc::new(fate));
         let (mut records, _) = drive(&plan, &fate, &[], Event::RunStarted(Box::new(started("r"))));
         let origin = ForkedFrom { run_id: "r".into(), merged_with: None, turn: 1, repeats: None, given: None, outdated: std::collections::BTreeMap::new() };
@@ -244,7 +244,7 @@ proptest! {
         let last = records.len() - 1;
         records[0].at += TimeDelta::days(1);
         records[last].at = records[0].at + TimeDelta::seconds(1);
-        let trace = RunTrace::from_run(&recorded(&records), false);
+        let trace = RunTrace::from_run_tree(&recorded(&records), false);
         prop_assert_eq!(trace.all_spans().len(), 1);
         prop_assert_eq!(trace.all_spans()[0].links.len(), 1);
     }

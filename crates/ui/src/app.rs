@@ -16,7 +16,7 @@ use ensemble_runs::service::run_service::RunService;
 use tokio::runtime::Handle;
 
 use crate::conversations::ChatConversations;
-use crate::reply::RequestFailure;
+use crate::reply::ApiFailure;
 use crate::run_list::RunListCache;
 use crate::watched_run::WatchedRun;
 use ensemble_wire::bodies::{BodyLimits, BodyReader};
@@ -24,22 +24,22 @@ use ensemble_wire::guard::RequestGuard;
 use ensemble_wire::token::AccessToken;
 
 /// The limits of bodies of requests with the token.
-const BODIES: BodyLimits = BodyLimits {
+const BODY_LIMITS: BodyLimits = BodyLimits {
     largest: 8 << 20,
     total: 64 << 20,
     timeout: Duration::from_secs(30),
 };
 /// The limits of bodies with which a page gets its cookie. They contain the token.
-const SESSION_BODIES: BodyLimits = BodyLimits {
+const SESSION_BODY_LIMITS: BodyLimits = BodyLimits {
     largest: 4 << 10,
     total: 1 << 20,
     timeout: Duration::from_secs(5),
 };
 /// Most runs whose fold is kept while nobody looks at them.
-const KEPT: usize = 8;
+const MAX_UNFOLLOWED_RUNS: usize = 8;
 
 /// The settings of a server.
-pub struct UiSettings {
+pub struct UiServerSettings {
     /// The address: one of the loopback interface.
     pub address: IpAddr,
     /// The port (0: any that is free). Without one it is 7357, or any if somebody has that.
@@ -55,13 +55,13 @@ pub struct UiSettings {
     /// Draws an ensemble.
     pub picture: fn(&Ensemble) -> GraphPicture,
     /// The files of a new ensemble with this name, the ensemble first; `None`: it is not a name.
-    pub starter: fn(&str) -> Option<Vec<NewFile>>,
+    pub starter: fn(&str) -> Option<Vec<NewEnsembleFile>>,
     /// The checks of files that are not ensembles.
     pub checks: Arc<dyn ProjectFileChecks>,
 }
 
 /// A file of a new ensemble.
-pub struct NewFile {
+pub struct NewEnsembleFile {
     /// Its path below the served folder.
     pub path: PathBuf,
     /// Its text.
@@ -71,7 +71,7 @@ pub struct NewFile {
 }
 
 /// The data that all requests share.
-pub(crate) struct UiApp {
+pub(crate) struct UiState {
     pub(crate) guard: RequestGuard,
     /// Reads bodies of requests with the token.
     pub(crate) bodies: BodyReader,
@@ -80,7 +80,7 @@ pub(crate) struct UiApp {
     pub(crate) runs: RunService,
     pub(crate) version: &'static str,
     pub(crate) picture: fn(&Ensemble) -> GraphPicture,
-    pub(crate) starter: fn(&str) -> Option<Vec<NewFile>>,
+    pub(crate) starter: fn(&str) -> Option<Vec<NewEnsembleFile>>,
     pub(crate) checks: Arc<dyn ProjectFileChecks>,
     /// Held by whoever replaces or creates a file.
     pub(crate) write_lock: Mutex<()>,
@@ -91,12 +91,12 @@ pub(crate) struct UiApp {
     watched_runs: Mutex<HashMap<RunId, Arc<WatchedRun>>>,
 }
 
-impl UiApp {
-    pub(crate) fn new(settings: UiSettings, port: u16) -> Self {
+impl UiState {
+    pub(crate) fn new(settings: UiServerSettings, port: u16) -> Self {
         Self {
             guard: RequestGuard::new(settings.token, port),
-            bodies: BodyReader::new(BODIES),
-            session_bodies: BodyReader::new(SESSION_BODIES),
+            bodies: BodyReader::new(BODY_LIMITS),
+            session_bodies: BodyReader::new(SESSION_BODY_LIMITS),
             runs: settings.runs,
             version: settings.version,
             picture: settings.picture,
@@ -111,44 +111,44 @@ impl UiApp {
     }
 
     /// Waits for the future on the thread that drives runs, since it may begin one.
-    pub(crate) async fn run_on_driver<T: Send + 'static>(
+    pub(crate) async fn run_on_driver_thread<T: Send + 'static>(
         &self,
-        future: impl Future<Output = Result<T, RequestFailure>> + Send + 'static,
-    ) -> Result<T, RequestFailure> {
+        future: impl Future<Output = Result<T, ApiFailure>> + Send + 'static,
+    ) -> Result<T, ApiFailure> {
         let task_result = self.driving.spawn(future).await;
-        task_result.unwrap_or_else(|_| Err(RequestFailure::unavailable("the program is shutting down")))
+        task_result.unwrap_or_else(|_| Err(ApiFailure::unavailable("the program is shutting down")))
     }
 
     /// Does work that reads files on a thread for such work, in which other requests are answered.
     pub(crate) async fn run_blocking<T: Send + 'static>(
         self: &Arc<Self>,
-        work: impl FnOnce(&Self) -> Result<T, RequestFailure> + Send + 'static,
-    ) -> Result<T, RequestFailure> {
+        work: impl FnOnce(&Self) -> Result<T, ApiFailure> + Send + 'static,
+    ) -> Result<T, ApiFailure> {
         let app = Arc::clone(self);
         let join_result = tokio::task::spawn_blocking(move || work(&app)).await;
         join_result.unwrap_or_else(|_| {
-            Err(RequestFailure::unavailable(
+            Err(ApiFailure::unavailable(
                 "the request cannot be answered: this is a bug in ensemble",
             ))
         })
     }
 
     /// Returns the run with this id, or the run inside a run: `ID/sub/AGENT-1-1`.
-    pub(crate) async fn find_stored_run(&self, id: &str) -> Result<Arc<dyn StoredRun>, RequestFailure> {
-        let id = RunId::parse(id).map_err(missing_failure)?;
+    pub(crate) async fn resolve_stored_run(&self, id: &str) -> Result<Arc<dyn StoredRun>, ApiFailure> {
+        let id = RunId::parse(id).map_err(not_found_failure)?;
         let store = self.runs.runs().store();
-        store.find_run_with_id(&id).await.map_err(missing_failure)
+        store.find_run_with_id(&id).await.map_err(not_found_failure)
     }
 
     /// Returns the fold of the run, up to its last record.
-    pub(crate) async fn watch_run(&self, id: &str) -> Result<Arc<WatchedRun>, RequestFailure> {
-        let run = self.find_stored_run(id).await?;
+    pub(crate) async fn get_current_watched_run(&self, id: &str) -> Result<Arc<WatchedRun>, ApiFailure> {
+        let run = self.resolve_stored_run(id).await?;
         let watched = {
             let mut all = self.watched_runs.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(watched_run) = all.get(run.id()) {
                 watched_run.clone()
             } else {
-                if all.len() >= KEPT {
+                if all.len() >= MAX_UNFOLLOWED_RUNS {
                     all.retain(|_, watched| watched.is_followed());
                 }
                 let watched = Arc::new(WatchedRun::new(run.clone()));
@@ -156,11 +156,11 @@ impl UiApp {
                 watched
             }
         };
-        watched.catch_up(&self.runs).await?;
+        watched.read_and_send_new_records(&self.runs).await?;
         Ok(watched)
     }
 }
 
-fn missing_failure(error: impl std::fmt::Display) -> RequestFailure {
-    RequestFailure::not_found(error.to_string())
+fn not_found_failure(error: impl std::fmt::Display) -> ApiFailure {
+    ApiFailure::not_found(error.to_string())
 }

@@ -9,7 +9,7 @@ use hyper::body::Bytes;
 use serde_json::{Value, json};
 
 /// How often a client hears that the server is there.
-pub(crate) const BEAT: Duration = Duration::from_secs(15);
+pub(crate) const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
 
 /// Returns an event with a name.
 pub(crate) fn event_frame(name: &str, data: &Value) -> Bytes {

@@ -21,6 +21,6 @@ mod server;
 mod view;
 mod watched_run;
 
-pub use app::{NewFile, UiSettings};
+pub use app::{NewEnsembleFile, UiServerSettings};
 pub use ensemble_wire::token::AccessToken;
 pub use server::UiServer;

@@ -21,18 +21,18 @@ use ensemble_wire::connections::Body;
 use ensemble_wire::guard::GuardRefusal;
 
 /// A response.
-pub(crate) type Reply = Response<Body>;
+pub(crate) type UiReply = Response<Body>;
 
 /// What the page may do: only what comes from this server, nothing inline, no text that becomes markup.
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; \
+const PAGE_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; \
                       trusted-types 'none'";
 /// Likewise for a picture: nothing but its own style.
-const PICTURE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; sandbox";
+const PICTURE_SECURITY_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; sandbox";
 
 /// A failed request: a status, a word for programs, and a sentence for people.
 #[derive(Debug)]
-pub(crate) struct RequestFailure {
+pub(crate) struct ApiFailure {
     pub(crate) status: StatusCode,
     pub(crate) code: &'static str,
     pub(crate) message: String,
@@ -40,7 +40,7 @@ pub(crate) struct RequestFailure {
     pub(crate) fields: Vec<(String, String)>,
 }
 
-impl RequestFailure {
+impl ApiFailure {
     pub(crate) fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
         Self {
             status,
@@ -70,8 +70,8 @@ impl RequestFailure {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message)
     }
 
-    pub(crate) fn into_response(self) -> Reply {
-        json_reply_with(self.status, &self.to_json())
+    pub(crate) fn into_response(self) -> UiReply {
+        json_reply_with_status(self.status, &self.to_json())
     }
 
     /// Returns the error in the form that OpenAI's clients know.
@@ -94,9 +94,9 @@ impl RequestFailure {
 }
 
 /// Why the run layer refused.
-impl From<RunError> for RequestFailure {
+impl From<RunError> for ApiFailure {
     fn from(error: RunError) -> Self {
-        let advice = error.advice_text();
+        let advice = error.advice();
         let message = advice.map_or_else(|| error.to_string(), |advice| format!("{error}; {advice}"));
         match error {
             RunError::Store(StoreError::Unknown { .. } | StoreError::InvalidId(_))
@@ -122,70 +122,70 @@ impl From<RunError> for RequestFailure {
     }
 }
 
-impl From<ProjectError> for RequestFailure {
+impl From<ProjectError> for ApiFailure {
     fn from(error: ProjectError) -> Self {
         RunError::from(error).into()
     }
 }
 
-impl From<ReadError> for RequestFailure {
+impl From<ReadError> for ApiFailure {
     fn from(error: ReadError) -> Self {
         Self::not_found(error.to_string())
     }
 }
 
-impl From<GuardRefusal> for RequestFailure {
+impl From<GuardRefusal> for ApiFailure {
     fn from(refusal: GuardRefusal) -> Self {
         Self::new(refusal.status, refusal.code, refusal.message)
     }
 }
 
 /// Returns a JSON document.
-pub(crate) fn json_reply(document: &Value) -> Reply {
-    json_reply_with(StatusCode::OK, document)
+pub(crate) fn json_reply(document: &Value) -> UiReply {
+    json_reply_with_status(StatusCode::OK, document)
 }
 
-pub(crate) fn json_reply_with(status: StatusCode, document: &Value) -> Reply {
+pub(crate) fn json_reply_with_status(status: StatusCode, document: &Value) -> UiReply {
     let mut reply = text_reply("application/json", document.to_string());
     *reply.status_mut() = status;
     reply
 }
 
 /// Returns a file of the page.
-pub(crate) fn file_reply(content_type: &'static str, text: &'static str) -> Reply {
-    reply_with_headers(
+pub(crate) fn page_file_reply(content_type: &'static str, text: &'static str) -> UiReply {
+    reply_with_security_headers(
         content_type,
         Full::new(Bytes::from_static(text.as_bytes())).boxed_unsync(),
     )
 }
 
 /// Returns a picture.
-pub(crate) fn picture_reply(svg: String) -> Reply {
+pub(crate) fn picture_reply(svg: String) -> UiReply {
     let mut reply = text_reply("image/svg+xml", svg);
-    let policy = HeaderValue::from_static(PICTURE_POLICY);
+    let policy = HeaderValue::from_static(PICTURE_SECURITY_POLICY);
     reply.headers_mut().insert(CONTENT_SECURITY_POLICY, policy);
     reply
 }
 
 /// Server-sent events, until the sender is dropped.
-pub(crate) fn events_reply(receiver: mpsc::Receiver<Bytes>) -> Reply {
+pub(crate) fn events_reply(receiver: mpsc::Receiver<Bytes>) -> UiReply {
     let frames = futures_util::stream::unfold(receiver, |mut receiver| async {
         let bytes = receiver.recv().await?;
         Some((Ok::<_, Infallible>(Frame::data(bytes)), receiver))
     });
-    reply_with_headers("text/event-stream", StreamBody::new(frames).boxed_unsync())
+    reply_with_security_headers("text/event-stream", StreamBody::new(frames).boxed_unsync())
 }
 
-fn text_reply(content_type: &'static str, text: String) -> Reply {
-    reply_with_headers(content_type, Full::new(Bytes::from(text)).boxed_unsync())
+fn text_reply(content_type: &'static str, text: String) -> UiReply {
+    reply_with_security_headers(content_type, Full::new(Bytes::from(text)).boxed_unsync())
 }
 
-fn reply_with_headers(content_type: &'static str, body: Body) -> Reply {
+fn reply_with_security_headers(content_type: &'static str, body: Body) -> UiReply {
     let mut reply = Response::new(body);
     let headers = reply.headers_mut();
     for (name, value) in [
         (CONTENT_TYPE, content_type),
-        (CONTENT_SECURITY_POLICY, POLICY),
+        (CONTENT_SECURITY_POLICY, PAGE_SECURITY_POLICY),
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (X_FRAME_OPTIONS, "DENY"),
         (REFERRER_POLICY, "no-referrer"),

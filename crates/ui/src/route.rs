@@ -13,18 +13,18 @@ use hyper::{Method, Request, StatusCode};
 use serde_json::{Value, json};
 
 use crate::api::{self, RequestQuery};
-use crate::app::UiApp;
+use crate::app::UiState;
 use crate::page;
-use crate::reply::{self, Reply, RequestFailure};
+use crate::reply::{self, UiReply, ApiFailure};
 
 /// Answers a request.
-pub(crate) async fn answer_request(app: Arc<UiApp>, request: Request<Incoming>) -> Reply {
+pub(crate) async fn answer_request(app: Arc<UiState>, request: Request<Incoming>) -> UiReply {
     route_request(app, request)
         .await
-        .unwrap_or_else(RequestFailure::into_response)
+        .unwrap_or_else(ApiFailure::into_response)
 }
 
-async fn route_request(app: Arc<UiApp>, mut request: Request<Incoming>) -> Result<Reply, RequestFailure> {
+async fn route_request(app: Arc<UiState>, mut request: Request<Incoming>) -> Result<UiReply, ApiFailure> {
     app.guard.check_host(request.headers())?;
     let path = request.uri().path().to_owned();
     if *request.method() == Method::GET
@@ -36,18 +36,18 @@ async fn route_request(app: Arc<UiApp>, mut request: Request<Incoming>) -> Resul
     if path == "/api/session" && *request.method() == Method::POST {
         app.guard.check_page(request.headers())?;
         // Whoever sends it is not known yet.
-        return create_session(&app, &read_json_body(request, &app.session_bodies).await?);
+        return create_page_session(&app, &read_json_body(request, &app.session_bodies).await?);
     }
     app.guard.check_client(request.method(), request.headers())?;
     admit_request(&mut request)?;
     let query = RequestQuery::parse(request.uri().query().unwrap_or_default());
     match *request.method() {
-        Method::GET => api::answer_get(&app, &path, &query).await,
+        Method::GET => api::answer_api_get(&app, &path, &query).await,
         Method::POST => {
             let body = read_json_body(request, &app.bodies).await?;
-            api::answer_post(&app, &path, &body).await
+            api::answer_api_post(&app, &path, &body).await
         }
-        _ => Err(RequestFailure::new(
+        _ => Err(ApiFailure::new(
             StatusCode::METHOD_NOT_ALLOWED,
             "method_not_allowed",
             "only GET and POST are supported",
@@ -56,7 +56,7 @@ async fn route_request(app: Arc<UiApp>, mut request: Request<Incoming>) -> Resul
 }
 
 /// Gives the cookie to a page that has the token.
-fn create_session(app: &UiApp, given: &Value) -> Result<Reply, RequestFailure> {
+fn create_page_session(app: &UiState, given: &Value) -> Result<UiReply, ApiFailure> {
     let token = given["token"].as_str().unwrap_or_default();
     let cookie = app.guard.cookie_for(token)?;
     let mut reply = reply::json_reply(&json!({}));
@@ -67,7 +67,7 @@ fn create_session(app: &UiApp, given: &Value) -> Result<Reply, RequestFailure> {
 }
 
 /// Returns the body as JSON.
-async fn read_json_body(request: Request<Incoming>, reader: &BodyReader) -> Result<Value, RequestFailure> {
+async fn read_json_body(request: Request<Incoming>, reader: &BodyReader) -> Result<Value, ApiFailure> {
     let body = reader
         .read_body(request.into_body())
         .await
@@ -76,5 +76,5 @@ async fn read_json_body(request: Request<Incoming>, reader: &BodyReader) -> Resu
         return Ok(Value::Null);
     }
     serde_json::from_slice(body.as_bytes())
-        .map_err(|error| RequestFailure::bad_request(format!("the body is not JSON: {error}")))
+        .map_err(|error| ApiFailure::bad_request(format!("the body is not JSON: {error}")))
 }

@@ -10,31 +10,31 @@ use ensemble_history::{RunHistory, RunSummary};
 use ensemble_runs::service::run_service::RunService;
 use serde_json::{Value, json};
 
-use crate::reply::RequestFailure;
+use crate::reply::ApiFailure;
 
 /// The runs that were listed before.
 #[derive(Default)]
-pub(crate) struct RunListCache(HashMap<RunId, CachedRun>);
+pub(crate) struct RunListCache(HashMap<RunId, CachedListRun>);
 
 /// A run in the list, with the records that were read.
-struct CachedRun {
+struct CachedListRun {
     follower: Box<dyn RunFollower>,
     history: RunHistory,
 }
 
 /// The highest number of characters of an input in the list.
-const MAX_INPUT: usize = 120;
+const MAX_LISTED_INPUT_CHARS: usize = 120;
 
 impl RunListCache {
     /// Lists all runs of the project, the latest first.
-    pub(crate) async fn list_runs(&mut self, runs: &RunService) -> Result<Value, RequestFailure> {
+    pub(crate) async fn list_runs(&mut self, runs: &RunService) -> Result<Value, ApiFailure> {
         let stored = match runs.runs().store().list_runs().await {
             Err(StoreError::Empty { .. }) => Vec::new(),
-            stored => stored.map_err(|error| RequestFailure::not_found(error.to_string()))?,
+            stored => stored.map_err(|error| ApiFailure::not_found(error.to_string()))?,
         };
         let mut rows = Vec::new();
         for run in stored.iter().rev() {
-            let cached_run = self.0.entry(run.id().clone()).or_insert_with(|| CachedRun {
+            let cached_run = self.0.entry(run.id().clone()).or_insert_with(|| CachedListRun {
                 follower: run.open_follower(),
                 history: RunHistory::default(),
             });
@@ -45,7 +45,7 @@ impl RunListCache {
     }
 }
 
-impl CachedRun {
+impl CachedListRun {
     /// Reads the new records, and returns the run for the list.
     async fn refresh_to_json(&mut self, run: &dyn StoredRun, runs: &RunService) -> Value {
         // Found before the log is read: everything that another process wrote before its end is read.
@@ -60,7 +60,7 @@ impl CachedRun {
         json!({
             "id": summary.id,
             "ensemble": summary.ensemble,
-            "input": describe_input(&summary, &self.history),
+            "input": shorten_input_or_values(&summary, &self.history),
             "begun": summary.started_at,
             "latest": summary.last_at,
             "state": summary.state,
@@ -78,7 +78,7 @@ impl CachedRun {
 }
 
 /// Returns the beginning of the input; without an input, of the values that the run was given.
-fn describe_input(summary: &RunSummary, history: &RunHistory) -> String {
+fn shorten_input_or_values(summary: &RunSummary, history: &RunHistory) -> String {
     let given = history.start_event().into_iter().flat_map(|started| {
         let values = started.inputs.iter().chain(started.context.iter());
         values.map(|(name, value)| match value.as_str() {
@@ -90,5 +90,5 @@ fn describe_input(summary: &RunSummary, history: &RunHistory) -> String {
         true => given.collect::<Vec<_>>().join(", "),
         false => summary.input.to_string(),
     };
-    text.chars().take(MAX_INPUT).collect()
+    text.chars().take(MAX_LISTED_INPUT_CHARS).collect()
 }

@@ -11,12 +11,12 @@ use std::time::Duration;
 use ensemble_wire::connections::{ConnectionLimits, Respond, serve_connections};
 use ensemble_wire::token::AccessToken;
 
-use crate::app::{UiApp, UiSettings};
+use crate::app::{UiState, UiServerSettings};
 use crate::route::answer_request;
 
 /// The port, unless another is asked for or somebody has it.
-const PORT: u16 = 7357;
-const LIMITS: ConnectionLimits = ConnectionLimits {
+const DEFAULT_PORT: u16 = 7357;
+const CONNECTION_LIMITS: ConnectionLimits = ConnectionLimits {
     admitted: 768,
     waiting: 256,
     head_timeout: Duration::from_secs(30),
@@ -27,7 +27,7 @@ pub struct UiServer {
     listener: TcpListener,
     address: SocketAddr,
     token: AccessToken,
-    app: Arc<UiApp>,
+    app: Arc<UiState>,
 }
 
 impl UiServer {
@@ -35,7 +35,7 @@ impl UiServer {
     ///
     /// # Errors
     /// The address is not one of the loopback interface, or somebody has the port.
-    pub fn bind_address(settings: UiSettings) -> io::Result<Self> {
+    pub fn bind_address(settings: UiServerSettings) -> io::Result<Self> {
         if !settings.address.is_loopback() {
             let message = format!("{} is not a loopback address, such as 127.0.0.1", settings.address);
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
@@ -43,7 +43,7 @@ impl UiServer {
         let bind = |port| TcpListener::bind((settings.address, port));
         let listener = match settings.port {
             Some(port) => bind(port)?,
-            None => bind(PORT).or_else(|_| bind(0))?,
+            None => bind(DEFAULT_PORT).or_else(|_| bind(0))?,
         };
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
@@ -51,7 +51,7 @@ impl UiServer {
             listener,
             address,
             token: settings.token.clone(),
-            app: Arc::new(UiApp::new(settings, address.port())),
+            app: Arc::new(UiState::new(settings, address.port())),
         })
     }
 
@@ -75,7 +75,7 @@ impl UiServer {
             runtime.block_on(async {
                 // The listener is registered with the runtime of this thread.
                 if let Ok(listener) = tokio::net::TcpListener::from_std(self.listener) {
-                    serve_connections(listener, LIMITS, responder(self.app)).await;
+                    serve_connections(listener, CONNECTION_LIMITS, responder(self.app)).await;
                 }
             });
         };
@@ -85,6 +85,6 @@ impl UiServer {
 }
 
 /// Returns the function that answers requests.
-fn responder(app: Arc<UiApp>) -> Respond {
+fn responder(app: Arc<UiState>) -> Respond {
     Arc::new(move |request| Box::pin(answer_request(Arc::clone(&app), request)))
 }

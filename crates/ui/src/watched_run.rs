@@ -9,7 +9,7 @@ use std::time::Duration;
 use ensemble_core::operator::OperatorRequest;
 use ensemble_core::store::{RunFollower, StoredRun};
 use ensemble_history::{RunDriver, RunState};
-use ensemble_runs::RunEvents;
+use ensemble_runs::RunEventStream;
 use ensemble_runs::service::run_service::RunService;
 use ensemble_runs::start::recorded_run::{load_recorded_ensemble, read_start_event};
 use ensemble_runs::{RunEvent, RunEventKind};
@@ -19,27 +19,27 @@ use tokio::sync::{Mutex, MutexGuard, broadcast};
 use tokio::time::Instant;
 
 use crate::events::{event_frame, live_event_json};
-use crate::reply::RequestFailure;
-use crate::view::{DriverLocation, RunLiveness, RunView, with_shown_texts};
+use crate::reply::ApiFailure;
+use crate::view::{DriverLocation, RunLiveness, RunView, with_request_texts};
 
 /// Most events that wait for a client; one that is slower begins again.
-const WAITING: usize = 1024;
+const MAX_QUEUED_EVENTS: usize = 1024;
 /// How often a run is looked at that nobody drives.
-const IDLE: Duration = Duration::from_millis(300);
+const IDLE_POLL_INTERVAL: Duration = Duration::from_millis(300);
 /// How long changes are gathered before they are told: an execution that ends makes several records at once.
-const GATHERING: Duration = Duration::from_millis(5);
+const EVENT_BATCH_TIME: Duration = Duration::from_millis(5);
 /// How often a run inside a run is looked at.
-const INNER: Duration = Duration::from_millis(20);
+const NESTED_RUN_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A run, its fold, and those who follow it.
 pub(crate) struct WatchedRun {
     pub(crate) run: Arc<dyn StoredRun>,
-    fold: Mutex<WatchedFold>,
+    fold: Mutex<WatchedRunState>,
     news: broadcast::Sender<Bytes>,
     is_pumped: AtomicBool,
 }
 
-struct WatchedFold {
+struct WatchedRunState {
     follower: Box<dyn RunFollower>,
     view: RunView,
     /// Rows that have changed since followers were told.
@@ -50,7 +50,7 @@ struct WatchedFold {
 
 impl WatchedRun {
     pub(crate) fn new(run: Arc<dyn StoredRun>) -> Self {
-        let fold = WatchedFold {
+        let fold = WatchedRunState {
             follower: run.open_follower(),
             view: RunView::default(),
             pending: Vec::new(),
@@ -59,7 +59,7 @@ impl WatchedRun {
         Self {
             run,
             fold: Mutex::new(fold),
-            news: broadcast::Sender::new(WAITING),
+            news: broadcast::Sender::new(MAX_QUEUED_EVENTS),
             is_pumped: AtomicBool::new(false),
         }
     }
@@ -85,7 +85,7 @@ impl WatchedRun {
     }
 
     /// Reads the records that were written since the last time, and tells them to those who follow.
-    pub(crate) async fn catch_up(&self, runs: &RunService) -> Result<(), RequestFailure> {
+    pub(crate) async fn read_and_send_new_records(&self, runs: &RunService) -> Result<(), ApiFailure> {
         let mut fold = self.fold.lock().await;
         let records = fold.follower.poll_records().await?;
         let mut changed = Vec::new();
@@ -103,7 +103,7 @@ impl WatchedRun {
         }
         changed.extend(fold.view.set_liveness(self.read_liveness(runs)));
         if !records.is_empty() || !changed.is_empty() {
-            self.send_changes(&fold.view, changed, runs);
+            self.send_changed_rows(&fold.view, changed, runs);
         }
         Ok(())
     }
@@ -138,10 +138,10 @@ impl WatchedRun {
 
     /// Everything about the run that is not a row: for a client that begins.
     pub(crate) async fn head_json(&self, runs: &RunService) -> Value {
-        self.head_json_as(self.driver_location(runs), runs).await
+        self.head_json_for_driver(self.driver_location(runs), runs).await
     }
 
-    async fn head_json_as(&self, driven: DriverLocation, runs: &RunService) -> Value {
+    async fn head_json_for_driver(&self, driven: DriverLocation, runs: &RunService) -> Value {
         let view = self.lock_view().await;
         self.head_json_for_view(&view, driven, runs)
     }
@@ -154,23 +154,23 @@ impl WatchedRun {
     }
 
     /// Follows the run: each event as it is sent to clients. The first one has no rows.
-    pub(crate) async fn subscribe(self: &Arc<Self>, runs: &RunService) -> (Bytes, broadcast::Receiver<Bytes>) {
+    pub(crate) async fn subscribe_and_start_pump(self: &Arc<Self>, runs: &RunService) -> (Bytes, broadcast::Receiver<Bytes>) {
         let receiver = self.news.subscribe();
         let driver_location = self.driver_location(runs);
-        let head = self.head_json_as(driver_location, runs).await;
+        let head = self.head_json_for_driver(driver_location, runs).await;
         if !self.is_pumped.swap(true, Ordering::AcqRel) {
-            tokio::spawn(pump_events(self.clone(), driver_location, runs.clone()));
+            tokio::spawn(update_while_followed(self.clone(), driver_location, runs.clone()));
         }
         (event_frame("begin", &json!({"head": head})), receiver)
     }
 
-    fn send_changes(&self, view: &RunView, mut changed: Vec<usize>, runs: &RunService) {
+    fn send_changed_rows(&self, view: &RunView, mut changed: Vec<usize>, runs: &RunService) {
         if !self.is_followed() {
             return;
         }
         changed.sort_unstable();
         changed.dedup();
-        let rows: Vec<Value> = changed.iter().filter_map(|at| view.short_row(*at)).collect();
+        let rows: Vec<Value> = changed.iter().filter_map(|at| view.short_row_json(*at)).collect();
         let mut head = self.head_json_for_view(view, self.driver_location(runs), runs);
         for large in ["input", "context"] {
             head.as_object_mut().map(|head| head.remove(large));
@@ -181,7 +181,7 @@ impl WatchedRun {
     }
 
     /// An event of the run that this process drives.
-    async fn apply_event(&self, happened: RunEvent, runs: &RunService) -> Result<(), RequestFailure> {
+    async fn apply_driven_event(&self, happened: RunEvent, runs: &RunService) -> Result<(), ApiFailure> {
         let is_request = matches!(
             happened.kind,
             RunEventKind::QuestionAsked(_) | RunEventKind::PermissionRequested(_)
@@ -201,7 +201,7 @@ impl WatchedRun {
                 }
                 let is_missing = record.seq > fold.view.next;
                 drop(fold);
-                if is_missing { self.catch_up(runs).await } else { Ok(()) }
+                if is_missing { self.read_and_send_new_records(runs).await } else { Ok(()) }
             }
             RunEventKind::Live(live) => {
                 if self.is_followed() {
@@ -223,7 +223,7 @@ impl WatchedRun {
         if std::mem::take(&mut fold.is_changed) || !relit.is_empty() {
             let mut pending = std::mem::take(&mut fold.pending);
             pending.extend(relit);
-            self.send_changes(&fold.view, pending, runs);
+            self.send_changed_rows(&fold.view, pending, runs);
         }
     }
 }
@@ -246,13 +246,13 @@ fn open_requests_json(runs: &RunService, watched: &WatchedRun) -> Value {
         };
         document["position"] = json!(position);
         document["outermost_run"] = json!(outermost);
-        list.push(with_shown_texts(document, open.request()));
+        list.push(with_request_texts(document, open.request()));
     }
     json!({"questions": questions, "permissions": permissions})
 }
 
 /// Keeps the fold up to date while anybody follows it. `last`: who drives the run, as it was told; that may have changed since.
-async fn pump_events(watched: Arc<WatchedRun>, mut last: DriverLocation, runs: RunService) {
+async fn update_while_followed(watched: Arc<WatchedRun>, mut last: DriverLocation, runs: RunService) {
     let is_inner = watched.run.id().nested_names().next().is_some();
     loop {
         if last != DriverLocation::Nowhere && !is_inner {
@@ -264,22 +264,22 @@ async fn pump_events(watched: Arc<WatchedRun>, mut last: DriverLocation, runs: R
         if !watched.is_followed() {
             break;
         }
-        tokio::time::sleep(if is_inner { INNER } else { IDLE }).await;
+        tokio::time::sleep(if is_inner { NESTED_RUN_POLL_INTERVAL } else { IDLE_POLL_INTERVAL }).await;
         // What cannot be read now can perhaps be read later.
-        let _ = watched.catch_up(&runs).await;
+        let _ = watched.read_and_send_new_records(&runs).await;
         let now = watched.driver_location(&runs);
         if now != last {
-            watched.send_changes(&*watched.lock_view().await, Vec::new(), &runs);
+            watched.send_changed_rows(&*watched.lock_view().await, Vec::new(), &runs);
         }
         last = now;
     }
     watched.is_pumped.store(false, Ordering::Release);
 }
 
-async fn follow_to_end(watched: &WatchedRun, runs: &RunService, mut follow: RunEvents) {
+async fn follow_to_end(watched: &WatchedRun, runs: &RunService, mut follow: RunEventStream) {
     let mut send_at = None;
     while watched.is_followed() {
-        let wait = send_at.unwrap_or_else(|| Instant::now() + IDLE);
+        let wait = send_at.unwrap_or_else(|| Instant::now() + IDLE_POLL_INTERVAL);
         let is_over = tokio::select! {
             biased;
             () = tokio::time::sleep_until(wait) => {
@@ -289,8 +289,8 @@ async fn follow_to_end(watched: &WatchedRun, runs: &RunService, mut follow: RunE
             }
             next = follow.next() => match next {
                 Ok(Some(happened)) => {
-                    send_at.get_or_insert_with(|| Instant::now() + GATHERING);
-                    watched.apply_event(happened, runs).await.is_err()
+                    send_at.get_or_insert_with(|| Instant::now() + EVENT_BATCH_TIME);
+                    watched.apply_driven_event(happened, runs).await.is_err()
                 }
                 Ok(None) | Err(_) => true,
             },

@@ -18,8 +18,8 @@ use ensemble_explore::{Exploration, ExplorationBudget, Inside, explore_while};
 use ensemble_language::loader::codes::UNANSWERED;
 use ensemble_project::nested::{NestedEnsemble, load_nested};
 use ensemble_reports::report::diagnostics;
-use ensemble_reports::report::exploration::{ExploredEnsemble, render_all, render_all_json};
-use ensemble_runs::exploration::explore_nested;
+use ensemble_reports::report::exploration::{ExploredEnsemble, render_explorations, render_explorations_json};
+use ensemble_runs::exploration::explore_with_nested;
 use std::time::Duration;
 
 /// `ensemble check`.
@@ -68,15 +68,15 @@ pub(crate) fn check_ensemble(args: &CheckArgs, surroundings: &CliEnvironment) ->
         };
         explore_while(&named.prepared.plan, budget, &has_time)
     };
-    let (of_outer, of_inner) = explore_nested(&outer, &inner, project, &mut explore);
+    let (of_outer, of_inner) = explore_with_nested(&outer, &inner, project, &mut explore);
     let explored = |(named, found): (&NestedEnsemble, Exploration)| {
         ExploredEnsemble::new(&named.prepared.plan, &named.path, found)
     };
     let outer = explored((&outer, of_outer));
     let inner: Vec<ExploredEnsemble> = inner.iter().zip(of_inner).map(explored).collect();
     let text = match args.output {
-        OutputForm::Human => render_all(&outer, &inner),
-        OutputForm::Json => render_all_json(&outer, &inner),
+        OutputForm::Human => render_explorations(&outer, &inner),
+        OutputForm::Json => render_explorations_json(&outer, &inner),
     };
     surroundings.print_as(args.output, &text);
     Ok(exit::SUCCESS)

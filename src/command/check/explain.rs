@@ -40,7 +40,7 @@ pub(crate) fn resolve_code(code: &str) -> Result<FindingCode, CliError> {
         let message = format!("there is no code `{code}`");
         CliError::usage_error_with_help(
             message,
-            match explanations::nearest_code(code) {
+            match explanations::find_nearest_code(code) {
                 Some(guess) => format!("did you mean `{guess}`? `ensemble explain` lists all codes"),
                 None => "`ensemble explain` lists all codes".to_owned(),
             },

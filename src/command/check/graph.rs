@@ -10,7 +10,7 @@ use crate::command::shared::surroundings::CliEnvironment;
 use clap::{Args, ValueEnum};
 use ensemble_history::RunHistory;
 use ensemble_reports::report::graph::{
-    GraphPicture, GraphTooLarge, render_ascii, render_dot, render_mermaid, render_svg,
+    GraphPicture, GraphTooLargeError, render_ascii, render_dot, render_mermaid, render_svg,
 };
 use ensemble_runs::{EnsembleRef, RecordedRun};
 
@@ -52,7 +52,7 @@ pub(crate) fn draw_graph(args: &GraphArgs, surroundings: &CliEnvironment) -> Res
         GraphFormat::Mermaid => render_mermaid(&picture),
         GraphFormat::Dot => render_dot(&picture),
         GraphFormat::Svg => render_svg(&picture)
-            .map_err(|error| CliError::usage_error_with_help(error.to_string(), GraphTooLarge::ADVICE))?,
+            .map_err(|error| CliError::usage_error_with_help(error.to_string(), GraphTooLargeError::ADVICE))?,
         GraphFormat::Ascii => render_ascii(&picture),
     };
     surroundings.print_as(args.output, &text);
@@ -84,7 +84,7 @@ fn collect_picture(args: &GraphArgs, surroundings: &CliEnvironment) -> Result<Gr
     let mut picture = ensemble_picture(shown_ensemble);
     let history = RunHistory::from_records(&recorded_run.journal.records);
     let driver = find_driver(&*recorded_run.run);
-    picture.add_run(&history, history.run_state(driver), shown_ensemble, recorded);
-    picture.add_run_title(&history, driver);
+    picture.add_run_data(&history, history.run_state(driver), shown_ensemble, recorded);
+    picture.set_run_subtitle(&history, driver);
     Ok(picture)
 }

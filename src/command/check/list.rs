@@ -6,7 +6,7 @@ use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
 use crate::command::shared::output_form::ListArgs;
 use crate::command::shared::surroundings::CliEnvironment;
-use ensemble_language::ensemble::{Agent, AgentKind, Ensemble, InputDeclaration, InputSpec};
+use ensemble_language::ensemble::{Agent, AgentKind, Ensemble, InputDeclaration, QuestionSpec};
 use ensemble_project::catalogue::{CatalogueEntry, list_ensembles};
 use ensemble_reports::report::format_count;
 use ensemble_reports::report::sanitized_writer::EscapeStyle;
@@ -48,7 +48,7 @@ pub(crate) fn no_ensemble_error(command: &str, surroundings: &CliEnvironment) ->
 }
 
 /// Returns the input agents, each with its question.
-fn input_agents(ensemble: &Ensemble) -> impl Iterator<Item = (&Agent, &InputSpec)> {
+fn input_agents(ensemble: &Ensemble) -> impl Iterator<Item = (&Agent, &QuestionSpec)> {
     ensemble.agents.iter().filter_map(|agent| match &agent.kind {
         AgentKind::Input(input) => Some((agent, input)),
         _ => None,
@@ -115,7 +115,7 @@ fn convert_to_json(listed: &CatalogueEntry) -> Value {
     let ensemble = listed.loaded.ensemble.as_ref();
     let agent = |agent: &Agent| json!({"name": agent.name, "type": agent.kind_name()});
     let declared = |input: &InputDeclaration| json!({"name": input.name, "schema": input.schema});
-    let question = |(agent, input): (&Agent, &InputSpec)| {
+    let question = |(agent, input): (&Agent, &QuestionSpec)| {
         json!({
             "agent": agent.name,
             "prompt": input.prompt,

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use ensemble_language::ensemble::{self, Agent, AgentKind, Dependency, Ensemble, ForEach, ForEachItems};
+use ensemble_language::ensemble::{self, Agent, AgentKind, Dependency, Ensemble, ForEachSpec, ForEachItems};
 use ensemble_reports::report::format_count;
 use ensemble_reports::report::graph::{
-    CountUnit, DependencyArrow, DependencyTrigger, GraphPicture, NodeShape, PictureNode,
+    ExecutionCountUnit, DependencyArrow, DependencyTrigger, GraphPicture, NodeShape, PictureNode,
 };
 
 /// Returns the picture of an ensemble without a run.
@@ -30,7 +30,7 @@ pub(crate) fn ensemble_picture(ensemble: &Ensemble) -> GraphPicture {
     GraphPicture {
         title: ensemble.name.to_string(),
         subtitle: None,
-        count_unit: CountUnit::Run,
+        count_unit: ExecutionCountUnit::Run,
         nodes: ensemble.agents.iter().map(|agent| agent_node(agent, &caps)).collect(),
         arrows: arrows.collect(),
     }
@@ -63,7 +63,7 @@ fn agent_node(agent: &Agent, caps: &HashMap<&str, u32>) -> PictureNode {
 }
 
 /// `for each of inputs.files`.
-fn for_each_note(spec: &ForEach) -> String {
+fn for_each_note(spec: &ForEachSpec) -> String {
     match &spec.items {
         ForEachItems::Expression(text) => format!("for each of {}", text.trim()),
         ForEachItems::List(items) => format!("for each of {}", format_count(items.len() as u64, "item")),

@@ -13,9 +13,9 @@ use crate::command::check::files::exclusions::parse_patterns;
 use crate::command::check::policy::FindingPolicy;
 use crate::command::check::{ValidateArgs, ValidateFormat};
 use crate::command::shared::error::CliError;
-use ensemble_language::check::{self, apply_allowances};
+use ensemble_language::check::{self, filter_allowed_diagnostics};
 use ensemble_language::diagnostic::{Diagnostic, Finding};
-use ensemble_language::loader::{LoadedConfiguration, ReportFormat, codes, load_configuration, locate_findings};
+use ensemble_language::loader::{ConfigurationLoadResult, ReportFormat, codes, load_configuration, locate_findings};
 use ensemble_language::source::{Route, SourceText};
 use ensemble_project::Project;
 use ensemble_project::config::find_config_files;
@@ -156,7 +156,7 @@ impl<'s> ValidateConfigCache<'s> {
 
 /// Returns all that is wrong with a configuration.
 pub(crate) fn check_config(source: &SourceText, path: &Path, project: &Project) -> Vec<Diagnostic> {
-    let LoadedConfiguration {
+    let ConfigurationLoadResult {
         document,
         settings,
         mut findings,
@@ -174,12 +174,12 @@ pub(crate) fn check_config(source: &SourceText, path: &Path, project: &Project) 
         findings.push(idle_settings_finding());
     }
     let text = check::TextSecrets::find_in(source, document.as_ref());
-    findings.extend(text.findings());
+    findings.extend(text.secret_warnings());
     let mut diagnostics = locate_findings(source, document.as_ref(), &findings);
     if let Some(document) = &document {
-        diagnostics = apply_allowances(document, diagnostics, true);
+        diagnostics = filter_allowed_diagnostics(document, diagnostics, true);
     }
-    text.redact(&mut diagnostics);
+    text.redact_diagnostics(&mut diagnostics);
     diagnostics
 }
 

@@ -20,9 +20,9 @@ use crate::command::shared::untrusted_files::visible_path as shown_path;
 use ensemble_cases::suite::TestSuite;
 use ensemble_language::cases::is_test_file;
 use ensemble_language::diagnostic::{Diagnostic, FindingCode, FindingSeverity};
-use ensemble_language::fix::{CheckedText, FixedText, fix_text};
+use ensemble_language::fix::{TextFindings, FixedText, fix_text};
 use ensemble_language::loader::code_explanations::explain_code;
-use ensemble_language::loader::{LoadedEnsemble, codes, load_ensemble};
+use ensemble_language::loader::{EnsembleLoadResult, codes, load_ensemble};
 use ensemble_language::source::{SourceText, Span};
 use ensemble_language::yaml::edit::FixApplicability;
 use ensemble_project::ProjectError;
@@ -31,7 +31,7 @@ use ensemble_project::prepare::check_loaded_ensemble;
 use ensemble_reports::report::diagnostics::{HumanForm, JsonForm};
 use ensemble_reports::report::sanitized_writer::EscapeStyle;
 use ensemble_reports::report::{
-    CheckedFile, FindingsForm, GithubForm, JunitForm, ReportTotals, SarifForm, SarifRule, format_count,
+    FileFindings, FindingsReportFormat, GithubForm, JunitForm, ReportTotals, SarifForm, SarifRule, format_count,
 };
 use ensemble_runs::RunError;
 
@@ -122,7 +122,7 @@ struct ValidateOptions<'w> {
     /// The parsers of scripts, with `--check-scripts`.
     checkers: Option<&'w Arc<SyntaxChecks>>,
     fixing: FixMode,
-    form: &'w dyn FindingsForm,
+    form: &'w dyn FindingsReportFormat,
     surroundings: &'w CliEnvironment,
 }
 
@@ -159,7 +159,7 @@ struct FileReport {
 
 impl FileReport {
     fn new(name: &str, findings: Vec<Diagnostic>, policy: &FindingPolicy, ways: &ValidateOptions<'_>) -> Self {
-        let file = CheckedFile {
+        let file = FileFindings {
             fails: findings.iter().any(|finding| policy.is_failure(finding)),
             name: name.to_owned(),
             findings,
@@ -236,17 +236,17 @@ fn check_input<'s>(
         return checked;
     }
     let loaded = load_ensemble(&source);
-    if matches!(input, ValidateInput::Found(_)) && !loaded.is_ensemble() {
+    if matches!(input, ValidateInput::Found(_)) && !loaded.looks_like_ensemble() {
         checked.non_ensemble_file = Some(path.to_owned());
         return checked;
     }
-    let examine = |loaded: &LoadedEnsemble| check_loaded_ensemble(loaded, folder);
+    let examine = |loaded: &EnsembleLoadResult| check_loaded_ensemble(loaded, folder);
     let findings = match ways.fixing.applied_fixes() {
         None => examine(&loaded),
         Some(with_unsafe) => {
             let fixed = fix_text(&source, with_unsafe, |source| {
                 let loaded = load_ensemble(source);
-                CheckedText {
+                TextFindings {
                     is_yaml: loaded.document.is_some(),
                     is_whole: loaded.ensemble.is_some(),
                     findings: policy.apply_levels(examine(&loaded)).0,
@@ -346,7 +346,7 @@ impl CheckedInput {
 
 /// The report so far.
 struct ReportPrinter<'f> {
-    form: &'f dyn FindingsForm,
+    form: &'f dyn FindingsReportFormat,
     spelling: EscapeStyle,
     surroundings: &'f CliEnvironment,
     held_text: String,
@@ -422,7 +422,7 @@ impl<'f> ReportPrinter<'f> {
         match findings.first().map(|first| first.source.name().to_owned()) {
             Some(name) if !self.is_shown => {
                 let counts = FindingCounts::from_findings(&findings);
-                let text = self.form.render_file(&CheckedFile {
+                let text = self.form.render_file(&FileFindings {
                     name,
                     findings,
                     fails: true,
@@ -571,7 +571,7 @@ fn build_form<'f>(
     format: ValidateFormat,
     fails: &'f (dyn Fn(&Diagnostic) -> bool + Sync),
     surroundings: &'f CliEnvironment,
-) -> Box<dyn FindingsForm + 'f> {
+) -> Box<dyn FindingsReportFormat + 'f> {
     let folder: &Path = &surroundings.project.folder;
     match format {
         ValidateFormat::Json => Box::new(JsonForm),

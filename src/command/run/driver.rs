@@ -108,14 +108,14 @@ pub(crate) async fn drive_run(
             }
             break;
         };
-        run.send_message(text).await?;
+        run.continue_with_message(text).await?;
     }
     let prepared = run.prepared_ensemble().clone();
     let stored_run = Arc::clone(run.stored_run());
-    let unused = run.unused_answers().await.unwrap_or_default();
+    let unused = run.list_unused_answers().await.unwrap_or_default();
     let finished = run.wait_and_close().await?;
     if let Some(folder) = stored_run.folder() {
-        ensemble_runs::batch::index_row(folder, &finished.state)?;
+        ensemble_runs::batch::index_run_end(folder, &finished.state)?;
     }
     let unused = ending.sort_unused_answers(unused);
     let code = ending.print_result(&finished.state, &prepared, &unused.warnings);
@@ -126,13 +126,13 @@ pub(crate) async fn drive_run(
 /// Waits for the end of the conversation; a signal cancels it. `None`: the run stopped with an error, which its end
 /// contains.
 async fn wait_for_end(
-    run: &ensemble_runs::Run,
+    run: &ensemble_runs::RunHandle,
     signals: &mut signals::SignalReceiver,
     is_terminated: &mut bool,
 ) -> Option<RunEnded> {
     loop {
         tokio::select! {
-            ended = run.wait() => return ended.ok(),
+            ended = run.wait_for_end() => return ended.ok(),
             by = signals.wait_for_signal() => {
                 *is_terminated |= by == RunCanceller::Signal;
                 run.cancel(by);

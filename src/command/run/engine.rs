@@ -25,7 +25,7 @@ use ensemble_core::conversation::{
 use ensemble_core::operator::{self, Operator, PermissionAnswer, PermissionRequest, QuestionRequest};
 use ensemble_core::request::{AnswerAuthor, PendingRequest};
 use ensemble_core::store::RunId;
-use ensemble_language::data::WantedPermission;
+use ensemble_language::data::ToolPermissionRequest;
 use ensemble_language::ensemble::AgentKind;
 use ensemble_language::source::SourceText;
 use ensemble_project::prepare::prepare_text;
@@ -64,7 +64,7 @@ pub(crate) fn run_remotely(
     let options = run_options::add_values(options, args.context.as_deref(), &args.set, surroundings)?;
     // Inputs, answers, models and tools are checked here, before anything is sent.
     let ready = runs.prepare_run_with(Arc::clone(&prepared), options)?;
-    let id = new_run_id(&Host::from_system());
+    let id = new_run_id(&RunHost::from_system());
     let start = RunStartRequest::from_ready_run(&ready, &id, ready.current_time(), &engine_options);
     let start = start
         .map_err(|error| CliError::usage_error_with_help(error, "select the folder of another project with -C"))?;
@@ -256,7 +256,7 @@ fn resumable_outcome(records: &[Record]) -> Option<CompletionReason> {
 }
 
 /// Returns an id for a new run.
-fn new_run_id(host: &Host) -> RunId {
+fn new_run_id(host: &RunHost) -> RunId {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -433,7 +433,7 @@ impl FollowedRun<'_> {
     async fn decide_permission(
         &self,
         request: PendingRequest,
-        wanted: &WantedPermission,
+        wanted: &ToolPermissionRequest,
     ) -> Option<(PermissionDecision, AnswerAuthor)> {
         let address = request.address.to_string();
         let is_named = |names: &[String]| names.iter().any(|name| matches_tool(name, &wanted.tool));

@@ -21,7 +21,7 @@ use ensemble_core::store::Durability;
 use ensemble_reports::report::{RunResult, format_count};
 use ensemble_runs::RunOptions;
 use ensemble_runs::batch::BatchSummary;
-use ensemble_runs::replay::{Progress, ReplayOptions, ReplayOutcome, ReplayResult, RunRecord};
+use ensemble_runs::replay::{LogPositionCallback, ReplayOptions, ReplayOutcome, ReplayResult, RunRecord};
 
 /// `ensemble replay`.
 #[derive(Debug, Args)]
@@ -78,7 +78,7 @@ pub(crate) fn replay_record(args: &ReplayArgs, surroundings: &CliEnvironment) ->
             keeps_history: is_story || args.showing.output != RunOutput::Human,
             progress: bar.as_ref().map(|bar| {
                 let bar = bar.clone();
-                Box::new(move |position| bar.set_position(position)) as Box<Progress>
+                Box::new(move |position| bar.set_position(position)) as Box<LogPositionCallback>
             }),
             interruptions: Some(signals::listen_for_signals().into_interruptions()),
         };
@@ -159,7 +159,7 @@ fn render_replay(replayed: &ReplayResult, quiet: bool) -> String {
                 "✗ diverged in turn {}\n  recorded  {}\n  decided   {}\n",
                 divergence.turn, divergence.recorded, divergence.decided
             );
-            for (agent, reason) in replayed.list_idle_reasons() {
+            for (agent, reason) in replayed.list_missing_agent_reasons() {
                 text.push_str(&format!("  {agent} does not run: {reason}\n"));
             }
             text

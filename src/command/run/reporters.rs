@@ -10,7 +10,7 @@ use ensemble_core::operator::{Operator, UnattendedOperator};
 use ensemble_core::thread::LiveOutput;
 use ensemble_reports::report::sanitized_writer::EscapeStyle;
 use ensemble_reports::report::{
-    self, ConsoleWriter, EventPrinter, HumanReporter, LimitRefusal, NoReporter, OutputVerbosity, Reporter,
+    self, ConsoleWriter, JsonEventPrinter, HumanReporter, FailOnLimitReporter, NoReporter, OutputVerbosity, Reporter,
 };
 
 /// The reporter, the receiver of live output and the operator of a run.
@@ -20,7 +20,7 @@ pub(crate) struct RunDisplay {
     /// The receiver of live output: it gets replies while they arrive.
     pub(crate) live_output: Option<Arc<dyn LiveOutput>>,
     /// The printer of events, if they are printed.
-    pub(crate) events: Option<EventPrinter>,
+    pub(crate) events: Option<JsonEventPrinter>,
     /// The operator.
     pub(crate) operator: Arc<dyn Operator>,
 }
@@ -31,7 +31,7 @@ impl RunDisplay {
     pub(crate) fn with_limit_refusal(self, driving: &DrivingArgs) -> Self {
         match driving.fail_on_limit {
             true => Self {
-                reporter: Box::new(LimitRefusal::new(self.reporter)),
+                reporter: Box::new(FailOnLimitReporter::new(self.reporter)),
                 ..self
             },
             false => self,
@@ -66,7 +66,7 @@ pub(crate) fn build_display_with(
         RunOutput::Json => Box::new(NoReporter),
         RunOutput::Events => Box::new(
             events
-                .insert(EventPrinter::new(streams.out_with_style(EscapeStyle::Json)))
+                .insert(JsonEventPrinter::new(streams.out_with_style(EscapeStyle::Json)))
                 .clone(),
         ),
         RunOutput::Human => {

@@ -10,14 +10,14 @@ use crate::command::run::arguments::{AnsweringArgs, DrivingArgs};
 use crate::command::run::reporters::RunDisplay;
 use crate::command::shared::error::CliError;
 use crate::command::shared::surroundings::CliEnvironment;
-use ensemble_agents::agent::kinds::input::RunAnswers;
+use ensemble_agents::agent::kinds::input::PreparedAnswers;
 use ensemble_core::request::RequestAddress;
 use ensemble_language::data::strip_byte_order_mark;
 use ensemble_language::loader;
 use ensemble_project::ProjectError;
 use ensemble_project::project::read_source;
 use ensemble_project::review::load_trusted_mcp_config;
-use ensemble_runs::{CacheFolder, ClientServers, Host, RunOptions};
+use ensemble_runs::{ReplyCacheFolder, ClientServers, RunHost, RunOptions};
 
 /// Returns the options that every run has, with its reporter and its live output.
 pub(crate) fn run_options(
@@ -49,7 +49,7 @@ pub(crate) fn answering_options(args: &AnsweringArgs, surroundings: &CliEnvironm
         allowed_tools: args.allow_tool.clone(),
         denied_tools: args.deny_tool.clone(),
         servers: Arc::new(load_servers(args.mcp_config.as_deref(), surroundings)?),
-        cache: args.cache.clone().map(|folder| CacheFolder {
+        cache: args.cache.clone().map(|folder| ReplyCacheFolder {
             folder,
             is_read_only: args.cache_only,
         }),
@@ -124,7 +124,7 @@ pub(crate) fn load_servers(file: Option<&Path>, surroundings: &CliEnvironment) -
         return Ok(ClientServers::default());
     };
     let config = load_trusted_mcp_config(file, &surroundings.project)?;
-    let host = Host::from_system();
+    let host = RunHost::from_system();
     let servers = ClientServers::from_config(config, &|name| host.read_variable(name));
     servers.map_err(|error| {
         CliError::usage_error_with_help(
@@ -135,9 +135,9 @@ pub(crate) fn load_servers(file: Option<&Path>, surroundings: &CliEnvironment) -
 }
 
 /// Returns the answers of `--answers`, `--answer` and `--always-answer`.
-fn load_answers(args: &AnsweringArgs, surroundings: &CliEnvironment) -> Result<RunAnswers, CliError> {
-    let mut answers = RunAnswers::default();
-    answers.set_user(surroundings.user.as_deref());
+fn load_answers(args: &AnsweringArgs, surroundings: &CliEnvironment) -> Result<PreparedAnswers, CliError> {
+    let mut answers = PreparedAnswers::default();
+    answers.set_answering_user(surroundings.user.as_deref());
     if let Some(file) = &args.answers {
         let source = read_source(&surroundings.project.folder.join(file))?;
         for (agent, given) in loader::load_answers(&source).map_err(ProjectError::Invalid)? {
@@ -150,11 +150,11 @@ fn load_answers(args: &AnsweringArgs, surroundings: &CliEnvironment) -> Result<R
     }
     for answer in &args.answer {
         let (address, text) = split_answer(answer, "--answer")?;
-        answers.push_next(address, text);
+        answers.push_next_answer(address, text);
     }
     for answer in &args.always_answer {
         let (address, text) = split_answer(answer, "--always-answer")?;
-        answers.insert_always(address, text);
+        answers.insert_always_answer(address, text);
     }
     Ok(answers)
 }

@@ -12,7 +12,7 @@ use crate::command::shared::surroundings::CliEnvironment;
 use ensemble_language::data::Cost;
 use ensemble_reports::report::format_count;
 use ensemble_reports::report::sanitized_writer::EscapeStyle;
-use ensemble_runs::batch::{self, BatchEntry, BatchSummary, ExhaustedRows, RowStanding};
+use ensemble_runs::batch::{self, BatchEntry, BatchSummary, ExhaustedRowPolicy, RowStatus};
 use ensemble_runs::replay::{ReplayOptions, ReplayOutcome};
 use ensemble_runs::store::files::BatchFiles;
 use ensemble_runs::{EnsembleRef, Runs};
@@ -87,7 +87,7 @@ pub(super) fn render_batches(batches: &[BatchSummary]) -> String {
 fn describe_counts(batch: &BatchSummary) -> String {
     let mut text = format_rows(batch.counts.rows);
     if batch.counts.rows > 0 {
-        text.push_str(&format!(" · {}", batch.counts.to_words()));
+        text.push_str(&format!(" · {}", batch.counts.to_summary_line()));
     }
     if let Some(cost) = batch.cost {
         text.push_str(&format!(" · cost {}", format_money(cost)));
@@ -105,7 +105,7 @@ pub(super) fn list_rows(name: &str, as_json: bool, surroundings: &CliEnvironment
     let batch = require_batch(name, surroundings)?;
     let rows = batch.rows_to_json();
     if as_json {
-        let mut document = batch.to_json();
+        let mut document = batch.to_json_without_rows();
         document["version"] = json!(1);
         document["runs"] = rows.into();
         surroundings.print_as(EscapeStyle::Json, &format!("{document:#}\n"));
@@ -278,12 +278,12 @@ fn shorten(value: &Value) -> String {
 
 /// `ensemble runs diff BATCH BATCH`: compares the results of the rows with the same values.
 pub(super) fn diff_batches((a, b): (&BatchSummary, &BatchSummary), as_json: bool, surroundings: &CliEnvironment) -> u8 {
-    let keys_of_b: std::collections::HashMap<&str, usize> = b.list_keys().zip(0..).collect();
-    let keys_of_a: std::collections::HashSet<&str> = a.list_keys().collect();
-    let (entries_of_a, entries_of_b) = (a.list_entries(), b.list_entries());
+    let keys_of_b: std::collections::HashMap<&str, usize> = b.list_row_keys().zip(0..).collect();
+    let keys_of_a: std::collections::HashSet<&str> = a.list_row_keys().collect();
+    let (entries_of_a, entries_of_b) = (a.list_row_entries(), b.list_row_entries());
     let mut only_in_a = 0;
     let mut compared = Vec::new();
-    for ((number, key), before) in a.list_numbers().zip(a.list_keys()).zip(&entries_of_a) {
+    for ((number, key), before) in a.list_row_numbers().zip(a.list_row_keys()).zip(&entries_of_a) {
         match keys_of_b.get(key) {
             Some(at) => compared.push(ComparedRow {
                 number,
@@ -293,14 +293,14 @@ pub(super) fn diff_batches((a, b): (&BatchSummary, &BatchSummary), as_json: bool
             None => only_in_a += 1,
         }
     }
-    let only_in_b = b.list_keys().filter(|key| !keys_of_a.contains(key)).count();
+    let only_in_b = b.list_row_keys().filter(|key| !keys_of_a.contains(key)).count();
     let differences: Vec<String> = compared.iter().filter_map(ComparedRow::describe_difference).collect();
     let same = compared.len() - differences.len();
     let is_same = differences.is_empty() && only_in_a + only_in_b == 0;
     if as_json {
         let document = json!({
-            "a": a.to_json(),
-            "b": b.to_json(),
+            "a": a.to_json_without_rows(),
+            "b": b.to_json_without_rows(),
             "same_rows": same,
             "different_rows": differences,
             "only_in_a": only_in_a,
@@ -343,17 +343,17 @@ struct RowFigures {
 
 impl RowFigures {
     fn from_batch(batch: &BatchSummary) -> Self {
-        let entries = batch.list_entries();
+        let entries = batch.list_row_entries();
         let ended = || {
             let entries = entries.iter().copied().flatten();
             entries.filter(|entry| {
                 !matches!(
-                    entry.standing(ExhaustedRows::Accepted),
-                    RowStanding::Left | RowStanding::Waiting
+                    entry.status(ExhaustedRowPolicy::Accepted),
+                    RowStatus::Left | RowStatus::Waiting
                 )
             })
         };
-        let sum = |what: &str| ended().map(|entry| entry.usage_number(what)).sum();
+        let sum = |what: &str| ended().map(|entry| entry.usage_count(what)).sum();
         Self {
             rows: ended().count(),
             requests: sum("requests"),
@@ -381,7 +381,7 @@ pub(super) fn estimate_from_batch(
 ) -> Result<u8, CliError> {
     let runs = surroundings.project_runs();
     let prepared = runs.prepare_ensemble(&EnsembleRef::from_file(ensemble))?;
-    let changed = batch.list_changes(&runs, &prepared)?;
+    let changed = batch.list_changed_version_parts(&runs, &prepared)?;
     let figures = RowFigures::from_batch(batch);
     if figures.rows == 0 {
         return Err(CliError::usage_error(format!(

@@ -18,7 +18,7 @@ use ensemble_language::loader::{ComparedEnsemble, compare_ensembles};
 use ensemble_language::profiles::ModelProfiles;
 use ensemble_project::prepare::collect_profiles;
 use ensemble_reports::report::story::{
-    AgentEstimate, KeptThread, NextMessage, RunEstimate, estimate_to_json, render_estimate as told,
+    AgentEstimate, KeptThread, NextMessageEstimate, RunEstimate, estimate_to_json, render_estimate as told,
 };
 use ensemble_runs::{EnsembleRef, PreparedEnsemble};
 
@@ -140,7 +140,7 @@ async fn with_estimate<T>(
             .cloned()
             .collect(),
         recorded_totals: &totals,
-        next_message: last_message.as_ref().map(|last| NextMessage {
+        next_message: last_message.as_ref().map(|last| NextMessageEstimate {
             first_turn: last.first_turn,
             kept_threads: kept_threads.clone(),
         }),
@@ -154,7 +154,7 @@ fn with_current_price(mut totals: AgentTotals, agent: Option<&Agent>, profiles: 
     let Some(AgentKind::Llm(llm)) = agent.map(|agent| &agent.kind) else {
         return totals;
     };
-    let resolved = profiles.resolve_choice(&llm.model).ok();
+    let resolved = profiles.resolve_chain(&llm.model).ok();
     let price = resolved.and_then(|resolved| resolved.chain.first()?.profile.cost);
     let usage = &mut totals.usage;
     usage.cost = price.map(|price| price.cost_for_usage(usage)).or(usage.cost);
@@ -178,7 +178,7 @@ fn estimate_agents(
     let agents = planned.plan.ensemble().agents.iter().map(|agent| {
         let name = &agent.name;
         let was_there = recorded.is_none_or(|recorded| recorded.plan.find_agent_id(name).is_some());
-        let is_same = changes.as_ref().is_none_or(|changes| !changes.affects_agent(name));
+        let is_same = changes.as_ref().is_none_or(|changes| !changes.invalidates_agent(name));
         let estimate = match (share(name), was_there, is_same) {
             (Some(share), true, true) => AgentEstimate::Ran(share),
             (share, true, false) => AgentEstimate::Changed(share.unwrap_or_default()),

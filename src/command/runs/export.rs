@@ -10,8 +10,8 @@ use crate::command::shared::surroundings::CliEnvironment;
 use ensemble_core::store::RunStore;
 use ensemble_history::story::{RunStory, collect_model_exchanges};
 use ensemble_reports::report::RunResult;
-use ensemble_reports::report::graph::{GraphTooLarge, render_mermaid, render_svg};
-use ensemble_reports::report::sanitized_writer::sanitize;
+use ensemble_reports::report::graph::{GraphTooLargeError, render_mermaid, render_svg};
+use ensemble_reports::report::sanitized_writer::sanitize_text;
 use ensemble_reports::report::story::{ExportedRun, render_html, render_markdown};
 use ensemble_runs::{RecordedRun, RunError};
 
@@ -36,7 +36,7 @@ pub(crate) async fn export_run(
         surroundings.print_as(args.output, &text);
         return Ok(exit::SUCCESS);
     };
-    write_bytes(path, sanitize(&text, args.output.into()).as_bytes(), surroundings)?;
+    write_bytes(path, sanitize_text(&text, args.output.into()).as_bytes(), surroundings)?;
     Ok(exit::SUCCESS)
 }
 
@@ -64,10 +64,10 @@ fn render_export(format: ExportFormat, recorded: &RecordedRun) -> Result<String,
     let driver = crate::command::runs::show::find_driver(&**run);
     let mut picture = ensemble_picture(prepared.plan.ensemble());
     let (run_state, ensemble) = (story.history.run_state(driver), prepared.plan.ensemble());
-    picture.add_run(&story.history, run_state, ensemble, ensemble);
-    picture.add_run_title(&story.history, driver);
+    picture.add_run_data(&story.history, run_state, ensemble, ensemble);
+    picture.set_run_subtitle(&story.history, driver);
     let graph = match format {
-        ExportFormat::Html => render_svg(&picture).unwrap_or_else(GraphTooLarge::to_svg),
+        ExportFormat::Html => render_svg(&picture).unwrap_or_else(GraphTooLargeError::to_error_picture),
         _ => render_mermaid(&picture),
     };
     let exported = ExportedRun {

@@ -11,7 +11,7 @@ use crate::command::shared::exit;
 use crate::command::shared::surroundings::CliEnvironment;
 use ensemble_core::store::StoredRun;
 use ensemble_history::story::{FileRecords, ModelExchange, collect_model_exchanges};
-use ensemble_reports::report::story::render_messages;
+use ensemble_reports::report::story::render_full_exchanges;
 use ensemble_runs::{RecordedRun, RunError};
 
 /// Prints the exchanges that the filter `AGENT[@TURN][#REQUEST]` selects; an empty filter selects all.
@@ -31,7 +31,7 @@ pub(crate) async fn print_messages(
     }
     let text = match form {
         RunOutput::Human if selected_exchanges.is_empty() => "the run has sent nothing to a model\n".to_owned(),
-        RunOutput::Human => render_messages(&selected_exchanges, &all, surroundings.streams.out_width()),
+        RunOutput::Human => render_full_exchanges(&selected_exchanges, &all, surroundings.streams.out_width()),
         RunOutput::Json => messages_to_json(
             &selected_exchanges,
             &FileRecords::from_records(&recorded.journal.records),

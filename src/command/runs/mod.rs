@@ -216,7 +216,7 @@ fn print_runs(
     if as_json {
         let mut document = json!({"version": 1, "runs": listed.iter().map(RunListRow::to_json).collect::<Vec<_>>()});
         if !batches.is_empty() {
-            document["batches"] = batches.iter().map(BatchSummary::to_json).collect();
+            document["batches"] = batches.iter().map(BatchSummary::to_json_without_rows).collect();
         }
         surroundings.print_as(EscapeStyle::Json, &format!("{document:#}\n"));
         return exit::SUCCESS;

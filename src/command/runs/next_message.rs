@@ -73,7 +73,7 @@ impl LastMessage {
     }
 
     fn token_counter(&self, llm: &LlmSpec, profiles: &ModelProfiles) -> TokenCounter {
-        let resolved = profiles.resolve_choice(&llm.model).ok();
+        let resolved = profiles.resolve_chain(&llm.model).ok();
         let link = resolved.as_ref().and_then(|resolved| resolved.chain.first());
         TokenCounter::for_model(link.map_or("", |link| &link.profile.model))
     }
@@ -98,7 +98,7 @@ fn count_thread_tokens(
     let of_parts = agent.threads_by_key().values();
     let threads = std::iter::once(agent.thread()).chain(of_parts);
     let count = |thread: &Thread| {
-        let tokens: u64 = counter.count_messages(&thread.to_messages()).iter().sum();
+        let tokens: u64 = counter.count_each_message(&thread.to_messages()).iter().sum();
         tokens.min(limit.unwrap_or(u64::MAX))
     };
     let counted: Vec<u64> = threads

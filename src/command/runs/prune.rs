@@ -16,7 +16,7 @@ use ensemble_core::conversation::CompletionReason;
 use ensemble_core::store::{RunStore, StoreError, StoredRun};
 use ensemble_history::{RunDriver, RunHistory, RunState};
 use ensemble_reports::report::format_count;
-use ensemble_runs::batch::{BatchEntry, BatchError, BatchSummary, list_batches, remove_batch};
+use ensemble_runs::batch::{BatchEntry, BatchError, BatchSummary, list_batches, remove_idle_batch};
 
 /// `ensemble runs prune`.
 #[derive(Debug, Args)]
@@ -169,21 +169,21 @@ fn prune_batch(
     let is_wanted = |state: RunState| args.outcome.iter().any(|wanted| wanted == state.as_str());
     if !args.outcome.is_empty()
         && !batch
-            .list_entries()
+            .list_row_entries()
             .into_iter()
             .all(|entry| is_wanted(row_state(entry)))
     {
         return Ok(());
     }
-    if batch.has_open_rows() && !args.resumable {
+    if batch.has_resumable_rows() && !args.resumable {
         pruned.open_batches += 1;
-        let counts = batch.counts.to_words();
+        let counts = batch.counts.to_summary_line();
         surroundings.print_err(&format!("kept batch {name}: {counts}, and rows can continue\n"));
         return Ok(());
     }
     let bytes = folder_size(&batch.folder);
     if !args.dry_run {
-        match remove_batch(root, name) {
+        match remove_idle_batch(root, name) {
             Err(error @ BatchError::Busy { .. }) => {
                 surroundings.print_err(&format!("kept batch {name}: {error}\n"));
                 return Ok(());
@@ -193,7 +193,7 @@ fn prune_batch(
     }
     pruned.batches += 1;
     pruned.bytes += bytes;
-    surroundings.print_out(&format!("batch {name}  {}\n", batch.counts.to_words()));
+    surroundings.print_out(&format!("batch {name}  {}\n", batch.counts.to_summary_line()));
     Ok(())
 }
 

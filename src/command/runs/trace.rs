@@ -12,7 +12,7 @@ use crate::command::shared::surroundings::CliEnvironment;
 use crate::command::shared::telemetry::telemetry_resource;
 use ensemble_core::runner::BoxFuture;
 use ensemble_core::store::{ReadError, StoredRun};
-use ensemble_telemetry::{RecordedTree, RunTrace};
+use ensemble_telemetry::{RecordedRunTree, RunTrace};
 
 /// How the name of a file with protobuf ends.
 const PROTOBUF: &str = "pb";
@@ -23,7 +23,7 @@ pub(crate) async fn export_trace(
     run: Arc<dyn StoredRun>,
     surroundings: &CliEnvironment,
 ) -> Result<u8, CliError> {
-    let trace = RunTrace::from_run(&load_recorded_tree(run, String::new()).await?, args.otlp_content);
+    let trace = RunTrace::from_run_tree(&load_recorded_tree(run, String::new()).await?, args.otlp_content);
     let resource = telemetry_resource();
     let Some(path) = &args.to else {
         surroundings.print_as(OutputForm::Json, &trace.to_json(&resource));
@@ -42,7 +42,7 @@ fn is_protobuf(path: &Path) -> bool {
 }
 
 /// Reads a run and the runs inside it. A run that has no record yet is none.
-fn load_recorded_tree(run: Arc<dyn StoredRun>, name: String) -> BoxFuture<'static, Result<RecordedTree, CliError>> {
+fn load_recorded_tree(run: Arc<dyn StoredRun>, name: String) -> BoxFuture<'static, Result<RecordedRunTree, CliError>> {
     Box::pin(async move {
         let mut inside = Vec::new();
         for name in run.list_nested_names().await? {
@@ -56,7 +56,7 @@ fn load_recorded_tree(run: Arc<dyn StoredRun>, name: String) -> BoxFuture<'stati
             Err(ReadError::Empty { .. }) if !name.is_empty() => Vec::new(),
             Err(error) => return Err(error.into()),
         };
-        Ok(RecordedTree {
+        Ok(RecordedRunTree {
             name,
             records,
             inner_runs: inside,

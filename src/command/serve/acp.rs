@@ -9,8 +9,8 @@ use crate::command::shared::surroundings::CliEnvironment;
 use crate::command::shared::watchdog;
 use clap::Args;
 use ensemble_acp::server::{AcpServices, serve_acp};
-use ensemble_process::collect_orphans;
-use ensemble_runs::{Host, Project, Runs};
+use ensemble_process::become_orphan_collector;
+use ensemble_runs::{RunHost, Project, Runs};
 
 /// `ensemble acp`.
 #[derive(Debug, Args)]
@@ -30,12 +30,12 @@ pub(crate) fn run_acp(args: &AcpArgs, surroundings: &CliEnvironment) -> Result<u
         Some(name) => Some(folder.join(project.resolve_ensemble_file(name)?)),
     };
     // Where the system refuses it, what leaves its group is found by `resume`, as on other systems.
-    let _refused = collect_orphans();
-    let host = Host::from_system()
+    let _refused = become_orphan_collector();
+    let host = RunHost::from_system()
         .with_watchdog(watchdog::watchdog_command())
         .with_sandbox_helper(sandbox_helper::helper_command())
         .with_simulated_acp(simulated_agent::agent_command())
-        .with_shared_models();
+        .with_shared_model_network();
     let services = AcpServices {
         runs: Box::new(move |folder| {
             let project = Project {

@@ -14,8 +14,8 @@ use ensemble_language::diagnostic::Diagnostic;
 use ensemble_language::ensemble::Ensemble;
 use ensemble_language::source::SourceText;
 use ensemble_lsp::server::{LspServerEnd, LspServerOptions, serve_client};
-use ensemble_reports::report::graph::{GraphTooLarge, render_ascii, render_dot, render_mermaid, render_svg};
-use ensemble_runs::{Host, Project, Runs};
+use ensemble_reports::report::graph::{GraphTooLargeError, render_ascii, render_dot, render_mermaid, render_svg};
+use ensemble_runs::{RunHost, Project, Runs};
 
 /// The checks of `ensemble validate`.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub(crate) struct ValidateChecks;
 
 impl ProjectFileChecks for ValidateChecks {
     fn check_test_file(&self, source: &SourceText, path: &Path, project: &Project) -> Vec<Diagnostic> {
-        let runs = Runs::open(project.clone(), Host::from_system().without_operator());
+        let runs = Runs::open(project.clone(), RunHost::from_system().without_operator());
         TestSuite::load(source, path, &runs).findings
     }
 
@@ -56,7 +56,7 @@ pub(crate) fn render_graph(ensemble: &Ensemble, format: &str) -> Option<String> 
     match format {
         "mermaid" => Some(render_mermaid(&picture)),
         "dot" => Some(render_dot(&picture)),
-        "svg" => Some(render_svg(&picture).unwrap_or_else(GraphTooLarge::to_svg)),
+        "svg" => Some(render_svg(&picture).unwrap_or_else(GraphTooLargeError::to_error_picture)),
         "ascii" => Some(render_ascii(&picture)),
         _ => None,
     }

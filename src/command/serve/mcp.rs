@@ -11,7 +11,7 @@ use crate::command::shared::exit;
 use crate::command::shared::runtime::block_on;
 use crate::command::shared::surroundings::{CliEnvironment, enter_folder};
 use clap::{ArgAction, Args};
-use ensemble_mcp::catalog::ToolCatalog;
+use ensemble_mcp::catalog::EnsembleToolCatalog;
 use ensemble_mcp::session::McpServices;
 use ensemble_mcp::{http, stdio};
 use ensemble_reports::report::format_count;
@@ -121,7 +121,7 @@ fn build_services(
 
 /// Says on standard error what is served and what is not.
 fn print_served(surroundings: &CliEnvironment) {
-    let catalog = ToolCatalog::load(&surroundings.project);
+    let catalog = EnsembleToolCatalog::load_catalog(&surroundings.project);
     let ensembles = format_count(catalog.entries.len() as u64, "ensemble");
     let folder = surroundings.project.folder.display();
     let mut text = format!("serving {ensembles} of {folder}\n");
@@ -152,7 +152,7 @@ async fn serve_http(
     let unusable = |error: std::io::Error| CliError::usage_error(format!("--http {address}: {error}"));
     let listener = tokio::net::TcpListener::bind(address).await.map_err(unusable)?;
     let local_address = listener.local_addr().map_err(unusable)?;
-    surroundings.print_err(&format!("at http://{local_address}{}\n", http::PATH));
+    surroundings.print_err(&format!("at http://{local_address}{}\n", http::MCP_PATH));
     if is_new {
         surroundings.print_err(&format!(
             "clients send the header Authorization: Bearer {}\n",

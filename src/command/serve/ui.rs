@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use ensemble_core::store::RunId;
 use ensemble_runs::service::run_service::RunService;
 use ensemble_runs::{ReadyRun, Runs};
-use ensemble_ui::{AccessToken, UiServer, UiSettings};
+use ensemble_ui::{AccessToken, UiServer, UiServerSettings};
 
 use crate::command::check::picture::ensemble_picture;
 use crate::command::run::driver::EndReporter;
@@ -124,7 +124,7 @@ async fn run_exit_code(runs: &RunService, id: &RunId, ending: &EndReporter<'_>) 
 }
 
 fn bind_server(place: &PageArgs, runs: &RunService, token: AccessToken) -> Result<UiServer, CliError> {
-    let settings = UiSettings {
+    let settings = UiServerSettings {
         address: place.address,
         port: place.port,
         token,

@@ -22,7 +22,7 @@ use ensemble_core::store::StoredRun;
 use ensemble_language::ensemble::{Agent, AgentKind, Ensemble};
 use ensemble_language::loader::{codes, load_ensemble};
 use ensemble_language::source::SourceText;
-use ensemble_runs::{Host, Project, Runs};
+use ensemble_runs::{RunHost, Project, Runs};
 
 /// Set by the script of a shell when it asks what can follow.
 const ASKED: &str = "ENSEMBLE_COMPLETE";
@@ -195,7 +195,7 @@ fn line_project() -> Project {
 }
 
 fn line_runs() -> Runs {
-    Runs::open(line_project(), Host::from_system().without_operator())
+    Runs::open(line_project(), RunHost::from_system().without_operator())
 }
 
 /// Returns the run of the line: named before the word that is being typed, or the latest.

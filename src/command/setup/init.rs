@@ -10,11 +10,11 @@ use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
 use crate::command::shared::surroundings::CliEnvironment;
 use clap::Args;
-use ensemble_language::loader::schema::SCHEMA;
+use ensemble_language::loader::schema::ENSEMBLE_SCHEMA;
 use ensemble_language::names;
 use ensemble_project::atomic_write;
 use ensemble_scripts::regular_files::read_text;
-use ensemble_ui::NewFile;
+use ensemble_ui::NewEnsembleFile;
 
 /// The largest schema that is compared with the present one, in bytes.
 const LARGEST_SCHEMA: u64 = 16 << 20;
@@ -81,8 +81,8 @@ pub(crate) fn init_ensemble(args: &InitArgs, surroundings: &CliEnvironment) -> R
     let mut notes = String::new();
     let schema = folder.join(SCHEMA_FILE);
     if !schema.exists() {
-        files.push((SCHEMA_FILE.to_owned(), SCHEMA.to_owned()));
-    } else if read_text(&schema, LARGEST_SCHEMA).is_ok_and(|text| text != SCHEMA) {
+        files.push((SCHEMA_FILE.to_owned(), ENSEMBLE_SCHEMA.to_owned()));
+    } else if read_text(&schema, LARGEST_SCHEMA).is_ok_and(|text| text != ENSEMBLE_SCHEMA) {
         notes = format!(
             "\ndid not overwrite {SCHEMA_FILE}, which differs; `ensemble schema > {SCHEMA_FILE}` updates the file\n"
         );
@@ -145,25 +145,25 @@ fn create_file(path: &Path, text: &str) -> Result<(), CliError> {
 
 /// Returns the files of the smallest ensemble with this name, for the page; the ensemble is the first one. `None`: it
 /// is not a name.
-pub(crate) fn smallest_ensemble(given: &str) -> Option<Vec<NewFile>> {
+pub(crate) fn smallest_ensemble(given: &str) -> Option<Vec<NewEnsembleFile>> {
     let name = strip_yaml_ending(given);
     if !is_ensemble_name(name) {
         return None;
     }
     let template = StarterTemplate::Chat;
-    let mut files: Vec<NewFile> = template
+    let mut files: Vec<NewEnsembleFile> = template
         .project_files(name)
         .into_iter()
         .chain([template.test_file(name)])
-        .map(|(path, text)| NewFile {
+        .map(|(path, text)| NewEnsembleFile {
             path: path.into(),
             text,
             is_shared: false,
         })
         .collect();
-    files.push(NewFile {
+    files.push(NewEnsembleFile {
         path: SCHEMA_FILE.into(),
-        text: SCHEMA.to_owned(),
+        text: ENSEMBLE_SCHEMA.to_owned(),
         is_shared: true,
     });
     Some(files)

@@ -18,7 +18,7 @@ use crate::command::shared::surroundings::CliEnvironment;
 use clap::{ArgAction, Args, Subcommand};
 use ensemble_core::operator::escape_hidden;
 use ensemble_core::thread::{Message, Role};
-use ensemble_language::ensemble::{Ensemble, HttpProvider as KnownProvider, ModelChoice, ModelProfile, SIMULATED};
+use ensemble_language::ensemble::{Ensemble, HttpProvider as KnownProvider, ModelChoice, ModelProfile, SIMULATED_PROVIDER};
 use ensemble_language::profiles::{ChainedProfile, ModelProfiles, ProfileError};
 use ensemble_models::{ModelError, ModelNetwork, ModelProvider, ModelRequest, RemoteProvider, key_variable};
 use ensemble_project::config::load_configs;
@@ -26,8 +26,8 @@ use ensemble_project::prepare::collect_profiles;
 use ensemble_project::review::check_trust;
 use ensemble_reports::report::format_count;
 use ensemble_reports::report::sanitized_writer::TrustedStyle;
-use ensemble_runs::options::arguments::parse_overrides;
-use ensemble_runs::{EnsembleRef, Host};
+use ensemble_runs::options::arguments::parse_model_overrides;
+use ensemble_runs::{EnsembleRef, RunHost};
 
 /// `ensemble models`.
 #[derive(Debug, Subcommand)]
@@ -90,7 +90,7 @@ pub(crate) fn run_models_command(command: &ModelsCommand, surroundings: &CliEnvi
         };
         surroundings.print_err(&message);
     }
-    let network = Host::from_system().model_network();
+    let network = RunHost::from_system().model_network();
     let requests = named_profiles.into_iter().map(|named| match command {
         ModelsCommand::Check(_) => ProviderRequest::Check(named),
         ModelsCommand::List(_) if sends => ProviderRequest::List(named),
@@ -167,7 +167,7 @@ fn collect_named_profiles(
     sends: bool,
     surroundings: &CliEnvironment,
 ) -> Result<Vec<NamedProfile>, CliError> {
-    let overrides = parse_overrides(&args.model)?;
+    let overrides = parse_model_overrides(&args.model)?;
     let (choices, profiles) = match &args.ensemble {
         Some(file) => {
             let prepared = surroundings
@@ -196,7 +196,7 @@ fn collect_named_profiles(
     let mut seen_names = HashSet::new();
     let mut all = Vec::new();
     for choice in choices {
-        match profiles.resolve_choice(&choice) {
+        match profiles.resolve_chain(&choice) {
             Ok(resolved) => all.extend(resolved.chain.into_iter().map(|link| NamedProfile {
                 name: link.name.clone(),
                 link: Ok(link),
@@ -266,7 +266,7 @@ async fn list_models(named: NamedProfile, network: &ModelNetwork) -> ProfileAnsw
         named,
         network,
         async |remote: RemoteProvider, profile: Arc<ModelProfile>| {
-            remote.list_models(&profile).await.map(ProfileFinding::Models)
+            remote.fetch_model_names(&profile).await.map(ProfileFinding::Models)
         },
     )
     .await
@@ -342,7 +342,7 @@ fn render_answers(answers: &[ProfileAnswer]) -> String {
 impl ProfileAnswer {
     fn model_name(&self) -> String {
         match &self.profile {
-            Some(profile) if profile.model.is_empty() || &*self.name == SIMULATED => profile.provider.to_string(),
+            Some(profile) if profile.model.is_empty() || &*self.name == SIMULATED_PROVIDER => profile.provider.to_string(),
             Some(profile) => format!("{}/{}", profile.provider, profile.model),
             None => String::new(),
         }

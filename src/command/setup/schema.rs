@@ -6,7 +6,7 @@ use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
 use crate::command::shared::output_form::OutputForm;
 use crate::command::shared::surroundings::CliEnvironment;
-use ensemble_language::loader::schema::{SCHEMA, TEST_SCHEMA, config_schema};
+use ensemble_language::loader::schema::{ENSEMBLE_SCHEMA, TEST_SCHEMA, config_schema};
 
 /// `ensemble schema`.
 #[derive(Debug, Args)]
@@ -26,10 +26,10 @@ pub(crate) struct SchemaArgs {
 pub(crate) fn schema(args: &SchemaArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let json = |text: &str| surroundings.print_as(OutputForm::Json, text);
     match args {
-        args if args.skill => surroundings.print_out(ensemble_mcp::skill::SKILL),
+        args if args.skill => surroundings.print_out(ensemble_mcp::skill::SKILL_MARKDOWN),
         args if args.tests => json(TEST_SCHEMA),
         args if args.config => json(&config_schema()),
-        _ => json(SCHEMA),
+        _ => json(ENSEMBLE_SCHEMA),
     }
     Ok(exit::SUCCESS)
 }

@@ -8,7 +8,7 @@ use ensemble_process::resource_room;
 /// # Errors
 /// The runtime cannot be started, or the future returned an error.
 pub(crate) fn block_on<T>(future: impl Future<Output = Result<T, CliError>>) -> Result<T, CliError> {
-    resource_room::raise_open_files();
+    resource_room::raise_open_file_limit();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| CliError::Internal(format!("cannot start the runtime: {error}")))?;
     let result = runtime.block_on(future);

@@ -13,9 +13,9 @@ use crate::command::shared::untrusted_files::ignored_file_note;
 use crate::terminal::streams::ColorChoice;
 use crate::terminal::streams::StandardStreams;
 use ensemble_core::operator::Operator;
-use ensemble_process::collect_orphans;
+use ensemble_process::become_orphan_collector;
 use ensemble_reports::report::sanitized_writer::EscapeStyle;
-use ensemble_runs::{ClientServers, Host, Project, Runs};
+use ensemble_runs::{ClientServers, RunHost, Project, Runs};
 
 /// The variable that does what `--trust` does, for CI.
 const TRUST: &str = "ENSEMBLE_TRUST";
@@ -66,14 +66,14 @@ impl CliEnvironment {
 
     /// Returns the runs of the project, without an operator.
     pub(crate) fn project_runs(&self) -> Runs {
-        Runs::open(self.project.clone(), Host::from_system().without_operator())
+        Runs::open(self.project.clone(), RunHost::from_system().without_operator())
     }
 
     /// Returns the runs of the project, with this operator and a watchdog.
     pub(crate) fn runs_with(&self, operator: &Arc<dyn Operator>) -> Runs {
         // Where the system refuses it, what leaves its group is found by `resume`, as on other systems.
-        let _refused = collect_orphans();
-        let host = Host::from_system()
+        let _refused = become_orphan_collector();
+        let host = RunHost::from_system()
             .with_operator(Arc::clone(operator))
             .with_watchdog(watchdog::watchdog_command())
             .with_sandbox_helper(sandbox_helper::helper_command())
@@ -84,13 +84,13 @@ impl CliEnvironment {
     /// Returns the runs of the project, with a watchdog and these servers of tools; whoever holds a run answers its
     /// questions.
     pub(crate) fn runs_for_clients(&self, servers: ClientServers) -> Runs {
-        let _refused = collect_orphans();
-        let host = Host::from_system()
+        let _refused = become_orphan_collector();
+        let host = RunHost::from_system()
             .with_watchdog(watchdog::watchdog_command())
             .with_sandbox_helper(sandbox_helper::helper_command())
             .with_simulated_acp(simulated_agent::agent_command())
-            .with_client_servers(servers)
-            .with_shared_models();
+            .with_default_client_servers(servers)
+            .with_shared_model_network();
         Runs::open(self.project.clone(), host)
     }
 

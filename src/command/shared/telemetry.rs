@@ -9,9 +9,9 @@ use crate::command::run::arguments::TelemetryArgs;
 use ensemble_core::conversation::{ConversationState, Record};
 use ensemble_core::store::RunId;
 use ensemble_core::trace::TraceParent;
-use ensemble_runs::{Host, RunTracer};
+use ensemble_runs::{RunHost, RunTracer};
 use ensemble_telemetry::{
-    HttpClient, LiveTelemetry, SpanExporter, TelemetryResource, TelemetrySettings, TelemetrySettingsError,
+    BuildHttpClient, LiveTelemetry, SpanExporter, TelemetryResource, TelemetrySettings, TelemetrySettingsError,
 };
 
 /// The variable that does what `--otlp` does, for CI.
@@ -53,7 +53,7 @@ impl CliTelemetry {
         let Some(started) = self.0.get().and_then(Option::as_ref) else {
             return;
         };
-        let report = started.live.finish_export();
+        let report = started.live.close_and_finish_export();
         if report.accepted == report.all && report.first_problem.is_none() {
             return;
         }
@@ -75,9 +75,9 @@ pub(crate) fn telemetry_resource() -> TelemetryResource {
 
 fn start_export(with_content: bool) -> Result<StartedTelemetry, TelemetrySettingsError> {
     let settings = TelemetrySettings::from_variables(read_variable)?;
-    let client: HttpClient = Box::new(|| {
-        let network = Host::from_system().model_network();
-        Box::pin(async move { network.shared_client().await.cloned() })
+    let client: BuildHttpClient = Box::new(|| {
+        let network = RunHost::from_system().model_network();
+        Box::pin(async move { network.get_or_build_client().await.cloned() })
     });
     let exporter = SpanExporter::start_thread(&settings, client)
         .map_err(|error| TelemetrySettingsError::Invalid(error.to_string()))?;
@@ -85,7 +85,7 @@ fn start_export(with_content: bool) -> Result<StartedTelemetry, TelemetrySetting
     let parent = parent.and_then(|parent| TraceParent::parse(&parent, read_variable("TRACESTATE").as_deref()));
     Ok(StartedTelemetry {
         live: LiveTelemetry::new(exporter, settings.sampler, parent, with_content),
-        secrets: settings.endpoint.secret_values(),
+        secrets: settings.endpoint.header_values(),
         endpoint: settings.endpoint.url_without_secrets(),
     })
 }
@@ -109,6 +109,6 @@ impl RunTracer for StartedTelemetry {
     }
 
     fn observe_record(&self, run: &RunId, record: &Record, state: &ConversationState) {
-        self.live.apply_record(&run.shared_text(), record, state.run_start());
+        self.live.send_spans_of_record(&run.shared_text(), record, state.run_start());
     }
 }

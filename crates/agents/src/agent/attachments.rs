@@ -8,7 +8,7 @@ use base64::prelude::BASE64_STANDARD;
 use serde_json::Value;
 use sha2::Digest as _;
 
-use super::build_error::{BuildError, compile_template};
+use super::build_error::{RunnerBuildError, compile_optional_template};
 use ensemble_core::thread::Attachment;
 use ensemble_language::template::{Template, TemplateScope};
 use ensemble_process::program::ScriptFolders;
@@ -16,7 +16,7 @@ use ensemble_scripts::regular_files;
 use ensemble_scripts::template_worker;
 
 /// The maximum size of all attachments of one execution, in bytes: 20 MiB.
-pub const MAX_BYTES: u64 = 20 << 20;
+pub const MAX_ATTACHMENT_BYTES: u64 = 20 << 20;
 
 /// The compiled paths, and the folders in which files may be.
 pub(super) struct AttachmentTemplates {
@@ -29,15 +29,15 @@ impl AttachmentTemplates {
     ///
     /// # Errors
     /// A path is not a template.
-    pub(super) fn compile_paths(paths: &[String], places: Option<ScriptFolders>) -> Result<Self, BuildError> {
+    pub(super) fn compile_paths(paths: &[String], places: Option<ScriptFolders>) -> Result<Self, RunnerBuildError> {
         let compile = |(at, path): (usize, &String)| {
             let is_template = path.contains('{');
             let template = Some(path.as_str()).filter(|_| is_template);
-            Ok((path.clone(), compile_template(&format!("attachments[{at}]"), template)?))
+            Ok((path.clone(), compile_optional_template(&format!("attachments[{at}]"), template)?))
         };
         let paths = paths.iter().enumerate().map(compile);
         Ok(Self {
-            paths: paths.collect::<Result<_, BuildError>>()?,
+            paths: paths.collect::<Result<_, RunnerBuildError>>()?,
             places,
         })
     }
@@ -48,19 +48,19 @@ impl AttachmentTemplates {
 
     /// Returns the files of an execution, in order; those of a template must be within the folder of the ensemble or
     /// the root of the project.
-    pub(super) async fn resolve_files(&self, scope: &TemplateScope) -> Result<Vec<AttachmentFile>, String> {
+    pub(super) async fn resolve_files(&self, scope: &TemplateScope) -> Result<Vec<AttachmentSource>, String> {
         let places = self.places.as_ref().ok_or("attachments need an ensemble file")?;
         let mut files = Vec::new();
         for (at, (path, template)) in self.paths.iter().enumerate() {
             let Some(template) = template else {
-                files.push(AttachmentFile::resolve(path, places, false));
+                files.push(AttachmentSource::resolve(path, places, false));
                 continue;
             };
             let value = template_worker::render_value(template, scope)
                 .await
                 .map_err(|error| format!("attachments[{at}]: {error}"))?;
             for path in parse_paths(&value).ok_or_else(|| format!("attachments[{at}]: {value} is not a path"))? {
-                files.push(AttachmentFile::resolve(&path, places, true));
+                files.push(AttachmentSource::resolve(&path, places, true));
             }
         }
         Ok(files)
@@ -82,24 +82,24 @@ fn parse_paths(value: &Value) -> Option<Vec<String>> {
 }
 
 /// A file that is to be attached.
-pub(super) struct AttachmentFile {
+pub(super) struct AttachmentSource {
     name: String,
     path: PathBuf,
     /// The folders of which one must contain the file; empty: it may be anywhere.
     allowed_folders: Vec<PathBuf>,
 }
 
-impl AttachmentFile {
+impl AttachmentSource {
     fn resolve(name: &str, places: &ScriptFolders, is_bound: bool) -> Self {
         let folders = [&places.ensemble_dir, &places.project_root];
         Self {
             name: name.to_owned(),
-            path: places.attachment(name),
+            path: places.attachment_path(name),
             allowed_folders: folders.into_iter().filter(|_| is_bound).cloned().collect(),
         }
     }
 
-    fn read_bytes(&self, left: u64) -> Result<Attachment, String> {
+    fn read_attachment(&self, left: u64) -> Result<Attachment, String> {
         let failed = |error: std::io::Error| error.to_string();
         let path = self.path.canonicalize().map_err(failed)?;
         let is_within = |folder: &PathBuf| folder.canonicalize().is_ok_and(|folder| path.starts_with(folder));
@@ -120,7 +120,7 @@ pub(super) fn attachment_from_bytes(name: &str, bytes: &[u8]) -> Option<Attachme
         .collect();
     Some(Attachment {
         name: name.into(),
-        mime_type: mime_type(bytes)?.into(),
+        mime_type: detect_mime_type(bytes)?.into(),
         size: bytes.len() as u64,
         sha256: hex.into(),
         data: BASE64_STANDARD.encode(bytes).into(),
@@ -131,12 +131,12 @@ pub(super) fn attachment_from_bytes(name: &str, bytes: &[u8]) -> Option<Attachme
 ///
 /// # Errors
 /// A file cannot be sent; the message names it.
-pub(super) fn read_attachments(files: &[AttachmentFile]) -> Result<Vec<Attachment>, String> {
-    let mut bytes_left = MAX_BYTES;
+pub(super) fn read_attachments(files: &[AttachmentSource]) -> Result<Vec<Attachment>, String> {
+    let mut bytes_left = MAX_ATTACHMENT_BYTES;
     let mut read = Vec::new();
     for file in files {
         let attachment = file
-            .read_bytes(bytes_left)
+            .read_attachment(bytes_left)
             .map_err(|error| format!("the attachment `{}` cannot be sent: {error}", file.name))?;
         bytes_left -= attachment.size;
         read.push(attachment);
@@ -152,14 +152,14 @@ fn read_with_limit(path: &Path, most: u64) -> Result<Vec<u8>, String> {
     match bytes.len() as u64 > most {
         true => Err(format!(
             "the attachments of an execution are limited to {} MiB in total",
-            MAX_BYTES >> 20
+            MAX_ATTACHMENT_BYTES >> 20
         )),
         false => Ok(bytes),
     }
 }
 
 /// Returns the type of a file, by its first bytes; `None` if no model takes it.
-fn mime_type(bytes: &[u8]) -> Option<&'static str> {
+fn detect_mime_type(bytes: &[u8]) -> Option<&'static str> {
     const STARTS: [(&[u8], &str); 5] = [
         (b"\x89PNG\r\n\x1a\n", "image/png"),
         (b"\xff\xd8\xff", "image/jpeg"),
@@ -178,7 +178,7 @@ fn mime_type(bytes: &[u8]) -> Option<&'static str> {
 }
 
 /// Returns the attachments as an execution needs them.
-pub(super) async fn load_attachments(files: Vec<AttachmentFile>) -> Result<Vec<Attachment>, String> {
+pub(super) async fn load_attachments(files: Vec<AttachmentSource>) -> Result<Vec<Attachment>, String> {
     match tokio::task::spawn_blocking(move || read_attachments(&files)).await {
         Ok(read) => read,
         Err(join_error) if join_error.is_panic() => std::panic::resume_unwind(join_error.into_panic()),
@@ -204,7 +204,7 @@ mod tests {
             (b"\x7fELF\0", None),
         ];
         for (bytes, expected) in table {
-            assert_eq!(mime_type(bytes), expected, "{bytes:?}");
+            assert_eq!(detect_mime_type(bytes), expected, "{bytes:?}");
         }
     }
 

@@ -6,7 +6,7 @@ use ensemble_scripts::ScriptError;
 
 /// An error that prevents building the runner of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum BuildError {
+pub enum RunnerBuildError {
     /// A template is not valid.
     #[error("{which}: {error}")]
     Template {
@@ -18,7 +18,7 @@ pub enum BuildError {
     /// `output_schema` is not a valid JSON Schema.
     #[error("output_schema: {0}")]
     Schema(String),
-    /// An expression of `for_each` is not valid.
+    /// An expression of `random_for_each` is not valid.
     #[error("for_each.{key}: {message}")]
     Expression {
         /// The key.
@@ -39,9 +39,9 @@ pub enum BuildError {
     Profile(#[from] ProfileError),
 }
 
-impl BuildError {
+impl RunnerBuildError {
     /// Returns the error of a script that cannot be compiled, with its position.
-    pub(super) fn for_script(path: &str, error: ScriptError) -> Self {
+    pub(super) fn from_script_error(path: &str, error: ScriptError) -> Self {
         Self::Script {
             path: error.place_in(path),
             message: error.message,
@@ -50,9 +50,9 @@ impl BuildError {
 }
 
 /// Compiles a template of the agent, if there is one; `which` names the template in the error.
-pub(super) fn compile_template(which: &str, text: Option<&str>) -> Result<Option<Template>, BuildError> {
+pub(super) fn compile_optional_template(which: &str, text: Option<&str>) -> Result<Option<Template>, RunnerBuildError> {
     let compiled = text.map(Template::compile).transpose();
-    compiled.map_err(|error| BuildError::Template {
+    compiled.map_err(|error| RunnerBuildError::Template {
         which: which.to_owned(),
         error,
     })

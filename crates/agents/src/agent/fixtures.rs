@@ -7,9 +7,9 @@ use super::{AttemptLedger, BoxFuture, ExecutionInput};
 use ensemble_core::runner::ExecutionRecords;
 use ensemble_language::data::{JsonMap, RemainingBudget, RunContext};
 use ensemble_language::ensemble::{
-    Agent, AgentKind, ConversationSpec, DeclaredPosition, Dependency, OnError, RequiredResult, RetryPolicy, WaitFor,
+    Agent, AgentKind, ConversationSpec, DependencyPosition, Dependency, OnError, RequiredResult, RetryPolicy, WaitFor,
 };
-use ensemble_models::{ModelError, ModelProvider, ModelReply, ModelRequest, OnPiece, ReplyPiece};
+use ensemble_models::{ModelError, ModelProvider, ModelReply, ModelRequest, ReplyPieceCallback, ReplyPiece};
 
 /// Returns an agent that listens to those.
 pub(super) fn agent(name: &str, kind: AgentKind, listens_to: &[&str]) -> Agent {
@@ -21,7 +21,7 @@ pub(super) fn agent(name: &str, kind: AgentKind, listens_to: &[&str]) -> Agent {
         feedback: false,
         on: RequiredResult::Success,
         wait_for: WaitFor::default(),
-        declared_at: DeclaredPosition::DependsOn(at),
+        declared_at: DependencyPosition::DependsOn(at),
     };
     Agent {
         name: name.into(),
@@ -61,7 +61,7 @@ impl ModelProvider for Prepared {
     fn complete_request<'a>(
         &'a self,
         request: ModelRequest,
-        on_piece: &'a OnPiece<'a>,
+        on_piece: &'a ReplyPieceCallback<'a>,
     ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
         self.asked.lock().unwrap().push(request);
         let says = self.says.lock().unwrap().pop_front().expect("a reply was prepared");

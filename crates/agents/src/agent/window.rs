@@ -15,17 +15,17 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use self::known_sizes::KnownSizes;
+use self::known_sizes::ThreadSizeCache;
 use self::shorten::shorten_results;
 use self::tokens::TokenCounter;
 use super::BoxFuture;
-use super::build_error::BuildError;
+use super::build_error::RunnerBuildError;
 use super::chat::{MessageSelector, UnsentIterations, WindowError, WindowInput, WindowOutput};
 use ensemble_core::thread::window::{RetentionPolicy, ThreadSize, ThreadToTrim, TrimRules, WindowLimits, trim_thread};
 use ensemble_core::thread::{Message, Role, TextTokenizer, Thread, ThreadIteration};
 use ensemble_language::ensemble::{ContextWindow, ModelChoice, ModelProfile, WindowStrategy};
 use ensemble_language::profiles::ProfileError;
-use ensemble_models::{LoadScript, Model, describe_script_failure};
+use ensemble_models::{ScriptLoader, Model, describe_script_failure};
 use ensemble_scripts::Script;
 
 /// The context window of one agent.
@@ -34,7 +34,7 @@ pub struct AgentWindow {
     how: SelectionMethod,
     counter: Arc<TokenCounter>,
     /// The sizes of the beginnings of threads.
-    known_sizes: KnownSizes,
+    known_sizes: ThreadSizeCache,
     /// Has the window no limit of its own? Then its strategy always applies.
     always: bool,
 }
@@ -49,7 +49,7 @@ enum SelectionMethod {
 }
 
 /// The parts from which a context window is built.
-pub struct WindowResources<'a> {
+pub struct AgentWindowOptions<'a> {
     /// The model of the agent.
     pub model: &'a ModelChoice,
     /// The name of the model at its provider.
@@ -59,7 +59,7 @@ pub struct WindowResources<'a> {
     /// The tokenizer that counts instead of the program's own, if there is one.
     pub tokenizer: Option<Arc<dyn TextTokenizer>>,
     /// Reads scripts.
-    pub load: &'a LoadScript,
+    pub load: &'a ScriptLoader,
     /// Connects a model that writes summaries.
     pub connect: &'a dyn Fn(&ModelChoice) -> Result<Model, ProfileError>,
 }
@@ -73,7 +73,7 @@ pub fn input_token_limit(profile: &ModelProfile) -> Option<u64> {
 }
 
 /// Returns the window of an agent without `context_window` whose profile says how much the model can process.
-pub fn default_window() -> ContextWindow {
+pub fn implicit_window() -> ContextWindow {
     ContextWindow {
         min_recent_turns: std::num::NonZeroU32::MIN,
         ..ContextWindow::default()
@@ -92,7 +92,7 @@ impl AgentWindow {
     ///
     /// # Errors
     /// The script or profile does not exist or cannot be used.
-    pub fn new(window: &ContextWindow, outside: &WindowResources<'_>) -> Result<Self, BuildError> {
+    pub fn new(window: &ContextWindow, outside: &AgentWindowOptions<'_>) -> Result<Self, RunnerBuildError> {
         let always = window.max_tokens.is_none() && window.max_messages.is_none();
         let turns = |count: std::num::NonZeroU32| usize::try_from(count.get()).unwrap_or(usize::MAX);
         let selection_method = match &window.strategy {
@@ -100,7 +100,7 @@ impl AgentWindow {
                 SelectionMethod::Rules
             }
             WindowStrategy::Custom(path) => SelectionMethod::Custom {
-                script: compile_script(path, outside.load)?,
+                script: load_script(path, outside.load)?,
                 path: path.clone(),
             },
             WindowStrategy::Summarize(None) => SelectionMethod::Summary((outside.connect)(outside.model)?),
@@ -128,7 +128,7 @@ impl AgentWindow {
             },
             how: selection_method,
             always,
-            known_sizes: KnownSizes::default(),
+            known_sizes: ThreadSizeCache::default(),
             counter: Arc::new(match &outside.tokenizer {
                 Some(tokenizer) => TokenCounter::with_tokenizer(Arc::clone(tokenizer)),
                 None => TokenCounter::for_model(outside.model_name),
@@ -137,7 +137,7 @@ impl AgentWindow {
     }
 
     /// Does a simulated model write the summaries?
-    pub fn is_simulated(&self) -> bool {
+    pub fn has_simulated_summarizer(&self) -> bool {
         matches!(&self.how, SelectionMethod::Summary(model) if model.is_simulated())
     }
 
@@ -145,10 +145,10 @@ impl AgentWindow {
         let messages = std::mem::take(&mut sending.messages);
         let system = sending.system.map(str::to_owned);
         let count = move |counter: &TokenCounter| {
-            let tokens = counter.count_messages(&messages);
+            let tokens = counter.count_each_message(&messages);
             (system.map(|text| counter.count_text(&text)), tokens, messages)
         };
-        let (system, tokens, messages) = self.count_tokens(count).await;
+        let (system, tokens, messages) = self.count_on_worker(count).await;
         MeasuredInput {
             sending: WindowInput { messages, ..sending },
             system,
@@ -157,7 +157,7 @@ impl AgentWindow {
     }
 
     /// Counts tokens. A tokenizer counts on another thread, because it has work to do and other runs share this one.
-    async fn count_tokens<T: Send + 'static>(&self, count: impl FnOnce(&TokenCounter) -> T + Send + 'static) -> T {
+    async fn count_on_worker<T: Send + 'static>(&self, count: impl FnOnce(&TokenCounter) -> T + Send + 'static) -> T {
         if self.counter.is_estimate() {
             return count(&self.counter);
         }
@@ -292,7 +292,7 @@ impl MessageSelector for AgentWindow {
             if !self.counter.is_estimate() {
                 // The counter keeps the counts, so nothing is counted below.
                 let messages = self.known_sizes.list_unmeasured_messages(thread, iterations);
-                self.count_tokens(move |counter| counter.count_messages(&messages))
+                self.count_on_worker(move |counter| counter.count_each_message(&messages))
                     .await;
             }
             let unsent = self.known_sizes.measure_beginning(thread, iterations, &self.counter);
@@ -334,17 +334,17 @@ impl AgentWindow {
                 return Some(at + 1);
             }
             messages += (iteration.messages.len() + iteration.tool_calls.len()) as u64;
-            tokens += self.count_least_tokens(iteration);
+            tokens += self.min_iteration_tokens(iteration);
             turns += usize::from(is_turn_start(iterations, at));
         }
         Some(0)
     }
 
     /// Returns a number of tokens that the messages of the iteration have at least.
-    fn count_least_tokens(&self, iteration: &ThreadIteration) -> u64 {
+    fn min_iteration_tokens(&self, iteration: &ThreadIteration) -> u64 {
         match self.counter.is_estimate() {
-            true => self.counter.count_messages(&iteration.to_messages()).into_iter().sum(),
-            false => self.counter.least_tokens() * iteration.messages.len() as u64,
+            true => self.counter.count_each_message(&iteration.to_messages()).into_iter().sum(),
+            false => self.counter.min_message_tokens() * iteration.messages.len() as u64,
         }
     }
 }
@@ -366,7 +366,7 @@ impl MeasuredInput<'_> {
     }
 
     /// Returns the size of the instructions, if they are always sent.
-    fn instructions_size(&self, rules: &TrimRules) -> ThreadSize {
+    fn kept_system_size(&self, rules: &TrimRules) -> ThreadSize {
         match rules.keeps_system {
             true => self.to_thread().system_size(),
             false => ThreadSize::default(),
@@ -380,13 +380,13 @@ impl MeasuredInput<'_> {
     }
 }
 
-fn compile_script(path: &str, load: &LoadScript) -> Result<Arc<Script>, BuildError> {
-    let failed = |message: String| BuildError::Script {
+fn load_script(path: &str, load: &ScriptLoader) -> Result<Arc<Script>, RunnerBuildError> {
+    let failed = |message: String| RunnerBuildError::Script {
         path: format!("context_window: {path}"),
         message,
     };
     let text = load(path).map_err(failed)?;
-    Script::compile(&text).map_err(|error| BuildError::for_script(&format!("context_window: {path}"), error))
+    Script::compile(&text).map_err(|error| RunnerBuildError::from_script_error(&format!("context_window: {path}"), error))
 }
 
 fn format_size(size: ThreadSize) -> String {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ensemble_core::conversation::run_exit_code;
-use ensemble_language::cases::{CaseExpectations, REFUSED_EXIT, expect_route};
+use ensemble_language::cases::{CaseExpectations, REFUSED_EXIT_CODE, expect_route};
 use serde_json::Value;
 
 use crate::judge::{ExpectationJudge, UnmetExpectation, agents_by_turn, format_turns};
@@ -11,10 +11,10 @@ use crate::watch::ObservedPrompt;
 
 /// Compares the exit code of a refused ensemble with the expected one.
 pub(crate) fn check_refused_exit(at: usize, expect: &CaseExpectations) -> Vec<UnmetExpectation> {
-    let wrong = expect.exit.filter(|exit| *exit != REFUSED_EXIT);
+    let wrong = expect.exit.filter(|exit| *exit != REFUSED_EXIT_CODE);
     let unmet = wrong.map(|exit| {
         let place = expect_route(at, "exit").into_value_location();
-        let actual = format!("{REFUSED_EXIT}, because the ensemble or its inputs are refused");
+        let actual = format!("{REFUSED_EXIT_CODE}, because the ensemble or its inputs are refused");
         UnmetExpectation::from_difference(place, "exit", exit.to_string(), actual)
     });
     unmet.into_iter().collect()

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use ensemble_language::plan::Plan;
-use ensemble_language::random_ensembles::conversation;
+use ensemble_language::random_ensembles::plan_with_results;
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
@@ -77,7 +77,7 @@ fn command(kind: &'static str, arguments: &[&str]) -> CaseCommand {
 
 fn random_cases(count: usize) -> Vec<Case> {
     let mut runner = TestRunner::deterministic();
-    let strategy = conversation();
+    let strategy = plan_with_results();
     let texts: Vec<String> = (0..count)
         .map(|_| {
             let (plan, fate) = strategy.new_tree(&mut runner).expect("a random ensemble").current();

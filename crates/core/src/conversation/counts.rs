@@ -15,7 +15,7 @@ pub(super) struct CountList {
 impl CountList {
     /// All numbers are 0.
     pub(super) fn new(plan: Arc<Plan>) -> Self {
-        let counts = vec![0; plan.len()];
+        let counts = vec![0; plan.agent_count()];
         Self { plan, counts }
     }
 

@@ -25,9 +25,9 @@ use super::run_ended::RunEnded;
 use crate::request::{AnswerRecord, RequestOrigin};
 use crate::thread::ThreadIteration;
 use crate::trace::TraceParent;
-use ensemble_language::condition::ReadNote;
+use ensemble_language::condition::EvaluationNote;
 use ensemble_language::data::{AgentRequest, ExecutionFailure, ModelUsage, RunContext};
-use ensemble_language::definition::ExternalDefinitions;
+use ensemble_language::definition::ExternalDefinitionDigests;
 
 /// An event with its number in the journal and its time.
 #[derive(Debug, Clone, PartialEq)]
@@ -124,7 +124,7 @@ pub struct RunStarted {
     /// The digests of scripts, nested ensembles and profiles behind each agent when the run was started; `None`: not
     /// recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub definitions: Option<ExternalDefinitions>,
+    pub definitions: Option<ExternalDefinitionDigests>,
     /// For a fork: the run from which it was forked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<ForkedFrom>,
@@ -173,7 +173,7 @@ pub struct RunResumed {
     pub again: Vec<Arc<str>>,
     /// The digests behind each agent from now on, if they are not those that were recorded before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub definitions: Option<ExternalDefinitions>,
+    pub definitions: Option<ExternalDefinitionDigests>,
     /// With telemetry: the span in which the run was resumed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceParent>,
@@ -189,7 +189,7 @@ pub struct MessageAdded {
     pub set: RunContext,
     /// The digests behind each agent from now on, if they are not those that were recorded before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub definitions: Option<ExternalDefinitions>,
+    pub definitions: Option<ExternalDefinitionDigests>,
     /// With telemetry: the span in which the run goes on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceParent>,
@@ -227,7 +227,7 @@ pub struct ReadWarning {
 impl ReadWarning {
     /// Returns the warning about a note of the expression at this position. `dependency`: the agent whose output is
     /// `output`.
-    pub fn from_note(at: &Arc<str>, note: ReadNote, dependency: Option<&str>) -> Self {
+    pub fn from_note(at: &Arc<str>, note: EvaluationNote, dependency: Option<&str>) -> Self {
         Self {
             at: at.clone(),
             message: note.describe(dependency),
@@ -249,7 +249,7 @@ pub struct AgentStart {
     pub agent: Arc<str>,
     /// The number of the execution of the agent, from 1.
     pub execution: u32,
-    /// The positions of the dependencies that count this start (`max_executions`).
+    /// The positions of the dependencies that count this start (`max_agent_executions`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub counts: Vec<usize>,
     /// The agents whose failure this start handles.

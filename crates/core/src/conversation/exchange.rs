@@ -205,7 +205,7 @@ impl RecordedExchanges {
     pub fn usage(&self) -> Option<ModelUsage> {
         let used = self.0.iter().map(|((_, inside), exchange)| match inside.is_empty() {
             true => exchange.usage,
-            false => exchange.usage.mark_as_tool_usage(),
+            false => exchange.usage.as_tool_usage(),
         });
         let used = used.fold(ModelUsage::default(), |sum, one| sum + one);
         (used != ModelUsage::default()).then_some(used)

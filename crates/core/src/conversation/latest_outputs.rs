@@ -17,7 +17,7 @@ pub(super) struct LatestOutputs {
 impl LatestOutputs {
     /// No agent has an output.
     pub(super) fn new(plan: Arc<Plan>) -> Self {
-        let outputs = vec![None; plan.len()];
+        let outputs = vec![None; plan.agent_count()];
         Self { plan, outputs }
     }
 

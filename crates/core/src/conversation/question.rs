@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
 use crate::request::{PendingRequest, RequestAddress, RequestDigest};
-use ensemble_language::data::{OperatorQuestion, WantedPermission};
+use ensemble_language::data::{OperatorQuestion, ToolPermissionRequest};
 
 /// An agent asks a question, and the question is not answered yet.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -85,7 +85,7 @@ struct InputRequestedFields {
     prompt: String,
     choices: Vec<String>,
     asked_by: Option<Arc<str>>,
-    permission: Option<Box<WantedPermission>>,
+    permission: Option<Box<ToolPermissionRequest>>,
     output_schema: Option<Box<Value>>,
     #[serde(default)]
     address: RequestAddress,

@@ -10,7 +10,7 @@ use super::event::ReadWarning;
 use super::run_ended::ConditionFailure;
 use ensemble_language::condition::{ConditionRead, EvaluateError};
 use ensemble_language::data::JsonMap;
-use ensemble_language::plan::PlannedResult;
+use ensemble_language::plan::CompiledResult;
 
 /// The declared result of a run.
 #[derive(Debug, Clone, PartialEq)]
@@ -81,7 +81,7 @@ impl ConversationState {
     pub(crate) fn check_success_with_warnings(
         &self,
     ) -> Option<(Result<SuccessCheck, ConditionFailure>, Vec<ReadWarning>)> {
-        let condition = self.plan().success()?;
+        let condition = self.plan().success_condition()?;
         let facts = self.facts_without_output();
         let (result, notes) = condition.evaluate_with_notes(&facts);
         let at: Arc<str> = "success".into();
@@ -99,7 +99,7 @@ impl ConversationState {
             Err(error) => Err(ConditionFailure::from_success_error(
                 condition.text(),
                 error,
-                condition.list_reads_of_failure(&facts),
+                condition.list_reads_before_failure(&facts),
             )),
         };
         Some((check, warnings.collect()))
@@ -108,14 +108,14 @@ impl ConversationState {
     /// Returns the declared result, from the state as it is; `None` if the ensemble declares none.
     pub fn run_value(&self) -> Option<RunValue> {
         let entries = match self.plan().result()? {
-            PlannedResult::Agent(agent) => {
+            CompiledResult::Agent(agent) => {
                 return Some(RunValue {
                     value: self.agent_state(*agent).output().cloned().unwrap_or_default(),
                     failures: Vec::new(),
                     warnings: Vec::new(),
                 });
             }
-            PlannedResult::Map(entries) => entries,
+            CompiledResult::Map(entries) => entries,
         };
         let facts = self.facts_without_output();
         let mut map = JsonMap::new();
@@ -138,7 +138,7 @@ impl ConversationState {
                     end: error.span.end,
                     message: error.message,
                     help: error.help,
-                    values: expression.list_reads_of_failure(&facts),
+                    values: expression.list_reads_before_failure(&facts),
                 });
                 Value::Null
             });

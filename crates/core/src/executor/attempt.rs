@@ -98,7 +98,7 @@ pub fn build_execution(
 /// Returns the tokens and cost that the run may still use at the start of the turn, minus those of earlier attempts of
 /// this execution. Parallel executions may therefore use the amount twice.
 pub(super) fn remaining_budget(plan: &Plan, state: &ConversationState, used: Option<ModelUsage>) -> RemainingBudget {
-    let whole = plan.ensemble().limits.whole_budget();
+    let whole = plan.ensemble().limits.initial_budget();
     whole
         .subtract_usage(state.budgeted_usage())
         .subtract_usage(used.unwrap_or_default())

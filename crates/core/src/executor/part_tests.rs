@@ -7,14 +7,14 @@ use proptest::prelude::*;
 use super::tests::{repeated, result};
 use crate::conversation::{Event, RunResumed};
 use crate::random_conversations::{drive, started};
-use ensemble_language::random_ensembles::listed_conversation;
+use ensemble_language::random_ensembles::plan_with_lists;
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
     #[test]
     fn resuming_from_every_prefix_with_parts_ends_in_the_same_state(
-        (plan, fate) in listed_conversation(),
+        (plan, fate) in plan_with_lists(),
         detours in any::<u64>(),
     ) {
         let (plan, fate) = (Arc::new(plan), Arc::new(fate));
@@ -29,7 +29,7 @@ proptest! {
 
     #[test]
     fn the_order_in_which_parts_end_does_not_matter(
-        (plan, fate) in listed_conversation(),
+        (plan, fate) in plan_with_lists(),
         one in any::<u64>(),
         other in any::<u64>(),
     ) {

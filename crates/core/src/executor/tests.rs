@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::conversation::{CompletionReason, ConversationState, Event, Record, RunResult, RunResumed};
 use crate::random_conversations::{drive, started};
-use ensemble_language::random_ensembles::conversation;
+use ensemble_language::random_ensembles::plan_with_results;
 
 /// Returns the result without durations and without the numbers of attempts.
 pub(super) fn result(state: &ConversationState) -> Value {
@@ -40,7 +40,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
     #[test]
-    fn resuming_from_every_prefix_ends_in_the_same_state((plan, fate) in conversation()) {
+    fn resuming_from_every_prefix_ends_in_the_same_state((plan, fate) in plan_with_results()) {
         let (plan, fate) = (Arc::new(plan), Arc::new(fate));
         let (whole, records) = drive(&plan, &fate, 3, &[], started());
         let ended = records.len() - 1;
@@ -53,7 +53,7 @@ proptest! {
     }
 
     #[test]
-    fn the_order_in_which_agents_finish_does_not_matter((plan, fate) in conversation(), one in any::<u64>(), other in any::<u64>()) {
+    fn the_order_in_which_agents_finish_does_not_matter((plan, fate) in plan_with_results(), one in any::<u64>(), other in any::<u64>()) {
         let (plan, fate) = (Arc::new(plan), Arc::new(fate));
         let (one, _) = drive(&plan, &fate, one, &[], started());
         let (other, _) = drive(&plan, &fate, other, &[], started());
@@ -61,7 +61,7 @@ proptest! {
     }
 
     #[test]
-    fn every_conversation_ends_with_an_outcome_and_within_its_limits((plan, fate) in conversation()) {
+    fn every_conversation_ends_with_an_outcome_and_within_its_limits((plan, fate) in plan_with_results()) {
         let (plan, fate) = (Arc::new(plan), Arc::new(fate));
         let (state, _) = drive(&plan, &fate, 1, &[], started());
         let reason = state.run_end().expect("it ended").completion_reason;

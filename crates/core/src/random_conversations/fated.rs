@@ -112,7 +112,7 @@ pub fn drive(
         }
         let mut log = run.open_log(end, Durability::Commit).await.expect("memory opens");
         let mut executor = Executor {
-            runners: vec![runner; plan.len()],
+            runners: vec![runner; plan.agent_count()],
             log: &mut *log,
             reporter: &mut NoReporter,
             clock: &Frozen,

@@ -21,7 +21,7 @@ pub use answer::{
     list_named_requests, render_question, resolve_request,
 };
 
-use ensemble_language::data::{JsonMap, OperatorQuestion, WantedPermission};
+use ensemble_language::data::{JsonMap, OperatorQuestion, ToolPermissionRequest};
 use ensemble_language::hidden_characters::escape_hidden;
 
 /// The number of bytes of the arguments of a call that a question shows.
@@ -154,7 +154,7 @@ pub fn permission_question(tool: &str, arguments: &JsonMap) -> OperatorQuestion 
         escape_hidden(tool)
     );
     OperatorQuestion {
-        permission: Some(Box::new(WantedPermission {
+        permission: Some(Box::new(ToolPermissionRequest {
             tool: tool.into(),
             arguments: arguments.clone(),
         })),

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use ensemble_language::check::{EarlyCountBound, collect_variable_types, compute_run_bounds};
-use ensemble_language::condition::{ConditionFacts, VariableTypes};
+use ensemble_language::check::{EarlyCountBound, infer_condition_types, compute_run_bounds};
+use ensemble_language::condition::{ConditionSnapshot, VariableTypes};
 use ensemble_language::ensemble::Ensemble;
 use ensemble_language::plan::Plan;
-use ensemble_language::random_ensembles::{counting, limited_conversation};
+use ensemble_language::random_ensembles::{plan_with_counts, limited_plan_with_results};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
@@ -17,7 +17,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_run_exceeds_the_bounds((plan, fates) in limited_conversation()) {
+    fn no_run_exceeds_the_bounds((plan, fates) in limited_plan_with_results()) {
         let plan = Arc::new(plan);
         let bounds = compute_run_bounds(plan.ensemble());
         for fate in fates {
@@ -37,7 +37,7 @@ proptest! {
 
     /// Types never leave out a value that occurs, so no warning about types is contradicted by a run.
     #[test]
-    fn every_value_of_a_run_has_the_type_that_the_checks_know((plan, fates) in limited_conversation(), closed in any::<bool>()) {
+    fn every_value_of_a_run_has_the_type_that_the_checks_know((plan, fates) in limited_plan_with_results(), closed in any::<bool>()) {
         let mut ensemble = Ensemble::clone(plan.ensemble());
         for agent in &mut ensemble.agents {
             agent.output_schema = Some(json!({
@@ -46,7 +46,7 @@ proptest! {
                     "type": "object", "required": ["target_agent"], "properties": {"target_agent": {"type": "string"}, "priority": {"type": "integer"}}}}},
             }));
         }
-        let known = collect_variable_types(&ensemble);
+        let known = infer_condition_types(&ensemble);
         let plan = Arc::new(plan);
         for fate in fates {
             let facts = walk(&plan, fate).state().facts_without_output();
@@ -57,7 +57,7 @@ proptest! {
     }
 
     #[test]
-    fn a_count_that_is_reported_starts_its_agent_at_once(plan in counting()) {
+    fn a_count_that_is_reported_starts_its_agent_at_once(plan in plan_with_counts()) {
         let plan = Arc::new(plan);
         // Every execution succeeds.
         let driver = walk(&plan, vec![1]);
@@ -99,7 +99,7 @@ fn is_late(plan: &Plan, state: &ConversationState, early: EarlyCountBound) -> bo
 }
 
 /// Returns the values of the state, and whether what is known of each admits it.
-fn admitted(known: &VariableTypes, facts: &ConditionFacts) -> Vec<(String, bool)> {
+fn admitted(known: &VariableTypes, facts: &ConditionSnapshot) -> Vec<(String, bool)> {
     let context: Map<String, Value> = facts
         .context
         .iter()

@@ -92,7 +92,7 @@ impl ConditionEvaluator for DirectEvaluator {
         edge: &PlanEdge,
         condition: &Condition,
     ) -> Vec<ConditionRead> {
-        condition.list_reads_of_failure(&state.edge_facts(edge))
+        condition.list_reads_before_failure(&state.edge_facts(edge))
     }
 
     fn run_value(&self, state: &ConversationState) -> Option<RunValue> {
@@ -163,7 +163,7 @@ impl ConditionEvaluator for NotingEvaluator {
         edge: &PlanEdge,
         condition: &Condition,
     ) -> Vec<ConditionRead> {
-        condition.list_reads_of_failure(&state.edge_facts(edge))
+        condition.list_reads_before_failure(&state.edge_facts(edge))
     }
 
     fn run_value(&self, state: &ConversationState) -> Option<RunValue> {

@@ -62,7 +62,7 @@ fn find_reached_limit(plan: &Plan, state: &ConversationState) -> Option<(Complet
         return Some((CompletionReason::TokenBudget, detail));
     }
     if let Some(agent) = state.first_agent_at_limit() {
-        let cap = plan.max_executions(agent).map_or(0, std::num::NonZeroU32::get);
+        let cap = plan.max_agent_executions(agent).map_or(0, std::num::NonZeroU32::get);
         let detail = format!("max_agent_executions of {} was reached: {cap}", plan.agent_name(agent));
         return Some((CompletionReason::MaxAgentExecutions, detail));
     }

@@ -10,7 +10,7 @@ use crate::conversation::{CompletionReason, RunEnded};
 use crate::random_conversations::{Driver, plan_of, walk};
 use ensemble_language::ensemble::{Ensemble, OnError};
 use ensemble_language::plan::Plan;
-use ensemble_language::random_ensembles::{conversation, strict, with_goal};
+use ensemble_language::random_ensembles::{plan_with_results, with_strict_limits, with_goal};
 
 /// Returns the end of a conversation with these turns, each a list of outputs; `None` is a failure.
 fn end_after(text: &str, turns: &[&[Option<Value>]]) -> RunEnded {
@@ -197,17 +197,17 @@ proptest! {
 
     #[test]
     fn exit_code_0_means_that_the_goal_was_reached(
-        (plan, fate) in conversation(),
+        (plan, fate) in plan_with_results(),
         knobs in any::<u8>(),
         goal in any::<u16>(),
     ) {
-        let plan = Arc::new(with_goal(&strict(&plan, knobs), goal));
+        let plan = Arc::new(with_goal(&with_strict_limits(&plan, knobs), goal));
         let driver = walk(&plan, fate.clone());
         let ended = decide_end(&plan, &driver);
         let succeeded = |agent| driver.results.iter().any(|(_, who, success)| *who == agent && *success);
         let is_met = plan.required_agents().iter().all(|id| succeeded(*id));
         let facts = driver.state().facts_without_output();
-        let holds = plan.success().is_none_or(|success| success.evaluate(&facts).expect("goals have a value"));
+        let holds = plan.success_condition().is_none_or(|success| success.evaluate(&facts).expect("goals have a value"));
         if ended.is_success() {
             prop_assert!(is_met && holds, "{:?}", ended);
         }

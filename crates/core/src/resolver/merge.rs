@@ -34,7 +34,7 @@ pub(super) fn finish_turn(plan: &Plan, state: &ConversationState, turn: &OpenTur
         };
         let from = slot.agent;
         let own_name = plan.agent_name(from);
-        for key in output.keys().filter(|key| plan.is_reserved(key)) {
+        for key in output.keys().filter(|key| plan.is_reserved_key(key)) {
             finished.warnings.push(format!(
                 "{own_name}: the output's key `{key}` is the name or state key of an agent, so it was not merged into the context"
             ));

@@ -9,7 +9,7 @@ use crate::conversation::{AgentStart, Event, TurnStarted};
 use crate::random_conversations::{Driver, Waited};
 use ensemble_language::ensemble::{RequiredResult, WaitFor};
 use ensemble_language::plan::{AgentId, Plan, PlanEdge};
-use ensemble_language::random_ensembles::conversation;
+use ensemble_language::random_ensembles::plan_with_results;
 
 /// An agent that starts: whether a request starts it, the counts of its capped edges, and its news.
 type Started = (AgentId, bool, Vec<usize>, Vec<Arc<str>>);
@@ -106,7 +106,7 @@ impl Oracle<'_> {
 }
 
 impl Oracle<'_> {
-    /// Whether the agent has work, and only `max_turns` or `max_executions` keeps it from running.
+    /// Whether the agent has work, and only `max_turns` or `max_agent_executions` keeps it from running.
     fn is_exhausted(&self, agent: AgentId) -> bool {
         let at_max_turns = self.executions(agent) >= self.plan.agent(agent).conversation.max_turns.get() as usize;
         if at_max_turns && self.driver.state.was_requested_at_limit(agent) {
@@ -248,7 +248,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
-    fn who_starts_is_what_the_rules_say((plan, fate) in conversation()) {
+    fn who_starts_is_what_the_rules_say((plan, fate) in plan_with_results()) {
         let plan = Arc::new(plan);
         let mut fate = fate.into_iter().cycle().take(400);
         let mut driver = Driver::new(&plan);
@@ -284,7 +284,7 @@ proptest! {
     }
 
     #[test]
-    fn an_agent_that_is_passed_over_is_not_ready((plan, fate) in conversation()) {
+    fn an_agent_that_is_passed_over_is_not_ready((plan, fate) in plan_with_results()) {
         let plan = Arc::new(plan);
         let mut fate = fate.into_iter().cycle().take(400);
         let mut driver = Driver::new(&plan);

@@ -86,9 +86,9 @@ impl LedgerEntries {
 
     /// Adds the end of the process to a failure that does not have it: the process was stopped, or its output was rejected.
     pub fn complete_failure(&self, failure: ExecutionFailure) -> ExecutionFailure {
-        match failure.has_process_end() {
+        match failure.has_process_output() {
             true => failure,
-            false => failure.with_process_end(self.exit_code, &self.stdout, &self.stderr),
+            false => failure.with_process_output(self.exit_code, &self.stdout, &self.stderr),
         }
     }
 }
@@ -396,14 +396,14 @@ impl Drop for NestedLedger {
                     work.inside.insert(0, id.clone());
                 }
                 self.outer
-                    .add_recorded_usage(entries.usage.unwrap_or_default().mark_as_tool_usage());
+                    .add_recorded_usage(entries.usage.unwrap_or_default().as_tool_usage());
                 self.outer.lock().entries.stopped.append(&mut entries.stopped);
             }
             LedgerScope::NestedRun => {
                 for work in entries.stopped {
                     self.outer.add_usage(match work.inside.is_empty() {
                         true => work.usage,
-                        false => work.usage.mark_as_tool_usage(),
+                        false => work.usage.as_tool_usage(),
                     });
                 }
             }

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::ExecutionInput;
 use crate::request::{PendingRequest, RequestDigest, RequestOrigin, permission_question};
-use ensemble_language::data::{JsonMap, OperatorQuestion, digest_text};
+use ensemble_language::data::{JsonMap, OperatorQuestion, sha256_of_text};
 
 /// The number of hexadecimal digits of a digest.
 const DIGEST_LENGTH: usize = 16;
@@ -76,7 +76,7 @@ impl PendingRequest {
 }
 
 fn short_digest(text: &str) -> RequestDigest {
-    let mut digest = digest_text(text);
+    let mut digest = sha256_of_text(text);
     digest.truncate(DIGEST_LENGTH);
     RequestDigest::new(digest)
 }

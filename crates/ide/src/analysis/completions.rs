@@ -1,15 +1,15 @@
 //! What can be typed at a place.
 
-use ensemble_language::condition::function_words;
+use ensemble_language::condition::list_function_words;
 use ensemble_language::diagnostic::FindingSeverity;
-use ensemble_language::ensemble::{PROVIDERS, SIMULATED};
+use ensemble_language::ensemble::{PROVIDERS, SIMULATED_PROVIDER};
 use ensemble_language::loader::codes;
 use ensemble_language::names::is_identifier_char;
 use ensemble_language::source::{Route, RouteStep, Span};
-use ensemble_language::template::{self, filter_words};
-use ensemble_language::vocabulary::{LanguageWord, TEMPLATE_VARIABLES, VARIABLES, chooses_type};
+use ensemble_language::template::{self, list_filter_words};
+use ensemble_language::vocabulary::{LanguageWord, TEMPLATE_VARIABLES, CONDITION_VARIABLES, chooses_agent_type};
 
-use super::cursor::{TypedText, TypingCursor, find_cursors};
+use super::cursor::{TypedText, TypingCursor, list_possible_cursors};
 use super::document_tree::{self, CodeLanguage};
 use super::expression_code::{self, EditedCode};
 use super::lexer::CodeWordKind as WordKind;
@@ -52,12 +52,12 @@ pub enum CompletionKind {
 }
 
 /// The most that is offered.
-const MOST: usize = 2000;
+const MAX_COMPLETIONS: usize = 2000;
 
 /// Lists the completions at an offset.
 pub fn list_completions(view: &EditorView<'_>, offset: usize) -> Vec<EditorCompletion> {
     let offset = view.text.floor_char_boundary(offset);
-    let mut places = find_cursors(view.text, offset).peekable();
+    let mut places = list_possible_cursors(view.text, offset).peekable();
     let mut completions = match places.peek() {
         None => complete_allowed_codes(view.text, offset),
         Some(_) => places
@@ -65,7 +65,7 @@ pub fn list_completions(view: &EditorView<'_>, offset: usize) -> Vec<EditorCompl
             .find(|found| !found.is_empty())
             .unwrap_or_default(),
     };
-    completions.truncate(MOST);
+    completions.truncate(MAX_COMPLETIONS);
     completions
 }
 
@@ -84,14 +84,14 @@ fn completions_at_cursor(view: &EditorView<'_>, cursor: &TypingCursor, offset: u
     }
     let mut completions = complete_values(&cursor_view, &cursor.route, offset);
     // The beginning of the first key of a map.
-    if before.chars().all(is_name_char) {
+    if before.chars().all(is_yaml_name_char) {
         completions.extend(complete_keys(view, cursor, &[], offset));
     }
     completions
 }
 
 /// Returns the bytes of the word that ends at an offset.
-fn find_word_before(text: &str, offset: usize, is_part: impl Fn(char) -> bool) -> Span {
+fn word_span_before(text: &str, offset: usize, is_part: impl Fn(char) -> bool) -> Span {
     let start = text[..offset]
         .char_indices()
         .rev()
@@ -101,7 +101,7 @@ fn find_word_before(text: &str, offset: usize, is_part: impl Fn(char) -> bool) -
 }
 
 /// Part of a key or a name in YAML.
-fn is_name_char(c: char) -> bool {
+fn is_yaml_name_char(c: char) -> bool {
     c.is_alphanumeric() || "_.-".contains(c)
 }
 
@@ -111,18 +111,18 @@ fn complete_keys(
     others: &[String],
     offset: usize,
 ) -> Vec<EditorCompletion> {
-    let span = find_word_before(view.text, offset, is_name_char);
-    let has_colon = view.text[offset..].trim_start_matches(is_name_char).starts_with(':');
+    let span = word_span_before(view.text, offset, is_yaml_name_char);
+    let has_colon = view.text[offset..].trim_start_matches(is_yaml_name_char).starts_with(':');
     if document_tree::has_agent_name_keys(&cursor.route) {
         let free = view.agent_names().into_iter().filter(|name| !others.contains(name));
         return complete_names(free, CompletionKind::Agent, span);
     }
     let is_root = cursor.route.0.is_empty();
-    let runs_something = others.iter().any(|key| chooses_type(key));
+    let runs_something = others.iter().any(|key| chooses_agent_type(key));
     let is_agent = matches!(document_tree::route_pattern(&cursor.route).as_str(), "agents.*");
-    let offered = view.editor_schema().list_keys(&cursor.route).into_iter().filter(|key| {
+    let offered = view.schema_for_kind().list_keys(&cursor.route).into_iter().filter(|key| {
         let is_known = others.iter().any(|other| other == key.name);
-        let is_second_kind = is_agent && runs_something && chooses_type(key.name);
+        let is_second_kind = is_agent && runs_something && chooses_agent_type(key.name);
         let is_elsewhere =
             is_root && view.kind == findings::EditedFileKind::Configuration && key.name != "model_profiles";
         !is_known && !is_second_kind && !is_elsewhere
@@ -132,7 +132,7 @@ fn complete_keys(
         kind: CompletionKind::Key,
         detail: None,
         meaning: key.description().map(str::to_owned),
-        insert: match (has_colon, key.is_container()) {
+        insert: match (has_colon, key.is_map_or_list_key()) {
             (true, _) => key.name.to_owned(),
             (false, true) => format!("{}:", key.name),
             (false, false) => format!("{}: ", key.name),
@@ -155,7 +155,7 @@ fn complete_names(names: impl IntoIterator<Item = String>, kind: CompletionKind,
 }
 
 fn complete_values(view: &EditorView<'_>, route: &Route, offset: usize) -> Vec<EditorCompletion> {
-    let span = find_word_before(view.text, offset, is_name_char);
+    let span = word_span_before(view.text, offset, is_yaml_name_char);
     let pattern = document_tree::route_pattern(route);
     let agent_pattern = pattern
         .strip_prefix("agents.*.")
@@ -166,7 +166,7 @@ fn complete_values(view: &EditorView<'_>, route: &Route, offset: usize) -> Vec<E
         Some("depends_on.*" | "dependencies.*" | "dependencies.*.agent_name") => {
             let own_name = document_tree::agent_index(route).and_then(|at| {
                 let nodes = view.document.as_ref().map(document_tree::agent_nodes)?;
-                nodes.get(at)?.get("name")?.text().map(ToString::to_string)
+                nodes.get(at)?.get("name")?.string_text().map(ToString::to_string)
             });
             let taken_names: Vec<String> = view.dependency_names(document_tree::agent_index(route));
             let is_short = pattern.ends_with("depends_on.*");
@@ -178,7 +178,7 @@ fn complete_values(view: &EditorView<'_>, route: &Route, offset: usize) -> Vec<E
         }
         Some("model_profile" | "input.responses.model_profile") => return complete_profiles(view, span),
         Some("model") => {
-            let providers = std::iter::once(SIMULATED).chain(PROVIDERS.iter().map(|provider| provider.name));
+            let providers = std::iter::once(SIMULATED_PROVIDER).chain(PROVIDERS.iter().map(|provider| provider.name));
             return complete_names(providers.map(|name| format!("{name}/")), CompletionKind::Word, span);
         }
         Some("tool") => {
@@ -191,7 +191,7 @@ fn complete_values(view: &EditorView<'_>, route: &Route, offset: usize) -> Vec<E
         Some("tools.*") => return complete_names(view.list_keys_under("tools"), CompletionKind::Name, span),
         _ => {}
     }
-    if pattern == "result" || is_tool(".agent") || test_file_patterns::is_agent_pattern(&pattern) {
+    if pattern == "result" || is_tool(".agent") || test_file_patterns::is_agent_name_pattern(&pattern) {
         return agents();
     }
     if pattern.starts_with("model_profiles.") && pattern.ends_with(".fallback") || is_tool(".summarize_with") {
@@ -205,7 +205,7 @@ fn complete_values(view: &EditorView<'_>, route: &Route, offset: usize) -> Vec<E
         meaning: value.meaning.map(str::to_owned),
         span,
     };
-    view.editor_schema().list_values(route).into_iter().map(value).collect()
+    view.schema_for_kind().list_values(route).into_iter().map(value).collect()
 }
 
 /// Returns the profiles of the text and of the configurations.
@@ -242,15 +242,15 @@ fn complete_code(
             return Vec::new();
         }
         let path = expression_code::path_before_word(&all, end - 1);
-        return complete_members(&reading, &path, find_word_before(view.text, offset, is_name_char), true);
+        return complete_members(&reading, &path, word_span_before(view.text, offset, is_yaml_name_char), true);
     }
     let partial = last.filter(|word| word.kind == WordKind::Name);
     let end = all.len() - usize::from(partial.is_some());
-    let span = find_word_before(view.text, offset, is_identifier_char);
+    let span = word_span_before(view.text, offset, is_identifier_char);
     match end.checked_sub(1).map(|at| all[at].text) {
         Some("." | "?.") => complete_members(&reading, &expression_code::path_before_word(&all, end - 1), span, false),
         Some("|") if code == CodeLanguage::Template => {
-            complete_vocabulary(filter_words(), CompletionKind::Function, span)
+            complete_vocabulary(list_filter_words(), CompletionKind::Function, span)
         }
         _ => complete_expression_start(&reading, span),
     }
@@ -283,7 +283,7 @@ fn complete_members(reading: &EditedCode<'_>, path: &[String], span: Span, is_te
     let mut offered: Vec<EditorCompletion> = members.filter(|one| can_stand(&one.name)).map(member).collect();
     let is_of_agents = matches!(path.as_slice(), ["outputs" | "executions" | "agent_execution_count"]);
     if reading.code == CodeLanguage::Condition && !is_text && !is_of_agents && !path.is_empty() {
-        offered.extend(complete_vocabulary(function_words(), CompletionKind::Function, span));
+        offered.extend(complete_vocabulary(list_function_words(), CompletionKind::Function, span));
     }
     offered
 }
@@ -293,9 +293,9 @@ fn complete_expression_start(reading: &EditedCode<'_>, span: Span) -> Vec<Editor
     match reading.code {
         CodeLanguage::Condition => {
             let is_condition = matches!(reading.route.0.last(), Some(RouteStep::Key(key)) if &**key == "condition");
-            let mut offered = complete_vocabulary(&VARIABLES, CompletionKind::Variable, span);
+            let mut offered = complete_vocabulary(&CONDITION_VARIABLES, CompletionKind::Variable, span);
             offered.retain(|one| one.label != "output" || is_condition);
-            offered.extend(complete_vocabulary(function_words(), CompletionKind::Function, span));
+            offered.extend(complete_vocabulary(list_function_words(), CompletionKind::Function, span));
             offered.extend(complete_names(
                 ["and", "or", "not", "in", "for", "if", "else", "True", "False", "None"].map(str::to_owned),
                 CompletionKind::Word,
@@ -344,7 +344,7 @@ fn complete_allowed_codes(text: &str, offset: usize) -> Vec<EditorCompletion> {
     if !list.is_some_and(|it| it.starts_with('(') && !it.contains(')')) {
         return Vec::new();
     }
-    let span = find_word_before(text, offset, is_identifier_char);
+    let span = word_span_before(text, offset, is_identifier_char);
     let can_be_allowed = codes::ALL
         .iter()
         .filter(|(code, _)| code.severity() != FindingSeverity::Error && *code != codes::ALLOWANCE);

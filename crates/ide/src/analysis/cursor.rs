@@ -11,7 +11,7 @@ use ensemble_language::source::Route;
 use super::document_tree;
 
 /// The mark. No name contains it, and YAML allows it everywhere.
-const MARK: char = '\u{e000}';
+const CURSOR_MARK: char = '\u{e000}';
 
 /// The place of a cursor.
 pub(super) struct TypingCursor {
@@ -31,15 +31,15 @@ pub(super) enum TypedText {
 }
 
 /// Returns the places that an offset can be, the likeliest first; none in a comment.
-pub(super) fn find_cursors(text: &str, offset: usize) -> impl Iterator<Item = TypingCursor> {
+pub(super) fn list_possible_cursors(text: &str, offset: usize) -> impl Iterator<Item = TypingCursor> {
     let offset = text.floor_char_boundary(offset);
     let line = document_tree::find_line_span(text, offset);
     let (before, after) = text.split_at(offset);
-    let close = closing_brackets(&text[line.start..offset]);
+    let close = list_closing_brackets(&text[line.start..offset]);
     // What follows on the line is left out: it belongs to something else.
     let cut = |mark: &str, end: &str| format!("{before}{mark}{end}\n");
     let joined = |mark: &str, end: &str| format!("{before}{mark}{end}{}", &text[line.end..]);
-    let (value, key) = (MARK.to_string(), format!("{MARK}: "));
+    let (value, key) = (CURSOR_MARK.to_string(), format!("{CURSOR_MARK}: "));
     let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
     let is_alone = text[line.start..offset].trim_start().chars().all(is_word);
     let ends = text[offset..line.end].trim().is_empty();
@@ -59,18 +59,18 @@ pub(super) fn find_cursors(text: &str, offset: usize) -> impl Iterator<Item = Ty
         tries.extend([cut(&value, &close), cut(&key, &close)]);
     }
     // A list of maps is being continued.
-    tries.push(cut(&format!("- {MARK}"), &close));
-    tries.into_iter().filter_map(move |text| read_cursor(&text, offset))
+    tries.push(cut(&format!("- {CURSOR_MARK}"), &close));
+    tries.into_iter().filter_map(move |text| parse_cursor(&text, offset))
 }
 
-fn read_cursor(text: &str, offset: usize) -> Option<TypingCursor> {
-    let document = document_tree::parse_outline(text, Some(offset))?;
+fn parse_cursor(text: &str, offset: usize) -> Option<TypingCursor> {
+    let document = document_tree::parse_tolerantly(text, Some(offset))?;
     let (route, what) = find_mark(document.root(), &Route::root())?;
     Some(TypingCursor { document, route, what })
 }
 
 /// Returns the quotes and brackets that are open at the end of these lines.
-fn closing_brackets(text: &str) -> String {
+fn list_closing_brackets(text: &str) -> String {
     let mut open: Vec<char> = Vec::new();
     let mut quote = None;
     let mut is_comment = false;
@@ -103,19 +103,19 @@ fn closing_brackets_of_earlier_line(text: &str, line: usize, offset: usize) -> O
     let starts = starts.chain([0]).take(MOST_LINES);
     let is_opening = |start: &usize| {
         let end = text[*start..].find('\n').map_or(text.len(), |length| start + length);
-        let close = closing_brackets(&text[*start..end]);
+        let close = list_closing_brackets(&text[*start..end]);
         !close.is_empty() && close.ends_with([']', '}'])
     };
     let mut opening = starts
         .filter(is_opening)
-        .map(|start| closing_brackets(&text[start..offset]));
+        .map(|start| list_closing_brackets(&text[start..offset]));
     opening.find(|close| close.ends_with([']', '}']))
 }
 
 fn find_mark(node: &YamlNode, route: &Route) -> Option<(Route, TypedText)> {
     match &node.content {
         YamlContent::Scalar(scalar) => {
-            let before = scalar.text.split_once(MARK)?.0.to_owned();
+            let before = scalar.text.split_once(CURSOR_MARK)?.0.to_owned();
             Some((route.clone(), TypedText::Value { before }))
         }
         YamlContent::Sequence(items) => {
@@ -123,8 +123,8 @@ fn find_mark(node: &YamlNode, route: &Route) -> Option<(Route, TypedText)> {
             items.find_map(|(at, item)| find_mark(item, &route.with_index(at)))
         }
         YamlContent::Mapping(entries) => {
-            if entries.iter().any(|entry| entry.key.contains(MARK)) {
-                let other_entries = entries.iter().filter(|entry| !entry.key.contains(MARK));
+            if entries.iter().any(|entry| entry.key.contains(CURSOR_MARK)) {
+                let other_entries = entries.iter().filter(|entry| !entry.key.contains(CURSOR_MARK));
                 let other_keys = other_entries.map(|entry| entry.key.to_string()).collect();
                 return Some((route.clone(), TypedText::Key { others: other_keys }));
             }

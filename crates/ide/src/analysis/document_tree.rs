@@ -5,20 +5,20 @@ use std::sync::Arc;
 use ensemble_language::loader::document::{YamlContent, YamlNode};
 use ensemble_language::loader::{self, YamlDocument};
 use ensemble_language::source::{Route, RouteStep, SourceText, Span};
-use ensemble_language::vocabulary::CHOOSERS;
+use ensemble_language::vocabulary::TYPE_CHOOSING_KEYS;
 
 use super::test_file_patterns;
 
 /// The lines that are left out, one after the other, until the others are YAML.
-const MOST_REPAIRS: usize = 4;
+const MAX_IGNORED_LINES: usize = 4;
 
 /// Returns the tree of a text. Lines that are not YAML are read as if they were blank, except the line of `kept`; so
 /// every place in the tree is a place in the text.
-pub(super) fn parse_outline(text: &str, kept: Option<usize>) -> Option<YamlDocument> {
+pub(super) fn parse_tolerantly(text: &str, kept: Option<usize>) -> Option<YamlDocument> {
     let mut text: Arc<str> = text.into();
-    for _ in 0..=MOST_REPAIRS {
+    for _ in 0..=MAX_IGNORED_LINES {
         let source = SourceText::new("", text.clone());
-        let findings = match loader::parse_outline(&source) {
+        let findings = match loader::parse_yaml_partially(&source) {
             Ok(document) => return Some(document),
             Err(findings) => findings,
         };
@@ -43,7 +43,7 @@ pub(super) fn find_line_span(text: &str, offset: usize) -> Span {
 
 /// The subject at an offset.
 #[derive(Debug, Clone)]
-pub(super) struct DocumentSpot<'d> {
+pub(super) struct KeyOrScalar<'d> {
     /// The node.
     pub(super) route: Route,
     /// The bytes of the key or the value.
@@ -54,14 +54,14 @@ pub(super) struct DocumentSpot<'d> {
 }
 
 /// Returns the innermost key or scalar at an offset.
-pub(super) fn find_spot(document: &YamlDocument, offset: usize) -> Option<DocumentSpot<'_>> {
+pub(super) fn find_key_or_scalar(document: &YamlDocument, offset: usize) -> Option<KeyOrScalar<'_>> {
     let holds = |span: Span| span.start <= offset && offset <= span.end;
     let mut node = document.root();
     let mut route = Route::root();
     loop {
         match &node.content {
             YamlContent::Scalar(_) if holds(node.span) => {
-                return Some(DocumentSpot {
+                return Some(KeyOrScalar {
                     route,
                     span: node.span,
                     is_key: false,
@@ -75,7 +75,7 @@ pub(super) fn find_spot(document: &YamlDocument, offset: usize) -> Option<Docume
             }
             YamlContent::Mapping(entries) => {
                 if let Some(entry) = entries.iter().find(|entry| holds(entry.key_span)) {
-                    return Some(DocumentSpot {
+                    return Some(KeyOrScalar {
                         route: route.with_key(entry.key.clone()),
                         span: entry.key_span,
                         is_key: true,
@@ -94,8 +94,8 @@ pub(super) fn find_spot(document: &YamlDocument, offset: usize) -> Option<Docume
 }
 
 /// Returns the offset inside of the scalar's text at an offset of the source.
-pub(super) fn scalar_text_offset(document: &YamlDocument, spot: &DocumentSpot<'_>, offset: usize) -> Option<usize> {
-    let text = spot.node.text()?;
+pub(super) fn scalar_text_offset(document: &YamlDocument, spot: &KeyOrScalar<'_>, offset: usize) -> Option<usize> {
+    let text = spot.node.string_text()?;
     let starts: Vec<usize> = text.char_indices().map(|(at, _)| at).chain([text.len()]).collect();
     let place = |at: usize| {
         document
@@ -121,11 +121,11 @@ pub(super) fn agent_nodes(document: &YamlDocument) -> &[Arc<YamlNode>] {
 }
 
 /// Returns the agents with a name, in the order of the text.
-pub(super) fn list_agents<'d>(document: &'d YamlDocument) -> Vec<AgentNode<'d>> {
+pub(super) fn list_named_agents<'d>(document: &'d YamlDocument) -> Vec<AgentNode<'d>> {
     let agent = |node: &'d Arc<YamlNode>| {
         let name = node.get("name")?;
         Some(AgentNode {
-            name: name.text()?,
+            name: name.string_text()?,
             name_span: name.span,
             node,
         })
@@ -143,16 +143,16 @@ pub(super) fn list_tool_names(document: &YamlDocument) -> Vec<&str> {
 
 /// Returns the key that says what an agent runs.
 pub(super) fn find_agent_kind_key(agent: &YamlNode) -> Option<&'static str> {
-    let mut keys = CHOOSERS.into_iter().map(|(key, _)| key);
+    let mut keys = TYPE_CHOOSING_KEYS.into_iter().map(|(key, _)| key);
     keys.find(|key| agent.get(key).is_some())
 }
 
 /// Returns the names of the agents on which an agent depends.
 pub(super) fn list_dependency_names(agent: &YamlNode) -> Vec<&str> {
     let list = |key: &str| agent.get(key).and_then(YamlNode::items).unwrap_or_default();
-    let short = list("depends_on").iter().filter_map(|item| item.text());
+    let short = list("depends_on").iter().filter_map(|item| item.string_text());
     let long = list("dependencies").iter();
-    let long = long.filter_map(|item| item.text().or_else(|| item.get("agent_name")?.text()));
+    let long = long.filter_map(|item| item.string_text().or_else(|| item.get("agent_name")?.string_text()));
     short.chain(long).map(|name| &**name).collect()
 }
 

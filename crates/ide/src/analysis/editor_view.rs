@@ -36,7 +36,7 @@ impl<'v> EditorView<'v> {
         kind: EditedFileKind,
     ) -> Self {
         Self {
-            document: document_tree::parse_outline(text, None),
+            document: document_tree::parse_tolerantly(text, None),
             text,
             context,
             ensemble,
@@ -45,7 +45,7 @@ impl<'v> EditorView<'v> {
     }
 
     /// Returns the schema of the text.
-    pub(super) fn editor_schema(&self) -> schema::EditorSchema {
+    pub(super) fn schema_for_kind(&self) -> schema::EditorSchema {
         match self.kind {
             EditedFileKind::Tests => schema::EditorSchema::TESTS,
             EditedFileKind::Ensemble | EditedFileKind::Configuration => schema::EditorSchema::ENSEMBLES,
@@ -53,14 +53,14 @@ impl<'v> EditorView<'v> {
     }
 
     /// Returns the agent with this name, as it is or was.
-    pub(super) fn find_agent(&self, name: &str) -> Option<&Agent> {
+    pub(super) fn find_known_agent(&self, name: &str) -> Option<&Agent> {
         let agents = &self.ensemble.as_ref()?.agents;
         agents.iter().find(|agent| *agent.name == *name)
     }
 
     /// Returns the type of the output of the agent with this name.
     pub(super) fn output_type(&self, name: &str) -> ValueType {
-        let ensemble_and_agent = self.ensemble.as_ref().zip(self.find_agent(name));
+        let ensemble_and_agent = self.ensemble.as_ref().zip(self.find_known_agent(name));
         let known_type = ensemble_and_agent.and_then(|(ensemble, agent)| self.context.output_type(ensemble, agent));
         let schema = || {
             let (ensemble, agent) = ensemble_and_agent?;
@@ -78,7 +78,7 @@ impl<'v> EditorView<'v> {
         let listed_agents = self
             .document
             .as_ref()
-            .map(document_tree::list_agents)
+            .map(document_tree::list_named_agents)
             .unwrap_or_default();
         if listed_agents.is_empty() {
             let agents = self.ensemble.iter().flat_map(|ensemble| &ensemble.agents);
@@ -113,14 +113,14 @@ impl<'v> EditorView<'v> {
     }
 
     /// Returns whether the text is an ensemble, or may become one: all of its keys are keys of ensembles.
-    pub fn is_ensemble(&self) -> bool {
+    pub fn can_be_ensemble(&self) -> bool {
         let Some(document) = &self.document else {
             return self.text.contains("agents") || self.text.trim().is_empty();
         };
         match &document.root().content {
             YamlContent::Mapping(entries) => {
                 let known_keys = self
-                    .editor_schema()
+                    .schema_for_kind()
                     .list_keys(&ensemble_language::source::Route::root());
                 let is_known = |key: &str| known_keys.iter().any(|one| one.name == key) || key.starts_with("x-");
                 document.root().get("agents").is_some() || entries.iter().all(|entry| is_known(&entry.key))
@@ -133,9 +133,9 @@ impl<'v> EditorView<'v> {
 
 /// Returns the file of the ensemble that the test file with this text and path tests.
 pub fn tested_ensemble_path(text: &str, path: &Path) -> Option<PathBuf> {
-    let document = document_tree::parse_outline(text, None);
+    let document = document_tree::parse_tolerantly(text, None);
     let node = document.as_ref().and_then(|document| document.root().get("ensemble"));
-    let written_name = node.and_then(|node| node.text()).map(|name| name.to_string());
+    let written_name = node.and_then(|node| node.string_text()).map(|name| name.to_string());
     let ensemble_name = written_name.or_else(|| default_ensemble_name(path.file_name()?.to_str()?))?;
     Some(normalize_path(&path.parent()?.join(ensemble_name)))
 }

@@ -10,8 +10,8 @@ use super::{EditorView, vocabulary_words};
 /// Returns the words of a text in this language.
 pub(super) fn lex_code(text: &str, code: CodeLanguage) -> Vec<CodeWord<'_>> {
     match code {
-        CodeLanguage::Condition => lexer::lex_condition(text),
-        CodeLanguage::Template => lexer::lex_template(text),
+        CodeLanguage::Condition => lexer::lex_condition_words(text),
+        CodeLanguage::Template => lexer::lex_template_words(text),
     }
 }
 
@@ -131,7 +131,7 @@ impl EditedCode<'_> {
                 "a field of an execution",
             ),
             (["request"], CodeLanguage::Template) => members_with_detail(
-                vocabulary_words::OF_REQUEST.map(str::to_owned),
+                vocabulary_words::REQUEST_KEYS.map(str::to_owned),
                 "a field of the request",
             ),
             _ => self
@@ -151,7 +151,7 @@ impl EditedCode<'_> {
             ([agent, rest @ ..], CodeLanguage::Template) => ((*agent).to_owned(), rest),
             _ => return None,
         };
-        self.view.find_agent(&agent)?;
+        self.view.find_known_agent(&agent)?;
         let value_type = rest
             .iter()
             .fold(self.view.output_type(&agent), |known, key| known.key_type(key));
@@ -169,7 +169,7 @@ impl EditedCode<'_> {
         let is_condition = matches!(last, RouteStep::Key(key) if &**key == "condition");
         let document = self.view.document.as_ref().filter(|_| is_condition)?;
         let node = document.find_node(&Route(dependency.to_vec()))?;
-        Some(node.get("agent_name")?.text()?.to_string())
+        Some(node.get("agent_name")?.string_text()?.to_string())
     }
 }
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use ensemble_language::cases::is_test_file;
 use ensemble_language::diagnostic::{Diagnostic, FindingCode, FindingSeverity};
-use ensemble_language::fix::CheckedText;
-use ensemble_language::loader::{self, FindingLevel, LoadedEnsemble, ValidateSettings};
+use ensemble_language::fix::TextFindings;
+use ensemble_language::loader::{self, FindingLevel, EnsembleLoadResult, ValidateSettings};
 use ensemble_language::source::{SourceText, Span};
 use ensemble_project::check::EnsembleFolder;
 use ensemble_project::config::find_config_files;
@@ -92,7 +92,7 @@ impl<'s> FolderChecks<'s> {
             return Some(self.check_other_file(path, &source));
         }
         let loaded = loader::load_ensemble(&source);
-        let is_ensemble = loaded.is_ensemble();
+        let is_ensemble = loaded.looks_like_ensemble();
         if is_ensemble && !is_wanted() {
             return None;
         }
@@ -100,16 +100,16 @@ impl<'s> FolderChecks<'s> {
     }
 
     /// Checks a text for `fix_text`.
-    pub(super) fn check_for_fixes(&self, path: &Path, source: &SourceText) -> CheckedText {
+    pub(super) fn check_for_fixes(&self, path: &Path, source: &SourceText) -> TextFindings {
         if EditedFileKind::for_path(path, self.project) != EditedFileKind::Ensemble {
-            return CheckedText {
-                is_yaml: loader::parse_outline(source).is_ok(),
+            return TextFindings {
+                is_yaml: loader::parse_yaml_partially(source).is_ok(),
                 is_whole: true,
                 findings: self.check_other_file(path, source),
             };
         }
         let loaded = loader::load_ensemble(source);
-        CheckedText {
+        TextFindings {
             is_yaml: loaded.document.is_some(),
             is_whole: loaded.ensemble.is_some(),
             findings: self.check_loaded_ensemble(&loaded),
@@ -131,8 +131,8 @@ impl<'s> FolderChecks<'s> {
         })
     }
 
-    fn check_loaded_ensemble(&self, loaded: &LoadedEnsemble) -> Vec<Diagnostic> {
-        match loaded.is_ensemble() {
+    fn check_loaded_ensemble(&self, loaded: &EnsembleLoadResult) -> Vec<Diagnostic> {
+        match loaded.looks_like_ensemble() {
             true => self.apply_configured_levels(check_loaded_ensemble(loaded, &self.folder)),
             false => Vec::new(),
         }

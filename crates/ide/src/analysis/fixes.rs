@@ -11,7 +11,7 @@ use ensemble_language::yaml::edit::TextFix;
 use super::findings::FolderChecks;
 
 /// Returns the findings with a fix of this text whose place meets a range.
-pub fn findings_with_fixes(findings: &[Diagnostic], range: Span) -> impl Iterator<Item = (&Diagnostic, &TextFix)> {
+pub fn list_fixes_in_range(findings: &[Diagnostic], range: Span) -> impl Iterator<Item = (&Diagnostic, &TextFix)> {
     let meets = move |finding: &&Diagnostic| finding.span.start <= range.end && range.start <= finding.span.end;
     let fixable = findings.iter().filter(meets);
     fixable.filter_map(|finding| {

@@ -6,10 +6,10 @@ use ensemble_language::ensemble::{
 };
 use ensemble_language::loader::code_explanations;
 use ensemble_language::source::{Route, Span};
-use ensemble_language::template::filter_words;
-use ensemble_language::vocabulary::{self, TEMPLATE_VARIABLES, VARIABLES};
+use ensemble_language::template::list_filter_words;
+use ensemble_language::vocabulary::{self, TEMPLATE_VARIABLES, CONDITION_VARIABLES};
 
-use super::document_tree::{self, CodeLanguage, DocumentSpot};
+use super::document_tree::{self, CodeLanguage, KeyOrScalar};
 use super::expression_code::{self, EditedCode};
 use super::lexer::{CodeWord, CodeWordKind};
 use super::name_occurrences::{NameOccurrence, NameSubject};
@@ -31,7 +31,7 @@ pub fn find_hover_text(view: &EditorView<'_>, offset: usize) -> Option<HoverText
         return Some(hover);
     }
     let document = view.document.as_ref()?;
-    if let Some(occurrence) = name_occurrences::find_occurrence(view, offset) {
+    if let Some(occurrence) = name_occurrences::find_occurrence_at(view, offset) {
         let text = match occurrence.subject {
             NameSubject::Agent => describe_agent(view, &occurrence.name),
             NameSubject::Tool => describe_tool(view, &occurrence),
@@ -39,7 +39,7 @@ pub fn find_hover_text(view: &EditorView<'_>, offset: usize) -> Option<HoverText
         let span = occurrence.whole_span;
         return Some(HoverText { text, span });
     }
-    let spot = document_tree::find_spot(document, offset)?;
+    let spot = document_tree::find_key_or_scalar(document, offset)?;
     if spot.is_key {
         return hover_for_key(view, &spot);
     }
@@ -68,8 +68,8 @@ fn hover_for_finding_code(text: &str, offset: usize) -> Option<HoverText> {
     })
 }
 
-fn hover_for_key(view: &EditorView<'_>, spot: &DocumentSpot<'_>) -> Option<HoverText> {
-    let text = view.editor_schema().describe_value(&spot.route)?;
+fn hover_for_key(view: &EditorView<'_>, spot: &KeyOrScalar<'_>) -> Option<HoverText> {
+    let text = view.schema_for_kind().describe_value(&spot.route)?;
     let name = spot.route.0.last().map(|step| Route(vec![step.clone()]).to_string())?;
     Some(HoverText {
         text: format!("**`{name}`**\n\n{text}"),
@@ -78,9 +78,9 @@ fn hover_for_key(view: &EditorView<'_>, spot: &DocumentSpot<'_>) -> Option<Hover
 }
 
 /// Returns a word of the schema, such as `on_error: continue`, or the name of a profile or a tool.
-fn hover_for_value(view: &EditorView<'_>, spot: &DocumentSpot<'_>) -> Option<HoverText> {
-    let word = spot.node.text()?;
-    let values = view.editor_schema().list_values(&spot.route);
+fn hover_for_value(view: &EditorView<'_>, spot: &KeyOrScalar<'_>) -> Option<HoverText> {
+    let word = spot.node.string_text()?;
+    let values = view.schema_for_kind().list_values(&spot.route);
     let meaning = values
         .iter()
         .find(|value| *value.text == **word)
@@ -116,12 +116,12 @@ fn describe_profile(view: &EditorView<'_>, name: &str) -> Option<String> {
 /// Returns a word of a condition or a template.
 fn hover_for_code_word(
     view: &EditorView<'_>,
-    spot: &DocumentSpot<'_>,
+    spot: &KeyOrScalar<'_>,
     code: CodeLanguage,
     offset: usize,
 ) -> Option<HoverText> {
     let document = view.document.as_ref()?;
-    let text = spot.node.text()?;
+    let text = spot.node.string_text()?;
     let inside = document_tree::scalar_text_offset(document, spot, offset)?;
     let all = expression_code::lex_code(text, code);
     let at = all
@@ -147,7 +147,7 @@ fn describe_code_word(
     let is_member = matches!(before, Some("." | "?."));
     let describe_word = |word: &vocabulary::LanguageWord| format!("**`{}`**\n\n{}", word.form, word.documentation);
     if code == CodeLanguage::Template && before == Some("|") {
-        return filter_words()
+        return list_filter_words()
             .find(|filter| filter.name == word.text)
             .map(describe_word);
     }
@@ -155,7 +155,7 @@ fn describe_code_word(
         return find_function_word(word.text).map(describe_word);
     }
     let variables: &[vocabulary::LanguageWord] = match code {
-        CodeLanguage::Condition => &VARIABLES,
+        CodeLanguage::Condition => &CONDITION_VARIABLES,
         CodeLanguage::Template => &TEMPLATE_VARIABLES,
     };
     if !is_member
@@ -180,7 +180,7 @@ fn describe_code_word(
 /// Describes an agent.
 fn describe_agent(view: &EditorView<'_>, name: &str) -> String {
     let mut text = format!("**`{name}`**");
-    let Some(agent) = view.find_agent(name) else {
+    let Some(agent) = view.find_known_agent(name) else {
         return format!("{text}: an agent");
     };
     text.push_str(&format!(": {}", describe_agent_kind(agent)));

@@ -26,14 +26,14 @@ pub(super) struct CodeWord<'a> {
 }
 
 /// Returns the words of a condition or an expression.
-pub(super) fn lex_condition(text: &str) -> Vec<CodeWord<'_>> {
+pub(super) fn lex_condition_words(text: &str) -> Vec<CodeWord<'_>> {
     let mut words = Vec::new();
     lex_range(text, 0, text.len(), LexerDialect::Plain, &mut words);
     words
 }
 
 /// Returns the words inside of the tags of a template.
-pub(super) fn lex_template(text: &str) -> Vec<CodeWord<'_>> {
+pub(super) fn lex_template_words(text: &str) -> Vec<CodeWord<'_>> {
     let mut words = Vec::new();
     for tag in iter_tags(text) {
         lex_range(
@@ -48,7 +48,7 @@ pub(super) fn lex_template(text: &str) -> Vec<CodeWord<'_>> {
 }
 
 /// Returns the words of a Rhai script, without comments.
-pub(super) fn lex_rhai(text: &str) -> Vec<CodeWord<'_>> {
+pub(super) fn lex_rhai_words(text: &str) -> Vec<CodeWord<'_>> {
     let mut words = Vec::new();
     lex_range(text, 0, text.len(), LexerDialect::Rhai, &mut words);
     words
@@ -148,7 +148,7 @@ pub(super) struct LiteralKey<'a> {
 }
 
 /// All reads of variables, in the order of the text.
-pub(super) fn find_variable_reads<'a>(words: &[CodeWord<'a>]) -> Vec<VariableRead<'a>> {
+pub(super) fn list_variable_reads<'a>(words: &[CodeWord<'a>]) -> Vec<VariableRead<'a>> {
     let is = |at: usize, texts: &[&str]| {
         let word = words.get(at);
         word.is_some_and(|word| word.kind == CodeWordKind::Symbol && texts.contains(&word.text))

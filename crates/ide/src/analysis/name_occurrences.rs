@@ -85,11 +85,11 @@ pub enum NameForm {
 }
 
 /// Returns all places in the text, in its order.
-pub fn list_occurrences(view: &EditorView<'_>) -> Vec<NameOccurrence> {
+pub fn list_name_occurrences(view: &EditorView<'_>) -> Vec<NameOccurrence> {
     let Some(document) = &view.document else {
         return Vec::new();
     };
-    let agents = document_tree::list_agents(document);
+    let agents = document_tree::list_named_agents(document);
     let is_stored = |agent: &&document_tree::AgentNode<'_>| {
         let conversation = agent.node.get("conversation");
         conversation.and_then(|it| it.get("state_key")).is_none()
@@ -101,12 +101,12 @@ pub fn list_occurrences(view: &EditorView<'_>) -> Vec<NameOccurrence> {
         tools: document_tree::list_tool_names(document),
         found: Vec::new(),
     };
-    finder.find_all()
+    finder.find_all_sorted()
 }
 
 /// Returns all places in a test file at which this agent or tool of the tested ensemble is named.
 pub fn list_test_occurrences(text: &str, target: &RenameTarget<'_>) -> Vec<NameOccurrence> {
-    let Some(document) = document_tree::parse_outline(text, None) else {
+    let Some(document) = document_tree::parse_tolerantly(text, None) else {
         return Vec::new();
     };
     let is_agent = target.subject == NameSubject::Agent;
@@ -121,25 +121,25 @@ pub fn list_test_occurrences(text: &str, target: &RenameTarget<'_>) -> Vec<NameO
         tools: if is_agent { Vec::new() } else { vec![target.name] },
         found: Vec::new(),
     };
-    finder.find_all()
+    finder.find_all_sorted()
 }
 
 /// Returns the name at an offset; also at the name of a server's tool, then that of the server.
-pub fn find_occurrence(view: &EditorView<'_>, offset: usize) -> Option<NameOccurrence> {
-    let mut all = list_occurrences(view).into_iter();
+pub fn find_occurrence_at(view: &EditorView<'_>, offset: usize) -> Option<NameOccurrence> {
+    let mut all = list_name_occurrences(view).into_iter();
     all.find(|one| one.whole_span.start <= offset && offset <= one.whole_span.end)
 }
 
 /// Returns all places that name the same as the one at an offset.
 pub fn list_same_occurrences(view: &EditorView<'_>, offset: usize) -> Option<Vec<NameOccurrence>> {
-    let occurrence = find_occurrence(view, offset)?;
-    let all = list_occurrences(view).into_iter();
+    let occurrence = find_occurrence_at(view, offset)?;
+    let all = list_name_occurrences(view).into_iter();
     Some(all.filter(|one| one.has_same_subject(&occurrence)).collect())
 }
 
 /// Returns the place at which an agent or a tool is defined.
-pub fn find_definition(view: &EditorView<'_>, what: NameSubject, name: &str) -> Option<Span> {
-    let mut all = list_occurrences(view).into_iter();
+pub fn find_definition_span(view: &EditorView<'_>, what: NameSubject, name: &str) -> Option<Span> {
+    let mut all = list_name_occurrences(view).into_iter();
     all.find(|one| one.is_definition && one.subject == what && one.name == name)
         .map(|one| one.span)
 }
@@ -154,7 +154,7 @@ struct OccurrenceFinder<'d> {
 }
 
 impl<'d> OccurrenceFinder<'d> {
-    fn find_all(mut self) -> Vec<NameOccurrence> {
+    fn find_all_sorted(mut self) -> Vec<NameOccurrence> {
         self.visit_node(self.document.root(), &Route::root(), &[]);
         let mut occurrences = self.found;
         occurrences.sort_by_key(|one| (one.span.start, one.span.end));
@@ -202,8 +202,8 @@ impl<'d> OccurrenceFinder<'d> {
 
     fn visit_scalar(&mut self, text: &str, node: &YamlNode, route: &Route, dependencies: &[&str]) {
         let words = match document_tree::find_code_language(route) {
-            Some(CodeLanguage::Condition) => lexer::lex_condition(text),
-            Some(CodeLanguage::Template) => lexer::lex_template(text),
+            Some(CodeLanguage::Condition) => lexer::lex_condition_words(text),
+            Some(CodeLanguage::Template) => lexer::lex_template_words(text),
             None => {
                 let pattern = document_tree::route_pattern(route);
                 let is_tool = pattern.starts_with("tools.") && pattern.ends_with(".agent") && route.0.len() == 3;
@@ -214,7 +214,7 @@ impl<'d> OccurrenceFinder<'d> {
                     "agents.*.dependencies.*.agent_name",
                     "result",
                 ];
-                if is_tool || names.contains(&pattern.as_str()) || test_file_patterns::is_agent_pattern(&pattern) {
+                if is_tool || names.contains(&pattern.as_str()) || test_file_patterns::is_agent_name_pattern(&pattern) {
                     let span = self
                         .document
                         .resolve_span(&route.clone().into_text_location(Span::new(0, text.len())));
@@ -240,10 +240,10 @@ impl<'d> OccurrenceFinder<'d> {
         } else {
             Vec::new()
         };
-        for read in lexer::find_variable_reads(&words) {
+        for read in lexer::list_variable_reads(&words) {
             self.visit_variable_read(&read, route, is_template, quote, dependencies, &assigned);
         }
-        for word in compared_agent_names(&words) {
+        for word in list_compared_agent_names(&words) {
             let span = self.resolve_span(route, word.span);
             self.add_agent(word.text, span, NameForm::Text, false);
         }
@@ -323,13 +323,13 @@ impl<'d> OccurrenceFinder<'d> {
             // As a model sees it: a tool of a server is `server__tool`.
             _ if pattern.starts_with("model_profiles.") && pattern.ends_with(".replies.*.tool_calls.*.name") => {
                 let servers = text.match_indices("__").map(|(end, _)| &text[..end]);
-                find_tool(text).or_else(|| servers.filter_map(find_tool).find(|name| self.is_tool_server(name)))
+                find_tool(text).or_else(|| servers.filter_map(find_tool).find(|name| self.is_mcp_server(name)))
             }
             _ => None,
         }
     }
 
-    fn is_tool_server(&self, tool: &str) -> bool {
+    fn is_mcp_server(&self, tool: &str) -> bool {
         let tools = self.document.root().get("tools");
         tools.and_then(|tools| tools.get(tool)?.get("mcp")).is_some()
     }
@@ -378,8 +378,8 @@ fn assigned_template_names<'a>(words: &[CodeWord<'a>]) -> Vec<&'a str> {
     names
 }
 
-/// Returns the strings that are compared with `agent_name`, of executions in the history.
-fn compared_agent_names<'a>(words: &[CodeWord<'a>]) -> Vec<CodeWord<'a>> {
+/// Returns the strings that are compared with `program_name`, of executions in the history.
+fn list_compared_agent_names<'a>(words: &[CodeWord<'a>]) -> Vec<CodeWord<'a>> {
     let is_equality = |at: usize| match words.get(at..at + 2) {
         Some([first, _]) if first.text == "==" => Some(1),
         Some([first, second]) if first.text == "!" && second.text == "=" => Some(2),

@@ -10,7 +10,7 @@ use ensemble_project::project::read_source;
 use super::tested_ensemble_path;
 
 /// The maximum number of files of a folder that are searched.
-const MAX_FILES: usize = 500;
+const MAX_SEARCHED_FILES: usize = 500;
 
 /// Returns whether another ensemble of the folder names the script.
 pub fn is_shared_script(script: &Path, ensemble: &Path) -> bool {
@@ -22,7 +22,7 @@ pub fn is_shared_script(script: &Path, ensemble: &Path) -> bool {
 }
 
 /// Lists the test files next to an ensemble that test it, with their texts on disk.
-pub fn list_test_files(ensemble: &Path) -> Vec<(PathBuf, String)> {
+pub fn read_test_files_beside(ensemble: &Path) -> Vec<(PathBuf, String)> {
     let files = ensemble.parent().map(list_yaml_files).unwrap_or_default();
     let is_test = |path: &PathBuf| {
         let name = path.file_name();
@@ -37,13 +37,13 @@ pub fn list_test_files(ensemble: &Path) -> Vec<(PathBuf, String)> {
         .collect()
 }
 
-/// Lists the YAML files of a folder, at most [`MAX_FILES`].
+/// Lists the YAML files of a folder, at most [`MAX_SEARCHED_FILES`].
 fn list_yaml_files(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let is_yaml = |path: &PathBuf| path.extension().is_some_and(|end| end == "yaml" || end == "yml");
     entries
         .map(|entry| entry.path())
         .filter(is_yaml)
-        .take(MAX_FILES)
+        .take(MAX_SEARCHED_FILES)
         .collect()
 }

@@ -9,10 +9,10 @@ use ensemble_language::check;
 use ensemble_language::diagnostic::FindingCode;
 use ensemble_language::ensemble::{AgentKind, SimulatedReplySource, ToolKind};
 use ensemble_language::loader::load_ensemble;
-use ensemble_language::names::{is_name, is_plain_word, is_tool_name};
+use ensemble_language::names::{is_name, is_script_member_name, is_tool_name};
 use ensemble_language::source::{SourceText, Span};
 use ensemble_language::template;
-use ensemble_language::yaml::edit::{SpellingContext, TextEdit, apply_edits, spell_text};
+use ensemble_language::yaml::edit::{SpellingContext, TextEdit, apply_edits, spell_string};
 
 use super::name_occurrences::{self, NameForm, NameOccurrence, NameSubject, RenameTarget};
 use super::{EditorView, script_occurrences};
@@ -34,7 +34,7 @@ pub struct RenameEdits {
 
 /// Returns the name at the offset; not that of a server's tool, which the server gives.
 pub fn find_renameable_name(view: &EditorView<'_>, offset: usize) -> Option<NameOccurrence> {
-    name_occurrences::find_occurrence(view, offset).filter(|one| is_inside_name(one, offset))
+    name_occurrences::find_occurrence_at(view, offset).filter(|one| is_inside_name(one, offset))
 }
 
 fn is_inside_name(one: &NameOccurrence, offset: usize) -> bool {
@@ -53,7 +53,7 @@ pub fn rename_symbol(
     is_shared: &dyn Fn(&Path) -> bool,
     tests: Vec<(PathBuf, String)>,
 ) -> Result<RenameEdits, String> {
-    let Some(occurrence) = name_occurrences::find_occurrence(view, offset) else {
+    let Some(occurrence) = name_occurrences::find_occurrence_at(view, offset) else {
         return Err("no name of an agent or a tool is at this position".to_owned());
     };
     if !is_inside_name(&occurrence, offset) {
@@ -66,7 +66,7 @@ pub fn rename_symbol(
         return Ok(RenameEdits::default());
     }
     check_new_name(view, occurrence.subject, new)?;
-    let all = name_occurrences::list_occurrences(view).into_iter();
+    let all = name_occurrences::list_name_occurrences(view).into_iter();
     let edits: Vec<TextEdit> = all
         .filter(|one| one.has_same_subject(&occurrence))
         .map(|one| edit_occurrence(view.text, &one, new))
@@ -161,12 +161,12 @@ fn edit_occurrence(text: &str, at: &NameOccurrence, new: &str) -> TextEdit {
     let (span, text) = match at.form {
         NameForm::Text => (at.span, new.to_owned()),
         NameForm::Yaml => edit_yaml_name(text, at, new),
-        NameForm::Member { .. } if is_plain_word(new) => (at.span, new.to_owned()),
+        NameForm::Member { .. } if is_script_member_name(new) => (at.span, new.to_owned()),
         NameForm::Member { dot, quote } => {
             let question = if text[dot..].starts_with('?') { "?" } else { "" };
             (Span::new(dot, at.span.end), format!("{question}{}", bracketed(quote)))
         }
-        NameForm::Variable { .. } if is_plain_word(new) && !template::VARIABLES.contains(&new) => {
+        NameForm::Variable { .. } if is_script_member_name(new) && !template::VARIABLES.contains(&new) => {
             (at.span, new.to_owned())
         }
         NameForm::Variable { quote } => (at.span, format!("dependencies{}", bracketed(quote))),
@@ -179,7 +179,7 @@ fn edit_yaml_name(text: &str, at: &NameOccurrence, new: &str) -> (Span, String) 
     // The rest of the value, behind the name: `.TOOL`.
     let end = at.whole_span.end.max(at.span.end);
     let value = format!("{new}{}", &text[at.span.end..end]);
-    let spelt = spell_text(&value, SpellingContext::Flow);
+    let spelt = spell_string(&value, SpellingContext::Flow);
     let is_quoted = text[..at.span.start].ends_with(['"', '\'']);
     match is_quoted || spelt == value {
         true => (at.span, new.to_owned()),
@@ -223,7 +223,7 @@ fn rename_in_scripts(
 ) {
     let Some(ensemble) = &view.ensemble else { return };
     let is_stored = view
-        .find_agent(agent)
+        .find_known_agent(agent)
         .is_some_and(|agent| *agent.state_key() == agent.name);
     renamed.is_stored = is_stored;
     let mut seen_scripts: Vec<&str> = Vec::new();
@@ -240,7 +240,7 @@ fn rename_in_scripts(
         };
         let path = PathBuf::from(&script_text.name);
         let listens = |name: &str| {
-            view.find_agent(name)
+            view.find_known_agent(name)
                 .is_some_and(|it| it.dependencies.iter().any(|on| *on.agent_name == *agent))
         };
         let mut users = ensemble

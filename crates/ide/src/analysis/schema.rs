@@ -2,12 +2,12 @@
 
 use std::sync::LazyLock;
 
-use ensemble_language::loader::schema::{SCHEMA, TEST_SCHEMA};
+use ensemble_language::loader::schema::{ENSEMBLE_SCHEMA, TEST_SCHEMA};
 use ensemble_language::source::{Route, RouteStep};
 use serde_json::{Map, Value};
 
-static OF_ENSEMBLES: LazyLock<Value> = LazyLock::new(|| serde_json::from_str(SCHEMA).unwrap_or_default());
-static OF_TESTS: LazyLock<Value> = LazyLock::new(|| serde_json::from_str(TEST_SCHEMA).unwrap_or_default());
+static ENSEMBLE_SCHEMA_VALUE: LazyLock<Value> = LazyLock::new(|| serde_json::from_str(ENSEMBLE_SCHEMA).unwrap_or_default());
+static TEST_SCHEMA_VALUE: LazyLock<Value> = LazyLock::new(|| serde_json::from_str(TEST_SCHEMA).unwrap_or_default());
 
 /// A schema.
 #[derive(Debug, Clone, Copy)]
@@ -30,9 +30,9 @@ pub(super) struct SchemaValue {
 
 impl EditorSchema {
     /// That of ensembles.
-    pub(super) const ENSEMBLES: Self = Self(&OF_ENSEMBLES);
+    pub(super) const ENSEMBLES: Self = Self(&ENSEMBLE_SCHEMA_VALUE);
     /// That of test files.
-    pub(super) const TESTS: Self = Self(&OF_TESTS);
+    pub(super) const TESTS: Self = Self(&TEST_SCHEMA_VALUE);
 
     /// Returns the schemas of the value at a route; several, where it can have several forms.
     fn schemas_at(self, route: &Route) -> Vec<&'static Value> {
@@ -159,7 +159,7 @@ impl SchemaKey {
     }
 
     /// Returns whether its value is a map or a list, which stands below it.
-    pub(super) fn is_container(&self) -> bool {
+    pub(super) fn is_map_or_list_key(&self) -> bool {
         let forms = &self.forms;
         let is_plain = |schema: &&Value| {
             ["string", "number", "integer", "boolean"]

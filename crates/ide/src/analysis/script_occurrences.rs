@@ -15,12 +15,12 @@ fn agent_map_variables(is_stored: bool) -> &'static [&'static str] {
 /// Returns the places at which a script names an agent; `None` if that is not certain, because it has variables of its
 /// own with the names of those that hold agents.
 pub(super) fn list_script_occurrences(text: &str, agent: &str, is_stored: bool) -> Option<Vec<NameOccurrence>> {
-    let words = lexer::lex_rhai(text);
+    let words = lexer::lex_rhai_words(text);
     let variables = agent_map_variables(is_stored);
     if defines_any_name(&words, variables) {
         return None;
     }
-    let reads = lexer::find_variable_reads(&words).into_iter();
+    let reads = lexer::list_variable_reads(&words).into_iter();
     let variable_reads = reads.filter(|read| variables.contains(&read.base.text));
     let agent_keys = variable_reads
         .filter_map(|read| read.key)
@@ -48,7 +48,7 @@ pub(super) fn script_names_tool(text: &str, tool: &str) -> bool {
         let suffix = word.text.strip_prefix(tool);
         word.kind == CodeWordKind::Text && suffix.is_some_and(|rest| rest.is_empty() || rest.starts_with("__"))
     };
-    lexer::lex_rhai(text).iter().any(is_named)
+    lexer::lex_rhai_words(text).iter().any(is_named)
 }
 
 /// Returns whether the script defines one of these names itself.

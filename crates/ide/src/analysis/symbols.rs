@@ -23,11 +23,11 @@ pub fn list_agent_symbols(view: &EditorView<'_>) -> Vec<AgentSymbol> {
     let agents = view
         .document
         .as_ref()
-        .map(document_tree::list_agents)
+        .map(document_tree::list_named_agents)
         .unwrap_or_default();
     let symbol = |agent: &document_tree::AgentNode<'_>| {
         let kind = document_tree::find_agent_kind_key(agent.node).unwrap_or("agent");
-        let value = agent.node.get(kind).and_then(|value| value.text());
+        let value = agent.node.get(kind).and_then(|value| value.string_text());
         let (start, end) = (agent.node.span.start, agent.node.span.end);
         AgentSymbol {
             name: agent.name.to_owned(),

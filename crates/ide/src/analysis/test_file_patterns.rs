@@ -1,7 +1,7 @@
 //! Test files: where they name the agents of their ensemble.
 
 /// Returns whether the value at this place is the name of an agent.
-pub(super) fn is_agent_pattern(pattern: &str) -> bool {
+pub(super) fn is_agent_name_pattern(pattern: &str) -> bool {
     let expected = pattern.strip_prefix("cases.*.expect.").unwrap_or_default();
     matches!(
         expected,

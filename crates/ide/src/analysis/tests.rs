@@ -40,7 +40,7 @@ fn ask_everything(text: &str, good: Option<Arc<Ensemble>>) {
     symbols::list_agent_symbols(&view);
     for offset in offsets {
         hover::find_hover_text(&view, offset);
-        name_occurrences::find_occurrence(&view, offset);
+        name_occurrences::find_occurrence_at(&view, offset);
         for found in completions::list_completions(&view, offset) {
             assert!(text.get(found.span.start..found.span.end).is_some());
         }

@@ -1,7 +1,7 @@
 //! The words of templates that belong to no table of the language.
 
 /// The keys of `request` in templates.
-pub(super) const OF_REQUEST: [&str; 3] = ["from", "parameters", "priority"];
+pub(super) const REQUEST_KEYS: [&str; 3] = ["from", "parameters", "priority"];
 
 #[cfg(test)]
 mod tests {
@@ -24,6 +24,6 @@ mod tests {
             request: Some(Arc::new(request)),
             ..TemplateScope::default()
         };
-        assert_eq!(template.render(&scope).expect("a text"), OF_REQUEST.join(" "));
+        assert_eq!(template.render(&scope).expect("a text"), REQUEST_KEYS.join(" "));
     }
 }

@@ -7,9 +7,9 @@ use super::predicate::GuardPredicate;
 use super::values::{self, means_true, scalar_text, to_json as value_of};
 use super::{ImportTask, agent_names, find_key_span, has_text, key_advice, map_entries, profiles, template_text};
 use ensemble_language::loader::document::{YamlContent, YamlEntry, YamlNode};
-use ensemble_language::names::is_plain_word;
+use ensemble_language::names::is_script_member_name;
 use ensemble_language::source::Span;
-use ensemble_language::vocabulary::{AgentType, CHOOSERS};
+use ensemble_language::vocabulary::{AgentType, TYPE_CHOOSING_KEYS};
 
 /// The keys that define what an agent of llm-orc runs; the first one that is present is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,7 +51,7 @@ impl ImportedAgentKind {
         if !CHOOSING_KEYS.contains(&key) {
             return None;
         }
-        let choosing_entry = CHOOSERS.into_iter().find(|(chooser, _)| *chooser == key);
+        let choosing_entry = TYPE_CHOOSING_KEYS.into_iter().find(|(chooser, _)| *chooser == key);
         match (key, choosing_entry.map(|(_, chosen)| chosen)) {
             ("loop", None) => Some(Self::Loop),
             ("dispatch", None) => Some(Self::Dispatch),
@@ -334,7 +334,7 @@ impl<'a> ImportTask<'a> {
         let names = self.list_dependency_names(agent.node);
         let key = scalar_text(&entry.value);
         let word = |name: &str| {
-            is_plain_word(name)
+            is_script_member_name(name)
                 && !["in", "is", "not", "and", "or", "if", "else", "true", "false", "none"].contains(&name)
         };
         let [one] = &names[..] else { return false };

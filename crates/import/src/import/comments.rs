@@ -3,7 +3,7 @@
 use super::draft::ImportRemark;
 use ensemble_language::loader::document::YamlDocument;
 use ensemble_language::source::Span;
-use ensemble_language::yaml::edit::is_hidden_char;
+use ensemble_language::yaml::edit::needs_yaml_escape;
 
 /// The comments that are not written yet.
 pub(super) struct PendingComments {
@@ -33,7 +33,7 @@ impl PendingComments {
                 .starts_with("yaml-language-server:");
             // A comment for editors may name another schema.
             if !is_modeline {
-                let visible_chars = words.chars().map(|c| if is_hidden_char(c) { ' ' } else { c });
+                let visible_chars = words.chars().map(|c| if needs_yaml_escape(c) { ' ' } else { c });
                 list.push(SourceComment {
                     at: span.start,
                     text: visible_chars.collect(),

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use ensemble_language::loader::document::YamlEntry;
 use ensemble_language::source::{SourceText, Span};
-use ensemble_language::yaml::edit::is_hidden_char;
+use ensemble_language::yaml::edit::needs_yaml_escape;
 
 /// A map of the new file.
 #[derive(Debug, Clone, Default)]
@@ -94,7 +94,7 @@ impl ImportRemark {
 
 /// Removes characters that would end the comment, or that YAML does not allow.
 fn sanitize_comment_line(text: &str) -> String {
-    text.chars().map(|c| if is_hidden_char(c) { ' ' } else { c }).collect()
+    text.chars().map(|c| if needs_yaml_escape(c) { ' ' } else { c }).collect()
 }
 
 impl DraftMap {

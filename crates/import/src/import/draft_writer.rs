@@ -6,7 +6,7 @@ use super::comments::PendingComments;
 use super::draft::{DraftLine, DraftMap, DraftValue, ImportRemark, UnconvertedKey};
 use ensemble_language::loader::document::YamlDocument;
 use ensemble_language::source::Span;
-use ensemble_language::yaml::edit::{SpellingContext, is_hidden_char, spell_flow, spell_text};
+use ensemble_language::yaml::edit::{SpellingContext, needs_yaml_escape, spell_on_one_line, spell_string};
 
 /// The longest list or string that is written on one line, in bytes.
 const WIDEST: usize = 90;
@@ -73,7 +73,7 @@ impl DraftWriter<'_> {
     }
 
     fn write_entry(&mut self, key: &str, value: &DraftValue, indent: usize) {
-        let key = spell_text(key, SpellingContext::Block);
+        let key = spell_string(key, SpellingContext::Block);
         if key.len() > LONGEST_KEY {
             self.out.push_str(&format!("? {key}\n"));
             self.write_indent(indent);
@@ -241,14 +241,14 @@ fn expand_value(value: &Value) -> Option<DraftValue> {
 
 /// Returns a value on one line.
 fn flow_text(value: &Value) -> String {
-    spell_flow(value, SpellingContext::Block)
+    spell_on_one_line(value, SpellingContext::Block)
 }
 
 /// Returns whether it is one long line that is more readable on several lines.
 fn is_folded(text: &str) -> bool {
     let body = text.strip_suffix('\n').unwrap_or(text);
     body.len() > WIDEST
-        && !body.contains(is_hidden_char)
+        && !body.contains(needs_yaml_escape)
         && !body.starts_with([' ', '#'])
         && !body.ends_with(' ')
         && !body.contains("  ")
@@ -256,7 +256,7 @@ fn is_folded(text: &str) -> bool {
 
 /// Returns whether the string is more readable below its key, and can be written there unchanged.
 fn is_block(text: &str) -> bool {
-    let odd = |c: char| is_hidden_char(c) && !matches!(c, '\n' | '\t');
+    let odd = |c: char| needs_yaml_escape(c) && !matches!(c, '\n' | '\t');
     let body = text.strip_suffix('\n').unwrap_or(text);
     body.contains('\n')
         && !body.ends_with('\n')

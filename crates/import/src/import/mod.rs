@@ -184,14 +184,14 @@ impl<'a> ImportTask<'a> {
         for entry in entries {
             match &*entry.key {
                 "name" | "model_profiles" => {}
-                "description" => match entry.value.text() {
+                "description" => match entry.value.string_text() {
                     Some(text) => map.put_value("description", text.trim_end(), Some(entry.key_span)),
                     None => {
                         map.put_unconverted(self.report_unconverted_key(entry, "it is not a string", "write a string"))
                     }
                 },
                 key if task == Some(&key) => {
-                    let text = entry.value.text().map_or("", |text| text.trim_end());
+                    let text = entry.value.string_text().map_or("", |text| text.trim_end());
                     map.put_value("default_task", text, Some(entry.key_span));
                 }
                 "agents" => {
@@ -299,6 +299,6 @@ fn find_key_span(entries: &[YamlEntry], key: &str) -> Option<Span> {
 }
 
 fn has_text(node: Option<&YamlNode>) -> bool {
-    node.and_then(YamlNode::text)
+    node.and_then(YamlNode::string_text)
         .is_some_and(|text| !text.trim().is_empty())
 }

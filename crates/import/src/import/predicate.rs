@@ -1,7 +1,7 @@
 //! `when` and `until`: `${agent.key}`, or `${agent.key} == literal`.
 
 use ensemble_language::condition::Condition;
-use ensemble_language::names::is_plain_word;
+use ensemble_language::names::is_script_member_name;
 
 /// The parts of a predicate of llm-orc.
 #[derive(Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ impl GuardPredicate {
     fn render_condition(&self, path: &[String]) -> Option<String> {
         let mut text = "output".to_owned();
         for (at, part) in path.iter().enumerate() {
-            let word = is_plain_word(part) && Condition::check_syntax(&format!("output.{part}")).is_ok();
+            let word = is_script_member_name(part) && Condition::check_syntax(&format!("output.{part}")).is_ok();
             let quiet = if at == 0 { "" } else { "?" };
             text.push_str(&match word {
                 true => format!("{quiet}.{part}"),

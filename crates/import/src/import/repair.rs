@@ -10,7 +10,7 @@ use super::{draft_writer, import_diagnostic, profiles};
 use ensemble_language::check;
 use ensemble_language::diagnostic::{Diagnostic, Finding, FindingSeverity};
 use ensemble_language::loader::document::{YamlContent, YamlDocument, YamlEntry, YamlNode};
-use ensemble_language::loader::{self, LoadedEnsemble};
+use ensemble_language::loader::{self, EnsembleLoadResult};
 use ensemble_language::plan::Plan;
 use ensemble_language::source::{RouteStep, SourceText, Span};
 
@@ -54,7 +54,7 @@ pub(super) fn repair_draft(
     Err(diagnostics)
 }
 
-fn find_errors(source: &SourceText) -> (LoadedEnsemble, Vec<Finding>) {
+fn find_errors(source: &SourceText) -> (EnsembleLoadResult, Vec<Finding>) {
     let mut loaded = loader::load_ensemble(source);
     let mut findings = loaded.findings.clone();
     if let Some(ensemble) = loaded.ensemble.take() {

@@ -13,11 +13,11 @@ use crate::source::{SourceText, Span};
 use crate::yaml::edit::{FixApplicability, TextEdit, TextFix};
 
 /// The form of the comment.
-const FORM: &str = "write `# ensemble: allow(CODE) reason`";
+const ALLOWANCE_HELP: &str = "write `# ensemble: allow(CODE) reason`";
 
 /// Drops the allowed findings, and adds findings about invalid comments. Only if all checks have run (`complete`) is it
 /// known that a comment allows nothing. A finding that only an option asks for can be allowed without the option.
-pub fn apply_allowances(document: &YamlDocument, mut diagnostics: Vec<Diagnostic>, complete: bool) -> Vec<Diagnostic> {
+pub fn filter_allowed_diagnostics(document: &YamlDocument, mut diagnostics: Vec<Diagnostic>, complete: bool) -> Vec<Diagnostic> {
     let source = document.source();
     let mut complaints = Vec::new();
     for comment in document.allowance_comments() {
@@ -27,7 +27,7 @@ pub fn apply_allowances(document: &YamlDocument, mut diagnostics: Vec<Diagnostic
                 source,
                 *comment,
                 "this `allow` comment is not valid".to_owned(),
-                FORM,
+                ALLOWANCE_HELP,
             ));
             continue;
         };
@@ -43,7 +43,7 @@ pub fn apply_allowances(document: &YamlDocument, mut diagnostics: Vec<Diagnostic
                         let message = format!("there is no {name} on line {line} for this comment to allow");
                         let help = "remove the comment, or move it to the line of the finding or the line above";
                         let mut complaint = allowance_diagnostic(source, *span, message, help);
-                        complaint.fix = (allowance.codes.len() == 1).then(|| build_removal_fix(source, *comment));
+                        complaint.fix = (allowance.codes.len() == 1).then(|| build_comment_removal(source, *comment));
                         complaints.push(complaint);
                     }
                 }
@@ -51,7 +51,7 @@ pub fn apply_allowances(document: &YamlDocument, mut diagnostics: Vec<Diagnostic
                     let mut complaint = allowance_diagnostic(source, *span, message, &help);
                     let similar_code = code_explanations::find_code(name)
                         .is_none()
-                        .then(|| code_explanations::nearest_code(name))
+                        .then(|| code_explanations::find_nearest_code(name))
                         .flatten();
                     complaint.fix = similar_code.map(|near| {
                         let title = format!("write `{near}`");
@@ -63,7 +63,7 @@ pub fn apply_allowances(document: &YamlDocument, mut diagnostics: Vec<Diagnostic
         }
         if !allowance.has_reason {
             let message = "this `allow` comment has no reason".to_owned();
-            complaints.push(allowance_diagnostic(source, *comment, message, FORM));
+            complaints.push(allowance_diagnostic(source, *comment, message, ALLOWANCE_HELP));
         }
     }
     diagnostics.append(&mut complaints);
@@ -103,7 +103,7 @@ impl<'s> AllowanceComment<'s> {
 /// Returns the code, if its findings can be allowed; otherwise the error message and the help text.
 fn parse_allowable_code(name: &str) -> Result<FindingCode, (String, String)> {
     let Some(code) = code_explanations::find_code(name) else {
-        let help = match code_explanations::nearest_code(name) {
+        let help = match code_explanations::find_nearest_code(name) {
             Some(guess) => format!("did you mean `{guess}`?"),
             None => "`ensemble explain` lists all codes".to_owned(),
         };
@@ -135,7 +135,7 @@ fn find_allowed_line(source: &SourceText, comment: Span) -> usize {
 }
 
 /// Removes a comment, with its line if nothing else is on it.
-fn build_removal_fix(source: &SourceText, comment: Span) -> TextFix {
+fn build_comment_removal(source: &SourceText, comment: Span) -> TextFix {
     let text = source.text();
     let before = text[..comment.start].trim_end_matches([' ', '\t']);
     let is_alone = before.is_empty() || before.ends_with('\n');

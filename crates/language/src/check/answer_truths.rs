@@ -5,7 +5,7 @@
 
 use super::check_graph::{CheckGraph, GraphEdge};
 use super::check_subject::CheckSubject;
-use super::condition_keys::OF_FAILURES;
+use super::condition_keys::FAILURE_KEYS;
 use super::usable_profiles::UsableProfiles;
 use crate::condition::{OutputSource, TruthRead};
 use crate::diagnostic::Finding;
@@ -22,8 +22,8 @@ pub(super) fn check_answer_truths(subject: &CheckSubject<'_>) -> Vec<Finding> {
             continue;
         };
         for read in reading.list_truth_reads() {
-            let agent = find_writer(graph, Some(edge), &read).map(|at| graph.agent_at(at));
-            if let Some(agent) = agent.filter(|agent| answers_freely(agent, profiles)) {
+            let agent = find_key_writer(graph, Some(edge), &read).map(|at| graph.agent_at(at));
+            if let Some(agent) = agent.filter(|agent| has_unconstrained_model(agent, profiles)) {
                 let at = edge
                     .dependency_route(to)
                     .with_key("condition")
@@ -33,12 +33,12 @@ pub(super) fn check_answer_truths(subject: &CheckSubject<'_>) -> Vec<Finding> {
         }
     }
     for read in graph
-        .parsed_success()
+        .parsed_success_condition()
         .iter()
         .flat_map(|reading| reading.list_truth_reads())
     {
-        let agent = find_writer(graph, None, &read).map(|at| graph.agent_at(at));
-        if let Some(agent) = agent.filter(|agent| answers_freely(agent, profiles)) {
+        let agent = find_key_writer(graph, None, &read).map(|at| graph.agent_at(at));
+        if let Some(agent) = agent.filter(|agent| has_unconstrained_model(agent, profiles)) {
             let at = Route::root().with_key("success").into_text_location(read.span);
             findings.push(answer_truth_finding(agent, &read.key, at));
         }
@@ -47,27 +47,27 @@ pub(super) fn check_answer_truths(subject: &CheckSubject<'_>) -> Vec<Finding> {
 }
 
 /// Returns the agent that writes the key.
-fn find_writer(graph: &CheckGraph<'_>, edge: Option<&GraphEdge<'_>>, read: &TruthRead) -> Option<usize> {
+fn find_key_writer(graph: &CheckGraph<'_>, edge: Option<&GraphEdge<'_>>, read: &TruthRead) -> Option<usize> {
     match &read.output {
         OutputSource::Dependency => {
             let edge = edge?;
             let on = edge.dependency.on;
             let is_of_failure =
-                on == RequiredResult::Failure || on == RequiredResult::Any && OF_FAILURES.contains(&&*read.key);
+                on == RequiredResult::Failure || on == RequiredResult::Any && FAILURE_KEYS.contains(&&*read.key);
             (!is_of_failure).then_some(edge.from)
         }
-        OutputSource::Agent(name) => graph.find_agent(name),
+        OutputSource::Agent(name) => graph.find_agent_index(name),
         OutputSource::ContextKey(key) => {
             let stores = |at: &usize| **graph.agent_at(*at).state_key() == **key;
             graph
-                .find_agent(key)
+                .find_agent_index(key)
                 .filter(stores)
-                .or_else(|| (0..graph.len()).find(stores))
+                .or_else(|| (0..graph.agent_count()).find(stores))
         }
     }
 }
 
-fn answers_freely(agent: &Agent, profiles: &UsableProfiles<'_>) -> bool {
+fn has_unconstrained_model(agent: &Agent, profiles: &UsableProfiles<'_>) -> bool {
     let AgentKind::Llm(llm) = &agent.kind else {
         return false;
     };

@@ -10,10 +10,10 @@ use crate::ensemble::Agent;
 use crate::loader::codes;
 
 /// The highest number of agents named in one finding.
-const SHOWN: usize = 5;
+const MAX_SHOWN_AGENTS: usize = 5;
 
 /// Agents with a dependency that can never be fulfilled, and that would run without their conditions.
-pub(super) fn list_blocked_agents(graph: &CheckGraph<'_>) -> Vec<usize> {
+pub(super) fn list_condition_blocked_agents(graph: &CheckGraph<'_>) -> Vec<usize> {
     if !graph.list_edges().any(|(_, edge)| edge.is_never_fulfilled()) {
         return Vec::new();
     }
@@ -22,7 +22,7 @@ pub(super) fn list_blocked_agents(graph: &CheckGraph<'_>) -> Vec<usize> {
         conditions: true,
         ..FirstTurnRules::default()
     });
-    (0..graph.len())
+    (0..graph.agent_count())
         .filter(|agent| without[*agent].is_some() && with[*agent].is_none())
         .collect()
 }
@@ -30,7 +30,7 @@ pub(super) fn list_blocked_agents(graph: &CheckGraph<'_>) -> Vec<usize> {
 /// Warns of the first agents that can never run, and names the agents that wait for them.
 pub(super) fn check_blocked_agents(subject: &CheckSubject<'_>) -> Vec<Finding> {
     let graph = subject.graph;
-    let never = list_blocked_agents(graph);
+    let never = list_condition_blocked_agents(graph);
     let is_blocked = |agent: usize| never.binary_search(&agent).is_ok();
     let mut findings = Vec::new();
     let mut other_agents = Vec::new();
@@ -41,7 +41,7 @@ pub(super) fn check_blocked_agents(subject: &CheckSubject<'_>) -> Vec<Finding> {
         }
     }
     if let Some(first) = findings.first_mut() {
-        for agent in other_agents.into_iter().take(SHOWN) {
+        for agent in other_agents.into_iter().take(MAX_SHOWN_AGENTS) {
             let waits = graph.dependency_edges(agent).iter().find(|edge| is_blocked(edge.from));
             let for_whom = waits.map_or("it", |edge| graph.agent_name(edge.from));
             let label = format!(
@@ -58,7 +58,7 @@ pub(super) fn check_blocked_agents(subject: &CheckSubject<'_>) -> Vec<Finding> {
 
 /// Returns the dependencies that are reported with an agent that can never run.
 pub(super) fn list_blocking_edges<'g, 'e>(graph: &'g CheckGraph<'e>) -> Vec<&'g GraphEdge<'e>> {
-    let never = list_blocked_agents(graph).into_iter();
+    let never = list_condition_blocked_agents(graph).into_iter();
     never.filter_map(|agent| find_blocking_edge(graph, agent)).collect()
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use fixedbitset::FixedBitSet;
 
-use crate::condition::{ConditionText, Expression, ParsedCondition, StaticResult};
+use crate::condition::{ConditionText, ValueExpression, ParsedCondition, StaticResult};
 use crate::ensemble::{Agent, Dependency, Ensemble, ResultSpec, TurnTrigger};
 use crate::plan::AgentId;
 use crate::plan::agent_graph::AgentGraph;
@@ -18,7 +18,7 @@ pub(super) struct CheckGraph<'e> {
     graph: AgentGraph,
     /// Numbered as the links of the graph.
     edges: Vec<GraphEdge<'e>>,
-    /// The result of [`super::idle_turns::max_executions`], once it was needed.
+    /// The result of [`super::idle_turns::max_agent_executions`], once it was needed.
     pub(super) max_executions: OnceCell<Vec<u64>>,
 }
 
@@ -86,15 +86,15 @@ impl<'e> CheckGraph<'e> {
         let success = success.map(|text| (&**text.text(), Route::root().with_key("success")));
         success
             .chain(of_result)
-            .filter_map(|(text, route)| Some((Expression::parse(text).ok()?, route)))
+            .filter_map(|(text, route)| Some((ValueExpression::parse(text).ok()?, route)))
     }
 
     /// `success`, parsed.
-    pub(super) fn parsed_success(&self) -> Option<&Arc<ParsedCondition>> {
+    pub(super) fn parsed_success_condition(&self) -> Option<&Arc<ParsedCondition>> {
         self.ensemble.success.as_ref()?.parsed_condition()
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(super) fn agent_count(&self) -> usize {
         self.ensemble.agents.len()
     }
 
@@ -106,8 +106,8 @@ impl<'e> CheckGraph<'e> {
         &self.ensemble.agents[at].name
     }
 
-    pub(super) fn find_agent(&self, name: &str) -> Option<usize> {
-        self.graph.find(name).map(AgentId::index)
+    pub(super) fn find_agent_index(&self, name: &str) -> Option<usize> {
+        self.graph.find_agent_id(name).map(AgentId::index)
     }
 
     /// Returns the names of all agents.
@@ -117,7 +117,7 @@ impl<'e> CheckGraph<'e> {
 
     /// Returns the dependencies of the agent, in declaration order.
     pub(super) fn dependency_edges(&self, to: usize) -> &[GraphEdge<'e>] {
-        &self.edges[self.graph.incoming(AgentId::from_index(to))]
+        &self.edges[self.graph.incoming_range(AgentId::from_index(to))]
     }
 
     /// Every edge, with the agent that has the dependency.
@@ -139,7 +139,7 @@ impl<'e> CheckGraph<'e> {
     /// Returns the agents, and all agents that must run before the first execution of one of them.
     pub(super) fn upstream_agents(&self, agents: impl IntoIterator<Item = usize>) -> FixedBitSet {
         self.graph
-            .upstream(agents, |at, _| self.edges[at].is_required_at_start())
+            .find_upstream_agents(agents, |at, _| self.edges[at].is_required_at_start())
     }
 
     /// Returns the earliest turn in which each agent can have its first execution; `None` if there is no such turn.
@@ -148,7 +148,7 @@ impl<'e> CheckGraph<'e> {
     /// which it requires one; or one turn after the first agent that may request other agents.
     pub(super) fn compute_first_turns(&self, rules: &FirstTurnRules) -> Vec<Option<u32>> {
         let mut waits = PendingStarts::from_graph(self, rules);
-        let mut turns = vec![None; self.len()];
+        let mut turns = vec![None; self.agent_count()];
         let mut queue: VecDeque<(usize, u32)> = waits.ready_agents().map(|agent| (agent, 1)).collect();
         let mut was_requested = false;
         while let Some((agent, turn)) = queue.pop_front() {
@@ -161,7 +161,7 @@ impl<'e> CheckGraph<'e> {
             }
             let requests = self.agent_at(agent).conversation.triggers_conversation && !rules.no_requests;
             if requests && !std::mem::replace(&mut was_requested, true) {
-                queue.extend((0..self.len()).map(|other| (other, turn + 1)));
+                queue.extend((0..self.agent_count()).map(|other| (other, turn + 1)));
             }
             queue.extend(
                 waits
@@ -210,7 +210,7 @@ struct PendingStarts {
 
 impl PendingStarts {
     fn from_graph(graph: &CheckGraph<'_>, rules: &FirstTurnRules) -> Self {
-        let count = graph.len();
+        let count = graph.agent_count();
         let mut waits = Self {
             missing: vec![0; count],
             door: vec![true; count],

@@ -61,7 +61,7 @@ impl<'c> CheckSubject<'c> {
     }
 
     /// Returns whether a check so far has reported one of these codes.
-    pub(super) fn has_reported(&self, codes: &[FindingCode]) -> bool {
+    pub(super) fn has_reported_code(&self, codes: &[FindingCode]) -> bool {
         self.findings
             .borrow()
             .iter()

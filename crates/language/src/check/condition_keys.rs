@@ -31,13 +31,13 @@ pub(super) fn check_condition_keys(subject: &CheckSubject<'_>) -> Vec<Finding> {
         let place = |span: Span| edge.dependency_route(to).with_key("condition").into_text_location(span);
         // Whoever asks for a key expects that it may be missing.
         let is_expected = |read: &ConditionKeyRead| !read.is_question;
-        let output_reads = reading.list_read_keys(KeyedVariable::Output).into_iter();
+        let output_reads = reading.list_literal_key_reads(KeyedVariable::Output).into_iter();
         for read in output_reads.filter(is_expected) {
             if let Some(finding) = check_output_key(edge, &read.key, outputs) {
                 findings.push(finding(place(read.span)));
             }
         }
-        let context_reads = reading.list_read_keys(KeyedVariable::Context).into_iter();
+        let context_reads = reading.list_literal_key_reads(KeyedVariable::Context).into_iter();
         for read in context_reads.filter(is_expected) {
             findings.extend(check_context_key(graph, &read, outputs).map(|finding| finding(place(read.span))));
         }
@@ -48,20 +48,20 @@ pub(super) fn check_condition_keys(subject: &CheckSubject<'_>) -> Vec<Finding> {
     findings
 }
 
-type FindingAtPlace = Box<dyn FnOnce(crate::source::RouteLocation) -> Finding>;
+type LocatedFindingBuilder = Box<dyn FnOnce(crate::source::RouteLocation) -> Finding>;
 
 /// The keys of what stands for the output of a failed execution.
-pub(super) const OF_FAILURES: [&str; 5] = ExecutionFailure::KEYS;
+pub(super) const FAILURE_KEYS: [&str; 5] = ExecutionFailure::KEYS;
 
 /// Returns a key of the output of the agent that is depended on.
-fn check_output_key(edge: &GraphEdge<'_>, key: &str, outputs: &mut OutputKeyCache<'_>) -> Option<FindingAtPlace> {
+fn check_output_key(edge: &GraphEdge<'_>, key: &str, outputs: &mut OutputKeyCache<'_>) -> Option<LocatedFindingBuilder> {
     let on = edge.dependency.on;
     let mut known_keys: BTreeSet<&str> = BTreeSet::new();
     if on != RequiredResult::Failure {
         known_keys.extend(outputs.keys_for_agent(edge.from)?.iter().map(String::as_str));
     }
     if on != RequiredResult::Success {
-        known_keys.extend(OF_FAILURES);
+        known_keys.extend(FAILURE_KEYS);
     }
     if known_keys.contains(key) {
         return None;
@@ -75,10 +75,10 @@ fn check_output_key(edge: &GraphEdge<'_>, key: &str, outputs: &mut OutputKeyCach
 }
 
 /// The end of the help for a key of the context.
-const ELSE: &str = "; `--set`, `--context` or the `config` of an outer ensemble could add it";
+const OTHER_WRITERS_HELP: &str = "; `--set`, `--context` or the `config` of an outer ensemble could add it";
 
 /// The number of bytes from which on the likeness of two keys tells something.
-const SHORTEST: usize = 5;
+const MIN_COMPARED_KEY_BYTES: usize = 5;
 
 /// Returns the help for a key of the context that nobody writes and that is probably another one. A script may expect
 /// any other key from `--set`, `--context` or the `config` of an outer ensemble.
@@ -91,11 +91,11 @@ pub(super) fn suggest_context_key(
     if context_keys.stored.contains(key) || context_keys.merged.contains_key(key) {
         return None;
     }
-    if let Some(agent) = graph.find_agent(key).map(|at| graph.agent_at(at)) {
+    if let Some(agent) = graph.find_agent_index(key).map(|at| graph.agent_at(at)) {
         return Some(state_key_help(agent));
     }
     // Short names resemble each other by chance.
-    let is_telling = context_keys.is_all && key.len() >= SHORTEST;
+    let is_telling = context_keys.is_all && key.len() >= MIN_COMPARED_KEY_BYTES;
     let similar_key = find_similar_word(key, context_keys.key_names()).filter(|_| is_telling)?;
     Some(format!("did you mean `{similar_key}`?"))
 }
@@ -112,14 +112,14 @@ fn check_context_key(
     graph: &CheckGraph<'_>,
     read: &ConditionKeyRead,
     outputs: &mut OutputKeyCache<'_>,
-) -> Option<FindingAtPlace> {
+) -> Option<LocatedFindingBuilder> {
     let key = read.key.as_str();
     let context_keys = outputs.context_keys();
     if context_keys.stored.contains(key) {
         return None;
     }
     let message = format!("no agent writes `{key}` into the context");
-    if let Some(agent) = graph.find_agent(key).map(|at| graph.agent_at(at)) {
+    if let Some(agent) = graph.find_agent_index(key).map(|at| graph.agent_at(at)) {
         // The name of the key stays reserved, so no other agent can write it.
         let help = state_key_help(agent);
         return Some(Box::new(move |at| {
@@ -134,7 +134,7 @@ fn check_context_key(
     if !context_keys.is_all {
         return None;
     }
-    Some(unwritten_key_finding(message, key, context_keys.key_names(), ELSE))
+    Some(unwritten_key_finding(message, key, context_keys.key_names(), OTHER_WRITERS_HELP))
 }
 
 fn unwritten_key_finding<'k>(
@@ -142,7 +142,7 @@ fn unwritten_key_finding<'k>(
     key: &str,
     known: impl Iterator<Item = &'k str>,
     or_else: &str,
-) -> FindingAtPlace {
+) -> LocatedFindingBuilder {
     const SHOWN: usize = 8;
     let known_keys: Vec<&str> = known.collect();
     let similar_key = find_similar_word(key, known_keys.iter().copied());
@@ -166,7 +166,7 @@ fn unwritten_key_finding<'k>(
 }
 
 /// Returns a key that several agents are known to write: the condition reads the value of the agent that ran last.
-fn shared_key_finding(graph: &CheckGraph<'_>, key: &str, first: usize, second: usize) -> FindingAtPlace {
+fn shared_key_finding(graph: &CheckGraph<'_>, key: &str, first: usize, second: usize) -> LocatedFindingBuilder {
     let message = format!(
         "`{}` and `{}` both write `{key}`: this condition reads the value of the agent that ran last",
         graph.agent_name(first),

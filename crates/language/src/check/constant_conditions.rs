@@ -60,7 +60,7 @@ pub(super) fn check_constant_conditions(subject: &CheckSubject<'_>) -> Vec<Findi
 
 /// Returns a `success` that is always true asks nothing; one that is never true makes every run fail.
 fn constant_success_finding(graph: &CheckGraph<'_>) -> Option<Finding> {
-    let (message, help) = match graph.parsed_success()?.static_result() {
+    let (message, help) = match graph.parsed_success_condition()?.static_result() {
         StaticResult::DependsOnValues | StaticResult::WrittenLiteral(_) => return None,
         StaticResult::AlwaysTrue => (
             "`success` is always true".to_owned(),

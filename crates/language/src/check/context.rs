@@ -7,7 +7,7 @@ use super::script_text::ScriptText;
 use crate::condition::ValueType;
 use crate::diagnostic::Finding;
 use crate::ensemble::{Agent, Ensemble, ModelProfile};
-use crate::loader::Fixes;
+use crate::loader::FixResolution;
 
 /// The top-level keys of an agent's output, if they are known.
 pub type OutputKeys = BTreeSet<String>;
@@ -25,7 +25,7 @@ pub trait CheckContext {
     }
     /// Returns the keys of an agent's output that its script or its model writes only as `true`, and not with every
     /// output.
-    fn latched_keys(&self, ensemble: &Ensemble, agent: &Agent) -> OutputKeys {
+    fn always_true_keys(&self, ensemble: &Ensemble, agent: &Agent) -> OutputKeys {
         let _ = (ensemble, agent);
         OutputKeys::new()
     }
@@ -45,8 +45,8 @@ pub trait CheckContext {
         false
     }
     /// Returns whether the fixes of findings are resolved: whether the caller shows them.
-    fn fixes(&self) -> Fixes {
-        Fixes::Resolved
+    fn fixes(&self) -> FixResolution {
+        FixResolution::Resolved
     }
     /// Returns the findings about the files that agents name.
     fn check_files(&self, ensemble: &Ensemble) -> Vec<Finding>;

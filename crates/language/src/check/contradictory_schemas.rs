@@ -15,10 +15,10 @@ use crate::loader::codes;
 use crate::source::Route;
 
 /// The number of levels of a schema that are looked at.
-const DEEPEST: usize = 16;
+const MAX_SCHEMA_DEPTH: usize = 16;
 
 /// Warns of every such schema of agents, inputs and tools, at the keyword.
-pub(super) fn check_schemas(subject: &CheckSubject<'_>) -> Vec<Finding> {
+pub(super) fn check_contradictory_schemas(subject: &CheckSubject<'_>) -> Vec<Finding> {
     let ensemble = subject.ensemble;
     let mut findings = Vec::new();
     for (at, agent) in ensemble.agents.iter().enumerate() {
@@ -36,12 +36,12 @@ pub(super) fn check_schemas(subject: &CheckSubject<'_>) -> Vec<Finding> {
                     "describe the object: `type: object` with `properties`; a plain text is under the key `response`",
                 ));
             }
-            false => visit_schema(schema, &route, true, 0, &mut findings),
+            false => find_contradictions(schema, &route, true, 0, &mut findings),
         }
     }
     for input in ensemble.inputs.iter().flatten() {
         let route = Route::root().with_key("inputs").with_key(input.name.clone());
-        visit_schema(&input.schema, &route, false, 0, &mut findings);
+        find_contradictions(&input.schema, &route, false, 0, &mut findings);
     }
     for (name, tool) in &ensemble.tools {
         let parameters = match &tool.kind {
@@ -50,7 +50,7 @@ pub(super) fn check_schemas(subject: &CheckSubject<'_>) -> Vec<Finding> {
             ToolKind::Mcp(_) => None,
         };
         if let Some(schema) = parameters {
-            visit_schema(
+            find_contradictions(
                 schema,
                 &ToolDefinition::route_for(name).with_key("parameters"),
                 true,
@@ -74,9 +74,9 @@ fn schema_types(schema: Option<&Map<String, Value>>) -> Option<BTreeSet<&str>> {
     }
 }
 
-/// Visits a schema and those inside it. `is_object`: all values are objects, whatever the schema says.
-fn visit_schema(schema: &Value, route: &Route, is_object: bool, depth: usize, findings: &mut Vec<Finding>) {
-    let Some(schema) = schema.as_object().filter(|_| depth < DEEPEST) else {
+/// Visits a schema and those inside it. `is_object_schema`: all values are objects, whatever the schema says.
+fn find_contradictions(schema: &Value, route: &Route, is_object: bool, depth: usize, findings: &mut Vec<Finding>) {
+    let Some(schema) = schema.as_object().filter(|_| depth < MAX_SCHEMA_DEPTH) else {
         return;
     };
     if let Some((key, why)) = find_contradiction(schema, is_object) {
@@ -94,7 +94,7 @@ fn visit_schema(schema: &Value, route: &Route, is_object: bool, depth: usize, fi
         .into_iter()
         .flatten()
     {
-        visit_schema(
+        find_contradictions(
             part,
             &route.with_key("properties").with_key(key.as_str()),
             false,
@@ -104,7 +104,7 @@ fn visit_schema(schema: &Value, route: &Route, is_object: bool, depth: usize, fi
     }
     for key in ["items", "additionalProperties"] {
         if let Some(part) = schema.get(key) {
-            visit_schema(part, &route.with_key(key), false, depth + 1, findings);
+            find_contradictions(part, &route.with_key(key), false, depth + 1, findings);
         }
     }
 }
@@ -141,7 +141,7 @@ fn find_contradiction(schema: &Map<String, Value>, is_object: bool) -> Option<(&
         return Some(contradiction);
     }
     (is_object || only(&["object"]))
-        .then(|| find_forbidden_key(schema))
+        .then(|| find_impossible_required_key(schema))
         .flatten()
 }
 
@@ -195,7 +195,7 @@ fn find_choice_contradiction(schema: &Map<String, Value>) -> Option<(&'static st
 }
 
 /// Returns a required key that no object has.
-fn find_forbidden_key(schema: &Map<String, Value>) -> Option<(&'static str, String)> {
+fn find_impossible_required_key(schema: &Map<String, Value>) -> Option<(&'static str, String)> {
     let properties = schema.get("properties").and_then(Value::as_object);
     let is_closed = schema.get("additionalProperties") == Some(&Value::Bool(false));
     let is_closed = is_closed && !schema.contains_key("patternProperties");

@@ -44,7 +44,7 @@ pub(super) fn list_early_counts(graph: &CheckGraph<'_>) -> Vec<(usize, usize, us
             Some((
                 one.to,
                 one.edge.from,
-                graph.find_agent(&one.count.agent)?,
+                graph.find_agent_index(&one.count.agent)?,
                 one.count.threshold,
             ))
         })
@@ -53,13 +53,13 @@ pub(super) fn list_early_counts(graph: &CheckGraph<'_>) -> Vec<(usize, usize, us
 
 fn find_early_counts<'g, 'e>(graph: &'g CheckGraph<'e>) -> Vec<EarlyCountRead<'g, 'e>> {
     let counts = graph.list_edges().flat_map(|(to, edge)| {
-        let counts = list_counts_read(edge).into_iter();
+        let counts = list_count_thresholds(edge).into_iter();
         counts.map(move |count| EarlyCountRead { to, edge, count })
     });
     let reached = counts.filter_map(|one| {
         let execution_limits = max_executions(graph);
         let counted = graph
-            .find_agent(&one.count.agent)
+            .find_agent_index(&one.count.agent)
             .filter(|counted| *counted != one.to)?;
         let is_reached = one.count.threshold > 1
             && execution_limits[counted].min(execution_limits[one.edge.from]) >= one.count.threshold;
@@ -70,7 +70,7 @@ fn find_early_counts<'g, 'e>(graph: &'g CheckGraph<'e>) -> Vec<EarlyCountRead<'g
     early.map(|(_, one)| one).collect()
 }
 
-fn list_counts_read(edge: &GraphEdge<'_>) -> Vec<CountThreshold> {
+fn list_count_thresholds(edge: &GraphEdge<'_>) -> Vec<CountThreshold> {
     // Feedback is not needed before the first execution, and a failure does not happen in every round.
     if edge.dependency.feedback || edge.dependency.on == RequiredResult::Failure || edge.is_never_fulfilled() {
         return Vec::new();
@@ -125,7 +125,7 @@ fn follows_every_output(graph: &CheckGraph<'_>, agent: usize, counted: usize, ex
         });
         reacting.map(|edge| edge.from)
     };
-    agent != counted && agent != except && find_reachable(graph.len(), [agent], ways).contains(counted)
+    agent != counted && agent != except && find_reachable(graph.agent_count(), [agent], ways).contains(counted)
 }
 
 /// Returns whether no condition, and no agent that may not have run, can keep the agent from another execution.

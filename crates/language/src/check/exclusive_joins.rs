@@ -21,7 +21,7 @@ use crate::plan::graph_walks::find_reachable;
 const MOST: usize = 300;
 
 /// Two dependencies that are never both fulfilled, each with the agent that has it.
-struct ExclusivePair<'g, 'e> {
+struct ExclusiveDependencies<'g, 'e> {
     one: (usize, &'g GraphEdge<'e>),
     other: (usize, &'g GraphEdge<'e>),
 }
@@ -35,7 +35,7 @@ pub(super) fn check_exclusive_joins(subject: &CheckSubject<'_>) -> Vec<Finding> 
     if pairs.is_empty() {
         return findings;
     }
-    let needs = AgentNeeds::from_graph(graph);
+    let needs = RequiringAgents::from_graph(graph);
     for pair in pairs {
         let never = needs.agents_needing_both(&pair);
         for agent in never.iter().copied() {
@@ -50,12 +50,12 @@ pub(super) fn check_exclusive_joins(subject: &CheckSubject<'_>) -> Vec<Finding> 
 
 /// Returns all agents that no run executes because of such a pair.
 pub(super) fn list_never_joined_agents(graph: &CheckGraph<'_>) -> Vec<usize> {
-    let needs = AgentNeeds::from_graph(graph);
+    let needs = RequiringAgents::from_graph(graph);
     let pairs = find_exclusive_pairs(graph);
     pairs.iter().flat_map(|pair| needs.agents_needing_both(pair)).collect()
 }
 
-fn find_exclusive_pairs<'g, 'e>(graph: &'g CheckGraph<'e>) -> Vec<ExclusivePair<'g, 'e>> {
+fn find_exclusive_pairs<'g, 'e>(graph: &'g CheckGraph<'e>) -> Vec<ExclusiveDependencies<'g, 'e>> {
     // An agent that is requested runs without its dependencies.
     if graph.can_request_agents() {
         return Vec::new();
@@ -67,14 +67,14 @@ fn find_exclusive_pairs<'g, 'e>(graph: &'g CheckGraph<'e>) -> Vec<ExclusivePair<
         .collect();
     let same_agent = edges.chunk_by(|one, other| one.0 == other.0);
     let mut pairs = find_pairs_in_groups(same_agent, &|one, other| {
-        need_opposite_results(one, other) || exclude_each_other(one, other)
+        need_opposite_results(one, other) || have_exclusive_conditions(one, other)
     });
     let execution_limits = max_executions(graph);
     let mut by_source = edges;
     by_source.retain(|(_, edge)| execution_limits[edge.from] <= 1);
     by_source.sort_by_key(|(_, edge)| edge.from);
     let same_source = by_source.chunk_by(|one, other| one.1.from == other.1.from);
-    pairs.extend(find_pairs_in_groups(same_source, &are_branches));
+    pairs.extend(find_pairs_in_groups(same_source, &are_exclusive_branches));
     pairs.sort_by_key(|pair| (pair.one.0, pair.other.0));
     pairs
 }
@@ -82,18 +82,18 @@ fn find_exclusive_pairs<'g, 'e>(graph: &'g CheckGraph<'e>) -> Vec<ExclusivePair<
 fn find_pairs_in_groups<'x, 'g: 'x, 'e: 'x>(
     groups: impl Iterator<Item = &'x [(usize, &'g GraphEdge<'e>)]>,
     excludes: &dyn Fn(&GraphEdge<'e>, &GraphEdge<'e>) -> bool,
-) -> Vec<ExclusivePair<'g, 'e>> {
+) -> Vec<ExclusiveDependencies<'g, 'e>> {
     let all = groups.flat_map(|group| {
         let later_edges = |at: usize| group[at + 1..].iter().copied();
         let numbered = group.iter().copied().enumerate();
-        numbered.flat_map(move |(at, one)| later_edges(at).map(move |other| ExclusivePair { one, other }))
+        numbered.flat_map(move |(at, one)| later_edges(at).map(move |other| ExclusiveDependencies { one, other }))
     });
     let compared = all.take(MOST);
     compared.filter(|pair| excludes(pair.one.1, pair.other.1)).collect()
 }
 
 /// Returns whether the conditions are never both true in one snapshot.
-fn exclude_each_other(one: &GraphEdge<'_>, other: &GraphEdge<'_>) -> bool {
+fn have_exclusive_conditions(one: &GraphEdge<'_>, other: &GraphEdge<'_>) -> bool {
     match (&one.condition, &other.condition) {
         (Some((condition, _)), Some((other_condition, _))) => {
             condition.is_exclusive_with(one.from, other_condition, other.from)
@@ -109,29 +109,29 @@ fn need_opposite_results(one: &GraphEdge<'_>, other: &GraphEdge<'_>) -> bool {
 }
 
 /// Returns whether the only execution of their agent fulfils at most one of the two.
-fn are_branches(one: &GraphEdge<'_>, other: &GraphEdge<'_>) -> bool {
+fn are_exclusive_branches(one: &GraphEdge<'_>, other: &GraphEdge<'_>) -> bool {
     if need_opposite_results(one, other) {
         return true;
     }
     let is_fixed =
-        |edge: &GraphEdge<'_>| matches!(&edge.condition, Some((condition, _)) if condition.reads_only_output());
-    is_fixed(one) && is_fixed(other) && exclude_each_other(one, other)
+        |edge: &GraphEdge<'_>| matches!(&edge.condition, Some((condition, _)) if condition.reads_only_output_and_inputs());
+    is_fixed(one) && is_fixed(other) && have_exclusive_conditions(one, other)
 }
 
 /// For each agent, the agents that need its output before their first execution.
-struct AgentNeeds(Vec<Vec<usize>>);
+struct RequiringAgents(Vec<Vec<usize>>);
 
-impl AgentNeeds {
+impl RequiringAgents {
     fn from_graph(graph: &CheckGraph<'_>) -> Self {
-        let mut listeners = vec![Vec::new(); graph.len()];
-        for to in 0..graph.len() {
+        let mut listeners = vec![Vec::new(); graph.agent_count()];
+        for to in 0..graph.agent_count() {
             required_agents(graph, to).for_each(|from| listeners[from].push(to));
         }
         Self(listeners)
     }
 
     /// Returns the agents that need both dependencies before their first execution, in declaration order.
-    fn agents_needing_both(&self, pair: &ExclusivePair<'_, '_>) -> Vec<usize> {
+    fn agents_needing_both(&self, pair: &ExclusiveDependencies<'_, '_>) -> Vec<usize> {
         let (with_one, with_other) = (self.agents_needing(pair.one.0), self.agents_needing(pair.other.0));
         (0..self.0.len())
             .filter(|at| with_one.contains(*at) && with_other.contains(*at))
@@ -149,7 +149,7 @@ fn required_agents<'g>(graph: &'g CheckGraph<'_>, agent: usize) -> impl Iterator
     edges.filter(|edge| edge.is_required_at_start()).map(|edge| edge.from)
 }
 
-fn exclusive_join_finding(graph: &CheckGraph<'_>, agent: usize, pair: &ExclusivePair<'_, '_>) -> Finding {
+fn exclusive_join_finding(graph: &CheckGraph<'_>, agent: usize, pair: &ExclusiveDependencies<'_, '_>) -> Finding {
     let message = format!(
         "agent `{}` can never run: it requires two dependencies that exclude each other",
         graph.agent_name(agent)

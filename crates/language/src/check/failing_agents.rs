@@ -13,12 +13,12 @@ use crate::loader::codes;
 pub(super) fn check_failing_agents(subject: &CheckSubject<'_>) -> Vec<Finding> {
     let (graph, profiles) = (subject.graph, subject.usable_profiles());
     let mut findings = Vec::new();
-    for at in 0..graph.len() {
+    for at in 0..graph.agent_count() {
         let agent = graph.agent_at(at);
         findings.extend(too_many_items_finding(agent, at));
         let of = match agent.kind {
             AgentKind::Input(_) => continue,
-            AgentKind::Llm(_) => subject.output_type(agent).filter(|_| !has_fallback(agent, profiles)),
+            AgentKind::Llm(_) => subject.output_type(agent).filter(|_| !may_have_fallback(agent, profiles)),
             AgentKind::Script { .. } | AgentKind::Ensemble { .. } | AgentKind::Tool { .. } => {
                 subject.output_type(agent)
             }
@@ -28,7 +28,7 @@ pub(super) fn check_failing_agents(subject: &CheckSubject<'_>) -> Vec<Finding> {
         };
         findings.extend(schema_mismatch_finding(agent, at, &of));
         if matches!(agent.kind, AgentKind::Llm(_)) {
-            findings.extend(check_prepared_requests(graph, at, &of));
+            findings.extend(check_simulated_requests(graph, at, &of));
         }
     }
     findings
@@ -57,7 +57,7 @@ fn too_many_items_finding(agent: &Agent, at: usize) -> Option<Finding> {
     Some(finding.with_help(format!("set `max_items: {count}`, or shorten the list")))
 }
 
-fn has_fallback(agent: &Agent, profiles: &UsableProfiles<'_>) -> bool {
+fn may_have_fallback(agent: &Agent, profiles: &UsableProfiles<'_>) -> bool {
     let AgentKind::Llm(llm) = &agent.kind else {
         return false;
     };
@@ -91,11 +91,11 @@ fn schema_mismatch_finding(agent: &Agent, at: usize, of: &ValueType) -> Option<F
     let finding = Finding::new_warning(codes::NEVER_SUCCEEDS, place.into_value_location(), message);
     Some(finding.with_help(format!(
         "correct the schema or the agent; the known output: {}",
-        describe_keys(&output_type)
+        describe_output_keys(&output_type)
     )))
 }
 
-fn describe_keys(of: &ValueType) -> String {
+fn describe_output_keys(of: &ValueType) -> String {
     let Some(fields) = of.map_fields() else {
         return of.to_string();
     };
@@ -129,7 +129,7 @@ fn model_written_type(of: &ValueType) -> Option<ValueType> {
 }
 
 /// `agent_requests` in prepared replies.
-fn check_prepared_requests(graph: &CheckGraph<'_>, at: usize, of: &ValueType) -> Option<Finding> {
+fn check_simulated_requests(graph: &CheckGraph<'_>, at: usize, of: &ValueType) -> Option<Finding> {
     let agent = graph.agent_at(at);
     let (requests, _) = of.map_fields()?.known_keys.get("agent_requests")?;
     let target = requests.list_item_type()?.key_type("target_agent");
@@ -143,9 +143,9 @@ fn check_prepared_requests(graph: &CheckGraph<'_>, at: usize, of: &ValueType) ->
         });
     }
     let unknown = target
-        .only_texts()?
+        .only_known_texts()?
         .iter()
-        .find(|name| graph.find_agent(name).is_none())?;
+        .find(|name| graph.find_agent_index(name).is_none())?;
     let message = format!(
         "a reply of `{}` requests the agent `{unknown}`, which does not exist",
         agent.name

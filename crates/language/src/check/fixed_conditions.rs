@@ -23,7 +23,7 @@ use crate::source::RouteLocation;
 pub(super) fn check_fixed_conditions(subject: &CheckSubject<'_>) -> Vec<Finding> {
     let graph = subject.graph;
     let outputs = &mut *subject.outputs.borrow_mut();
-    let latched = &|agent: &Agent| subject.context.latched_keys(subject.ensemble, agent);
+    let latched = &|agent: &Agent| subject.context.always_true_keys(subject.ensemble, agent);
     // An agent that is requested runs without its dependencies.
     if graph.can_request_agents() {
         return Vec::new();
@@ -35,7 +35,7 @@ pub(super) fn check_fixed_conditions(subject: &CheckSubject<'_>) -> Vec<Finding>
             continue;
         };
         if reading.list_sufficient_context_keys().is_empty()
-            && reading.find_sole_context_keys().is_none_or(|keys| keys.is_empty())
+            && reading.list_sole_context_keys().is_none_or(|keys| keys.is_empty())
         {
             continue;
         }
@@ -68,14 +68,14 @@ struct LoopGroups {
 
 impl LoopGroups {
     fn from_graph(graph: &CheckGraph<'_>) -> Self {
-        let members = find_components(graph.len(), |to| {
+        let members = find_components(graph.agent_count(), |to| {
             let edges = graph
                 .dependency_edges(to)
                 .iter()
                 .filter(|edge| !edge.is_never_fulfilled());
             edges.map(|edge| edge.from)
         });
-        let mut group = vec![0; graph.len()];
+        let mut group = vec![0; graph.agent_count()];
         for (number, members) in members.iter().enumerate() {
             members.iter().for_each(|at| group[*at] = number);
         }
@@ -125,8 +125,8 @@ fn find_earlier_writers(
         return None;
     }
     let mut all = BTreeSet::new();
-    for read in reading.find_sole_context_keys()? {
-        let writers = outputs.find_writers(&read.key)?;
+    for read in reading.list_sole_context_keys()? {
+        let writers = outputs.find_context_key_writers(&read.key)?;
         let is_given = writers.is_empty() && graph.ensemble.find_input(&read.key).is_some();
         if writers.is_empty() && !is_given {
             return None;
@@ -149,7 +149,7 @@ fn find_never_reset_key(
 ) -> Option<(String, usize)> {
     reading.list_sufficient_context_keys().into_iter().find_map(|key| {
         let is_stored = graph.ensemble.agents.iter().any(|agent| **agent.state_key() == *key);
-        let writers = outputs.find_writers(&key).filter(|_| !is_stored)?;
+        let writers = outputs.find_context_key_writers(&key).filter(|_| !is_stored)?;
         let is_latched = |writer: &usize| latched(graph.agent_at(*writer)).contains(&key);
         let writer = *writers.iter().find(|writer| members.contains(writer))?;
         writers.iter().all(is_latched).then_some((key, writer))

@@ -1,10 +1,10 @@
-//! What the expressions of a `for_each` read, and agents with parts where there is no conversation.
+//! What the expressions of a `random_for_each` read, and agents with parts where there is no conversation.
 
 use super::check_subject::CheckSubject;
 use super::undeclared_inputs::undeclared_input_finding;
-use crate::condition::{Expression, KeyedVariable, ParsedCondition, PartVariables};
+use crate::condition::{ValueExpression, KeyedVariable, ParsedCondition, PartVariables};
 use crate::diagnostic::Finding;
-use crate::ensemble::{Agent, Ensemble, ForEach, ForEachItems, ToolKind};
+use crate::ensemble::{Agent, Ensemble, ForEachSpec, ForEachItems, ToolKind};
 use crate::loader::codes;
 use crate::source::Route;
 
@@ -14,12 +14,12 @@ pub(super) fn check_for_each(subject: &CheckSubject<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (index, agent) in ensemble.agents.iter().enumerate() {
         let Some(spec) = &agent.for_each else { continue };
-        for (reading, route) in parse_expressions(spec, &Agent::route_at(index).with_key("for_each")) {
-            for read in reading.list_read_keys(KeyedVariable::Inputs) {
+        for (reading, route) in parse_for_each_expressions(spec, &Agent::route_at(index).with_key("for_each")) {
+            for read in reading.list_literal_key_reads(KeyedVariable::Inputs) {
                 let place = || route.clone().into_text_location(read.span);
                 findings.extend(undeclared_input_finding(ensemble, &read.key, place));
             }
-            for (read, span) in reading.list_read_agents() {
+            for (read, span) in reading.list_named_agents() {
                 let is_known = ensemble.agents.iter().any(|other| *other.name == *read);
                 let listens = agent.dependencies.iter().any(|one| *one.agent_name == *read);
                 if is_known && !listens && *agent.name != *read {
@@ -39,7 +39,7 @@ pub(super) fn check_for_each(subject: &CheckSubject<'_>) -> Vec<Finding> {
 }
 
 /// Returns the expressions of the list, with their places.
-pub(super) fn parse_expressions(spec: &ForEach, route: &Route) -> Vec<(ParsedCondition, Route)> {
+pub(super) fn parse_for_each_expressions(spec: &ForEachSpec, route: &Route) -> Vec<(ParsedCondition, Route)> {
     let item = &*spec.item_name;
     let list = match &spec.items {
         ForEachItems::Expression(text) => Some((text.as_str(), PartVariables::NO_OUTPUT, route.with_key("in"))),
@@ -56,7 +56,7 @@ pub(super) fn parse_expressions(spec: &ForEach, route: &Route) -> Vec<(ParsedCon
         )
     });
     let all = list.into_iter().chain(key).chain(combine);
-    all.filter_map(|(text, names, route)| Some((Expression::parse_with(text, names).ok()?, route)))
+    all.filter_map(|(text, names, route)| Some((ValueExpression::parse_with(text, names).ok()?, route)))
         .collect()
 }
 

@@ -11,26 +11,26 @@ use crate::loader::document::{YamlContent, YamlDocument, YamlNode};
 use crate::source::{SourceText, Span};
 
 /// Keys whose value is the name of a variable.
-const VARIABLES: [&str; 2] = ["api_key_env", "env"];
+const VARIABLE_NAME_KEYS: [&str; 2] = ["api_key_env", "env"];
 
 /// Keys whose value is an address.
-const ADDRESSES: [&str; 2] = ["base_url", "url"];
+const ADDRESS_KEYS: [&str; 2] = ["base_url", "url"];
 
 /// Headers that contain keys, beside those whose names secrets have.
-const HEADERS: [&str; 2] = ["authorization", "cookie"];
+const SECRET_HEADERS: [&str; 2] = ["authorization", "cookie"];
 
 /// Returns the places of values that may be keys.
 pub(super) fn find_hidden_values(source: &SourceText, document: Option<&YamlDocument>) -> Vec<Span> {
     let mut hidden = Vec::new();
     match document {
-        Some(document) => visit_node(document.shared_root(), None, false, &mut HashSet::new(), &mut hidden),
+        Some(document) => collect_hidden_values(document.shared_root(), None, false, &mut HashSet::new(), &mut hidden),
         None => find_in_lines(source.text(), &mut hidden),
     }
     hidden
 }
 
 /// Examines a value with the key `name`.
-fn visit_node(
+fn collect_hidden_values(
     node: &Arc<YamlNode>,
     name: Option<&str>,
     in_headers: bool,
@@ -45,21 +45,21 @@ fn visit_node(
         YamlContent::Mapping(entries) => {
             for entry in entries {
                 let in_headers = name == Some("headers");
-                visit_node(&entry.value, Some(&entry.key), in_headers, seen, hidden);
+                collect_hidden_values(&entry.value, Some(&entry.key), in_headers, seen, hidden);
             }
         }
         YamlContent::Sequence(items) => {
             for item in items {
-                visit_node(item, name, in_headers, seen, hidden);
+                collect_hidden_values(item, name, in_headers, seen, hidden);
             }
         }
         YamlContent::Scalar(_) => {
-            let value = node.text().map_or("", |text| text);
+            let value = node.string_text().map_or("", |text| text);
             let may_be_key = |name: &str| {
                 let is_word = value.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-                match VARIABLES.contains(&name) {
+                match VARIABLE_NAME_KEYS.contains(&name) {
                     true => !is_word,
-                    false => is_secret_name(name) || ADDRESSES.contains(&name) && value.contains(['@', '?']),
+                    false => is_secret_name(name) || ADDRESS_KEYS.contains(&name) && value.contains(['@', '?']),
                 }
             };
             if in_headers || name.is_some_and(may_be_key) {
@@ -79,7 +79,7 @@ fn find_in_lines(text: &str, hidden: &mut Vec<Span>) {
         let value = colons.into_iter().find(|(at, _)| {
             let before = line[..*at].trim_end().trim_end_matches(['"', '\'']);
             let name = before.rsplit(|c| !is_part(c)).next().unwrap_or_default();
-            is_secret_name(name) || HEADERS.iter().any(|header| name.to_ascii_lowercase().ends_with(header))
+            is_secret_name(name) || SECRET_HEADERS.iter().any(|header| name.to_ascii_lowercase().ends_with(header))
         });
         if let Some((at, _)) = value
             && start + at + 1 < end

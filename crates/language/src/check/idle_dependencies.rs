@@ -8,7 +8,7 @@ use crate::loader::codes;
 use crate::plan::graph_walks::find_reachable;
 use crate::yaml::edit::{RouteEdit, RouteFix};
 
-/// Warns of feedback to agents that run only once, and gives a hint for every `max_executions` that cannot be reached.
+/// Warns of feedback to agents that run only once, and gives a hint for every `max_agent_executions` that cannot be reached.
 pub(super) fn check_idle_dependencies(subject: &CheckSubject<'_>) -> Vec<Finding> {
     let graph = subject.graph;
     let mut findings = Vec::new();
@@ -48,11 +48,11 @@ fn is_needed_to_settle(graph: &CheckGraph<'_>, to: usize) -> bool {
     let mut settled = graph
         .list_edges()
         .filter(|(_, edge)| edge.dependency.requires_all && edge.dependency.wait_for == WaitFor::Settled);
-    settled.any(|(_, edge)| find_reachable(graph.len(), [edge.from], ways).contains(to))
+    settled.any(|(_, edge)| find_reachable(graph.agent_count(), [edge.from], ways).contains(to))
 }
 
 /// An edge starts its agent at most once for each new output, and not more often than the agent may run.
-pub(super) fn max_starts(graph: &CheckGraph<'_>, to: usize, edge: &GraphEdge<'_>) -> u32 {
+pub(super) fn max_dependency_starts(graph: &CheckGraph<'_>, to: usize, edge: &GraphEdge<'_>) -> u32 {
     let turns = |at: usize| graph.agent_at(at).conversation.max_turns.get();
     let own_turns = turns(to) - u32::from(edge.dependency.feedback);
     own_turns.min(turns(edge.from))
@@ -60,7 +60,7 @@ pub(super) fn max_starts(graph: &CheckGraph<'_>, to: usize, edge: &GraphEdge<'_>
 
 fn unreachable_limit_finding(graph: &CheckGraph<'_>, to: usize, edge: &GraphEdge<'_>) -> Option<Finding> {
     let declared_limit = edge.dependency.max_executions?.get();
-    let possible_starts = max_starts(graph, to, edge);
+    let possible_starts = max_dependency_starts(graph, to, edge);
     // If the edge can never start its agent, another finding reports the edge.
     if declared_limit <= possible_starts || possible_starts == 0 {
         return None;

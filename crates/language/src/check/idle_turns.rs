@@ -22,7 +22,7 @@ pub(super) fn max_executions<'g>(graph: &'g CheckGraph<'_>) -> &'g [u64] {
 
 fn compute_max_executions(graph: &CheckGraph<'_>) -> Vec<u64> {
     let limit = |at: usize| u64::from(graph.agent_at(at).conversation.max_turns.get());
-    let mut execution_limits: Vec<u64> = (0..graph.len()).map(limit).collect();
+    let mut execution_limits: Vec<u64> = (0..graph.agent_count()).map(limit).collect();
     // An agent that can be requested may run up to its limit.
     if graph.can_request_agents() {
         return execution_limits;
@@ -30,7 +30,7 @@ fn compute_max_executions(graph: &CheckGraph<'_>) -> Vec<u64> {
     for _ in 0..ROUNDS {
         let mut narrowed = false;
         let total = execution_limits.iter().fold(0_u64, |sum, one| sum.saturating_add(*one));
-        for agent in 0..graph.len() {
+        for agent in 0..graph.agent_count() {
             let agent_limit = bound_executions(graph, agent, &execution_limits, total);
             if agent_limit < execution_limits[agent] {
                 execution_limits[agent] = agent_limit;
@@ -87,7 +87,7 @@ pub(super) fn check_idle_turns(subject: &CheckSubject<'_>) -> Vec<Finding> {
     for (at, most) in execution_limits.iter().copied().enumerate() {
         let agent = graph.agent_at(at);
         let turns = agent.conversation.max_turns.get();
-        if graph.runs_on_request(at) || most >= u64::from(turns) || graph.len() == 1 && agent.dependencies.is_empty() {
+        if graph.runs_on_request(at) || most >= u64::from(turns) || graph.agent_count() == 1 && agent.dependencies.is_empty() {
             continue;
         }
         // A limit that is never reached can be a precaution. For an agent without dependencies it is probably a

@@ -23,7 +23,7 @@ pub(super) fn list_loops(graph: &CheckGraph<'_>) -> Vec<Vec<usize>> {
         let edges = graph.dependency_edges(agent).iter();
         edges.filter(|edge| !edge.is_never_fulfilled()).map(|edge| edge.from)
     };
-    let mut groups = find_components(graph.len(), heard);
+    let mut groups = find_components(graph.agent_count(), heard);
     groups.retain(|group| group.len() > 1 || heard(group[0]).any(|from| from == group[0]));
     groups
 }
@@ -44,7 +44,7 @@ pub(super) fn check_loop_turns(subject: &CheckSubject<'_>) -> Vec<Finding> {
     let graph = subject.graph;
     let total_turns = u64::from(graph.ensemble.limits.max_total_turns.get());
     let cut_loops = list_loops(graph).into_iter().filter_map(|group| {
-        let limited = compute_limit_turns(graph, &group)?.limit_turns.into_iter();
+        let limited = compute_loop_turns(graph, &group)?.limit_turns.into_iter();
         let most = limited.max_by_key(|(turn, agent)| (*turn, std::cmp::Reverse(*agent)));
         most.filter(|(turn, _)| *turn > total_turns)
     });
@@ -62,13 +62,13 @@ struct LoopTurns {
 }
 
 /// Returns the turns that the loop needs; `None`: agents can run for other reasons than the loop.
-fn compute_limit_turns(graph: &CheckGraph<'_>, group: &[usize]) -> Option<LoopTurns> {
+fn compute_loop_turns(graph: &CheckGraph<'_>, group: &[usize]) -> Option<LoopTurns> {
     if graph.can_request_agents() {
         return None;
     }
     let first_turns = graph.compute_first_turns(&FirstTurnRules::default());
     let execution_limits = max_executions(graph);
-    let round = find_shortest_round(graph, group)?;
+    let round = count_round_turns(graph, group)?;
     let limited = group.iter().filter_map(|agent| {
         let turns = u64::from(graph.agent_at(*agent).conversation.max_turns.get());
         let first = u64::from(first_turns[*agent]?);
@@ -88,7 +88,7 @@ pub(super) fn is_always_cut_off(graph: &CheckGraph<'_>, group: &[usize]) -> bool
     if limits.on_limit == OnLimit::Succeed || has_edge_limit {
         return false;
     }
-    let Some(LoopTurns { round, limit_turns }) = compute_limit_turns(graph, group) else {
+    let Some(LoopTurns { round, limit_turns }) = compute_loop_turns(graph, group) else {
         return false;
     };
     let total_turns = u64::from(limits.max_total_turns.get());
@@ -106,7 +106,7 @@ pub(super) fn is_always_cut_off(graph: &CheckGraph<'_>, group: &[usize]) -> bool
 
 /// Returns the lowest number of turns of a round of the loop; `None` if its agents can run for other reasons than the
 /// loop.
-fn find_shortest_round(graph: &CheckGraph<'_>, group: &[usize]) -> Option<u64> {
+fn count_round_turns(graph: &CheckGraph<'_>, group: &[usize]) -> Option<u64> {
     let is_inside = |agent: usize| group.binary_search(&agent).is_ok();
     let execution_limits = max_executions(graph);
     for agent in group {

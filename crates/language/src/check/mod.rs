@@ -1,6 +1,6 @@
 //! Checks of an ensemble without errors, before a run: one file for each check, and one line in `CHECKS`.
 //!
-//! Checks are pure functions. [`check_ensemble`] reads only the typed ensemble; [`check_with_context`] also reads the files
+//! Checks are pure functions. [`check_usable_ensemble`] reads only the typed ensemble; [`check_with_context`] also reads the files
 //! that the caller knows, and [`check_file_errors`] returns the errors in these files, which refuse a run; [`TextSecrets`]
 //! reads the text. **Invariant:** an error means that no run is possible as written; anything that is only suspicious is a
 //! warning or a hint.
@@ -76,12 +76,12 @@ use check_graph::CheckGraph;
 use check_subject::CheckSubject;
 use context::NoFileContext;
 
-pub use allowances::apply_allowances;
+pub use allowances::filter_allowed_diagnostics;
 pub use context::CheckContext;
 pub use context::OutputKeys;
-pub use run_bounds::{EarlyCountBound, RunBounds, collect_variable_types, compute_run_bounds};
+pub use run_bounds::{EarlyCountBound, RunBounds, infer_condition_types, compute_run_bounds};
 pub use script_text::{
-    MODEL_VARIABLES, SCRIPT_VARIABLES, ScriptArguments, ScriptKey, ScriptName, ScriptText, UnknownFunction,
+    MODEL_VARIABLES, SCRIPT_VARIABLES, ScriptCallMismatch, ReadScriptKey, ScriptName, ScriptText, UnknownFunction,
     WINDOW_VARIABLES,
 };
 pub use text_secrets::TextSecrets;
@@ -127,7 +127,7 @@ const CHECKS: &[RegisteredCheck] = checks![
     Ensemble: for_each::check_for_each,
     Ensemble: time_limits::check_time_limits,
     Ensemble: budget_scope::check_budget_scope,
-    Ensemble: contradictory_schemas::check_schemas,
+    Ensemble: contradictory_schemas::check_contradictory_schemas,
     Ensemble: unknown_agents::check_unknown_agents,
     Ensemble: undeclared_inputs::check_undeclared_inputs,
     Ensemble: unknown_news::check_unknown_news,
@@ -179,7 +179,7 @@ pub fn check_with_context(ensemble: &Ensemble, context: &dyn CheckContext) -> Ve
     subject.into_findings()
 }
 
-/// Returns the errors in the files around an ensemble: those of [`check_with_context`] that [`check_ensemble`] cannot
+/// Returns the errors in the files around an ensemble: those of [`check_with_context`] that [`check_usable_ensemble`] cannot
 /// report.
 pub fn check_file_errors(ensemble: &Ensemble, context: &dyn CheckContext) -> Vec<Finding> {
     let graph = CheckGraph::build(ensemble);
@@ -205,7 +205,7 @@ fn run_checks(subject: &CheckSubject<'_>, reads: &[CheckScope]) {
 
 /// Returns the type of the result of the ensemble's runs, as far as it is known: the output of an agent that is this
 /// ensemble.
-pub fn result_type(ensemble: &Ensemble, context: &dyn CheckContext) -> Option<ValueType> {
+pub fn ensemble_result_type(ensemble: &Ensemble, context: &dyn CheckContext) -> Option<ValueType> {
     value_types::infer_result_type(ensemble, &|agent| context.output_type(ensemble, agent))
 }
 

@@ -12,7 +12,7 @@ pub(super) fn check_one_sided_loops(subject: &CheckSubject<'_>) -> Vec<Finding> 
     let graph = subject.graph;
     let turns = |at: usize| graph.agent_at(at).conversation.max_turns.get();
     let may_loop = |at: usize| turns(at) > 2 && loop_feedback_edges(graph, at).next().is_some();
-    let looping: Vec<usize> = (0..graph.len()).filter(|at| may_loop(*at)).collect();
+    let looping: Vec<usize> = (0..graph.agent_count()).filter(|at| may_loop(*at)).collect();
     if looping.is_empty() {
         return Vec::new();
     }

@@ -38,7 +38,7 @@ impl<'c> OutputKeyCache<'c> {
         Self {
             graph,
             files,
-            known: vec![OnceCell::new(); graph.len()],
+            known: vec![OnceCell::new(); graph.agent_count()],
             context: None,
         }
     }
@@ -57,13 +57,13 @@ impl<'c> OutputKeyCache<'c> {
     }
 
     /// Returns the agents that write this key of the context; `None` if they are not all known.
-    pub(super) fn find_writers(&mut self, key: &str) -> Option<Vec<usize>> {
+    pub(super) fn find_context_key_writers(&mut self, key: &str) -> Option<Vec<usize>> {
         let graph = self.graph;
-        let agents = 0..graph.len();
+        let agents = 0..graph.agent_count();
         let stores = |at: &usize| **graph.agent_at(*at).state_key() == *key;
         let stored: Vec<usize> = agents.clone().filter(stores).collect();
         // The names of agents and their `state_key`s are reserved.
-        if !stored.is_empty() || graph.find_agent(key).is_some() {
+        if !stored.is_empty() || graph.find_agent_index(key).is_some() {
             return Some(stored);
         }
         let mut writers = Vec::new();
@@ -98,7 +98,7 @@ impl<'c> OutputKeyCache<'c> {
         };
         // What an agent with parts says is not merged.
         let merges = |agent: &usize| self.graph.agent_at(*agent).for_each.is_none();
-        for agent in (0..self.graph.len()).filter(merges).collect::<Vec<_>>() {
+        for agent in (0..self.graph.agent_count()).filter(merges).collect::<Vec<_>>() {
             let Some(keys) = self.keys_for_agent(agent) else {
                 context_keys.is_all = false;
                 continue;

@@ -4,7 +4,7 @@ use super::check_subject::CheckSubject;
 use super::templates::{collect_texts, list_templates};
 use crate::diagnostic::Finding;
 use crate::ensemble::{
-    AcpProgram, Agent, AgentKind, CommandLine, Ensemble, HeaderText, McpServer, PreparedResponses, SettingValue,
+    AcpProgram, Agent, AgentKind, CommandLine, Ensemble, ConfiguredHeader, McpServer, PreparedResponses, EnvOrHeaderValue,
     ToolDefinition, ToolKind,
 };
 use crate::loader::codes;
@@ -19,11 +19,11 @@ struct ProcessText<'e> {
     key: &'static str,
     /// Whether a template in the text is an error.
     refuses_templates: bool,
-    /// Whether a shell or nothing expands `${NAME}`.
+    /// Whether a shell or nothing expands `${DIGEST_PREFIX_LENGTH}`.
     is_expanded: bool,
 }
 
-/// Reports templates in `script`, `cwd` and `env`, and `${NAME}` in texts that no shell reads.
+/// Reports templates in `script`, `cwd` and `env`, and `${DIGEST_PREFIX_LENGTH}` in texts that no shell reads.
 pub(super) fn check_process_texts(subject: &CheckSubject<'_>) -> Vec<Finding> {
     let mut texts = Vec::new();
     collect_agent_texts(subject.ensemble, &mut texts);
@@ -31,7 +31,7 @@ pub(super) fn check_process_texts(subject: &CheckSubject<'_>) -> Vec<Finding> {
     collect_profile_texts(subject.ensemble, &mut texts);
     for (text, route) in list_templates(subject.ensemble) {
         let key = find_template_key(&route);
-        collect_words(std::iter::once((text, route)), key, &mut texts);
+        add_template_texts(std::iter::once((text, route)), key, &mut texts);
     }
     texts
         .iter()
@@ -58,11 +58,11 @@ fn collect_agent_texts<'e>(ensemble: &'e Ensemble, texts: &mut Vec<ProcessText<'
         for (name, value) in &agent.config {
             collect_texts(value, config_route.with_key(name.as_str()), &mut values);
         }
-        collect_words(values.into_iter(), "config", texts);
+        add_template_texts(values.into_iter(), "config", texts);
         match &agent.kind {
             AgentKind::Script { script, env, .. } => {
                 texts.push(ProcessText::from_script(script, &route));
-                collect_settings(env, &route, "env", texts);
+                collect_environment_texts(env, &route, "env", texts);
             }
             AgentKind::Llm(llm) => {
                 let program = llm.acp_agent().map(|acp| &acp.program);
@@ -74,7 +74,7 @@ fn collect_agent_texts<'e>(ensemble: &'e Ensemble, texts: &mut Vec<ProcessText<'
                 }) = program
                 {
                     let route = route.with_key("acp");
-                    collect_words(
+                    add_template_texts(
                         std::iter::once((command.as_str(), route.with_key("command"))).chain(
                             args.iter()
                                 .enumerate()
@@ -83,7 +83,7 @@ fn collect_agent_texts<'e>(ensemble: &'e Ensemble, texts: &mut Vec<ProcessText<'
                         "acp",
                         texts,
                     );
-                    collect_settings(env, &route, "env", texts);
+                    collect_environment_texts(env, &route, "env", texts);
                     texts.extend(
                         cwd.as_deref()
                             .map(|cwd| ProcessText::new(cwd, route.with_key("cwd"), "cwd")),
@@ -107,20 +107,20 @@ fn collect_tool_texts<'e>(ensemble: &'e Ensemble, texts: &mut Vec<ProcessText<'e
         match &tool.kind {
             ToolKind::Script { script, env, .. } => {
                 texts.push(ProcessText::from_script(script, &route));
-                collect_settings(env, &route, "env", texts);
+                collect_environment_texts(env, &route, "env", texts);
             }
             ToolKind::Mcp(McpServer::Command { command, env, cwd, .. }) => {
                 let route = route.with_key("mcp");
                 if let CommandLine::Words(words) = command {
                     let command_route = route.with_key("command");
                     let words = words.iter().enumerate();
-                    collect_words(
+                    add_template_texts(
                         words.map(|(at, word)| (word.as_str(), command_route.with_index(at))),
                         "command",
                         texts,
                     );
                 }
-                collect_settings(env, &route, "env", texts);
+                collect_environment_texts(env, &route, "env", texts);
                 texts.extend(
                     cwd.as_deref()
                         .map(|cwd| ProcessText::new(cwd, route.with_key("cwd"), "cwd")),
@@ -128,9 +128,9 @@ fn collect_tool_texts<'e>(ensemble: &'e Ensemble, texts: &mut Vec<ProcessText<'e
             }
             ToolKind::Mcp(McpServer::Url { url, headers }) => {
                 let route = route.with_key("mcp");
-                collect_words(std::iter::once((url.as_str(), route.with_key("url"))), "url", texts);
+                add_template_texts(std::iter::once((url.as_str(), route.with_key("url"))), "url", texts);
                 let start = texts.len();
-                collect_settings(headers, &route, "headers", texts);
+                collect_environment_texts(headers, &route, "headers", texts);
                 texts[start..]
                     .iter_mut()
                     .for_each(|text| text.refuses_templates = false);
@@ -144,24 +144,24 @@ fn collect_profile_texts<'e>(ensemble: &'e Ensemble, texts: &mut Vec<ProcessText
     for (name, profile) in &ensemble.model_profiles {
         let route = Route::root().with_key("model_profiles").with_key(name.clone());
         let model = std::iter::once((profile.model.as_ref(), route.with_key("model")));
-        collect_words(model, "model", texts);
+        add_template_texts(model, "model", texts);
         let address = profile.base_url.as_deref();
-        collect_words(
+        add_template_texts(
             address.into_iter().map(|url| (url, route.with_key("base_url"))),
             "base_url",
             texts,
         );
         let headers_route = route.with_key("headers");
         let headers = profile.headers.iter().filter_map(|(name, header)| match header {
-            HeaderText::Text(text) => Some((text.as_str(), headers_route.with_key(name.as_str()))),
-            HeaderText::Env(_) => None,
+            ConfiguredHeader::Text(text) => Some((text.as_str(), headers_route.with_key(name.as_str()))),
+            ConfiguredHeader::Env(_) => None,
         });
-        collect_words(headers, "headers", texts);
+        add_template_texts(headers, "headers", texts);
     }
 }
 
 /// Adds texts in which a template is not refused.
-fn collect_words<'e>(
+fn add_template_texts<'e>(
     words: impl Iterator<Item = (&'e str, Route)>,
     key: &'static str,
     texts: &mut Vec<ProcessText<'e>>,
@@ -172,16 +172,16 @@ fn collect_words<'e>(
     }));
 }
 
-fn collect_settings<'e>(
-    settings: &'e [(String, SettingValue)],
+fn collect_environment_texts<'e>(
+    settings: &'e [(String, EnvOrHeaderValue)],
     owner: &Route,
     key: &'static str,
     texts: &mut Vec<ProcessText<'e>>,
 ) {
     let route = owner.with_key(key);
     texts.extend(settings.iter().filter_map(|(name, setting)| match setting {
-        SettingValue::Text(text) => Some(ProcessText::new(text, route.with_key(name.as_str()), key)),
-        SettingValue::Inherited | SettingValue::FromEnvironment { .. } => None,
+        EnvOrHeaderValue::Text(text) => Some(ProcessText::new(text, route.with_key(name.as_str()), key)),
+        EnvOrHeaderValue::Inherited | EnvOrHeaderValue::FromEnvironment { .. } => None,
     }));
 }
 
@@ -231,7 +231,7 @@ fn variable_finding(text: &ProcessText<'_>) -> Option<Finding> {
     Some(Finding::new_warning(codes::UNEXPANDED_VARIABLE, at, message).with_help(help))
 }
 
-/// Finds the first `${NAME}` with its name; the name of `${NAME:-default}` is `NAME`.
+/// Finds the first `${DIGEST_PREFIX_LENGTH}` with its name; the name of `${DIGEST_PREFIX_LENGTH:-default}` is `DIGEST_PREFIX_LENGTH`.
 fn find_shell_variable(text: &str) -> Option<(Span, &str)> {
     for (start, _) in text.match_indices("${") {
         let rest = &text[start + 2..];

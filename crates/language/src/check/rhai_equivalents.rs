@@ -1,7 +1,7 @@
 //! What Rhai has for functions of other languages.
 
 /// Functions of Python and JavaScript that Rhai lacks, and what to write instead.
-const EQUIVALENTS: &[(&[&str], &str)] = &[
+const RHAI_EQUIVALENTS: &[(&[&str], &str)] = &[
     (
         &["join", "implode"],
         "Rhai has no `join`; write `list.reduce(|text, item| if text == () { item.to_string() } else { text + \", \" + item })`",
@@ -88,7 +88,7 @@ const EQUIVALENTS: &[(&[&str], &str)] = &[
 
 /// Returns what to write instead of a function of another language.
 pub(super) fn find_rhai_equivalent(name: &str) -> Option<&'static str> {
-    let rows = EQUIVALENTS.iter();
+    let rows = RHAI_EQUIVALENTS.iter();
     let mut of_name = rows.filter(|(names, _)| names.contains(&name));
     of_name.next().map(|(_, equivalent)| *equivalent)
 }

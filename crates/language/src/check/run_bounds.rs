@@ -45,7 +45,7 @@ pub fn compute_run_bounds(ensemble: &Ensemble) -> RunBounds {
     let starts = |agent: usize| {
         let edges = graph.dependency_edges(agent).iter();
         edges
-            .map(|edge| u64::from(idle_dependencies::max_starts(&graph, agent, edge)))
+            .map(|edge| u64::from(idle_dependencies::max_dependency_starts(&graph, agent, edge)))
             .collect()
     };
     let early = |(agent, dependency, counted, count)| EarlyCountBound {
@@ -55,7 +55,7 @@ pub fn compute_run_bounds(ensemble: &Ensemble) -> RunBounds {
         count,
     };
     RunBounds {
-        never_run: blocked_agents::list_blocked_agents(&graph)
+        never_run: blocked_agents::list_condition_blocked_agents(&graph)
             .into_iter()
             .chain(unreached_agents::list_unreached_agents(&graph))
             .chain(unrequested_agents::list_unrequested_agents(&graph))
@@ -68,6 +68,6 @@ pub fn compute_run_bounds(ensemble: &Ensemble) -> RunBounds {
 }
 
 /// Returns the types of the values that the conditions of the ensemble read.
-pub fn collect_variable_types(ensemble: &Ensemble) -> VariableTypes {
+pub fn infer_condition_types(ensemble: &Ensemble) -> VariableTypes {
     EnsembleTypes::infer(&CheckGraph::build(ensemble), &|_| None).shared
 }

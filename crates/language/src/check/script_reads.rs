@@ -12,7 +12,7 @@ use super::condition_keys;
 use super::output_keys::OutputKeyCache;
 use super::rhai_equivalents::find_rhai_equivalent;
 use super::script_text::{
-    MODEL_VARIABLES, SCRIPT_VARIABLES, ScriptArguments, ScriptKey, ScriptName, ScriptText, UnknownFunction,
+    MODEL_VARIABLES, SCRIPT_VARIABLES, ScriptCallMismatch, ReadScriptKey, ScriptName, ScriptText, UnknownFunction,
     WINDOW_VARIABLES,
 };
 use crate::condition::PartVariables;
@@ -24,7 +24,7 @@ use crate::loader::codes;
 use crate::source::{LineColumn, Route, RouteLocation, SourceText};
 
 /// The variables of a script that answers for a person, in addition to those of agents.
-const ANSWER_VARIABLES: [&str; 5] = [
+const ANSWER_SCRIPT_VARIABLES: [&str; 5] = [
     "prompt",
     "agent_execution_count",
     "accumulated_context",
@@ -32,9 +32,9 @@ const ANSWER_VARIABLES: [&str; 5] = [
     "conversation_state",
 ];
 /// The keys of the context that an outer ensemble writes.
-const OF_OUTER: [&str; 2] = ["dependencies", "request"];
+const OUTER_CONTEXT_KEYS: [&str; 2] = ["dependencies", "request"];
 /// The highest number of findings, because each is compared with many names.
-const MOST: usize = 100;
+const MAX_SCRIPT_FINDINGS: usize = 100;
 
 /// A script, its variables, and the agents that it runs for.
 struct ScriptUse<'s> {
@@ -85,10 +85,10 @@ pub(super) fn check_script_reads(subject: &CheckSubject<'_>) -> Vec<Finding> {
         );
         let miscalled = used.text.miscalled.iter();
         findings.extend(miscalled.map(|(name, arguments)| wrong_arguments_finding(&used, name, arguments)));
-        findings.extend(check_requests(graph, &used));
+        findings.extend(check_script_requests(graph, &used));
         let keys = used.text.keys.iter().filter(|_| !used.agents.is_empty());
         findings.extend(keys.filter_map(|key| missing_key_finding(graph, &used, key, outputs)));
-        if findings.len() >= MOST {
+        if findings.len() >= MAX_SCRIPT_FINDINGS {
             break;
         }
     }
@@ -102,7 +102,7 @@ fn list_agent_scripts<'e>(
     script: &dyn Fn(&str) -> Option<Arc<ScriptText>>,
 ) -> Vec<ScriptUse<'e>> {
     let mut by_name: BTreeMap<(&str, bool), Vec<usize>> = BTreeMap::new();
-    for at in 0..graph.len() {
+    for at in 0..graph.agent_count() {
         match &graph.agent_at(at).kind {
             AgentKind::Script { script, .. } => by_name.entry((script.as_str(), false)).or_default().push(at),
             AgentKind::Input(input) => {
@@ -123,7 +123,7 @@ fn list_agent_scripts<'e>(
             at,
             variables: SCRIPT_VARIABLES
                 .into_iter()
-                .chain(ANSWER_VARIABLES.into_iter().filter(|_| is_answer))
+                .chain(ANSWER_SCRIPT_VARIABLES.into_iter().filter(|_| is_answer))
                 .chain(agents.iter().flat_map(|at| part_variables(graph.agent_at(*at))))
                 .collect(),
             agents: if is_tool { Vec::new() } else { agents },
@@ -251,7 +251,7 @@ fn missing_function_finding(finding: Finding, is_certain: bool) -> Finding {
     }
 }
 
-fn wrong_arguments_finding(used: &ScriptUse<'_>, name: &ScriptName, arguments: &ScriptArguments) -> Finding {
+fn wrong_arguments_finding(used: &ScriptUse<'_>, name: &ScriptName, arguments: &ScriptCallMismatch) -> Finding {
     let counted = |count: usize| match count {
         0 => "no arguments".to_owned(),
         1 => "1 argument".to_owned(),
@@ -283,7 +283,7 @@ fn wrong_arguments_finding(used: &ScriptUse<'_>, name: &ScriptName, arguments: &
 }
 
 /// Requests of agents that do not exist, or by agents that are not permitted to make requests.
-fn check_requests(graph: &CheckGraph<'_>, used: &ScriptUse<'_>) -> Vec<Finding> {
+fn check_script_requests(graph: &CheckGraph<'_>, used: &ScriptUse<'_>) -> Vec<Finding> {
     let (Some(requests), Some(first)) = (&used.text.requests, used.agents.first()) else {
         return Vec::new();
     };
@@ -305,10 +305,10 @@ fn check_requests(graph: &CheckGraph<'_>, used: &ScriptUse<'_>) -> Vec<Finding> 
         .text
         .requested
         .iter()
-        .filter(|one| graph.find_agent(&one.name).is_none());
+        .filter(|one| graph.find_agent_index(&one.name).is_none());
     let finding = |one: &ScriptName| {
         let message = format!("the script requests the agent `{}`, which does not exist", one.name);
-        let names = (0..graph.len()).map(|at| graph.agent_name(at));
+        let names = (0..graph.agent_count()).map(|at| graph.agent_name(at));
         let help = match find_similar_word(&one.name, names) {
             Some(similar_name) => format!("did you mean `{similar_name}`?"),
             None => "request an agent of this ensemble; a request for another agent is ignored".to_owned(),
@@ -322,7 +322,7 @@ fn check_requests(graph: &CheckGraph<'_>, used: &ScriptUse<'_>) -> Vec<Finding> 
 fn missing_key_finding(
     graph: &CheckGraph<'_>,
     used: &ScriptUse<'_>,
-    read: &ScriptKey,
+    read: &ReadScriptKey,
     outputs: &mut OutputKeyCache<'_>,
 ) -> Option<Finding> {
     let key = read.key.name.as_str();
@@ -347,7 +347,7 @@ fn missing_key_finding(
                 "output"
             };
             let message = format!("the script reads the {what} of `{key}`, on which `{name}` does not depend");
-            if let Some(agent) = graph.find_agent(key).map(|at| graph.agent_at(at)) {
+            if let Some(agent) = graph.find_agent_index(key).map(|at| graph.agent_at(at)) {
                 let stored = agent.state_key();
                 let help = format!("add `{key}` to the dependencies of `{name}`, or read `context.{stored}`");
                 return Some(script_warning(used, &read.key, message, help));
@@ -384,7 +384,7 @@ fn missing_key_finding(
             let message = format!("the script reads the input `{key}`, which is not declared");
             Some(of(message, input_names, "declare it under `inputs`"))
         }
-        "context" if !OF_OUTER.contains(&key) => {
+        "context" if !OUTER_CONTEXT_KEYS.contains(&key) => {
             let help = condition_keys::suggest_context_key(graph, key, outputs)?;
             let message = format!("the script reads `{key}` of the context, which no agent writes");
             Some(script_warning(used, &read.key, message, help))

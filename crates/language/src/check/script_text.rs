@@ -46,11 +46,11 @@ pub struct ScriptText {
     /// its parameters.
     pub free_in_functions: Vec<ScriptName>,
     /// The keys of variables that it reads without testing whether they exist, each at its first place.
-    pub keys: Vec<ScriptKey>,
+    pub keys: Vec<ReadScriptKey>,
     /// The functions that it calls and that nobody defines, each at its first place.
     pub unknown_functions: Vec<UnknownFunction>,
     /// The functions that it calls with a number of arguments that none of that name takes.
-    pub miscalled: Vec<(ScriptName, ScriptArguments)>,
+    pub miscalled: Vec<(ScriptName, ScriptCallMismatch)>,
     /// The place of `agent_requests` in a map that it writes.
     pub requests: Option<ScriptName>,
     /// The agents that it requests by a literal name, each at its first place.
@@ -79,7 +79,7 @@ pub struct UnknownFunction {
 
 /// The arguments of a call that no function takes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ScriptArguments {
+pub struct ScriptCallMismatch {
     /// The number in the parentheses.
     pub given: usize,
     /// The numbers that the functions of the name take, in ascending order.
@@ -92,7 +92,7 @@ pub struct ScriptArguments {
 
 /// `dependencies.writer`, `context["topic"]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ScriptKey {
+pub struct ReadScriptKey {
     /// The variable.
     pub variable: String,
     /// The literal key.

@@ -2,7 +2,7 @@
 //!
 //! There are three signs of a secret: a prefix that providers use for their keys, anywhere in the text; a value under a
 //! key such as `password`; and, in an agent's `config`, a long sequence of mixed characters that no person would type.
-//! A value that only names the place of the secret (`{{ … }}`, `$NAME`, `NAME_IN_CAPITALS`) is not a secret.
+//! A value that only names the place of the secret (`{{ … }}`, `$DIGEST_PREFIX_LENGTH`, `NAME_IN_CAPITALS`) is not a secret.
 
 use std::collections::HashSet;
 use std::sync::{Arc, LazyLock};
@@ -26,7 +26,7 @@ const fn key_prefix(start: &'static str, least: usize, what: &'static str) -> Ke
     KeyPrefix { start, least, what }
 }
 
-const MARKS: [KeyPrefix; 20] = [
+const KEY_PREFIXES: [KeyPrefix; 20] = [
     key_prefix("sk-", 20, "an API key"),
     key_prefix("AKIA", 16, "an AWS access key"),
     key_prefix("ASIA", 16, "an AWS access key"),
@@ -50,17 +50,17 @@ const MARKS: [KeyPrefix; 20] = [
 ];
 
 /// The part of an address between its scheme and its host.
-const ADDRESS: &str = "://";
+const ADDRESS_SEPARATOR: &str = "://";
 
-/// A search for each prefix, in the order of [`MARKS`], and for addresses as the last one. Each looks at many bytes at
+/// A search for each prefix, in the order of [`KEY_PREFIXES`], and for addresses as the last one. Each looks at many bytes at
 /// once, so that all of them together take less time than one automaton, which looks at each byte.
-static SIGNS: LazyLock<Vec<Finder<'static>>> = LazyLock::new(|| {
-    let starts = MARKS.iter().map(|mark| mark.start);
-    starts.chain([ADDRESS]).map(Finder::new).collect()
+static SECRET_FINDERS: LazyLock<Vec<Finder<'static>>> = LazyLock::new(|| {
+    let starts = KEY_PREFIXES.iter().map(|mark| mark.start);
+    starts.chain([ADDRESS_SEPARATOR]).map(Finder::new).collect()
 });
 
 /// Keys whose values are secret, and the minimum length of such a value.
-const NAMES: [(&str, usize); 14] = [
+const SECRET_NAMES: [(&str, usize); 14] = [
     ("api_key", 8),
     ("apikey", 8),
     ("api_key_env", 16),
@@ -78,12 +78,12 @@ const NAMES: [(&str, usize); 14] = [
 ];
 
 /// The highest number of warnings for one file.
-const MOST_SHOWN: usize = 20;
+const MAX_SECRET_FINDINGS: usize = 20;
 /// The highest number of secrets that are searched for in messages.
-const MOST_QUOTED: usize = 1000;
+const MAX_REDACTED_SECRETS: usize = 1000;
 /// The maximum length in bytes of a private key, and of the line that describes it.
-const LONGEST_BLOCK: usize = 8 << 10;
-const LONGEST_TITLE: usize = 80;
+const MAX_PRIVATE_KEY_BYTES: usize = 8 << 10;
+const MAX_KEY_TITLE_BYTES: usize = 80;
 
 /// Returns the parts of the text that are probably secrets, in order: their bytes and their kind.
 pub(super) fn find_secrets(source: &SourceText, document: Option<&YamlDocument>) -> Vec<(Span, &'static str)> {
@@ -95,7 +95,7 @@ pub(super) fn find_secrets(source: &SourceText, document: Option<&YamlDocument>)
             seen: HashSet::new(),
             found: &mut secrets,
         };
-        walk.visit_node(document.shared_root(), None, false);
+        walk.collect_secrets(document.shared_root(), None, false);
     }
     secrets.sort_by_key(|(span, _)| (span.start, std::cmp::Reverse(span.end)));
     let mut end = 0;
@@ -120,11 +120,11 @@ pub(super) fn secret_findings(found: &[(Span, &'static str)]) -> Vec<Finding> {
              `api_key_env`, and a script reads environment variables",
         )
     };
-    found.iter().take(MOST_SHOWN).map(warn).collect()
+    found.iter().take(MAX_SECRET_FINDINGS).map(warn).collect()
 }
 
 /// The minimum number of bytes of a hidden value that messages do not repeat. Shorter values are no secrets.
-const MIN_VALUE: usize = 8;
+const MIN_HIDDEN_BYTES: usize = 8;
 
 /// Hides each secret of the text behind asterisks in messages and excerpts.
 ///
@@ -150,7 +150,7 @@ pub(super) fn redact_diagnostics(
     for span in spans.into_iter().filter(|span| span.start < span.end) {
         let start = span.start.max(from);
         masked.push_str(&text[from..start]);
-        masked.extend(text[start..span.end.max(start)].chars().map(star_for_char));
+        masked.extend(text[start..span.end.max(start)].chars().map(mask_with_same_length));
         from = span.end.max(start);
     }
     masked.push_str(&text[from..]);
@@ -162,9 +162,9 @@ pub(super) fn redact_diagnostics(
             .iter()
             .filter(|span| span.start < at.end && at.start < span.end)
             .map(|span| text[span.start..span.end].trim_matches(['\'', '"']))
-            .filter(|value| value.len() >= MIN_VALUE)
+            .filter(|value| value.len() >= MIN_HIDDEN_BYTES)
             .collect();
-        for secret in found_values.clone().take(MOST_QUOTED).chain(own_values.iter().copied()) {
+        for secret in found_values.clone().take(MAX_REDACTED_SECRETS).chain(own_values.iter().copied()) {
             // Messages quote only the beginning of a long text.
             let beginning: String = secret.chars().take(8).collect();
             for words in std::iter::once(&mut diagnostic.message).chain(&mut diagnostic.help) {
@@ -193,7 +193,7 @@ pub(super) fn redact_diagnostics(
 }
 
 /// The replacement has the same number of bytes as the character, so that positions stay valid.
-fn star_for_char(c: char) -> char {
+fn mask_with_same_length(c: char) -> char {
     match c.len_utf8() {
         _ if c == '\n' || c == '\r' => c,
         1 => '*',
@@ -204,11 +204,11 @@ fn star_for_char(c: char) -> char {
 }
 
 fn find_prefixed_keys(text: &str, found: &mut Vec<(Span, &'static str)>) {
-    for (sign, finder) in SIGNS.iter().enumerate() {
+    for (sign, finder) in SECRET_FINDERS.iter().enumerate() {
         for at in finder.find_iter(text.as_bytes()) {
-            match MARKS.get(sign) {
+            match KEY_PREFIXES.get(sign) {
                 Some(mark) => found.extend(find_key_at(text, at, mark)),
-                None => found.extend(find_password_in_address(text, at + ADDRESS.len())),
+                None => found.extend(find_password_in_address(text, at + ADDRESS_SEPARATOR.len())),
             }
         }
     }
@@ -227,8 +227,8 @@ fn find_key_at(text: &str, at: usize, mark: &KeyPrefix) -> Option<(Span, &'stati
 /// Returns the length of the key that begins here, if there is one.
 fn find_key_length(text: &str, mark: &KeyPrefix) -> Option<usize> {
     if mark.least == 0 {
-        let text = &text[..text.floor_char_boundary(LONGEST_BLOCK.min(text.len()))];
-        let title = text[..text.floor_char_boundary(LONGEST_TITLE.min(text.len()))]
+        let text = &text[..text.floor_char_boundary(MAX_PRIVATE_KEY_BYTES.min(text.len()))];
+        let title = text[..text.floor_char_boundary(MAX_KEY_TITLE_BYTES.min(text.len()))]
             .lines()
             .next()?;
         let end = text.find("-----END ").unwrap_or(title.len());
@@ -240,11 +240,11 @@ fn find_key_length(text: &str, mark: &KeyPrefix) -> Option<usize> {
         .find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '-') || dots && c == '.'))
         .unwrap_or(body.len());
     let body = &body[..length];
-    (length >= mark.least && has_letters_and_digits(body)).then(|| mark.start.len() + length)
+    (length >= mark.least && looks_random(body)).then(|| mark.start.len() + length)
 }
 
 /// Letters and digits in one long sequence, longer than in words.
-fn has_letters_and_digits(body: &str) -> bool {
+fn looks_random(body: &str) -> bool {
     let runs = || body.split(|c: char| !c.is_ascii_alphanumeric());
     let digits = body.bytes().filter(u8::is_ascii_digit).count();
     digits >= 2 && runs().any(|run| run.len() >= 12 && count_class_changes(run) >= 4)
@@ -310,7 +310,7 @@ struct SecretWalk<'f, 't> {
 
 impl SecretWalk<'_, '_> {
     /// Examines a value with the key `name`; in `config`, any value may occur.
-    fn visit_node(&mut self, node: &Arc<YamlNode>, name: Option<&str>, in_config: bool) {
+    fn collect_secrets(&mut self, node: &Arc<YamlNode>, name: Option<&str>, in_config: bool) {
         let is_scalar = matches!(node.content, YamlContent::Scalar(_));
         if !is_scalar && Arc::strong_count(node) > 1 && !self.seen.insert((Arc::as_ptr(node), in_config)) {
             return;
@@ -319,12 +319,12 @@ impl SecretWalk<'_, '_> {
             YamlContent::Mapping(entries) => {
                 for entry in entries {
                     let config = in_config || matches!(&*entry.key, "config" | "parameters");
-                    self.visit_node(&entry.value, Some(&entry.key), config);
+                    self.collect_secrets(&entry.value, Some(&entry.key), config);
                 }
             }
-            YamlContent::Sequence(items) => items.iter().for_each(|item| self.visit_node(item, name, in_config)),
+            YamlContent::Sequence(items) => items.iter().for_each(|item| self.collect_secrets(item, name, in_config)),
             YamlContent::Scalar(_) => {
-                let Some(value) = node.text() else { return };
+                let Some(value) = node.string_text() else { return };
                 let looks_like_one =
                     name.is_some_and(|name| is_secret_under(name, value)) || in_config && is_random_text(value);
                 if looks_like_one && !is_placeholder(value) {
@@ -349,11 +349,11 @@ impl SecretWalk<'_, '_> {
 
 /// Returns whether values under this key are secrets.
 pub(super) fn is_secret_name(key: &str) -> bool {
-    NAMES.iter().any(|(name, _)| ends_with_word(key, name))
+    SECRET_NAMES.iter().any(|(name, _)| ends_with_word(key, name))
 }
 
 fn is_secret_under(key: &str, value: &str) -> bool {
-    let secret_name = NAMES.iter().find(|(name, _)| ends_with_word(key, name));
+    let secret_name = SECRET_NAMES.iter().find(|(name, _)| ends_with_word(key, name));
     secret_name.is_some_and(|(name, least)| {
         let needs_digit = !matches!(*name, "password" | "passwd" | "api_key" | "apikey");
         value.len() >= *least && (!needs_digit || value.bytes().any(|byte| byte.is_ascii_digit()))

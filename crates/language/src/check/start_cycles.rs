@@ -24,7 +24,7 @@ pub(super) fn check_start_cycles(subject: &CheckSubject<'_>) -> Vec<Finding> {
         let edges = graph.dependency_edges(agent).iter().filter(move |_| is_blocked);
         edges.filter(|edge| !edge.dependency.feedback && first_turns[edge.from].is_none())
     };
-    let groups = find_components(graph.len(), |agent| waits_for(agent).map(|edge| edge.from));
+    let groups = find_components(graph.agent_count(), |agent| waits_for(agent).map(|edge| edge.from));
     let cycles = groups.iter().filter_map(|group| {
         let inside = |agent: usize| waits_for(agent).filter(|edge| group.binary_search(&edge.from).is_ok());
         find_shortest_cycle(group[0], |agent| inside(agent).map(|edge| (edge.from, edge)))

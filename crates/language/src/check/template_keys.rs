@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::check_graph::CheckGraph;
 use super::check_subject::CheckSubject;
-use super::condition_keys::OF_FAILURES;
+use super::condition_keys::FAILURE_KEYS;
 use super::output_keys::OutputKeyCache;
 use super::templates::list_agent_templates;
 use crate::diagnostic::{Finding, find_similar_word};
@@ -20,11 +20,11 @@ pub(super) fn check_template_keys(subject: &CheckSubject<'_>) -> Vec<Finding> {
     let graph = subject.graph;
     let outputs = &mut *subject.outputs.borrow_mut();
     let mut findings = Vec::new();
-    for agent in 0..graph.len() {
+    for agent in 0..graph.agent_count() {
         for (text, route) in list_agent_templates(graph.agent_at(agent), &Agent::route_at(agent)) {
             for path in list_printed_paths(text)
                 .iter()
-                .filter(|path| !is_not_output(text, path))
+                .filter(|path| !may_be_other_variable(text, path))
             {
                 let finding = missing_key_finding(graph, agent, path, outputs);
                 findings.extend(finding.map(|finding| finding(route.clone().into_text_location(path.span))));
@@ -38,7 +38,7 @@ pub(super) fn check_template_keys(subject: &CheckSubject<'_>) -> Vec<Finding> {
 }
 
 /// Returns whether the name may stand for something else than the output of an agent.
-fn is_not_output(text: &str, path: &PrintedPath) -> bool {
+fn may_be_other_variable(text: &str, path: &PrintedPath) -> bool {
     const ASSIGNING: [&str; 5] = ["set ", "for ", "with ", "macro ", ", "];
     let name = path.name.as_str();
     let is_set = |at: usize| ASSIGNING.iter().any(|word| text[..at].ends_with(word));
@@ -63,7 +63,7 @@ fn missing_key_finding(
         known_keys.extend(outputs.keys_for_agent(from)?.iter().map(String::as_str));
     }
     if ends.iter().any(|on| on.is_fulfilled_by(false)) {
-        known_keys.extend(OF_FAILURES);
+        known_keys.extend(FAILURE_KEYS);
     }
     if known_keys.contains(key.as_str()) {
         return None;

@@ -25,10 +25,10 @@ pub(super) fn check_templates(subject: &CheckSubject<'_>) -> Vec<Finding> {
         let of_agent = list_agent_templates(agent, &Agent::route_at(index));
         of_agent
             .into_iter()
-            .flat_map(move |(text, route)| check_template(text, &route, Some(&listens_to)))
+            .flat_map(move |(text, route)| check_template_text(text, &route, Some(&listens_to)))
     });
     // A profile is used by several agents with different dependencies, so its variables are checked for each agent.
-    let of_profiles = list_profile_templates(ensemble).flat_map(|(text, route)| check_template(text, &route, None));
+    let of_profiles = list_profile_templates(ensemble).flat_map(|(text, route)| check_template_text(text, &route, None));
     of_agents.chain(of_profiles).collect()
 }
 
@@ -106,7 +106,7 @@ pub(super) fn collect_texts<'v>(value: &'v Value, route: Route, found: &mut Vec<
     }
 }
 
-fn check_template(text: &str, route: &Route, listens_to: Option<&[Arc<str>]>) -> Vec<Finding> {
+fn check_template_text(text: &str, route: &Route, listens_to: Option<&[Arc<str>]>) -> Vec<Finding> {
     match template_error_finding(text, route, listens_to) {
         Some(fault) => vec![fault],
         None => check_filters(text, route),
@@ -126,13 +126,13 @@ fn check_filters(text: &str, route: &Route) -> Vec<Finding> {
             route.clone().into_text_location(misfit.span),
             misfit.message,
         );
-        with_advice(finding, misfit.help, route)
+        with_suggested_replacement(finding, misfit.help, route)
     };
     unknown.map(finding).collect()
 }
 
 /// Returns the finding with what to write instead, which is in the text at the route.
-pub(super) fn with_advice(finding: Finding, advice: Option<SuggestedReplacement>, route: &Route) -> Finding {
+pub(super) fn with_suggested_replacement(finding: Finding, advice: Option<SuggestedReplacement>, route: &Route) -> Finding {
     let Some(SuggestedReplacement { sentence: words, edit }) = advice else {
         return finding;
     };

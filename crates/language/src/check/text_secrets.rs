@@ -25,13 +25,13 @@ impl TextSecrets {
     }
 
     /// Returns a warning for each secret; no warning repeats the secret.
-    pub fn findings(&self) -> Vec<Finding> {
+    pub fn secret_warnings(&self) -> Vec<Finding> {
         secrets::secret_findings(&self.secrets)
     }
 
     /// Hides the secrets of this text, and of the other texts that are shown, in the messages and excerpts of all
     /// diagnostics.
-    pub fn redact(&self, diagnostics: &mut [Diagnostic]) {
+    pub fn redact_diagnostics(&self, diagnostics: &mut [Diagnostic]) {
         secrets::redact_diagnostics(&self.source, &self.secrets, &self.hidden, diagnostics);
         let mut other_sources: Vec<SourceText> = Vec::new();
         for source in diagnostics.iter().map(|one| &one.source) {

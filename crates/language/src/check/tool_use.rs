@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 
 use crate::diagnostic::Finding;
 use crate::ensemble::{
-    Agent, AgentKind, Ensemble, LlmSpec, McpServer, PermissionMode, ToolDefinition, ToolKind, ToolUse,
+    Agent, AgentKind, Ensemble, LlmSpec, McpServer, PermissionMode, ToolDefinition, ToolKind, ToolReference,
 };
 use crate::loader::codes;
 use crate::plan::graph_walks::{find_components, find_shortest_cycle};
@@ -14,9 +14,9 @@ use crate::source::RouteLocation;
 use crate::yaml::edit::{RouteEdit, RouteFix};
 
 /// The highest number of cycles that are reported for one group of agents that call each other.
-const CIRCLES_OF_A_GROUP: usize = 5;
+const MAX_CYCLES_PER_GROUP: usize = 5;
 /// The highest number of agents of a cycle that are named.
-const SHOWN: usize = 12;
+const MAX_SHOWN_AGENTS: usize = 12;
 
 /// Reports errors for agents that are, directly or over other agents, their own tools, that call a denied tool, or whose program cannot be given a tool; a hint for each unused tool; and a
 /// warning for each `max_parallel_tools` that exclusive tools leave without effect, and for summaries that no model receives.
@@ -82,7 +82,7 @@ fn check_tool_cycles(ensemble: &Ensemble) -> Vec<Finding> {
 fn find_cycles_in_group(uses: &[Vec<AgentToolUse>], group: &[usize]) -> Vec<Vec<AgentToolUse>> {
     let (mut circles, mut named) = (Vec::new(), HashSet::new());
     for agent in group {
-        if circles.len() == CIRCLES_OF_A_GROUP {
+        if circles.len() == MAX_CYCLES_PER_GROUP {
             break;
         }
         if named.contains(agent) {
@@ -105,7 +105,7 @@ fn list_agent_tool_uses(ensemble: &Ensemble, names: &ToolIndex, user: usize) -> 
     let AgentKind::Llm(llm) = &ensemble.agents[user].kind else {
         return Vec::new();
     };
-    let performer = |(item, used): (usize, &ToolUse)| match &names.tools.get(&*used.tool)?.kind {
+    let performer = |(item, used): (usize, &ToolReference)| match &names.tools.get(&*used.tool)?.kind {
         ToolKind::Agent { agent, .. } => {
             let performer = *names.agents.get(&**agent)?;
             Some(AgentToolUse { user, item, performer })
@@ -123,8 +123,8 @@ fn tool_cycle_finding(ensemble: &Ensemble, circle: &[AgentToolUse]) -> Finding {
             .with_index(one.item)
             .into_value_location()
     };
-    let mut names: Vec<&str> = circle.iter().take(SHOWN).map(|one| name(one.user)).collect();
-    if circle.len() > SHOWN {
+    let mut names: Vec<&str> = circle.iter().take(MAX_SHOWN_AGENTS).map(|one| name(one.user)).collect();
+    if circle.len() > MAX_SHOWN_AGENTS {
         names.push("…");
     }
     names.push(name(circle[0].user));
@@ -133,7 +133,7 @@ fn tool_cycle_finding(ensemble: &Ensemble, circle: &[AgentToolUse]) -> Finding {
         names.join(" → ")
     );
     let mut finding = Finding::new_error(codes::TOOL_CIRCLE, place(&circle[0]), message);
-    for agent_use in circle.iter().take(SHOWN).skip(1) {
+    for agent_use in circle.iter().take(MAX_SHOWN_AGENTS).skip(1) {
         let label = format!("`{}` calls `{}`", name(agent_use.user), name(agent_use.performer));
         finding = finding.with_related(place(agent_use), label);
     }
@@ -172,7 +172,7 @@ fn check_parallel_tools(ensemble: &Ensemble) -> Vec<Finding> {
     for (at, agent) in ensemble.agents.iter().enumerate() {
         let AgentKind::Llm(llm) = &agent.kind else { continue };
         let limit = llm.max_parallel_tools;
-        let is_exclusive = |used: &ToolUse| names.tools.get(&*used.tool).is_some_and(|tool| tool.exclusive);
+        let is_exclusive = |used: &ToolReference| names.tools.get(&*used.tool).is_some_and(|tool| tool.exclusive);
         let is_written = limit != LlmSpec::MAX_PARALLEL_TOOLS && limit.get() > 1;
         if is_written && !llm.tools.is_empty() && llm.tools.iter().all(is_exclusive) {
             let message = format!(
@@ -249,7 +249,7 @@ fn check_program_tools(ensemble: &Ensemble) -> Vec<Finding> {
 }
 
 /// Returns why the program of an external agent cannot have the tool, and what to write.
-fn explain_program_refusal(used: &ToolUse, tool: &ToolDefinition) -> Option<(String, String)> {
+fn explain_program_refusal(used: &ToolReference, tool: &ToolDefinition) -> Option<(String, String)> {
     let name = &used.tool;
     let ToolKind::Mcp(server) = &tool.kind else {
         let reason = format!("an external agent can only use MCP servers, and `{name}` is not an MCP server");

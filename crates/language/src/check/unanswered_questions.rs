@@ -26,7 +26,7 @@ pub(super) fn check_unanswered_questions(subject: &CheckSubject<'_>) -> Vec<Find
                 "run the ensemble with `--answer {}=…` and allow this warning",
                 agent.name
             );
-            let help = match is_gate(ensemble, agent) {
+            let help = match decides_what_runs(ensemble, agent) {
                 // A default would approve or reject without a person.
                 true => format!("{run_with}, or let the run wait and answer with `ensemble resume`"),
                 false => format!("add a `default` or `responses`, or {run_with}"),
@@ -37,7 +37,7 @@ pub(super) fn check_unanswered_questions(subject: &CheckSubject<'_>) -> Vec<Find
 }
 
 /// Returns whether the answer of the input agent decides what runs: it has choices, or a condition depends on it.
-fn is_gate(ensemble: &Ensemble, agent: &Agent) -> bool {
+fn decides_what_runs(ensemble: &Ensemble, agent: &Agent) -> bool {
     let has_choices = matches!(&agent.kind, AgentKind::Input(input) if !input.choices.is_empty());
     let mut dependencies = ensemble.agents.iter().flat_map(|agent| &agent.dependencies);
     has_choices || dependencies.any(|dependency| dependency.agent_name == agent.name && dependency.condition.is_some())

@@ -23,7 +23,7 @@ pub(super) fn check_unasked_loops(subject: &CheckSubject<'_>) -> Vec<Finding> {
 fn check_loop(graph: &CheckGraph<'_>, group: &[usize]) -> Option<Finding> {
     let mut conditions = list_loop_edges(graph, group).filter(|(_, edge)| edge.condition.is_some());
     let (agent, edge) = conditions.next()?;
-    if is_asked_behind(graph, group) || is_always_cut_off(graph, group) {
+    if is_checked_behind(graph, group) || is_always_cut_off(graph, group) {
         return None;
     }
     let names: Vec<String> = group.iter().map(|at| format!("`{}`", graph.agent_name(*at))).collect();
@@ -39,8 +39,8 @@ fn check_loop(graph: &CheckGraph<'_>, group: &[usize]) -> Option<Finding> {
 }
 
 /// Returns whether a dependency behind the loop has a condition.
-fn is_asked_behind(graph: &CheckGraph<'_>, group: &[usize]) -> bool {
-    let behind = find_reachable(graph.len(), group.iter().copied(), |agent| {
+fn is_checked_behind(graph: &CheckGraph<'_>, group: &[usize]) -> bool {
+    let behind = find_reachable(graph.agent_count(), group.iter().copied(), |agent| {
         let listeners = graph.list_edges().filter(move |(_, edge)| edge.from == agent);
         listeners.map(|(to, _)| to)
     });

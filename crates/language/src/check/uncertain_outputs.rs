@@ -13,8 +13,8 @@ pub(super) fn check_uncertain_outputs(subject: &CheckSubject<'_>) -> Vec<Finding
     let mut certain = None;
     let mut findings = Vec::new();
     for (reading, route) in graph.parse_result_expressions() {
-        for read in reading.list_output_member_reads() {
-            let Some(agent) = find_source(graph, &read) else {
+        for read in reading.list_unguarded_member_reads() {
+            let Some(agent) = find_output_agent(graph, &read) else {
                 continue;
             };
             if !certain.get_or_insert_with(|| find_certain_agents(graph))[agent] {
@@ -29,12 +29,12 @@ pub(super) fn check_uncertain_outputs(subject: &CheckSubject<'_>) -> Vec<Finding
     findings
 }
 
-fn find_source(graph: &CheckGraph<'_>, read: &OutputMemberRead) -> Option<usize> {
+fn find_output_agent(graph: &CheckGraph<'_>, read: &OutputMemberRead) -> Option<usize> {
     match &read.output {
-        OutputSource::Agent(name) => graph.find_agent(name),
+        OutputSource::Agent(name) => graph.find_agent_index(name),
         OutputSource::ContextKey(key) => {
             let stores = |at: &usize| **graph.agent_at(*at).state_key() == **key;
-            let mut writers = (0..graph.len()).filter(stores);
+            let mut writers = (0..graph.agent_count()).filter(stores);
             writers.next().filter(|_| writers.next().is_none())
         }
         OutputSource::Dependency => None,
@@ -44,9 +44,9 @@ fn find_source(graph: &CheckGraph<'_>, read: &OutputMemberRead) -> Option<usize>
 /// Returns for each agent whether every run that does not fail executes it: no condition, no failure route and no request
 /// decides.
 fn find_certain_agents(graph: &CheckGraph<'_>) -> Vec<bool> {
-    let mut certain = vec![false; graph.len()];
+    let mut certain = vec![false; graph.agent_count()];
     loop {
-        let newly: Vec<usize> = (0..graph.len())
+        let newly: Vec<usize> = (0..graph.agent_count())
             .filter(|agent| !certain[*agent] && is_certain_after(graph, *agent, &certain))
             .collect();
         if newly.is_empty() {

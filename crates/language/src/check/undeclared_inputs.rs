@@ -18,7 +18,7 @@ pub(super) fn check_undeclared_inputs(subject: &CheckSubject<'_>) -> Vec<Finding
         let Some((reading, _)) = &edge.condition else {
             continue;
         };
-        for read in reading.list_read_keys(KeyedVariable::Inputs) {
+        for read in reading.list_literal_key_reads(KeyedVariable::Inputs) {
             let place = || {
                 edge.dependency_route(to)
                     .with_key("condition")
@@ -28,7 +28,7 @@ pub(super) fn check_undeclared_inputs(subject: &CheckSubject<'_>) -> Vec<Finding
         }
     }
     for (reading, route) in graph.parse_result_expressions() {
-        for read in reading.list_read_keys(KeyedVariable::Inputs) {
+        for read in reading.list_literal_key_reads(KeyedVariable::Inputs) {
             findings.extend(undeclared_input_finding(ensemble, &read.key, || {
                 route.clone().into_text_location(read.span)
             }));

@@ -17,15 +17,15 @@ use crate::source::Route;
 use crate::template;
 
 /// The variables of templates that hold outputs of all agents.
-const OF_ALL: [&str; 4] = ["dependencies", "history", "transcript", "outputs"];
-/// Words in the list of a `for_each` whose items come from outputs.
-const OF_OUTPUTS: [&str; 3] = ["outputs", "context", "history"];
+const ALL_OUTPUT_VARIABLES: [&str; 4] = ["dependencies", "history", "transcript", "outputs"];
+/// Words in the list of a `random_for_each` whose items come from outputs.
+const OUTPUT_WORDS: [&str; 3] = ["outputs", "context", "history"];
 
 /// Gives a hint for every such prompt.
 pub(super) fn check_unheard_dependencies(subject: &CheckSubject<'_>) -> Vec<Finding> {
     let graph = subject.graph;
     let outputs = &mut *subject.outputs.borrow_mut();
-    let agents = 0..graph.len();
+    let agents = 0..graph.agent_count();
     agents
         .filter_map(|agent| unheard_finding(graph, agent, outputs))
         .collect()
@@ -33,18 +33,18 @@ pub(super) fn check_unheard_dependencies(subject: &CheckSubject<'_>) -> Vec<Find
 
 fn unheard_finding(graph: &CheckGraph<'_>, at: usize, outputs: &mut OutputKeyCache<'_>) -> Option<Finding> {
     let agent = graph.agent_at(at);
-    let (prompt, route) = find_prompt(agent, at)?;
+    let (prompt, route) = find_prompt_template(agent, at)?;
     if agent.dependencies.is_empty() || !template::uses_variables(prompt) {
         return None;
     }
     let names: BTreeSet<&str> = agent.dependencies.iter().map(|one| &*one.agent_name).collect();
     let templates = list_agent_templates(agent, &Agent::route_at(at)).into_iter();
-    let of_profile = template_of_profile(graph, agent);
+    let of_profile = find_profile_system_prompt(graph, agent);
     let texts = templates.map(|(text, _)| text).chain(of_profile);
     let paths: Vec<String> = texts.flat_map(template::list_read_paths).collect();
     if paths
         .iter()
-        .any(|path| hears_output(graph, agent, path, &names, outputs))
+        .any(|path| reads_dependency_output(graph, agent, path, &names, outputs))
     {
         return None;
     }
@@ -60,7 +60,7 @@ fn unheard_finding(graph: &CheckGraph<'_>, at: usize, outputs: &mut OutputKeyCac
         agent.name,
         listed.join(", ")
     );
-    let help = match template_name(&agent.dependencies[0].agent_name) {
+    let help = match as_template_variable(&agent.dependencies[0].agent_name) {
         Some(name) => {
             format!("write `{{{{ {name} }}}}` for the output, or `{{{{ transcript }}}}` for all that was said")
         }
@@ -71,7 +71,7 @@ fn unheard_finding(graph: &CheckGraph<'_>, at: usize, outputs: &mut OutputKeyCac
 }
 
 /// Returns the text that the agent is sent or asks.
-fn find_prompt(agent: &Agent, at: usize) -> Option<(&str, Route)> {
+fn find_prompt_template(agent: &Agent, at: usize) -> Option<(&str, Route)> {
     let route = Agent::route_at(at);
     match &agent.kind {
         AgentKind::Llm(llm) => Some((llm.prompt.as_deref()?, route.with_key("prompt"))),
@@ -81,7 +81,7 @@ fn find_prompt(agent: &Agent, at: usize) -> Option<(&str, Route)> {
 }
 
 /// Returns the system prompt of the profile that the agent names.
-fn template_of_profile<'e>(graph: &CheckGraph<'e>, agent: &Agent) -> Option<&'e str> {
+fn find_profile_system_prompt<'e>(graph: &CheckGraph<'e>, agent: &Agent) -> Option<&'e str> {
     let AgentKind::Llm(llm) = &agent.kind else { return None };
     let crate::ensemble::ModelChoice::Profile(name) = &llm.model else {
         return None;
@@ -92,13 +92,13 @@ fn template_of_profile<'e>(graph: &CheckGraph<'e>, agent: &Agent) -> Option<&'e 
 }
 
 /// Returns the name as a variable of templates.
-fn template_name(name: &Arc<str>) -> Option<&str> {
+fn as_template_variable(name: &Arc<str>) -> Option<&str> {
     let is_variable = name.chars().all(crate::names::is_identifier_char) && !template::VARIABLES.contains(&&**name);
     is_variable.then_some(&**name)
 }
 
 /// Returns whether a template that reads the path reads what a dependency put out, or may do so.
-fn hears_output(
+fn reads_dependency_output(
     graph: &CheckGraph<'_>,
     agent: &Agent,
     path: &str,
@@ -110,7 +110,7 @@ fn hears_output(
         && (root == &*spec.item_name || root == PartVariables::PART)
     {
         return match &spec.items {
-            ForEachItems::Expression(text) => OF_OUTPUTS.iter().any(|word| text.contains(word)),
+            ForEachItems::Expression(text) => OUTPUT_WORDS.iter().any(|word| text.contains(word)),
             ForEachItems::List(_) | ForEachItems::Times(_) => false,
         };
     }
@@ -121,8 +121,8 @@ fn hears_output(
         let is_whole = key.is_empty() || ["get", "items", "keys", "values"].contains(&key);
         return is_whole
             || outputs
-                .find_writers(key)
+                .find_context_key_writers(key)
                 .is_none_or(|writers| writers.into_iter().any(is_dependency));
     }
-    OF_ALL.contains(&root) || names.contains(root)
+    ALL_OUTPUT_VARIABLES.contains(&root) || names.contains(root)
 }

@@ -14,14 +14,14 @@ pub(super) fn check_unknown_agents(subject: &CheckSubject<'_>) -> Vec<Finding> {
         let Some((reading, _)) = &edge.condition else {
             continue;
         };
-        for (name, span) in reading.list_read_agents() {
+        for (name, span) in reading.list_named_agents() {
             findings.extend(unknown_agent_finding(graph, &name, || {
                 edge.dependency_route(to).with_key("condition").into_text_location(span)
             }));
         }
     }
     for (reading, route) in graph.parse_result_expressions() {
-        for (name, span) in reading.list_read_agents() {
+        for (name, span) in reading.list_named_agents() {
             findings.extend(unknown_agent_finding(graph, &name, || {
                 route.clone().into_text_location(span)
             }));
@@ -31,7 +31,7 @@ pub(super) fn check_unknown_agents(subject: &CheckSubject<'_>) -> Vec<Finding> {
 }
 
 fn unknown_agent_finding(graph: &CheckGraph<'_>, name: &str, at: impl FnOnce() -> RouteLocation) -> Option<Finding> {
-    if graph.find_agent(name).is_some() {
+    if graph.find_agent_index(name).is_some() {
         return None;
     }
     Some(Finding::new_unknown_agent(

@@ -9,13 +9,13 @@ use crate::loader::codes;
 use crate::source::RouteLocation;
 use crate::template;
 
-/// Warns of every `news.NAME` that is always false.
+/// Warns of every `news.DIGEST_PREFIX_LENGTH` that is always false.
 pub(super) fn check_unknown_news(subject: &CheckSubject<'_>) -> Vec<Finding> {
     let graph = subject.graph;
     let mut findings = Vec::new();
-    for at in 0..graph.len() {
+    for at in 0..graph.agent_count() {
         for (text, route) in list_agent_templates(graph.agent_at(at), &Agent::route_at(at)) {
-            for (name, span) in template::list_read_news(text) {
+            for (name, span) in template::list_news_agents(text) {
                 let location = || route.clone().into_text_location(span);
                 findings.extend(unknown_news_finding(graph, at, &name, location));
             }
@@ -33,7 +33,7 @@ fn unknown_news_finding(
     let agent = graph.agent_at(at);
     // An agent without dependencies is started by the outputs of all others.
     let sources: Vec<&str> = match agent.dependencies.is_empty() {
-        true => (0..graph.len())
+        true => (0..graph.agent_count())
             .filter(|other| *other != at)
             .map(|other| graph.agent_name(other))
             .collect(),
@@ -42,7 +42,7 @@ fn unknown_news_finding(
     if sources.contains(&name) {
         return None;
     }
-    let (message, help) = match graph.find_agent(name) {
+    let (message, help) = match graph.find_agent_index(name) {
         Some(_) => (
             format!(
                 "`news.{name}` is always false: `{}` does not depend on `{name}`",

@@ -12,10 +12,10 @@ use crate::loader::codes;
 use crate::source::{Route, RouteLocation};
 
 /// The highest number of agents named in one finding.
-const SHOWN: usize = 5;
+const MAX_SHOWN_AGENTS: usize = 5;
 
 /// The last possible turn of the conversation, and the limit that ends it.
-struct LatestEnd {
+struct LatestTurnLimit {
     turn: u32,
     place: Option<RouteLocation>,
     why: String,
@@ -24,8 +24,8 @@ struct LatestEnd {
 /// Returns all agents that the conversation cannot reach.
 pub(super) fn list_unreached_agents(graph: &CheckGraph<'_>) -> Vec<usize> {
     let turns = first_possible_turns(graph);
-    let mut late = agents_after_turn(&turns, find_latest_end(graph).turn);
-    late.extend(agents_behind_execution_limit(graph, &turns, &late));
+    let mut late = agents_after_turn(&turns, find_latest_turn_limit(graph).turn);
+    late.extend(agents_after_execution_limit(graph, &turns, &late));
     late
 }
 
@@ -47,11 +47,11 @@ fn agents_after_turn(turns: &[Option<u32>], end: u32) -> Vec<usize> {
 }
 
 /// Returns the agents that need the output of an agent whose first execution ends the conversation.
-fn agents_behind_execution_limit(graph: &CheckGraph<'_>, turns: &[Option<u32>], late: &[usize]) -> Vec<usize> {
-    let mut last = vec![false; graph.len()];
+fn agents_after_execution_limit(graph: &CheckGraph<'_>, turns: &[Option<u32>], late: &[usize]) -> Vec<usize> {
+    let mut last = vec![false; graph.agent_count()];
     for (name, cap) in &graph.ensemble.limits.max_agent_executions {
         if cap.get() == 1
-            && let Some(agent) = graph.find_agent(name)
+            && let Some(agent) = graph.find_agent_index(name)
         {
             last[agent] = true;
         }
@@ -65,23 +65,23 @@ fn agents_behind_execution_limit(graph: &CheckGraph<'_>, turns: &[Option<u32>], 
         ..FirstTurnRules::default()
     });
     let late: HashSet<usize> = late.iter().copied().collect();
-    (0..graph.len())
+    (0..graph.agent_count())
         .filter(|agent| turns[*agent].is_some() && reached[*agent].is_none() && !late.contains(agent))
         .collect()
 }
 
 /// Returns the limit that certainly applies: `max_total_turns`, or a limit of an agent that runs in every turn.
-fn find_latest_end(graph: &CheckGraph<'_>) -> LatestEnd {
+fn find_latest_turn_limit(graph: &CheckGraph<'_>) -> LatestTurnLimit {
     let limits = &graph.ensemble.limits;
     let turn_limit = limits.max_total_turns.get();
     let route = Route::root().with_key("conversation_limits");
-    let mut end = LatestEnd {
+    let mut end = LatestTurnLimit {
         turn: turn_limit,
         place: Some(route.with_key("max_total_turns").into_value_location()),
         why: format!("`max_total_turns` is {turn_limit}"),
     };
     for (name, cap) in &limits.max_agent_executions {
-        let Some(agent) = graph.find_agent(name).map(|at| graph.agent_at(at)) else {
+        let Some(agent) = graph.find_agent_index(name).map(|at| graph.agent_at(at)) else {
             continue;
         };
         let is_sure = agent.dependencies.is_empty()
@@ -89,7 +89,7 @@ fn find_latest_end(graph: &CheckGraph<'_>) -> LatestEnd {
             && (cap.get() == 1 || agent.conversation.trigger == TurnTrigger::EveryTurn)
             && agent.conversation.max_turns >= *cap;
         if is_sure && cap.get() < end.turn {
-            end = LatestEnd {
+            end = LatestTurnLimit {
                 turn: cap.get(),
                 place: Some(
                     route
@@ -110,7 +110,7 @@ fn find_latest_end(graph: &CheckGraph<'_>) -> LatestEnd {
 pub(super) fn check_unreached_agents(subject: &CheckSubject<'_>) -> Vec<Finding> {
     let graph = subject.graph;
     let turns = first_possible_turns(graph);
-    let end = find_latest_end(graph);
+    let end = find_latest_turn_limit(graph);
     let late = agents_after_turn(&turns, end.turn);
     let mut findings = Vec::new();
     if let Some((first, others)) = late.split_first() {
@@ -121,10 +121,10 @@ pub(super) fn check_unreached_agents(subject: &CheckSubject<'_>) -> Vec<Finding>
             end.turn
         );
         let mut finding = Finding::new_warning(codes::TOO_LATE, agent_name_location(*first), message);
-        if let Some(place) = end.place.filter(|_| has_written_limits(graph)) {
+        if let Some(place) = end.place.filter(|_| has_nondefault_limits(graph)) {
             finding = finding.with_related(place, "this limit ends the conversation");
         }
-        for agent in others.iter().take(SHOWN) {
+        for agent in others.iter().take(MAX_SHOWN_AGENTS) {
             finding = finding.with_related(
                 agent_name_location(*agent),
                 format!("`{}` can never run either", graph.agent_name(*agent)),
@@ -135,7 +135,7 @@ pub(super) fn check_unreached_agents(subject: &CheckSubject<'_>) -> Vec<Finding>
             end.why
         )));
     }
-    for agent in agents_behind_execution_limit(graph, &turns, &late).into_iter().take(1) {
+    for agent in agents_after_execution_limit(graph, &turns, &late).into_iter().take(1) {
         let message = format!(
             "agent `{}` can never run: it needs an agent whose first execution ends the conversation",
             graph.agent_name(agent)
@@ -153,7 +153,7 @@ pub(super) fn check_unreached_agents(subject: &CheckSubject<'_>) -> Vec<Finding>
 }
 
 /// Returns whether the file contains limits.
-fn has_written_limits(graph: &CheckGraph<'_>) -> bool {
+fn has_nondefault_limits(graph: &CheckGraph<'_>) -> bool {
     graph.ensemble.limits != crate::ensemble::ConversationLimits::default()
 }
 

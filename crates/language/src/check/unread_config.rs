@@ -18,7 +18,7 @@ pub(super) fn check_unread_config(subject: &CheckSubject<'_>) -> Vec<Finding> {
     if ensemble.agents.iter().all(|agent| agent.config.is_empty()) {
         return Vec::new();
     }
-    let shared = shared_keys(ensemble);
+    let shared = keys_in_all_configs(ensemble);
     let has_own = |agent: &Agent| agent.config.keys().any(|key| !shared.contains(key.as_str()));
     let agents = ensemble.agents.iter().enumerate();
     let unread = agents.filter(|(_, agent)| has_own(agent) && !can_use_config(agent, profiles));
@@ -38,7 +38,7 @@ pub(super) fn check_unread_config(subject: &CheckSubject<'_>) -> Vec<Finding> {
 }
 
 /// Returns the keys that all agents have, if there are several agents.
-fn shared_keys(ensemble: &Ensemble) -> HashSet<&str> {
+fn keys_in_all_configs(ensemble: &Ensemble) -> HashSet<&str> {
     let [first, others @ ..] = ensemble.agents.as_slice() else {
         return HashSet::new();
     };

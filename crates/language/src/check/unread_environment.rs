@@ -2,13 +2,13 @@
 
 use super::check_subject::CheckSubject;
 use crate::diagnostic::Finding;
-use crate::ensemble::{Agent, AgentKind, SettingValue, ToolDefinition, ToolKind};
+use crate::ensemble::{Agent, AgentKind, EnvOrHeaderValue, ToolDefinition, ToolKind};
 use crate::loader::codes;
 use crate::names::is_rhai_script;
 use crate::source::Route;
 use crate::yaml::edit::{RouteEdit, RouteFix};
 
-type EnvVariables = Vec<(String, SettingValue)>;
+type EnvironmentSettings = Vec<(String, EnvOrHeaderValue)>;
 
 /// Warns of an `env` of a Rhai script, which reads no environment. One that a program has too is probably in `defaults`.
 pub(super) fn check_script_environment(subject: &CheckSubject<'_>) -> Vec<Finding> {
@@ -22,8 +22,8 @@ pub(super) fn check_script_environment(subject: &CheckSubject<'_>) -> Vec<Findin
         ToolKind::Script { script, env, .. } => Some((ToolDefinition::route_for(name), script, env)),
         _ => None,
     });
-    let all: Vec<(Route, &String, &EnvVariables)> = of_agents.chain(of_tools).collect();
-    let is_shared = |env: &EnvVariables| {
+    let all: Vec<(Route, &String, &EnvironmentSettings)> = of_agents.chain(of_tools).collect();
+    let is_shared = |env: &EnvironmentSettings| {
         all.iter()
             .any(|(_, script, other)| !is_rhai_script(script) && *other == env)
     };

@@ -19,16 +19,16 @@ use crate::template;
 use crate::yaml::edit::{RouteEdit, RouteFix};
 
 /// The variables that contain the inputs.
-const HOLDERS: [&str; 2] = ["inputs", "context"];
+const INPUT_VARIABLES: [&str; 2] = ["inputs", "context"];
 /// The highest number of inputs that are searched for, because each is searched for in all texts.
-const MOST: usize = 100;
+const MAX_SEARCHED_INPUTS: usize = 100;
 /// The methods that read one literal key, or none.
-const METHODS: [&str; 4] = ["get", "contains", "len", "is_empty"];
+const LITERAL_KEY_METHODS: [&str; 4] = ["get", "contains", "len", "is_empty"];
 
 /// Warns of every input that nothing can read.
 pub(super) fn check_unread_inputs(subject: &CheckSubject<'_>) -> Vec<Finding> {
     // An input that is misspelt where it is read is reported there.
-    if subject.has_reported(&[codes::UNKNOWN_INPUT, codes::SCRIPT_READS]) {
+    if subject.has_reported_code(&[codes::UNKNOWN_INPUT, codes::SCRIPT_READS]) {
         return Vec::new();
     }
     let (graph, profiles) = (subject.graph, subject.usable_profiles());
@@ -43,8 +43,8 @@ pub(super) fn check_unread_inputs(subject: &CheckSubject<'_>) -> Vec<Finding> {
     };
     let unread = inputs
         .iter()
-        .take(MOST)
-        .filter(|input| !texts.iter().any(|text| contains_key(text, &input.name)));
+        .take(MAX_SEARCHED_INPUTS)
+        .filter(|input| !texts.iter().any(|text| contains_name_as_key(text, &input.name)));
     unread
         .map(|input| {
             let place = Route::root()
@@ -130,7 +130,7 @@ fn remove_comment_lines(text: &str) -> String {
 }
 
 /// Returns whether the text contains the name of the input as a key.
-fn contains_key(text: &str, name: &str) -> bool {
+fn contains_name_as_key(text: &str, name: &str) -> bool {
     split_around_word(text, name).any(|(before, _)| before.ends_with(['.', '"', '\'', '`']))
 }
 
@@ -138,7 +138,7 @@ fn contains_key(text: &str, name: &str) -> bool {
 fn reads_all_inputs(text: &str) -> bool {
     let is_whole = |(before, after): (&str, &str)| !before.ends_with('.') && !reads_literal_key(after);
     text.contains("debug")
-        || HOLDERS
+        || INPUT_VARIABLES
             .iter()
             .any(|holder| split_around_word(text, holder).any(is_whole))
 }
@@ -156,7 +156,7 @@ fn reads_literal_key(after: &str) -> bool {
     let member = member.trim_start();
     let length = member.find(|c: char| !is_identifier_char(c)).unwrap_or(member.len());
     match member[length..].strip_prefix('(') {
-        Some(arguments) => METHODS.contains(&&member[..length]) && (is_quoted(arguments) || arguments.starts_with(')')),
+        Some(arguments) => LITERAL_KEY_METHODS.contains(&&member[..length]) && (is_quoted(arguments) || arguments.starts_with(')')),
         None => true,
     }
 }

@@ -9,7 +9,7 @@ use crate::loader::codes;
 /// Returns the agents that run only on request, and that no agent can request. Only another agent can make the first
 /// request.
 pub(super) fn list_unrequested_agents(graph: &CheckGraph<'_>) -> Vec<usize> {
-    let mut waiting = (0..graph.len()).filter(|at| graph.runs_on_request(*at)).peekable();
+    let mut waiting = (0..graph.agent_count()).filter(|at| graph.runs_on_request(*at)).peekable();
     if waiting.peek().is_none() {
         return Vec::new();
     }
@@ -30,8 +30,8 @@ pub(super) fn check_unrequested_agents(subject: &CheckSubject<'_>) -> Vec<Findin
         .filter(|at| !is_tool(*at))
         .map(|at| unrequested_agent_finding(graph, at))
         .collect();
-    for at in (0..graph.len()).filter(|at| graph.runs_on_request(*at)) {
-        findings.extend(list_idle_keys(graph, at));
+    for at in (0..graph.agent_count()).filter(|at| graph.runs_on_request(*at)) {
+        findings.extend(idle_key_findings(graph, at));
     }
     findings
 }
@@ -50,7 +50,7 @@ fn unrequested_agent_finding(graph: &CheckGraph<'_>, at: usize) -> Finding {
 }
 
 /// Returns the keys that decide when a dependency starts its agent: requests ignore them.
-fn list_idle_keys(graph: &CheckGraph<'_>, at: usize) -> impl Iterator<Item = Finding> {
+fn idle_key_findings(graph: &CheckGraph<'_>, at: usize) -> impl Iterator<Item = Finding> {
     graph.dependency_edges(at).iter().flat_map(move |edge| {
         let dependency = edge.dependency;
         let keys = [

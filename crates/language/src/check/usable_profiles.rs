@@ -74,13 +74,13 @@ pub(super) fn list_used_profiles(ensemble: &Ensemble) -> impl Iterator<Item = (&
         Some((&**profile.fallback.as_ref()?, route.into_value_location()))
     });
     agents
-        .chain(list_summary_profiles(ensemble))
-        .chain(list_result_profiles(ensemble))
+        .chain(list_window_summary_profiles(ensemble))
+        .chain(list_tool_summary_profiles(ensemble))
         .chain(fallbacks)
 }
 
 /// Returns the profiles that summarize the results of tools.
-fn list_result_profiles(ensemble: &Ensemble) -> impl Iterator<Item = (&str, RouteLocation)> {
+fn list_tool_summary_profiles(ensemble: &Ensemble) -> impl Iterator<Item = (&str, RouteLocation)> {
     ensemble.tools.iter().filter_map(|(name, tool)| {
         let profile = tool.summarize_with.as_ref()?;
         let route = ToolDefinition::route_for(name).with_key("summarize_with");
@@ -89,7 +89,7 @@ fn list_result_profiles(ensemble: &Ensemble) -> impl Iterator<Item = (&str, Rout
 }
 
 /// Returns the profiles that summarize the messages that a context window leaves out.
-fn list_summary_profiles(ensemble: &Ensemble) -> impl Iterator<Item = (&str, RouteLocation)> {
+fn list_window_summary_profiles(ensemble: &Ensemble) -> impl Iterator<Item = (&str, RouteLocation)> {
     let agents = ensemble.agents.iter().enumerate();
     agents.filter_map(|(index, agent)| match &agent.kind {
         AgentKind::Llm(LlmSpec {

@@ -12,15 +12,15 @@ use super::check_subject::CheckSubject;
 use std::rc::Rc;
 
 use super::check_graph::{CheckGraph, GraphEdge};
-use super::templates::with_advice;
+use super::templates::with_suggested_replacement;
 use crate::condition::{
-    Expression, MapFields, ParsedCondition, StaticResult, TypeProblem, TypeProblemKind, ValueType, VariableTypes,
+    ValueExpression, MapFields, ParsedCondition, StaticResult, TypeProblem, TypeProblemKind, ValueType, VariableTypes,
 };
 use crate::diagnostic::Finding;
 use crate::ensemble::{Agent, Ensemble, RequiredResult, ResultSpec};
 use crate::loader::codes;
 use crate::source::Route;
-use variable_types::{failure_type, infer_output_type, infer_shared_types};
+use variable_types::{failure_type, infer_output_type, infer_shared_variable_types};
 
 /// The limit of findings.
 const MOST: usize = 100;
@@ -38,10 +38,10 @@ pub(super) struct EnsembleTypes {
 
 impl EnsembleTypes {
     pub(super) fn infer(graph: &CheckGraph<'_>, ask: &OutputTypeSource<'_>) -> Self {
-        let outputs: Rc<[ValueType]> = (0..graph.len())
+        let outputs: Rc<[ValueType]> = (0..graph.agent_count())
             .map(|at| infer_output_type(graph.agent_at(at), ask))
             .collect();
-        let shared = infer_shared_types(graph, &outputs);
+        let shared = infer_shared_variable_types(graph, &outputs);
         Self { outputs, shared }
     }
 }
@@ -49,13 +49,13 @@ impl EnsembleTypes {
 /// Warns of what never fits, unless another check has reported the place.
 pub(super) fn check_value_types(subject: &CheckSubject<'_>) -> Vec<Finding> {
     let ask = |agent: &Agent| subject.output_type(agent);
-    let mut findings = find_misfits(subject.graph, &ask);
+    let mut findings = find_type_findings(subject.graph, &ask);
     // One fault is one finding.
     findings.retain(|finding| !subject.has_reported_at(finding));
     findings
 }
 
-fn find_misfits(graph: &CheckGraph<'_>, ask: &OutputTypeSource<'_>) -> Vec<Finding> {
+fn find_type_findings(graph: &CheckGraph<'_>, ask: &OutputTypeSource<'_>) -> Vec<Finding> {
     let types = EnsembleTypes::infer(graph, ask);
     let mut findings = Vec::new();
     for (to, edge) in graph.list_edges() {
@@ -63,10 +63,10 @@ fn find_misfits(graph: &CheckGraph<'_>, ask: &OutputTypeSource<'_>) -> Vec<Findi
             continue;
         };
         let known_types = VariableTypes {
-            output: dependency_output_type(edge, &types.outputs),
+            output: dependency_value_type(edge, &types.outputs),
             ..types.shared.clone()
         };
-        add_misfits(
+        add_type_findings(
             reading,
             &known_types,
             &edge.dependency_route(to).with_key("condition"),
@@ -77,7 +77,7 @@ fn find_misfits(graph: &CheckGraph<'_>, ask: &OutputTypeSource<'_>) -> Vec<Findi
         }
     }
     for (reading, route) in graph.parse_result_expressions() {
-        add_misfits(&reading, &types.shared, &route, &mut findings);
+        add_type_findings(&reading, &types.shared, &route, &mut findings);
     }
     part_types::check_for_each_types(graph, ask, &types.shared, &mut findings);
     template_types::check_template_types(graph, &types, &mut findings);
@@ -92,14 +92,14 @@ pub(super) fn infer_result_type(ensemble: &Ensemble, ask: &OutputTypeSource<'_>)
     let types = EnsembleTypes::infer(&graph, ask);
     match spec {
         ResultSpec::Agent(name) => {
-            let of = types.outputs[graph.find_agent(name)?].clone();
+            let of = types.outputs[graph.find_agent_index(name)?].clone();
             // An agent without an output gives `null`, and a value that is no map is the `response`.
             let none = ("response".to_owned(), ValueType::nothing_value());
             Some(of.union_with(ValueType::map_with_fields(MapFields::with_exact_keys([none]))))
         }
         ResultSpec::Map(entries) => {
             let entry = |(key, text): &(std::sync::Arc<str>, String)| {
-                let of = Expression::parse(text)
+                let of = ValueExpression::parse(text)
                     .map_or_else(|_| ValueType::any_value(), |reading| reading.infer_type(&types.shared));
                 (key.to_string(), of)
             };
@@ -110,26 +110,26 @@ pub(super) fn infer_result_type(ensemble: &Ensemble, ask: &OutputTypeSource<'_>)
     }
 }
 
-fn add_misfits(reading: &ParsedCondition, known: &VariableTypes, route: &Route, findings: &mut Vec<Finding>) {
+fn add_type_findings(reading: &ParsedCondition, known: &VariableTypes, route: &Route, findings: &mut Vec<Finding>) {
     findings.extend(
         reading
             .find_type_problems(known)
             .into_iter()
-            .map(|misfit| misfit_finding(misfit, route)),
+            .map(|misfit| type_problem_finding(misfit, route)),
     );
 }
 
-fn misfit_finding(misfit: TypeProblem, route: &Route) -> Finding {
+fn type_problem_finding(misfit: TypeProblem, route: &Route) -> Finding {
     let code = match misfit.kind {
         TypeProblemKind::NeverTrue | TypeProblemKind::AlwaysTrue => codes::NEVER_FITS,
         TypeProblemKind::Fails | TypeProblemKind::UnknownName => codes::MISFIT,
         TypeProblemKind::NoKey => codes::UNWRITTEN_KEY,
     };
     let finding = Finding::new_warning(code, route.clone().into_text_location(misfit.span), misfit.message);
-    with_advice(finding, misfit.help, route)
+    with_suggested_replacement(finding, misfit.help, route)
 }
 
-fn dependency_output_type(edge: &GraphEdge<'_>, outputs: &[ValueType]) -> ValueType {
+fn dependency_value_type(edge: &GraphEdge<'_>, outputs: &[ValueType]) -> ValueType {
     match edge.dependency.on {
         RequiredResult::Success => outputs[edge.from].clone(),
         RequiredResult::Failure => failure_type(),

@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use super::{CompileError, Condition, Expression, ParsedCondition};
+use super::{CompileError, Condition, ValueExpression, ParsedCondition};
 
 /// The text of a condition, with what was parsed of it, so that the text is parsed once. It is compared by its text.
 #[derive(Clone)]
@@ -31,7 +31,7 @@ impl ConditionText {
     /// # Errors
     /// The text is not such an expression.
     pub fn parse_without_output(text: &str) -> Result<Self, CompileError> {
-        let reading = Expression::parse(text)?;
+        let reading = ValueExpression::parse(text)?;
         Ok(Self {
             text: reading.text.clone(),
             reading: Some(Arc::new(reading)),

@@ -49,7 +49,7 @@ use serde_json::Value;
 pub use self::analysis::claims::{ClaimLogic, ClaimReads, ConditionClaim};
 
 use self::evaluation::code::{EmittedScript, EvaluationSite};
-use self::evaluation::engine::{ENGINE, EngineError};
+use self::evaluation::engine::{ENGINE, LocatedOperatorError};
 use self::evaluation::operators::OperatorError;
 use self::expression::tree::{ConditionExpr, ConditionVariable};
 use crate::data::RunContext;
@@ -59,20 +59,20 @@ pub use self::analysis::counts::CountThreshold;
 pub use self::analysis::demands::{ExampleVariable, RequiredValue, ValueRequirement};
 pub use self::analysis::member_reads::OutputMemberRead;
 pub use self::analysis::truths::{OutputSource, TruthRead};
-pub use self::evaluation::notes::ReadNote;
+pub use self::evaluation::notes::EvaluationNote;
 pub use crate::condition::analysis::mutants::ConditionMutant;
 pub use crate::condition::analysis::reads::ConditionKeyRead;
 pub use crate::condition::condition_text::ConditionText;
 pub use crate::condition::expression::parsed::{KeyedVariable, ParsedCondition};
 pub use crate::condition::expression::refusals::is_taken_name;
 pub use crate::condition::typing::check::{SuggestedReplacement, TypeProblem, TypeProblemKind, VariableTypes};
-pub(crate) use crate::condition::typing::check::{find_known_truth, is_informative};
+pub(crate) use crate::condition::typing::check::{find_known_truth, is_informative_type};
 pub use crate::condition::typing::part_names::PartVariables;
 pub(crate) use crate::condition::typing::types::ValueShape;
 pub use crate::condition::typing::types::{LazyType, MapFields, NumberRange, ValueType};
 pub use crate::condition::typing::verdict::StaticResult;
-pub use crate::condition::value_expression::Expression;
-pub use functions::{find_function_word, function_words};
+pub use crate::condition::value_expression::ValueExpression;
+pub use functions::{find_function_word, list_function_words};
 
 /// The maximum length of a string created by a condition, and of a condition itself.
 const STRING_LIMIT: usize = 1 << 20;
@@ -87,11 +87,11 @@ const DEPTH_LIMIT: usize = 32;
 /// The items that one evaluation of a comprehension works through, all together.
 const ITEM_WORK_LIMIT: usize = 10_000_000;
 /// The stack size of the engine for a deep condition, in bytes.
-const ROOM: usize = 8 << 20;
+const DEEP_STACK_BYTES: usize = 8 << 20;
 
 /// The values that a condition can read: the state at the start of the turn.
 #[derive(Clone)]
-pub struct ConditionFacts {
+pub struct ConditionSnapshot {
     /// `context`.
     pub context: Arc<RunContext>,
     /// `output`: the latest output of the agent that is depended on; `None` if it has none yet.
@@ -109,12 +109,12 @@ pub struct ConditionFacts {
     /// `outputs`: the latest output of every agent that has one.
     pub outputs: Arc<dyn ConditionOutputs>,
     /// The part of an execution, for its expressions; `None` for all others.
-    pub part: Option<PartFacts>,
+    pub part: Option<PartValues>,
 }
 
 /// The variables that only the expressions of a part of an execution can read.
 #[derive(Clone)]
-pub struct PartFacts {
+pub struct PartValues {
     /// The item.
     pub item: Arc<Value>,
     /// `part`: a map with `index`, `key` and `count`.
@@ -144,7 +144,7 @@ pub trait ConditionHistory: Send + Sync {
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// Returns a field (`agent_name`, `turn_number`, `output_data`, `success`, …) of execution `at`, from 0; `None`: no
+    /// Returns a field (`program_name`, `turn_number`, `output_data`, `success`, …) of execution `at`, from 0; `None`: no
     /// such field.
     fn field_value(&self, at: usize, name: &str) -> Option<Arc<Value>>;
     /// Returns the names of all fields.
@@ -278,7 +278,7 @@ impl Condition {
     ///
     /// # Errors
     /// The text is no expression.
-    pub fn compile_for_part(text: &str, item: &str) -> Result<Self, CompileError> {
+    pub fn compile_part_condition(text: &str, item: &str) -> Result<Self, CompileError> {
         let expr = crate::condition::value_expression::parse_expression(text, PartVariables::for_output(item))?;
         Self::compile_expr(text, expr)
     }
@@ -298,20 +298,20 @@ impl Condition {
     }
 
     /// Evaluates the condition on these facts.
-    pub fn evaluate(&self, facts: &ConditionFacts) -> Result<bool, EvaluateError> {
+    pub fn evaluate(&self, facts: &ConditionSnapshot) -> Result<bool, EvaluateError> {
         self.evaluate_with_notes(facts).0
     }
 
     /// Likewise, with what the evaluation noticed without failing.
-    pub fn evaluate_with_notes(&self, facts: &ConditionFacts) -> (Result<bool, EvaluateError>, Vec<ReadNote>) {
+    pub fn evaluate_with_notes(&self, facts: &ConditionSnapshot) -> (Result<bool, EvaluateError>, Vec<EvaluationNote>) {
         let (value, notes) = self.run_script(facts);
         (value.map(|value| value.as_bool().unwrap_or_default()), notes)
     }
 
     /// Runs the script on these facts.
-    fn run_script(&self, facts: &ConditionFacts) -> (Result<Dynamic, EvaluateError>, Vec<ReadNote>) {
+    fn run_script(&self, facts: &ConditionSnapshot) -> (Result<Dynamic, EvaluateError>, Vec<EvaluationNote>) {
         let (value, notes) = run_with_large_stack(&self.expr, || {
-            crate::condition::evaluation::operators::reset_text_work();
+            crate::condition::evaluation::operators::reset_work_counters();
             evaluation::notes::reset_notes();
             let mut scope = Scope::new();
             for variable in &self.variables {
@@ -323,10 +323,10 @@ impl Condition {
             let value = ENGINE.eval_ast_with_scope::<Dynamic>(&mut scope, &self.script);
             (value, evaluation::notes::take_notes())
         });
-        let mut described: Vec<ReadNote> = Vec::new();
+        let mut described: Vec<EvaluationNote> = Vec::new();
         for note in notes {
-            if let Some(note) = ReadNote::from_engine(note, &self.text, &self.sites)
-                && !described.iter().any(|known| known.is_same_read(&note))
+            if let Some(note) = EvaluationNote::from_engine(note, &self.text, &self.sites)
+                && !described.iter().any(|known| known.is_about_same_read(&note))
             {
                 described.push(note);
             }
@@ -335,14 +335,14 @@ impl Condition {
     }
 
     /// Returns the values that the condition reads, for reports; never fails.
-    pub fn list_reads(&self, facts: &ConditionFacts) -> Vec<ConditionRead> {
-        crate::condition::evaluation::operators::reset_text_work();
+    pub fn list_reads(&self, facts: &ConditionSnapshot) -> Vec<ConditionRead> {
+        crate::condition::evaluation::operators::reset_work_counters();
         crate::condition::analysis::reads::list_reads(&self.text, &self.expr, facts)
     }
 
     /// Returns the values that the condition read before its evaluation failed: none behind the part that fails, and
     /// none of the parts that were not evaluated.
-    pub fn list_reads_of_failure(&self, facts: &ConditionFacts) -> Vec<ConditionRead> {
+    pub fn list_reads_before_failure(&self, facts: &ConditionSnapshot) -> Vec<ConditionRead> {
         let mut evaluated = Vec::new();
         self.collect_evaluated_parts(&self.expr, facts, &mut evaluated);
         let mut reads: Vec<ConditionRead> = Vec::new();
@@ -358,16 +358,16 @@ impl Condition {
 
     /// Returns the agents whose executions it counts, or whose outputs it reads, by a literal name, with the position
     /// of each name.
-    pub fn list_read_agents(&self) -> Vec<(String, Span)> {
-        crate::condition::analysis::reads::list_read_agents(&self.expr)
+    pub fn list_named_agents(&self) -> Vec<(String, Span)> {
+        crate::condition::analysis::reads::list_named_agents(&self.expr)
     }
 
     /// Converts an error of the engine to an error in the user's text.
     fn convert_engine_error(&self, error: EvalAltResult) -> EvaluateError {
         let whole_span = Span::new(0, self.text.len());
         match error {
-            EvalAltResult::ErrorRuntime(value, _) if value.is::<EngineError>() => {
-                let EngineError { site, fault } = value.cast();
+            EvalAltResult::ErrorRuntime(value, _) if value.is::<LocatedOperatorError>() => {
+                let LocatedOperatorError { site, fault } = value.cast();
                 let whole = || EvaluationSite::new(whole_span, whole_span);
                 let site = self.sites.get(site).cloned().unwrap_or_else(whole);
                 let help = self.suggest_optional_step(&fault, &site);
@@ -411,7 +411,7 @@ impl Condition {
     /// Returns a part of the text, on one line.
     fn part_on_one_line(&self, span: Span) -> String {
         let words: Vec<&str> = self.text[span.start..span.end].split_whitespace().collect();
-        crate::condition::evaluation::report::clip_line(&words.join(" "))
+        crate::condition::evaluation::report::clip_for_message(&words.join(" "))
     }
 }
 
@@ -422,7 +422,7 @@ fn run_with_large_stack<T: Send>(expr: &ConditionExpr, run: impl Fn() -> T + Syn
         return run();
     }
     std::thread::scope(|scope| {
-        let roomy = std::thread::Builder::new().stack_size(ROOM);
+        let roomy = std::thread::Builder::new().stack_size(DEEP_STACK_BYTES);
         match roomy.spawn_scoped(scope, &run) {
             Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
             Err(_) => run(),

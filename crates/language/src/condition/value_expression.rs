@@ -10,14 +10,14 @@ use super::expression::parser;
 use super::expression::tree::{ConditionExpr, ConditionVariable, ExprKind};
 use super::typing::literals;
 use super::{
-    CompileError, Condition, ConditionFacts, ConditionRead, EvaluateError, ParsedCondition, PartVariables, ReadNote,
+    CompileError, Condition, ConditionSnapshot, ConditionRead, EvaluateError, ParsedCondition, PartVariables, EvaluationNote,
     STRING_LIMIT, TEXT_LIMIT,
 };
 use crate::source::Span;
 
 /// A compiled expression. `output` does not exist there, because it belongs to no dependency.
 #[derive(Debug)]
-pub struct Expression(Condition);
+pub struct ValueExpression(Condition);
 
 pub(crate) fn parse_expression(text: &str, names: PartVariables<'_>) -> Result<ConditionExpr, CompileError> {
     let whole_span = Span::new(0, text.len());
@@ -53,7 +53,7 @@ fn find_output_span(expr: &ConditionExpr) -> Option<Span> {
     output_span
 }
 
-impl Expression {
+impl ValueExpression {
     /// Checks whether the text is an expression.
     ///
     /// # Errors
@@ -114,30 +114,30 @@ impl Expression {
 
     /// Returns the agents whose executions it counts, or whose outputs it reads, by a literal name, with the position
     /// of each name.
-    pub fn list_read_agents(&self) -> Vec<(String, Span)> {
-        self.0.list_read_agents()
+    pub fn list_named_agents(&self) -> Vec<(String, Span)> {
+        self.0.list_named_agents()
     }
 
     /// Returns the values that the expression reads, for reports; never fails.
-    pub fn list_reads(&self, facts: &ConditionFacts) -> Vec<ConditionRead> {
+    pub fn list_reads(&self, facts: &ConditionSnapshot) -> Vec<ConditionRead> {
         self.0.list_reads(facts)
     }
 
     /// Returns the values that the expression read before its evaluation failed.
-    pub fn list_reads_of_failure(&self, facts: &ConditionFacts) -> Vec<ConditionRead> {
-        self.0.list_reads_of_failure(facts)
+    pub fn list_reads_before_failure(&self, facts: &ConditionSnapshot) -> Vec<ConditionRead> {
+        self.0.list_reads_before_failure(facts)
     }
 
     /// Evaluates the expression on these facts.
     ///
     /// # Errors
     /// It has no value, for example because it divides by zero.
-    pub fn evaluate(&self, facts: &ConditionFacts) -> Result<Value, EvaluateError> {
+    pub fn evaluate(&self, facts: &ConditionSnapshot) -> Result<Value, EvaluateError> {
         self.evaluate_with_notes(facts).0
     }
 
     /// Likewise, with what the evaluation noticed without failing.
-    pub fn evaluate_with_notes(&self, facts: &ConditionFacts) -> (Result<Value, EvaluateError>, Vec<ReadNote>) {
+    pub fn evaluate_with_notes(&self, facts: &ConditionSnapshot) -> (Result<Value, EvaluateError>, Vec<EvaluationNote>) {
         let (value, notes) = self.0.run_script(facts);
         let json = value.and_then(|value| {
             let value = ConditionValue::from(value);

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::loader::document::YamlNode;
-use crate::loader::{parse_outline, to_json};
+use crate::loader::{parse_yaml_partially, node_to_json};
 use crate::source::{SourceText, Span};
-use crate::vocabulary::CHOOSERS;
+use crate::vocabulary::TYPE_CHOOSING_KEYS;
 
 /// An agent of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,15 +39,15 @@ pub struct SketchedDependency {
     pub wait_for: Option<Arc<str>>,
     /// `requires_all`, as it is written.
     pub requires_all: Option<Arc<str>>,
-    /// `max_executions`, as it is written.
+    /// `max_agent_executions`, as it is written.
     pub max_executions: Option<Arc<str>>,
     /// The bytes of that agent's name.
     pub span: Span,
 }
 
 /// Returns the agents of a text in its order; none if it is not YAML.
-pub fn sketch_agents(source: &SourceText) -> Vec<SketchedAgent> {
-    let Ok(document) = parse_outline(source) else {
+pub fn parse_agent_sketches(source: &SourceText) -> Vec<SketchedAgent> {
+    let Ok(document) = parse_yaml_partially(source) else {
         return Vec::new();
     };
     let agents = document
@@ -59,10 +59,10 @@ pub fn sketch_agents(source: &SourceText) -> Vec<SketchedAgent> {
 }
 
 /// Returns the keys of a text with their values, without its agents; `null` if it is not YAML.
-pub fn sketch_file(source: &SourceText) -> Value {
-    let document = parse_outline(source).ok();
+pub fn parse_file_values(source: &SourceText) -> Value {
+    let document = parse_yaml_partially(source).ok();
     let mut values = document
-        .and_then(|document| to_json(document.root()))
+        .and_then(|document| node_to_json(document.root()))
         .unwrap_or_default();
     if let Some(entries) = values.as_object_mut() {
         entries.remove("agents");
@@ -75,14 +75,14 @@ fn sketch_agent(agent: &YamlNode) -> Option<SketchedAgent> {
     let list = |key: &str| agent.get(key).and_then(YamlNode::items).unwrap_or_default();
     let all = list("depends_on").iter().chain(list("dependencies"));
     Some(SketchedAgent {
-        name: name.text()?.clone(),
-        kind: CHOOSERS
+        name: name.string_text()?.clone(),
+        kind: TYPE_CHOOSING_KEYS
             .map(|(key, _)| key)
             .into_iter()
             .find(|key| agent.get(key).is_some()),
         span: name.span,
         dependencies: all.filter_map(|one| sketch_dependency(one)).collect(),
-        values: to_json(agent).unwrap_or_default(),
+        values: node_to_json(agent).unwrap_or_default(),
     })
 }
 
@@ -93,7 +93,7 @@ fn sketch_dependency(node: &YamlNode) -> Option<SketchedDependency> {
     };
     let scalar_value = |key: &str| node.get(key).and_then(YamlNode::scalar_text).cloned();
     Some(SketchedDependency {
-        to: name.text()?.clone(),
+        to: name.string_text()?.clone(),
         condition: scalar_value("condition"),
         feedback: scalar_value("feedback").is_some_and(|text| &*text == "true"),
         on: scalar_value("on"),

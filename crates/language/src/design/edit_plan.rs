@@ -6,8 +6,8 @@ use super::DesignCommand;
 use super::error::{GraphEditError, describe_owner};
 use crate::names::is_name;
 use crate::source::{Route, RouteStep};
-use crate::vocabulary::chooses_type;
-use crate::yaml::edit::{RouteEdit, SpellingContext, spell_flow};
+use crate::vocabulary::chooses_agent_type;
+use crate::yaml::edit::{RouteEdit, SpellingContext, spell_on_one_line};
 
 /// The plan of a command.
 pub(super) struct EditPlan {
@@ -46,7 +46,7 @@ pub(super) fn plan_edit(command: &DesignCommand, before: &Value) -> Result<EditP
             condition,
             feedback,
         } => {
-            draft.connect(agent, to, condition.as_deref(), *feedback)?;
+            draft.add_dependency(agent, to, condition.as_deref(), *feedback)?;
             format!("make `{agent}` listen to `{to}`")
         }
         DesignCommand::SetCondition {
@@ -66,16 +66,16 @@ pub(super) fn plan_edit(command: &DesignCommand, before: &Value) -> Result<EditP
             key,
             value,
         } => {
-            draft.set_key(agent, *at, to, key, value)?;
+            draft.set_dependency_key(agent, *at, to, key, value)?;
             format!("set `{key}` of the dependency of `{agent}` on `{to}`")
         }
         DesignCommand::SetValue { agent, path, value } => {
-            draft.set_value(agent.as_deref(), path, value)?;
+            draft.set_setting(agent.as_deref(), path, value)?;
             let does = if value.is_null() { "remove" } else { "set" };
             format!("{does} `{}` of {}", path.join("."), describe_owner(agent.as_deref()))
         }
         DesignCommand::Disconnect { agent, at, to } => {
-            let place = draft.find_dependency(agent, *at, to)?;
+            let place = draft.resolve_dependency(agent, *at, to)?;
             draft.remove_dependency(&place);
             format!("make `{agent}` no longer listen to `{to}`")
         }
@@ -88,13 +88,13 @@ pub(super) fn plan_edit(command: &DesignCommand, before: &Value) -> Result<EditP
 }
 
 /// A dependency: the number of its agent, its list, and its number there.
-struct DependencyPlace {
+struct DependencyListPosition {
     agent: usize,
     list: &'static str,
     at: usize,
 }
 
-pub(super) const LISTS: [&str; 2] = ["depends_on", "dependencies"];
+pub(super) const DEPENDENCY_LIST_KEYS: [&str; 2] = ["depends_on", "dependencies"];
 
 /// The value of the text and the edits, as far as they are planned.
 pub(super) struct EditDraft {
@@ -108,7 +108,7 @@ impl EditDraft {
     }
 
     /// Returns the number of the agent with this name.
-    pub(super) fn find_agent(&self, name: &str) -> Result<usize, GraphEditError> {
+    pub(super) fn resolve_agent_index(&self, name: &str) -> Result<usize, GraphEditError> {
         let mut matching_agents = self
             .agent_values()
             .iter()
@@ -132,10 +132,10 @@ impl EditDraft {
         if !is_name(name) {
             return Err(GraphEditError::BadName(name.to_owned()));
         }
-        if self.find_agent(name).is_ok() {
+        if self.resolve_agent_index(name).is_ok() {
             return Err(GraphEditError::AgentExists(name.to_owned()));
         }
-        if !chooses_type(kind) {
+        if !chooses_agent_type(kind) {
             return Err(GraphEditError::UnknownKind(kind.to_owned()));
         }
         if value.trim().is_empty() {
@@ -153,7 +153,7 @@ impl EditDraft {
             agent.insert("prompt".to_owned(), prompt.into());
         }
         for dependency in to {
-            self.find_agent(dependency)?;
+            self.resolve_agent_index(dependency)?;
         }
         if !to.is_empty() {
             agent.insert("depends_on".to_owned(), json!(to));
@@ -184,16 +184,16 @@ impl EditDraft {
     }
 
     fn remove_agent(&mut self, name: &str) -> Result<(), GraphEditError> {
-        let agent_index = self.find_agent(name)?;
+        let agent_index = self.resolve_agent_index(name)?;
         if self.agent_values().len() == 1 {
             return Err(GraphEditError::OnlyAgent(name.to_owned()));
         }
         for agent in 0..self.agent_values().len() {
-            for list in LISTS {
+            for list in DEPENDENCY_LIST_KEYS {
                 let items = self.agent_values()[agent][list].as_array().cloned().unwrap_or_default();
                 for at in (0..items.len()).rev().filter(|_| agent != agent_index) {
                     if dependency_name(&items[at]) == Some(name) {
-                        self.remove_dependency(&DependencyPlace { agent, list, at });
+                        self.remove_dependency(&DependencyListPosition { agent, list, at });
                     }
                 }
             }
@@ -204,23 +204,23 @@ impl EditDraft {
             .get(name)
             .is_some()
         {
-            self.remove_value(&caps.with_key(name));
+            self.remove_with_empty_parents(&caps.with_key(name));
         }
-        self.remove_value(&Route::root().with_key("agents").with_index(agent_index));
+        self.remove_with_empty_parents(&Route::root().with_key("agents").with_index(agent_index));
         Ok(())
     }
 
-    fn connect(
+    fn add_dependency(
         &mut self,
         agent: &str,
         to: &str,
         condition: Option<&str>,
         feedback: bool,
     ) -> Result<(), GraphEditError> {
-        let at = self.find_agent(agent)?;
-        self.find_agent(to)?;
+        let at = self.resolve_agent_index(agent)?;
+        self.resolve_agent_index(to)?;
         let condition = condition.map(str::trim).filter(|condition| !condition.is_empty());
-        let lists = LISTS
+        let lists = DEPENDENCY_LIST_KEYS
             .iter()
             .flat_map(|list| self.agent_values()[at][*list].as_array().into_iter().flatten());
         if lists.into_iter().any(|item| dependency_name(item) == Some(to)) {
@@ -236,8 +236,8 @@ impl EditDraft {
         };
         let is_short = condition.is_none() && !feedback && (has("depends_on") || !has("dependencies"));
         match is_short {
-            true => self.add_item(at, "depends_on", to.into()),
-            false => self.add_item(at, "dependencies", build_dependency(to, condition, feedback)),
+            true => self.add_list_item(at, "depends_on", to.into()),
+            false => self.add_list_item(at, "dependencies", build_dependency(to, condition, feedback)),
         }
         Ok(())
     }
@@ -249,7 +249,7 @@ impl EditDraft {
         to: &str,
         condition: Option<&str>,
     ) -> Result<(), GraphEditError> {
-        let place = self.find_dependency(agent, at, to)?;
+        let place = self.resolve_dependency(agent, at, to)?;
         let condition = condition.map(str::trim);
         if condition == Some("") {
             return Err(GraphEditError::BlankCondition);
@@ -267,22 +267,22 @@ impl EditDraft {
                 self.edits
                     .push(RouteEdit::AddKey(route, "condition".to_owned(), new.into()));
             }
-            (true, true, None) => self.remove_value(&route.with_key("condition")),
+            (true, true, None) => self.remove_with_empty_parents(&route.with_key("condition")),
             (_, _, None) => {
                 return Err(GraphEditError::NoCondition {
                     agent: agent.to_owned(),
                     to: to.to_owned(),
                 });
             }
-            (false, _, Some(new)) => self.expand_dependency(&place, build_dependency(to, Some(new), false)),
+            (false, _, Some(new)) => self.expand_to_map(&place, build_dependency(to, Some(new), false)),
         }
         Ok(())
     }
 
     /// Sets one of the other keys; a value that holds without the key is not written.
-    fn set_key(&mut self, agent: &str, at: usize, to: &str, key: &str, value: &Value) -> Result<(), GraphEditError> {
-        let place = self.find_dependency(agent, at, to)?;
-        let default = check_key_default(key, value)?;
+    fn set_dependency_key(&mut self, agent: &str, at: usize, to: &str, key: &str, value: &Value) -> Result<(), GraphEditError> {
+        let place = self.resolve_dependency(agent, at, to)?;
+        let default = check_value_and_default(key, value)?;
         let route = place.to_route();
         let now = self.dependency_value(&place).get(key).cloned();
         if now.as_ref().unwrap_or(&default) == value {
@@ -293,7 +293,7 @@ impl EditDraft {
             });
         }
         match (self.dependency_value(&place).is_object(), now, *value == default) {
-            (true, Some(_), true) => self.remove_value(&route.with_key(key)),
+            (true, Some(_), true) => self.remove_with_empty_parents(&route.with_key(key)),
             (true, Some(_), false) => {
                 self.dependency_value_mut(&place)[key] = value.clone();
                 self.edits.push(replace_edit(route.with_key(key), value));
@@ -305,14 +305,14 @@ impl EditDraft {
             (false, _, _) => {
                 let mut new = build_dependency(to, None, false);
                 new[key] = value.clone();
-                self.expand_dependency(&place, new);
+                self.expand_to_map(&place, new);
             }
         }
         Ok(())
     }
 
     /// Writes a dependency that is only a name as a map.
-    fn expand_dependency(&mut self, place: &DependencyPlace, new: Value) {
+    fn expand_to_map(&mut self, place: &DependencyListPosition, new: Value) {
         let agent = &mut self.after["agents"][place.agent];
         let is_alone = agent[place.list].as_array().is_some_and(|items| items.len() == 1);
         let has_list = agent.get("dependencies").is_some();
@@ -335,22 +335,22 @@ impl EditDraft {
             return;
         }
         self.remove_dependency(place);
-        self.add_item(place.agent, "dependencies", new);
+        self.add_list_item(place.agent, "dependencies", new);
     }
 
     /// Returns the place of a dependency, which must lead to this agent.
-    fn find_dependency(&self, agent: &str, at: usize, to: &str) -> Result<DependencyPlace, GraphEditError> {
-        let agent_index = self.find_agent(agent)?;
-        let lengths = LISTS.map(|list| self.agent_values()[agent_index][list].as_array().map_or(0, Vec::len));
+    fn resolve_dependency(&self, agent: &str, at: usize, to: &str) -> Result<DependencyListPosition, GraphEditError> {
+        let agent_index = self.resolve_agent_index(agent)?;
+        let lengths = DEPENDENCY_LIST_KEYS.map(|list| self.agent_values()[agent_index][list].as_array().map_or(0, Vec::len));
         let place = match at.checked_sub(lengths[0]) {
-            None => DependencyPlace {
+            None => DependencyListPosition {
                 agent: agent_index,
-                list: LISTS[0],
+                list: DEPENDENCY_LIST_KEYS[0],
                 at,
             },
-            Some(at) => DependencyPlace {
+            Some(at) => DependencyListPosition {
                 agent: agent_index,
-                list: LISTS[1],
+                list: DEPENDENCY_LIST_KEYS[1],
                 at,
             },
         };
@@ -364,20 +364,20 @@ impl EditDraft {
         }
     }
 
-    fn dependency_value(&self, place: &DependencyPlace) -> &Value {
+    fn dependency_value(&self, place: &DependencyListPosition) -> &Value {
         &self.after["agents"][place.agent][place.list][place.at]
     }
 
-    fn dependency_value_mut(&mut self, place: &DependencyPlace) -> &mut Value {
+    fn dependency_value_mut(&mut self, place: &DependencyListPosition) -> &mut Value {
         &mut self.after["agents"][place.agent][place.list][place.at]
     }
 
-    fn remove_dependency(&mut self, place: &DependencyPlace) {
-        self.remove_value(&place.to_route());
+    fn remove_dependency(&mut self, place: &DependencyListPosition) {
+        self.remove_with_empty_parents(&place.to_route());
     }
 
     /// Removes what is at the route, and each key of which nothing is left by that.
-    pub(super) fn remove_value(&mut self, route: &Route) {
+    pub(super) fn remove_with_empty_parents(&mut self, route: &Route) {
         self.edits.push(RouteEdit::Remove(route.clone()));
         let mut route = route.clone();
         while let Some(last) = route.0.pop() {
@@ -402,7 +402,7 @@ impl EditDraft {
     }
 
     /// Adds an item to a list of an agent.
-    fn add_item(&mut self, agent: usize, list: &str, item: Value) {
+    fn add_list_item(&mut self, agent: usize, list: &str, item: Value) {
         let route = Route::root().with_key("agents").with_index(agent);
         let Some(entries) = self.after["agents"][agent].as_object_mut() else {
             return;
@@ -427,7 +427,7 @@ impl EditDraft {
     }
 }
 
-impl DependencyPlace {
+impl DependencyListPosition {
     fn to_route(&self) -> Route {
         Route::root()
             .with_key("agents")
@@ -439,7 +439,7 @@ impl DependencyPlace {
 
 /// Writes another value instead of the one at the route.
 pub(super) fn replace_edit(route: Route, value: &Value) -> RouteEdit {
-    RouteEdit::WriteYaml(route.into_value_location(), spell_flow(value, SpellingContext::Flow))
+    RouteEdit::WriteYaml(route.into_value_location(), spell_on_one_line(value, SpellingContext::Flow))
 }
 
 pub(super) fn find_value_mut<'v>(value: &'v mut Value, route: &Route) -> Option<&'v mut Value> {
@@ -463,7 +463,7 @@ fn build_dependency(to: &str, condition: Option<&str>, feedback: bool) -> Value 
 }
 
 /// Returns the value without the key, if the key can have this value.
-fn check_key_default(key: &str, value: &Value) -> Result<Value, GraphEditError> {
+fn check_value_and_default(key: &str, value: &Value) -> Result<Value, GraphEditError> {
     let (words, default) = match key {
         "feedback" if value.is_boolean() => return Ok(false.into()),
         "requires_all" if value.is_boolean() => return Ok(true.into()),

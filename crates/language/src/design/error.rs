@@ -6,7 +6,7 @@ use serde_json::Value;
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum GraphEditError {
     /// The text is not YAML; the line and the message of the first problem, if one is known.
-    #[error("the text cannot be changed from the graph while it is not YAML{}", describe_problem(.first))]
+    #[error("the text cannot be changed from the graph while it is not YAML{}", describe_first_problem(.first))]
     NotYaml {
         /// The line, from 1, and the message.
         first: Option<(usize, String)>,
@@ -122,7 +122,7 @@ pub enum GraphEditError {
     },
 }
 
-fn describe_problem(first: &Option<(usize, String)>) -> String {
+fn describe_first_problem(first: &Option<(usize, String)>) -> String {
     first
         .as_ref()
         .map_or_else(String::new, |(line, message)| format!(": line {line}: {message}"))

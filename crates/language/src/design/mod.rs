@@ -15,13 +15,13 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::loader;
-use crate::loader::{YamlDocument, to_json};
+use crate::loader::{YamlDocument, node_to_json};
 use crate::source::SourceText;
 use crate::yaml::edit;
 use crate::yaml::edit::{FixApplicability, TextFix};
 use edit_plan::plan_edit;
 
-pub use agent_sketch::{SketchedAgent, SketchedDependency, sketch_agents, sketch_file};
+pub use agent_sketch::{SketchedAgent, SketchedDependency, parse_agent_sketches, parse_file_values};
 pub use error::GraphEditError;
 pub use form_keys::{FormKey, list_form_keys};
 
@@ -81,9 +81,9 @@ pub enum DesignCommand {
         at: usize,
         /// The agent to which it listens.
         to: String,
-        /// `feedback`, `on`, `wait_for`, `max_executions` or `requires_all`.
+        /// `feedback`, `on`, `wait_for`, `max_agent_executions` or `requires_all`.
         key: String,
-        /// The value; of `max_executions`, `null` means no limit.
+        /// The value; of `max_agent_executions`, `null` means no limit.
         value: Value,
     },
     /// Sets a key of an agent or of the file, or removes it.
@@ -112,7 +112,7 @@ pub enum DesignCommand {
 /// # Errors
 /// It cannot be done; the message says why.
 pub fn fix_for_command(source: &SourceText, command: &DesignCommand) -> Result<TextFix, GraphEditError> {
-    let document = parse_outline(source)?;
+    let document = parse_editable_yaml(source)?;
     let plan = plan_edit(command, &document_to_json(&document)?)?;
     let stuck = || GraphEditError::Stuck {
         title: plan.title.clone(),
@@ -120,7 +120,7 @@ pub fn fix_for_command(source: &SourceText, command: &DesignCommand) -> Result<T
     let mut now = document.clone();
     for edit in &plan.edits {
         let text = edit::edit_text(&now, edit).ok_or_else(stuck)?;
-        now = parse_outline(&SourceText::new(source.name(), text)).map_err(|_| stuck())?;
+        now = parse_editable_yaml(&SourceText::new(source.name(), text)).map_err(|_| stuck())?;
     }
     let is_as_planned = document_to_json(&now).is_ok_and(|after| after == plan.after);
     if !is_as_planned || !list_comments(&document).eq(list_comments(&now)) {
@@ -139,8 +139,8 @@ fn list_comments(document: &YamlDocument) -> impl Iterator<Item = &str> {
     document.comments().iter().map(|span| &text[span.start..span.end])
 }
 
-fn parse_outline(source: &SourceText) -> Result<YamlDocument, GraphEditError> {
-    loader::parse_outline(source).map_err(|findings| {
+fn parse_editable_yaml(source: &SourceText) -> Result<YamlDocument, GraphEditError> {
+    loader::parse_yaml_partially(source).map_err(|findings| {
         let line = |start: usize| source.line_column(start).line;
         let first = findings.first();
         let first = first.map(|finding| (line(finding.span.start), finding.message.clone()));
@@ -149,5 +149,5 @@ fn parse_outline(source: &SourceText) -> Result<YamlDocument, GraphEditError> {
 }
 
 fn document_to_json(document: &YamlDocument) -> Result<Value, GraphEditError> {
-    to_json(document.root()).ok_or(GraphEditError::NotJson)
+    node_to_json(document.root()).ok_or(GraphEditError::NotJson)
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::edit_plan::{EditDraft, LISTS, find_value_mut, replace_edit};
+use super::edit_plan::{EditDraft, DEPENDENCY_LIST_KEYS, find_value_mut, replace_edit};
 use super::error::{GraphEditError, describe_owner};
 use crate::source::{Route, RouteStep};
 use crate::vocabulary::FileSection;
@@ -10,13 +10,13 @@ use crate::yaml::edit::RouteEdit;
 
 impl EditDraft {
     /// Sets a key of an agent or of the file; `null` removes it. Maps around the key are added.
-    pub(super) fn set_value(
+    pub(super) fn set_setting(
         &mut self,
         agent: Option<&str>,
         path: &[String],
         value: &Value,
     ) -> Result<(), GraphEditError> {
-        let route = self.find_setting(agent, path)?;
+        let route = self.resolve_setting(agent, path)?;
         let same_value = || GraphEditError::SameSetting {
             key: path.join("."),
             owner: describe_owner(agent),
@@ -99,7 +99,7 @@ impl EditDraft {
             .and_then(|value| value.as_object())
             .is_some_and(|entries| entries.len() == 1);
         if !(is_named && is_only) {
-            self.remove_value(route);
+            self.remove_with_empty_parents(route);
             return;
         }
         if let Some(value) = find_value_mut(&mut self.after, &parent) {
@@ -110,17 +110,17 @@ impl EditDraft {
 
     /// Returns the route of a key of an agent or of the file. Each key is one of its section, or one of a value in a map of
     /// named values: `inputs.topic.default`.
-    fn find_setting(&self, agent: Option<&str>, path: &[String]) -> Result<Route, GraphEditError> {
+    fn resolve_setting(&self, agent: Option<&str>, path: &[String]) -> Result<Route, GraphEditError> {
         let mut section = match agent {
             Some(_) => FileSection::Agent,
             None => FileSection::Ensemble,
         };
         let route = match agent {
-            Some(name) => Route::root().with_key("agents").with_index(self.find_agent(name)?),
+            Some(name) => Route::root().with_key("agents").with_index(self.resolve_agent_index(name)?),
             None if self.after.is_object() => Route::root(),
             None => return Err(GraphEditError::NotEnsemble),
         };
-        let is_list = agent.is_some() && path.first().is_some_and(|key| LISTS.contains(&&**key) || key == "name");
+        let is_list = agent.is_some() && path.first().is_some_and(|key| DEPENDENCY_LIST_KEYS.contains(&&**key) || key == "name");
         let is_agents = agent.is_none() && path.first().is_some_and(|key| key == "agents");
         let unknown = || GraphEditError::UnknownSetting {
             key: path.join("."),

@@ -252,7 +252,7 @@ fn command() -> impl Strategy<Value = DesignCommand> {
 }
 
 fn value_of(text: &str) -> Value {
-    document_to_json(&parse_outline(&source(text)).expect("YAML")).expect("a value")
+    document_to_json(&parse_editable_yaml(&source(text)).expect("YAML")).expect("a value")
 }
 
 fn comments_of(text: &str) -> Vec<String> {

@@ -1,6 +1,6 @@
 //! External agents: programs that speak the Agent Client Protocol.
 
-use super::{PermissionMode, SettingValue};
+use super::{PermissionMode, EnvOrHeaderValue};
 
 /// The program of an agent with `acp`, and its permissions.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub enum AcpProgram {
         /// Its arguments.
         args: Vec<String>,
         /// Variables of its environment beside those that every program needs.
-        env: Vec<(String, SettingValue)>,
+        env: Vec<(String, EnvOrHeaderValue)>,
         /// The working folder, relative to the project root; `None`: the project root.
         cwd: Option<String>,
     },
@@ -43,7 +43,7 @@ pub struct KnownAcpProgram {
 }
 
 /// The name of the agent that is built in, for examples and tests.
-pub const SIMULATED_ACP: &str = "simulated";
+pub const SIMULATED_ACP_NAME: &str = "simulated";
 
 /// The programs that are known by their names. That of the built-in one is this program.
 pub const ACP_PROGRAMS: [KnownAcpProgram; 6] = [
@@ -78,7 +78,7 @@ pub const ACP_PROGRAMS: [KnownAcpProgram; 6] = [
         install: "npm install -g @qwen-code/qwen-code",
     },
     KnownAcpProgram {
-        name: SIMULATED_ACP,
+        name: SIMULATED_ACP_NAME,
         command: "",
         args: &[],
         install: "",
@@ -144,7 +144,7 @@ impl AcpAgent {
 
     /// Returns whether it is the built-in program, which has no model.
     pub fn is_simulated(&self) -> bool {
-        matches!(self.program, AcpProgram::Known(known) if known.name == SIMULATED_ACP)
+        matches!(self.program, AcpProgram::Known(known) if known.name == SIMULATED_ACP_NAME)
     }
 }
 
@@ -163,7 +163,7 @@ impl AcpProgram {
     }
 
     /// Variables of its environment beside those that every program needs.
-    pub fn env_variables(&self) -> &[(String, SettingValue)] {
+    pub fn declared_variables(&self) -> &[(String, EnvOrHeaderValue)] {
         match self {
             Self::Known(_) => &[],
             Self::Command { env, .. } => env,

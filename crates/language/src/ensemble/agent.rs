@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{AcpAgent, ContextWindow, ForEach, SandboxSpec, SettingValue, ToolUse, WindowStrategy};
+use super::{AcpAgent, ContextWindow, ForEachSpec, SandboxSpec, EnvOrHeaderValue, ToolReference, WindowStrategy};
 use crate::condition::ConditionText;
 use crate::data::JsonMap;
 use crate::source::{Route, RouteStep};
@@ -26,7 +26,7 @@ pub struct Agent {
     /// `depends_on` first, then `dependencies`, in file order.
     pub dependencies: Vec<Dependency>,
     /// The agent runs once for each item of a list; `None`: once.
-    pub for_each: Option<ForEach>,
+    pub for_each: Option<ForEachSpec>,
     /// The settings for the conversation.
     pub conversation: ConversationSpec,
     /// JSON Schema that its output must match.
@@ -55,12 +55,12 @@ pub enum AgentKind {
         /// The text that its process reads instead of the JSON object, as a template.
         stdin: Option<String>,
         /// Variables of its environment beside those of the user.
-        env: Vec<(String, SettingValue)>,
+        env: Vec<(String, EnvOrHeaderValue)>,
     },
     /// A language model, or an external program with a model of its own, which is told and answers likewise.
     Llm(LlmSpec),
     /// A person who answers a question.
-    Input(InputSpec),
+    Input(QuestionSpec),
     /// Another ensemble; its result, or else its final state, is this agent's output.
     Ensemble {
         /// A path or a name.
@@ -73,7 +73,7 @@ pub enum AgentKind {
     /// One tool of an MCP server, which is called without a model; its result is this agent's output.
     Tool {
         /// The server and its tool, which is always given.
-        used: ToolUse,
+        used: ToolReference,
         /// The arguments of the call; texts, also inside lists and maps, are templates.
         arguments: JsonMap,
     },
@@ -81,7 +81,7 @@ pub enum AgentKind {
 
 impl AgentKind {
     /// Returns the tools that an execution may call: those of a model, or the only one of an agent with `tool`.
-    pub fn callable_tools(&self) -> &[ToolUse] {
+    pub fn callable_tools(&self) -> &[ToolReference] {
         match self {
             Self::Llm(llm) => &llm.tools,
             Self::Tool { used, .. } => std::slice::from_ref(used),
@@ -100,7 +100,7 @@ impl AgentKind {
                 };
                 std::iter::once(llm.model.clone()).chain(summarizer).collect()
             }
-            Self::Input(InputSpec {
+            Self::Input(QuestionSpec {
                 responses: Some(PreparedResponses::Profile(profile)),
                 ..
             }) => vec![ModelChoice::Profile(profile.clone())],
@@ -125,7 +125,7 @@ pub struct LlmSpec {
     /// The part of its thread that is sent; `None`: the whole thread.
     pub context_window: Option<ContextWindow>,
     /// The tools that its model may call.
-    pub tools: Vec<ToolUse>,
+    pub tools: Vec<ToolReference>,
     /// The highest number of requests of one execution while the model calls tools.
     pub max_iterations: NonZeroU32,
     /// The highest number of tool calls of one reply that run side by side.
@@ -176,7 +176,7 @@ pub enum MemoryMode {
 
 /// The question for a person, and the source of answers if nobody can answer.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct InputSpec {
+pub struct QuestionSpec {
     /// The question; a MiniJinja template like an LLM's prompt.
     pub prompt: String,
     /// The answers that are allowed; empty: any.
@@ -218,12 +218,12 @@ pub struct Dependency {
     /// What the agent waits for, if the dependency is required.
     pub wait_for: WaitFor,
     /// The place of the dependency in the file.
-    pub declared_at: DeclaredPosition,
+    pub declared_at: DependencyPosition,
 }
 
 /// The place of a dependency in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DeclaredPosition {
+pub enum DependencyPosition {
     /// The n-th item of `depends_on`.
     DependsOn(usize),
     /// The n-th item of `dependencies`.
@@ -383,8 +383,8 @@ impl Dependency {
     /// Returns the route of the dependency, for an agent with the given route.
     pub fn route_in(&self, agent: &Route) -> Route {
         match self.declared_at {
-            DeclaredPosition::DependsOn(at) => agent.with_key("depends_on").with_index(at),
-            DeclaredPosition::Dependencies(at) => agent.with_key("dependencies").with_index(at),
+            DependencyPosition::DependsOn(at) => agent.with_key("depends_on").with_index(at),
+            DependencyPosition::Dependencies(at) => agent.with_key("dependencies").with_index(at),
         }
     }
 }

@@ -29,7 +29,7 @@ pub struct BudgetStatus {
 impl BudgetStatus {
     /// Returns the status after this usage. Returns `None` if the limits contain no budget.
     pub fn after_usage(limits: &ConversationLimits, used: ModelUsage) -> Option<Self> {
-        let whole = limits.whole_budget();
+        let whole = limits.initial_budget();
         let remaining = whole.subtract_usage(used);
         (whole != RemainingBudget::default()).then_some(Self {
             scope: limits.budget_scope(),

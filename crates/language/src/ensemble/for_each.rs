@@ -1,13 +1,13 @@
-//! `for_each`: one execution of an agent that has a part for each item of a list.
+//! `random_for_each`: one execution of an agent that has a part for each item of a list.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use serde_json::Value;
 
-/// `for_each`: the agent runs once for each item of a list; all these runs are the parts of one execution.
+/// `random_for_each`: the agent runs once for each item of a list; all these runs are the parts of one execution.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ForEach {
+pub struct ForEachSpec {
     /// The items.
     pub items: ForEachItems,
     /// `as`: the name of the item in templates, expressions and scripts.
@@ -19,14 +19,14 @@ pub struct ForEach {
     /// Maximum number of items; with more items, the execution fails before its first part.
     pub max_items: u32,
     /// What the failure of a part means.
-    pub on_error: PartFailure,
+    pub on_error: PartFailureMode,
     /// With `on_error: collect`: how many parts must succeed.
-    pub at_least: AtLeast,
+    pub at_least: RequiredPartCount,
     /// What the outputs of the parts come to, beside their list.
     pub combine: PartCombination,
 }
 
-impl ForEach {
+impl ForEachSpec {
     /// The default of `as`.
     pub const ITEM: &str = "item";
     /// The default of `max_parallel`.
@@ -48,7 +48,7 @@ impl ForEach {
     }
 }
 
-/// The items of `for_each`.
+/// The items of `random_for_each`.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ForEachItems {
     /// `in: expression`: evaluated at the start of the turn; gives a list, or a map whose entries are the items.
@@ -59,9 +59,9 @@ pub enum ForEachItems {
     Times(u32),
 }
 
-/// `for_each.on_error`.
+/// `random_for_each.on_error`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum PartFailure {
+pub enum PartFailureMode {
     /// The first failed part stops the others and fails the execution.
     #[default]
     Fail,
@@ -69,24 +69,24 @@ pub enum PartFailure {
     Collect,
 }
 
-/// `for_each.at_least`.
+/// `random_for_each.at_least`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AtLeast {
+pub enum RequiredPartCount {
     /// So many parts.
     Parts(u32),
     /// So many of a hundred parts, from 0 to 100.
     Percent(u8),
 }
 
-impl Default for AtLeast {
+impl Default for RequiredPartCount {
     fn default() -> Self {
         Self::Parts(1)
     }
 }
 
-impl AtLeast {
+impl RequiredPartCount {
     /// Returns the number of parts of `count` that must succeed; never more than there are.
-    pub fn required_parts(self, count: usize) -> usize {
+    pub fn required_part_count(self, count: usize) -> usize {
         match self {
             Self::Parts(parts) => (parts as usize).min(count),
             Self::Percent(percent) => (count * usize::from(percent)).div_ceil(100),
@@ -94,7 +94,7 @@ impl AtLeast {
     }
 }
 
-/// `for_each.combine`: an expression reads the item under its name, `part`, and the part's `output`.
+/// `random_for_each.combine`: an expression reads the item under its name, `part`, and the part's `output`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub enum PartCombination {
     /// Only the list of the outputs.
@@ -132,16 +132,16 @@ mod tests {
     #[test]
     fn a_share_of_the_parts_is_rounded_up() {
         let table = [
-            (AtLeast::Parts(1), 12, 1),
-            (AtLeast::Parts(20), 12, 12),
-            (AtLeast::Percent(80), 12, 10),
-            (AtLeast::Percent(100), 12, 12),
-            (AtLeast::Percent(0), 12, 0),
-            (AtLeast::Percent(1), 12, 1),
-            (AtLeast::Parts(1), 0, 0),
+            (RequiredPartCount::Parts(1), 12, 1),
+            (RequiredPartCount::Parts(20), 12, 12),
+            (RequiredPartCount::Percent(80), 12, 10),
+            (RequiredPartCount::Percent(100), 12, 12),
+            (RequiredPartCount::Percent(0), 12, 0),
+            (RequiredPartCount::Percent(1), 12, 1),
+            (RequiredPartCount::Parts(1), 0, 0),
         ];
         for (at_least, count, expected) in table {
-            assert_eq!(at_least.required_parts(count), expected, "{at_least:?} of {count}");
+            assert_eq!(at_least.required_part_count(count), expected, "{at_least:?} of {count}");
         }
     }
 }

@@ -55,7 +55,7 @@ impl InputDeclaration {
             return constant.to_string();
         }
         match schema.get("type") {
-            Some(Value::String(name)) => array_type_name(name, schema.get("items")),
+            Some(Value::String(name)) => describe_array_type(name, schema.get("items")),
             Some(Value::Array(names)) => {
                 let names: Vec<&str> = names.iter().filter_map(Value::as_str).collect();
                 names.join(" or ")
@@ -71,17 +71,17 @@ impl InputDeclaration {
         let Some(validator) = self.validator.get_or_init(compile) else {
             return Vec::new();
         };
-        let errors = validator.find_errors(value).take(MOST_ERRORS);
-        errors.map(|error| error.into_short_text(LONGEST)).collect()
+        let errors = validator.find_errors(value).take(MAX_VALUE_ERRORS);
+        errors.map(|error| error.into_short_text(MAX_ERROR_CHARS)).collect()
     }
 }
 
 /// The maximum number of errors that are reported for one value.
-const MOST_ERRORS: usize = 5;
+const MAX_VALUE_ERRORS: usize = 5;
 /// The maximum number of characters of one error, because it may quote long values.
-const LONGEST: usize = 200;
+const MAX_ERROR_CHARS: usize = 200;
 
-fn array_type_name(name: &str, items: Option<&Value>) -> String {
+fn describe_array_type(name: &str, items: Option<&Value>) -> String {
     let item = items.and_then(|items| items.get("type")).and_then(Value::as_str);
     match (name, item) {
         ("array", Some(item)) => format!("array of {item}"),

@@ -7,7 +7,7 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 use super::PROVIDERS;
 
 /// Services with an OpenAI-compatible API that are no providers by themselves: the usual variable of the key, and the host.
-const SERVICES: [(&str, &str); 6] = [
+const KEYED_SERVICES: [(&str, &str); 6] = [
     ("MISTRAL_API_KEY", "api.mistral.ai"),
     ("TOGETHER_API_KEY", "api.together.xyz"),
     ("FIREWORKS_API_KEY", "api.fireworks.ai"),
@@ -55,7 +55,7 @@ impl UrlOrigin {
 }
 
 /// May a key be sent to this address: over `https://`, or to this machine?
-pub fn is_private_url(url: &str) -> bool {
+pub fn is_safe_for_keys(url: &str) -> bool {
     let is_encrypted = url.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("https://"));
     is_encrypted || UrlOrigin::parse(url).is_some_and(|target| target.scheme == "http" && target.is_loopback())
 }
@@ -69,7 +69,7 @@ pub fn is_own_service_url(variable: &str, url: &str) -> bool {
         let origin = UrlOrigin::parse(provider.base_url)?;
         Some((provider.api_key_env?, origin.host))
     });
-    let of_services = SERVICES.iter().map(|(name, host)| (*name, (*host).to_owned()));
+    let of_services = KEYED_SERVICES.iter().map(|(name, host)| (*name, (*host).to_owned()));
     let mut known_hosts = of_providers.chain(of_services);
     target.port.as_deref().is_none_or(|port| port == "443")
         && known_hosts.any(|(name, host)| name == variable && host == target.host)
@@ -78,7 +78,7 @@ pub fn is_own_service_url(variable: &str, url: &str) -> bool {
 /// Returns the variables that usually contain the keys of providers.
 pub fn list_key_variables() -> impl Iterator<Item = &'static str> {
     let of_providers = PROVIDERS.iter().filter_map(|provider| provider.api_key_env);
-    of_providers.chain(SERVICES.iter().map(|(name, _)| *name))
+    of_providers.chain(KEYED_SERVICES.iter().map(|(name, _)| *name))
 }
 
 #[cfg(test)]
@@ -110,7 +110,7 @@ mod tests {
             ("localhost:8000", false),
         ];
         for (url, expected) in rows {
-            assert_eq!(is_private_url(url), expected, "{url}");
+            assert_eq!(is_safe_for_keys(url), expected, "{url}");
         }
     }
 

@@ -59,7 +59,7 @@ impl ConversationLimits {
     }
 
     /// Returns the budget before any usage.
-    pub fn whole_budget(&self) -> RemainingBudget {
+    pub fn initial_budget(&self) -> RemainingBudget {
         RemainingBudget {
             tokens: self.max_total_tokens,
             cost: self.max_cost,

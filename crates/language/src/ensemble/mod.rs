@@ -20,26 +20,26 @@ mod provider;
 mod sandbox;
 mod tool;
 
-pub use acp::{ACP_PROGRAMS, AcpAgent, AcpProgram, AcpToolKind, KnownAcpProgram, SIMULATED_ACP};
+pub use acp::{ACP_PROGRAMS, AcpAgent, AcpProgram, AcpToolKind, KnownAcpProgram, SIMULATED_ACP_NAME};
 pub use agent::{
-    Agent, AgentKind, ConversationSpec, DeclaredPosition, Dependency, InputSpec, LlmSpec, MemoryMode, ModelChoice,
+    Agent, AgentKind, ConversationSpec, DependencyPosition, Dependency, QuestionSpec, LlmSpec, MemoryMode, ModelChoice,
     OnError, OnResume, PreparedResponses, RequiredResult, RetryBackoff, RetryPolicy, TurnTrigger, WaitFor,
 };
 pub use budget::BudgetStatus;
 pub use context_window::{ContextWindow, WindowStrategy};
 pub use failure_effect::FailureEffect;
-pub use for_each::{AtLeast, ForEach, ForEachItems, PartCombination, PartFailure};
+pub use for_each::{RequiredPartCount, ForEachSpec, ForEachItems, PartCombination, PartFailureMode};
 pub use input::InputDeclaration;
-pub use key_address::{is_own_service_url, is_private_url, list_key_variables};
+pub use key_address::{is_own_service_url, is_safe_for_keys, list_key_variables};
 pub use limits::{BudgetScope, ConversationLimits, OnLimit};
 pub use profile::{
-    HeaderText, ModelProfile, PreparedReply, PreparedToolCall, RateLimit, SimulatedReplySource, TokenPrice,
+    ConfiguredHeader, ModelProfile, PreparedReply, PreparedToolCall, RateLimit, SimulatedReplySource, TokenPrice,
 };
-pub use program_variables::{RIGHTS, carries_rights, is_program_variable};
-pub use provider::{HttpProvider, PROVIDERS, ProviderApi, SIMULATED, list_provider_names};
+pub use program_variables::{RIGHTS_VARIABLES, carries_rights, is_program_variable};
+pub use provider::{HttpProvider, PROVIDERS, ProviderApi, SIMULATED_PROVIDER, list_provider_names};
 pub use sandbox::{NetworkAccess, SandboxSpec};
 pub use tool::{
-    CLIENT_SERVER, CommandLine, McpServer, PermissionMode, SettingValue, ToolDefinition, ToolKind, ToolUse,
+    CLIENT_SERVER_WORD, CommandLine, McpServer, PermissionMode, EnvOrHeaderValue, ToolDefinition, ToolKind, ToolReference,
 };
 
 use std::sync::Arc;

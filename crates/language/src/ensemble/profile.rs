@@ -20,7 +20,7 @@ pub struct ModelProfile {
     /// The environment variable that contains the key.
     pub api_key_env: Option<String>,
     /// HTTP headers for every request, in file order.
-    pub headers: Vec<(String, HeaderText)>,
+    pub headers: Vec<(String, ConfiguredHeader)>,
     /// A text before the agent's own system prompt.
     pub system_prompt: Option<String>,
     /// Sampling temperature.
@@ -64,7 +64,7 @@ pub struct RateLimit {
 
 /// The value of an HTTP header.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum HeaderText {
+pub enum ConfiguredHeader {
     /// A fixed text.
     Text(String),
     /// The value of this environment variable.

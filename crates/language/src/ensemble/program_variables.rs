@@ -6,11 +6,11 @@
 const PROGRAM_PREFIX: &str = "ENSEMBLE_";
 
 /// The program's own variables that carry rights: whoever has them decides for the user.
-pub const RIGHTS: [&str; 2] = ["ENSEMBLE_TRUST", "ENSEMBLE_UI_TOKEN"];
+pub const RIGHTS_VARIABLES: [&str; 2] = ["ENSEMBLE_TRUST", "ENSEMBLE_UI_TOKEN"];
 
 /// Returns whether the variable carries rights of the user. No child process gets it, whatever a file says.
 pub fn carries_rights(variable: &str) -> bool {
-    RIGHTS.iter().any(|right| right.eq_ignore_ascii_case(variable))
+    RIGHTS_VARIABLES.iter().any(|right| right.eq_ignore_ascii_case(variable))
 }
 
 /// Returns whether the variable is one of the program's own.

@@ -1,7 +1,7 @@
 //! The providers that a profile can name, and their addresses.
 
 /// The provider that needs no network; also the name of the profile that always exists.
-pub const SIMULATED: &str = "simulated";
+pub const SIMULATED_PROVIDER: &str = "simulated";
 
 /// The API of a provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,5 +90,5 @@ impl HttpProvider {
 
 /// Returns the names of all providers, including `simulated`.
 pub fn list_provider_names() -> impl Iterator<Item = &'static str> {
-    std::iter::once(SIMULATED).chain(PROVIDERS.iter().map(|provider| provider.name))
+    std::iter::once(SIMULATED_PROVIDER).chain(PROVIDERS.iter().map(|provider| provider.name))
 }

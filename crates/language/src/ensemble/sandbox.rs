@@ -35,7 +35,7 @@ pub enum NetworkAccess {
 
 impl SandboxSpec {
     /// The default of `processes`.
-    pub const PROCESSES: u32 = 128;
+    pub const DEFAULT_PROCESSES: u32 = 128;
 }
 
 impl Default for SandboxSpec {
@@ -47,7 +47,7 @@ impl Default for SandboxSpec {
             env: Vec::new(),
             memory: None,
             cpu_seconds: None,
-            processes: Self::PROCESSES,
+            processes: Self::DEFAULT_PROCESSES,
             best_effort: false,
         }
     }

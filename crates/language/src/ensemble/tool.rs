@@ -46,7 +46,7 @@ pub enum ToolKind {
         /// JSON Schema of the arguments, an object.
         parameters: Value,
         /// Variables of its environment beside those of the user.
-        env: Vec<(String, SettingValue)>,
+        env: Vec<(String, EnvOrHeaderValue)>,
         /// What its process may reach; `None`: all that the user may.
         sandbox: Option<Arc<SandboxSpec>>,
     },
@@ -69,7 +69,7 @@ pub enum ToolKind {
 }
 
 /// `mcp: client`.
-pub const CLIENT_SERVER: &str = "client";
+pub const CLIENT_SERVER_WORD: &str = "client";
 
 /// The transport of an MCP server.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -79,7 +79,7 @@ pub enum McpServer {
         /// The program and its arguments.
         command: CommandLine,
         /// Variables of its environment beside those that every program needs.
-        env: Vec<(String, SettingValue)>,
+        env: Vec<(String, EnvOrHeaderValue)>,
         /// The working folder, relative to the project root; `None`: the project root.
         cwd: Option<String>,
         /// What its process may reach; `None`: all that the user may.
@@ -90,7 +90,7 @@ pub enum McpServer {
         /// Its address.
         url: String,
         /// Headers of every request.
-        headers: Vec<(String, SettingValue)>,
+        headers: Vec<(String, EnvOrHeaderValue)>,
     },
     /// The server of the tool's name that is given with the run, as a client of the Agent Client Protocol does.
     Client,
@@ -107,7 +107,7 @@ pub enum CommandLine {
 
 /// The value of an environment variable or a header.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum SettingValue {
+pub enum EnvOrHeaderValue {
     /// As written.
     Text(String),
     /// The value of the user's variable of the same name, if it is set.
@@ -134,7 +134,7 @@ pub enum PermissionMode {
 
 /// An item of an agent's `tools`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ToolUse {
+pub struct ToolReference {
     /// The tool.
     pub tool: Arc<str>,
     /// One tool of an MCP server, by the name that the server uses; `None`: all of its tools.

@@ -10,7 +10,7 @@ use crate::source::Span;
 
 /// Converts character counts to bytes. Positions arrive nearly in order, so the last result is the start of the next
 /// search.
-pub(super) struct BytePositions<'a> {
+pub(super) struct CharToByteConverter<'a> {
     text: &'a str,
     /// The bytes of the byte order mark, which the parser does not count.
     base: usize,
@@ -19,7 +19,7 @@ pub(super) struct BytePositions<'a> {
     bytes: usize,
 }
 
-impl<'a> BytePositions<'a> {
+impl<'a> CharToByteConverter<'a> {
     pub(super) fn new(text: &'a str) -> Self {
         let base = text.len() - strip_byte_order_mark(text).len();
         Self {

@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use super::document::{YamlContent, YamlDocument, YamlEntry, YamlNode};
 use crate::definition::{
-    AgentDefinition, DefinitionDifference, DefinitionPart, DefinitionPartKind, ExternalDefinitions,
+    AgentDefinitionDigests, DefinitionDifference, DefinitionPart, DefinitionPartKind, ExternalDefinitionDigests,
 };
 use crate::vocabulary::is_extension_key;
 
 /// The keys of a profile that do not change what a model replies.
-const KEYS_OF_COST: [&str; 3] = ["cost", "rate_limit", "prompt_cache"];
+const NON_RESULT_PROFILE_KEYS: [&str; 3] = ["cost", "rate_limit", "prompt_cache"];
 
 /// The differences between two texts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub struct ComparedEnsemble<'a> {
     /// The text.
     pub document: &'a YamlDocument,
     /// The external definitions; `None` if they are not known.
-    pub external: Option<&'a ExternalDefinitions>,
+    pub external: Option<&'a ExternalDefinitionDigests>,
 }
 
 impl<'a> ComparedEnsemble<'a> {
@@ -46,7 +46,7 @@ impl<'a> ComparedEnsemble<'a> {
         }
     }
 
-    fn build_definition(&self, node: &YamlNode, name: &str) -> AgentDefinition {
+    fn build_definition(&self, node: &YamlNode, name: &str) -> AgentDefinitionDigests {
         let mut definition = definition_from_text(self.document, node);
         if let Some(external) = self.external.and_then(|all| all.get(name)) {
             definition.extend(external);
@@ -100,16 +100,16 @@ fn list_agent_differences(
     let before = old.build_definition(known, name);
     let parts = before.list_differing_parts(&new_text.build_definition(node, name));
     let unknown = unknown.and_then(|all| all.get(name)).into_iter();
-    let unknown = unknown.flat_map(AgentDefinition::iter).map(|(part, _)| part.clone());
+    let unknown = unknown.flat_map(AgentDefinitionDigests::iter).map(|(part, _)| part.clone());
     let changed = parts.into_iter().map(DefinitionDifference::Changed);
     changed.chain(unknown.map(DefinitionDifference::Unknown)).collect()
 }
 
 /// Returns the meaning of a whole text as a text that is equal for all spellings. The descriptions of the ensemble and of
 /// its agents are ignored.
-pub fn canonical_text(document: &YamlDocument) -> String {
-    let root = map_entries(document.root()).iter();
-    let parts = root.filter(|entry| is_relevant(&entry.key)).map(|entry| {
+pub fn canonical_ensemble_text(document: &YamlDocument) -> String {
+    let root = map_entries_or_none(document.root()).iter();
+    let parts = root.filter(|entry| affects_runs(&entry.key)).map(|entry| {
         let items = (&*entry.key == "agents").then(|| entry.value.items()).flatten();
         match items {
             Some(items) => {
@@ -131,7 +131,7 @@ impl EnsembleChanges {
     }
 
     /// Returns whether outputs of the agent with the old text are no longer valid with the new text.
-    pub fn affects_agent(&self, agent: &str) -> bool {
+    pub fn invalidates_agent(&self, agent: &str) -> bool {
         let changed = self.changed.iter().map(|(name, _)| name);
         changed
             .chain(&self.added)
@@ -192,37 +192,37 @@ fn list_named_agents(document: &YamlDocument) -> Vec<(Arc<str>, Arc<YamlNode>)> 
         return Vec::new();
     };
     let named_agents = items.iter().filter_map(|item| {
-        let name = find_value(item, "name")?.text()?.clone();
+        let name = find_value(item, "name")?.string_text()?.clone();
         Some((name, item.clone()))
     });
     named_agents.collect()
 }
 
 /// Returns whether a key of an agent or of an ensemble has a meaning for a run.
-pub(super) fn is_relevant(key: &str) -> bool {
+pub(super) fn affects_runs(key: &str) -> bool {
     key != "description" && !is_extension_key(key)
 }
 
 /// Returns the keys of two maps whose values differ; the keys of the new map come first.
 fn list_differing_keys(old: &YamlNode, new: &YamlNode) -> Vec<Arc<str>> {
-    let (before, after) = (map_entries(old), map_entries(new));
+    let (before, after) = (map_entries_or_none(old), map_entries_or_none(new));
     let differs = |entry: &&YamlEntry| {
         find_value(old, &entry.key).is_none_or(|value| canonical_value(value) != canonical_value(&entry.value))
     };
     let is_gone = |entry: &&YamlEntry| find_value(new, &entry.key).is_none();
     let keys = after.iter().filter(differs).chain(before.iter().filter(is_gone));
     keys.map(|entry| entry.key.clone())
-        .filter(|key| is_relevant(key))
+        .filter(|key| affects_runs(key))
         .collect()
 }
 
 /// Returns the definition of the agent as far as the text contains it.
-fn definition_from_text(document: &YamlDocument, agent: &YamlNode) -> AgentDefinition {
+fn definition_from_text(document: &YamlDocument, agent: &YamlNode) -> AgentDefinitionDigests {
     let mut reader = TextDefinitionCollector {
         root: document.root(),
-        definition: AgentDefinition::default(),
+        definition: AgentDefinitionDigests::default(),
     };
-    for entry in map_entries(agent).iter().filter(|entry| is_relevant(&entry.key)) {
+    for entry in map_entries_or_none(agent).iter().filter(|entry| affects_runs(&entry.key)) {
         let part = DefinitionPart::new(DefinitionPartKind::Key, entry.key.clone());
         reader.definition.add_part(part, &canonical_value(&entry.value));
     }
@@ -233,7 +233,7 @@ fn definition_from_text(document: &YamlDocument, agent: &YamlNode) -> AgentDefin
 /// Collects the parts of a definition in a text.
 struct TextDefinitionCollector<'d> {
     root: &'d YamlNode,
-    definition: AgentDefinition,
+    definition: AgentDefinitionDigests,
 }
 
 impl TextDefinitionCollector<'_> {
@@ -246,7 +246,7 @@ impl TextDefinitionCollector<'_> {
             responses.and_then(|responses| find_value(responses, "model_profile")),
             strategy.and_then(|strategy| find_value(strategy, "summarize")),
         ];
-        for name in profiles.into_iter().flatten().filter_map(YamlNode::text) {
+        for name in profiles.into_iter().flatten().filter_map(YamlNode::string_text) {
             self.add_profile(name);
         }
         let tool_nodes = find_value(agent, "tools").and_then(YamlNode::items).unwrap_or_default();
@@ -255,7 +255,7 @@ impl TextDefinitionCollector<'_> {
             .iter()
             .map(|node| &**node)
             .chain(only)
-            .filter_map(YamlNode::text)
+            .filter_map(YamlNode::string_text)
         {
             let name = used.split_once('.').map_or(&**used, |(server, _)| server);
             self.add_tool(name);
@@ -269,9 +269,9 @@ impl TextDefinitionCollector<'_> {
             let Some(profile) = find_value(self.root, "model_profiles").and_then(|all| find_value(all, &name)) else {
                 break;
             };
-            let is_meant = |entry: &&YamlEntry| is_relevant(&entry.key) && !KEYS_OF_COST.contains(&&*entry.key);
-            chain.push((name, canonical_entries(map_entries(profile).iter().filter(is_meant))));
-            next = find_value(profile, "fallback").and_then(YamlNode::text).cloned();
+            let is_meant = |entry: &&YamlEntry| affects_runs(&entry.key) && !NON_RESULT_PROFILE_KEYS.contains(&&*entry.key);
+            chain.push((name, canonical_entries(map_entries_or_none(profile).iter().filter(is_meant))));
+            next = find_value(profile, "fallback").and_then(YamlNode::string_text).cloned();
         }
         if !chain.is_empty() {
             self.definition.add_part(
@@ -286,13 +286,13 @@ impl TextDefinitionCollector<'_> {
             return;
         };
         let is_meant = |entry: &&YamlEntry| !is_extension_key(&entry.key);
-        let text = canonical_entries(map_entries(tool).iter().filter(is_meant));
+        let text = canonical_entries(map_entries_or_none(tool).iter().filter(is_meant));
         self.definition
             .add_part(DefinitionPart::new(DefinitionPartKind::Tool, name), &text);
-        if let Some(profile) = find_value(tool, "summarize_with").and_then(YamlNode::text) {
+        if let Some(profile) = find_value(tool, "summarize_with").and_then(YamlNode::string_text) {
             self.add_profile(profile);
         }
-        if let Some(agent) = find_value(tool, "agent").and_then(YamlNode::text) {
+        if let Some(agent) = find_value(tool, "agent").and_then(YamlNode::string_text) {
             self.add_agent(agent);
         }
     }
@@ -308,7 +308,7 @@ impl TextDefinitionCollector<'_> {
             .unwrap_or_default();
         let is_meant = |agent: &&Arc<YamlNode>| {
             find_value(agent, "name")
-                .and_then(YamlNode::text)
+                .and_then(YamlNode::string_text)
                 .is_some_and(|own| **own == *name)
         };
         if let Some(agent) = agents.iter().find(is_meant) {
@@ -318,7 +318,7 @@ impl TextDefinitionCollector<'_> {
     }
 }
 
-pub(super) fn map_entries(node: &YamlNode) -> &[YamlEntry] {
+pub(super) fn map_entries_or_none(node: &YamlNode) -> &[YamlEntry] {
     match &node.content {
         YamlContent::Mapping(entries) => entries,
         _ => &[],
@@ -326,7 +326,7 @@ pub(super) fn map_entries(node: &YamlNode) -> &[YamlEntry] {
 }
 
 fn find_value<'n>(node: &'n YamlNode, key: &str) -> Option<&'n YamlNode> {
-    let entry = map_entries(node).iter().find(|entry| &*entry.key == key)?;
+    let entry = map_entries_or_none(node).iter().find(|entry| &*entry.key == key)?;
     Some(&entry.value)
 }
 
@@ -351,7 +351,7 @@ pub(super) fn canonical_entries<'n>(entries: impl Iterator<Item = &'n YamlEntry>
 }
 
 fn canonical_agent(agent: &YamlNode) -> String {
-    canonical_entries(map_entries(agent).iter().filter(|entry| is_relevant(&entry.key)))
+    canonical_entries(map_entries_or_none(agent).iter().filter(|entry| affects_runs(&entry.key)))
 }
 
 #[cfg(test)]
@@ -451,9 +451,9 @@ mod tests {
     fn external_definitions_are_compared_where_they_are_known() {
         let loaded = load_ensemble(&SourceText::new("e.yaml", OLD)).document.expect("YAML");
         let external = |text: &str| {
-            let mut definition = AgentDefinition::default();
+            let mut definition = AgentDefinitionDigests::default();
             definition.add_part(DefinitionPart::new(DefinitionPartKind::Script, "x"), text);
-            ExternalDefinitions::from([("a".into(), definition)])
+            ExternalDefinitionDigests::from([("a".into(), definition)])
         };
         let (one, other) = (external("one"), external("other"));
         let side = |external| ComparedEnsemble {
@@ -474,7 +474,7 @@ mod tests {
 
     #[test]
     fn the_meaning_of_a_text_has_no_spelling_and_no_descriptions() {
-        let of = |text: &str| canonical_text(&load_ensemble(&SourceText::new("e.yaml", text)).document.expect("YAML"));
+        let of = |text: &str| canonical_ensemble_text(&load_ensemble(&SourceText::new("e.yaml", text)).document.expect("YAML"));
         let described = OLD.replace("name: e", "description: new\nname: 'e' # a comment");
         let described = described.replace("script: x", "script: x, description: new");
         assert_eq!(of(OLD), of(&described));

@@ -12,7 +12,7 @@ pub fn find_code(code: &str) -> Option<FindingCode> {
 }
 
 /// Returns the known code that is most similar to this one.
-pub fn nearest_code(code: &str) -> Option<&'static str> {
+pub fn find_nearest_code(code: &str) -> Option<&'static str> {
     find_similar_word(code, codes::ALL.iter().map(|(code, _)| code.0))
 }
 

@@ -159,7 +159,7 @@ codes! {
 }
 
 /// The codes of findings about a value that has no effect where it is.
-pub const WITHOUT_EFFECT: &[FindingCode] = &[
+pub const NO_EFFECT_CODES: &[FindingCode] = &[
     NOT_FOR_KIND,
     WAIT_FOR_ANY_OF,
     AT_LEAST_ALONE,

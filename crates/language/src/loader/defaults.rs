@@ -8,14 +8,14 @@ use std::sync::Arc;
 
 use super::codes;
 use super::document::{MAX_NODES, YamlContent, YamlEntry, YamlNode};
-use super::findings::FindingList;
+use super::findings::LimitedFindingList;
 use crate::diagnostic::Finding;
 use crate::names::is_rhai_script;
 use crate::source::RouteLocation;
-use crate::vocabulary::{CHOOSERS, FileSection, chooses_type};
+use crate::vocabulary::{TYPE_CHOOSING_KEYS, FileSection, chooses_agent_type};
 
 /// Returns the tree, with the defaults in every agent; `None` if that makes it too large.
-pub(super) fn apply_defaults(root: &Arc<YamlNode>, findings: &mut FindingList) -> Option<Arc<YamlNode>> {
+pub(super) fn apply_defaults(root: &Arc<YamlNode>, findings: &mut LimitedFindingList) -> Option<Arc<YamlNode>> {
     let (Some(defaults), Some(agents)) = (root.get("defaults"), root.get("agents")) else {
         return Some(root.clone());
     };
@@ -97,8 +97,8 @@ fn apply_agent_defaults(agent: &Arc<YamlNode>, defaults: &[YamlEntry]) -> Arc<Ya
             _ => default.value.clone(),
         };
         match entries.iter_mut().find(|entry| is_same_key(&entry.key, &default.key)) {
-            Some(entry) if is_data(&entry.key) => entry.value = merge_data(&entry.value, &value),
-            Some(entry) => entry.value = merge_values(&entry.value, &value),
+            Some(entry) if keeps_null_values(&entry.key) => entry.value = merge_keeping_null(&entry.value, &value),
+            Some(entry) => entry.value = merge_ignoring_null(&entry.value, &value),
             None => entries.push(YamlEntry {
                 value,
                 ..default.clone()
@@ -113,7 +113,7 @@ fn apply_tool_sandbox(tools: &YamlNode, sandbox: &YamlEntry) -> Option<Arc<YamlN
     let with_sandbox = |node: &Arc<YamlNode>| {
         let mut entries = map_entries(node).to_vec();
         match entries.iter_mut().find(|entry| *entry.key == *sandbox.key) {
-            Some(entry) => entry.value = merge_values(&entry.value, &sandbox.value),
+            Some(entry) => entry.value = merge_ignoring_null(&entry.value, &sandbox.value),
             None => entries.push(sandbox.clone()),
         }
         with_content(node, YamlContent::Mapping(entries))
@@ -150,12 +150,12 @@ fn is_same_key(one: &str, other: &str) -> bool {
 
 /// Returns the word of what the agent runs, by its own keys, or by the defaults if it has no such keys.
 fn find_agent_type<'k>(agent: &'k YamlNode, defaults: &[YamlEntry]) -> Option<&'k str> {
-    let chooser = CHOOSERS.iter().find(|(key, _)| has_value(agent, key));
-    let declared = || agent.get("type").and_then(YamlNode::text).map(|word| &**word);
+    let chooser = TYPE_CHOOSING_KEYS.iter().find(|(key, _)| has_nonnull_value(agent, key));
+    let declared = || agent.get("type").and_then(YamlNode::string_text).map(|word| &**word);
     let default = || {
-        let mut default_choosers = CHOOSERS
+        let mut default_choosers = TYPE_CHOOSING_KEYS
             .iter()
-            .filter(|(key, _)| defaults.iter().any(|default| chooses_agent_type(default, key)));
+            .filter(|(key, _)| defaults.iter().any(|default| default_chooses_agent_type(default, key)));
         default_choosers.next().map(|(_, chosen)| chosen.word())
     };
     chooser
@@ -165,15 +165,15 @@ fn find_agent_type<'k>(agent: &'k YamlNode, defaults: &[YamlEntry]) -> Option<&'
 }
 
 /// Returns whether the default says what an agent runs. Without a question, `input` only completes the `input` of agents.
-fn chooses_agent_type(default: &YamlEntry, key: &str) -> bool {
+fn default_chooses_agent_type(default: &YamlEntry, key: &str) -> bool {
     let is_part = key == "input"
         && matches!(default.value.content, YamlContent::Mapping(_))
-        && !has_value(&default.value, "prompt");
+        && !has_nonnull_value(&default.value, "prompt");
     *default.key == *key && !is_part && !default.value.is_null()
 }
 
 /// Returns whether the map has the key with a value.
-fn has_value(map: &YamlNode, key: &str) -> bool {
+fn has_nonnull_value(map: &YamlNode, key: &str) -> bool {
     map.get(key).is_some_and(|value| !value.is_null())
 }
 
@@ -184,7 +184,7 @@ fn applies_to_agent(default: &YamlEntry, agent: &YamlNode, agent_type: Option<&s
         return false;
     };
     if key.name == "type" {
-        return default.value.text().is_some_and(|word| agent_type == Some(&**word));
+        return default.value.string_text().is_some_and(|word| agent_type == Some(&**word));
     }
     if !key.is_default_for(agent_type) {
         return false;
@@ -192,15 +192,15 @@ fn applies_to_agent(default: &YamlEntry, agent: &YamlNode, agent_type: Option<&s
     if matches!(key.name, "args" | "stdin") && is_rhai_agent(agent) {
         return false;
     }
-    if !chooses_type(key.name) {
+    if !chooses_agent_type(key.name) {
         return true;
     }
     // An agent runs one thing: its own, or that of the defaults.
-    let has_own = CHOOSERS.iter().any(|(chooser, _)| has_value(agent, chooser));
+    let has_own = TYPE_CHOOSING_KEYS.iter().any(|(chooser, _)| has_nonnull_value(agent, chooser));
     if has_own {
-        has_value(agent, key.name)
+        has_nonnull_value(agent, key.name)
     } else {
-        chooses_agent_type(default, key.name)
+        default_chooses_agent_type(default, key.name)
     }
 }
 
@@ -208,18 +208,18 @@ fn applies_to_agent(default: &YamlEntry, agent: &YamlNode, agent_type: Option<&s
 fn is_rhai_agent(agent: &YamlNode) -> bool {
     agent
         .get("script")
-        .and_then(|script| script.text())
+        .and_then(|script| script.string_text())
         .is_some_and(|script| is_rhai_script(script))
 }
 
 /// Returns whether the value under the key is data of the author, in which `null` is a value.
-fn is_data(key: &str) -> bool {
+fn keeps_null_values(key: &str) -> bool {
     matches!(key, "config" | "parameters" | "output_schema" | "inputs")
 }
 
 /// Returns the agent's own value, completed by the keys of the default where both are maps. A key with `null` does not
 /// undo a default.
-fn merge_values(own: &Arc<YamlNode>, default: &Arc<YamlNode>) -> Arc<YamlNode> {
+fn merge_ignoring_null(own: &Arc<YamlNode>, default: &Arc<YamlNode>) -> Arc<YamlNode> {
     if own.is_null() {
         return default.clone();
     }
@@ -227,11 +227,11 @@ fn merge_values(own: &Arc<YamlNode>, default: &Arc<YamlNode>) -> Arc<YamlNode> {
         return own.clone();
     };
     let given = entries.iter().filter(|entry| !entry.value.is_null()).cloned();
-    merge_data(&with_content(own, YamlContent::Mapping(given.collect())), default)
+    merge_keeping_null(&with_content(own, YamlContent::Mapping(given.collect())), default)
 }
 
 /// Likewise, for data, in which `null` is a value.
-fn merge_data(own: &Arc<YamlNode>, default: &Arc<YamlNode>) -> Arc<YamlNode> {
+fn merge_keeping_null(own: &Arc<YamlNode>, default: &Arc<YamlNode>) -> Arc<YamlNode> {
     if own.is_null() {
         return default.clone();
     }

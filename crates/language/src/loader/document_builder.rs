@@ -9,10 +9,10 @@ use std::sync::Arc;
 use saphyr_parser::{Event, Parser, ScalarStyle, Tag};
 
 use super::byte_positions;
-use super::byte_positions::BytePositions;
+use super::byte_positions::CharToByteConverter;
 use super::codes;
-use super::findings::FindingList;
-use super::open_map::{MapKey, OpenMap, parse_map_key, report_duplicate_key};
+use super::findings::LimitedFindingList;
+use super::open_map::{PendingMapKey, OpenMap, parse_map_key, report_duplicate_key};
 use super::syntax_errors;
 use crate::data::strip_byte_order_mark;
 use crate::diagnostic::Finding;
@@ -31,7 +31,7 @@ const MAX_ANCHORS: usize = 10_000;
 type FatalFinding = Box<Finding>;
 
 /// Builds the tree; `None` if the text is not YAML or exceeds a limit.
-pub(super) fn build_document(source: &SourceText, findings: &mut FindingList) -> Option<YamlDocument> {
+pub(super) fn build_document(source: &SourceText, findings: &mut LimitedFindingList) -> Option<YamlDocument> {
     match build_tree(source, findings) {
         Ok((root, comments)) => Some(YamlDocument::new(source.clone(), root, comments)),
         Err(fatal) => {
@@ -41,7 +41,7 @@ pub(super) fn build_document(source: &SourceText, findings: &mut FindingList) ->
     }
 }
 
-fn build_tree(source: &SourceText, findings: &mut FindingList) -> Result<(Arc<YamlNode>, Vec<Span>), FatalFinding> {
+fn build_tree(source: &SourceText, findings: &mut LimitedFindingList) -> Result<(Arc<YamlNode>, Vec<Span>), FatalFinding> {
     let text: &str = source.text();
     if text.len() > MAX_BYTES {
         return Err(size_error(
@@ -83,8 +83,8 @@ fn size_error(span: Span, message: impl Into<String>) -> FatalFinding {
 
 struct TreeBuilder<'a> {
     text: &'a str,
-    marks: BytePositions<'a>,
-    findings: &'a mut FindingList,
+    marks: CharToByteConverter<'a>,
+    findings: &'a mut LimitedFindingList,
     open: Vec<OpenCollection>,
     anchors: HashMap<usize, Arc<YamlNode>>,
     /// The number of values so far, including those behind aliases.
@@ -110,10 +110,10 @@ enum CollectionBody {
 }
 
 impl<'a> TreeBuilder<'a> {
-    fn new(text: &'a str, findings: &'a mut FindingList) -> Self {
+    fn new(text: &'a str, findings: &'a mut LimitedFindingList) -> Self {
         Self {
             text,
-            marks: BytePositions::new(text),
+            marks: CharToByteConverter::new(text),
             findings,
             open: Vec::new(),
             anchors: HashMap::new(),
@@ -349,8 +349,8 @@ impl<'a> TreeBuilder<'a> {
             };
             self.add_weight(source.weight, span)?;
             for entry in entries {
-                if map.find_entry(&entry.key).is_none() {
-                    map.push(entry.clone());
+                if map.find_entry_index(&entry.key).is_none() {
+                    map.push_entry(entry.clone());
                 }
             }
         }
@@ -367,12 +367,12 @@ impl<'a> TreeBuilder<'a> {
             CollectionBody::Sequence(items) => items.push(node),
             CollectionBody::Mapping(map) => match map.key.take() {
                 None => map.key = Some(parse_map_key(&node, site, self.findings)),
-                Some(MapKey::AlreadyReported) => {}
-                Some(MapKey::Merge(span)) if map.merge.is_some() => {
+                Some(PendingMapKey::AlreadyReported) => {}
+                Some(PendingMapKey::Merge(span)) if map.merge.is_some() => {
                     report_duplicate_key(span, None, "<<", None, self.findings)
                 }
-                Some(MapKey::Merge(span)) => map.merge = Some((span, node)),
-                Some(MapKey::Name(name, span)) => match map.find_entry(&name) {
+                Some(PendingMapKey::Merge(span)) => map.merge = Some((span, node)),
+                Some(PendingMapKey::Name(name, span)) => match map.find_entry_index(&name) {
                     Some(first) => {
                         let entry_span = (node.span.start >= span.end).then(|| Span::new(span.start, node.span.end));
                         report_duplicate_key(
@@ -383,7 +383,7 @@ impl<'a> TreeBuilder<'a> {
                             self.findings,
                         );
                     }
-                    None => map.push(YamlEntry {
+                    None => map.push_entry(YamlEntry {
                         key: name,
                         key_span: span,
                         value: node,

@@ -7,13 +7,13 @@ pub const MAX_FINDINGS: usize = 100;
 
 /// The findings of one file so far.
 #[derive(Debug, Default)]
-pub(super) struct FindingList {
+pub(super) struct LimitedFindingList {
     list: Vec<Finding>,
     errors: usize,
     dropped: usize,
 }
 
-impl FindingList {
+impl LimitedFindingList {
     /// Adds a finding.
     pub(super) fn push(&mut self, finding: Finding) {
         self.errors += usize::from(finding.severity == FindingSeverity::Error);

@@ -5,14 +5,14 @@ use serde_json::Value;
 
 use super::codes;
 use super::document::YamlContent;
-use super::findings::FindingList;
+use super::findings::LimitedFindingList;
 use super::value_decoders::NodeCursor;
 use crate::data::JsonMap;
 use crate::diagnostic::Finding;
 use crate::yaml::edit::scalar_to_json;
 
 /// Any value.
-pub(super) fn decode_json(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Value> {
+pub(super) fn decode_json(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<Value> {
     match &at.node.content {
         YamlContent::Scalar(scalar) => match scalar_to_json(scalar) {
             Some(value) => Some(value),
@@ -34,7 +34,7 @@ pub(super) fn decode_json(at: &NodeCursor<'_>, findings: &mut FindingList) -> Op
 }
 
 /// Returns a map.
-pub(super) fn decode_json_map(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<JsonMap> {
+pub(super) fn decode_json_map(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<JsonMap> {
     let mut map = JsonMap::new();
     let mut sound = true;
     for (key, entry) in at.require_entries("a map", findings)? {
@@ -47,7 +47,7 @@ pub(super) fn decode_json_map(at: &NodeCursor<'_>, findings: &mut FindingList) -
 }
 
 /// Returns a JSON Schema.
-pub(super) fn decode_json_schema(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Value> {
+pub(super) fn decode_json_schema(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<Value> {
     let schema = decode_json(at, findings)?;
     match JsonSchema::compile(&schema) {
         Ok(_) => Some(schema),

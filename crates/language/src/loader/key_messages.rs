@@ -60,7 +60,7 @@ fn foreign_key_fix(replacement: KeyReplacement, at: &RouteLocation) -> RouteFix 
 }
 
 /// Returns the key of `section` that an unknown key probably means, as [`unknown_key_finding`] suggests it.
-pub(super) fn find_meant_key(key: &str, section: FileSection) -> Option<&'static str> {
+pub(super) fn find_probable_key(key: &str, section: FileSection) -> Option<&'static str> {
     if let Some(synonym) = KeySynonym::find_in_section(section, key) {
         return Some(synonym.meant);
     }
@@ -73,7 +73,7 @@ pub(super) fn find_meant_key(key: &str, section: FileSection) -> Option<&'static
 
 /// Returns whether the key is `meant`, misspelt; a key of another system is not.
 pub(super) fn is_misspelling(key: &str, section: FileSection, meant: &str) -> bool {
-    KeySynonym::find_in_section(section, key).is_none() && find_meant_key(key, section) == Some(meant)
+    KeySynonym::find_in_section(section, key).is_none() && find_probable_key(key, section) == Some(meant)
 }
 
 fn format_words<'w>(words: impl Iterator<Item = &'w str>) -> String {

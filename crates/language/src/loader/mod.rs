@@ -38,32 +38,32 @@ use std::sync::Arc;
 
 use crate::cases::TestFile;
 use crate::data::{JsonMap, strip_byte_order_mark};
-use crate::diagnostic::{Diagnostic, Finding, RelatedSpan};
+use crate::diagnostic::{Diagnostic, Finding, RelatedLocation};
 use crate::ensemble::{Ensemble, ModelProfile};
 use crate::source::{NodePart, Route, RouteLocation, SourceText, Span};
 use crate::yaml::edit::{FixResolver, RouteEdit, RouteFix, TextFix};
 
 pub use crate::yaml::document;
 pub use crate::yaml::document::{MAX_BYTES, YamlDocument};
-pub use crate::yaml::edit::to_json;
-pub use changes::{ComparedEnsemble, EnsembleChanges, canonical_text, compare_ensembles};
+pub use crate::yaml::edit::node_to_json;
+pub use changes::{ComparedEnsemble, EnsembleChanges, canonical_ensemble_text, compare_ensembles};
 pub use decode::{AgentAnswers, BatchAnswers, FindingLevel, ReportFormat, ValidateSettings};
 pub use findings::MAX_FINDINGS;
-pub use result_parts::{list_result_parts, result_text};
+pub use result_parts::{list_result_parts, canonical_result_parts};
 
 use crate::vocabulary::FileSection;
 use document::YamlContent;
-use findings::FindingList;
+use findings::LimitedFindingList;
 use key_messages::is_misspelling;
 
 /// The label of the place that names another file.
-const NAMED: &str = "it is named here";
+const NAMED_HERE_LABEL: &str = "it is named here";
 /// The highest number of places that name the same file and are shown.
-const MOST_NAMED: usize = 4;
+const MAX_NAMING_PLACES: usize = 4;
 
 /// The result of loading an ensemble.
 #[derive(Debug, Clone)]
-pub struct LoadedEnsemble {
+pub struct EnsembleLoadResult {
     /// The tree, which converts places to positions; `None` if the text is not YAML.
     pub document: Option<YamlDocument>,
     /// The ensemble, if there are no errors.
@@ -75,7 +75,7 @@ pub struct LoadedEnsemble {
 
 /// The result of loading a configuration.
 #[derive(Debug)]
-pub struct LoadedConfiguration {
+pub struct ConfigurationLoadResult {
     /// The tree, which converts places to positions; `None` if the text is not YAML, or is blank.
     pub document: Option<YamlDocument>,
     /// The settings of `validate`, as far as they are right.
@@ -88,14 +88,14 @@ pub struct LoadedConfiguration {
 pub type LoadResult<T> = Result<T, Vec<Diagnostic>>;
 
 /// Reads an ensemble.
-pub fn load_ensemble(source: &SourceText) -> LoadedEnsemble {
-    let mut findings = FindingList::default();
+pub fn load_ensemble(source: &SourceText) -> EnsembleLoadResult {
+    let mut findings = LimitedFindingList::default();
     let document = document_builder::build_document(source, &mut findings).and_then(|document| {
         let root = defaults::apply_defaults(document.shared_root(), &mut findings)?;
         Some(document.with_root(root))
     });
     let (document, ensemble, findings) = decode_document(document, decode::decode_ensemble, findings);
-    LoadedEnsemble {
+    EnsembleLoadResult {
         document,
         ensemble,
         findings,
@@ -105,7 +105,7 @@ pub fn load_ensemble(source: &SourceText) -> LoadedEnsemble {
 
 /// Reads a text only as YAML.
 pub fn parse_yaml(source: &SourceText) -> LoadResult<YamlDocument> {
-    let mut findings = FindingList::default();
+    let mut findings = LimitedFindingList::default();
     let document = document_builder::build_document(source, &mut findings);
     let sound = findings.has_no_errors();
     match document {
@@ -118,8 +118,8 @@ pub fn parse_yaml(source: &SourceText) -> LoadResult<YamlDocument> {
 ///
 /// # Errors
 /// The text is not YAML, or exceeds a limit.
-pub fn parse_outline(source: &SourceText) -> LoadResult<YamlDocument> {
-    let mut findings = FindingList::default();
+pub fn parse_yaml_partially(source: &SourceText) -> LoadResult<YamlDocument> {
+    let mut findings = LimitedFindingList::default();
     let document = document_builder::build_document(source, &mut findings);
     document.ok_or_else(|| locate_findings(source, None, &findings.into_list()))
 }
@@ -130,8 +130,8 @@ pub fn load_profiles(source: &SourceText) -> LoadResult<Vec<(Arc<str>, ModelProf
 }
 
 /// Reads all parts of a configuration file, and reports all problems.
-pub fn load_configuration(source: &SourceText) -> LoadedConfiguration {
-    let mut findings = FindingList::default();
+pub fn load_configuration(source: &SourceText) -> ConfigurationLoadResult {
+    let mut findings = LimitedFindingList::default();
     let document = match is_blank(source) {
         true => None,
         false => document_builder::build_document(source, &mut findings),
@@ -140,7 +140,7 @@ pub fn load_configuration(source: &SourceText) -> LoadedConfiguration {
         let _reported = decode::decode_config_profiles(document, &mut findings);
         decode::decode_settings(document, &mut findings)
     });
-    LoadedConfiguration {
+    ConfigurationLoadResult {
         document,
         settings: settings.unwrap_or_default(),
         findings: findings.into_list(),
@@ -176,7 +176,7 @@ pub fn load_context(source: &SourceText) -> LoadResult<JsonMap> {
 
 /// The result of loading a test file.
 #[derive(Debug)]
-pub struct LoadedTestFile {
+pub struct TestFileLoadResult {
     /// The tree, which converts places to positions; `None` if the text is not YAML.
     pub document: Option<YamlDocument>,
     /// The cases, if there are no errors.
@@ -187,9 +187,9 @@ pub struct LoadedTestFile {
 }
 
 /// Reads a test file.
-pub fn load_test_file(source: &SourceText) -> LoadedTestFile {
+pub fn load_test_file(source: &SourceText) -> TestFileLoadResult {
     let (document, file, findings) = load_document(source, decode::cases::decode_test_file);
-    LoadedTestFile {
+    TestFileLoadResult {
         document,
         file,
         findings,
@@ -197,42 +197,42 @@ pub fn load_test_file(source: &SourceText) -> LoadedTestFile {
     }
 }
 
-impl LoadedTestFile {
+impl TestFileLoadResult {
     /// Returns the text that was read.
     pub fn source(&self) -> &SourceText {
         &self.source
     }
 
     /// Returns the value at this place, as it is written.
-    pub fn value_at(&self, route: &Route) -> Option<serde_json::Value> {
-        to_json(self.document.as_ref()?.find_node(route)?)
+    pub fn written_value_at(&self, route: &Route) -> Option<serde_json::Value> {
+        node_to_json(self.document.as_ref()?.find_node(route)?)
     }
 
     /// Returns the edits that write this value at this place; `None` if that is not possible with certainty.
     pub fn build_rewrite_fix(&self, route: &Route, value: &serde_json::Value) -> Option<TextFix> {
         let edit = RouteEdit::Rewrite(route.clone(), value.clone());
         FixResolver::new(&self.source, self.document.as_ref())
-            .resolve_spans(&RouteFix::new_safe("write what happened", edit))
+            .resolve_fix(&RouteFix::new_safe("write what happened", edit))
     }
 
     /// Returns all findings with their positions, these among them, in the order of the text.
     pub fn diagnostics_with(&self, more: &[Finding]) -> Vec<Diagnostic> {
-        self.list_diagnostics(more, Fixes::Resolved)
+        self.list_diagnostics(more, FixResolution::Resolved)
     }
 
     /// Returns the findings as [`Self::diagnostics_with`] does, with or without their fixes.
-    pub fn list_diagnostics(&self, more: &[Finding], fixes: Fixes) -> Vec<Diagnostic> {
+    pub fn list_diagnostics(&self, more: &[Finding], fixes: FixResolution) -> Vec<Diagnostic> {
         let all: Vec<Finding> = self.findings.iter().chain(more).cloned().collect();
-        place_findings(&self.source, self.document.as_ref(), &all, fixes)
+        locate_findings_with(&self.source, self.document.as_ref(), &all, fixes)
     }
 }
 
-impl LoadedEnsemble {
+impl EnsembleLoadResult {
     /// Returns whether the text is meant to be an ensemble: it has the key `agents`, perhaps misspelt, at the top (the
     /// `steps` and `tasks` of other systems are theirs), with a list in which an item has a `name`, or with a `name`
     /// beside it. A map under `agents`, and a list without any name, are of other programs: `agents: {queue: …}` of a
     /// pipeline, for example. Of a text that is not YAML, it is enough that it contains this key.
-    pub fn is_ensemble(&self) -> bool {
+    pub fn looks_like_ensemble(&self) -> bool {
         match self.document.as_ref().map(|document| &document.root().content) {
             Some(YamlContent::Mapping(entries)) => {
                 let is_agents = |key: &str| key == "agents" || is_misspelling(key, FileSection::Ensemble, "agents");
@@ -262,19 +262,19 @@ impl LoadedEnsemble {
     /// Adds more findings about the same text, with their positions, in the order of the text; the loader's own come
     /// first.
     pub fn diagnostics_with(&self, more: &[Finding]) -> Vec<Diagnostic> {
-        self.list_diagnostics(more, Fixes::Resolved)
+        self.list_diagnostics(more, FixResolution::Resolved)
     }
 
     /// Returns the findings as [`Self::diagnostics_with`] does, with or without their fixes.
-    pub fn list_diagnostics(&self, more: &[Finding], fixes: Fixes) -> Vec<Diagnostic> {
+    pub fn list_diagnostics(&self, more: &[Finding], fixes: FixResolution) -> Vec<Diagnostic> {
         let all: Vec<Finding> = self.findings.iter().chain(more).cloned().collect();
-        place_findings(&self.source, self.document.as_ref(), &all, fixes)
+        locate_findings_with(&self.source, self.document.as_ref(), &all, fixes)
     }
 }
 
 /// Whether findings get the edits of their fixes. To resolve them costs more than to place the findings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fixes {
+pub enum FixResolution {
     /// Each fix is resolved to edits of the text.
     Resolved,
     /// Findings have no fixes.
@@ -283,16 +283,16 @@ pub enum Fixes {
 
 /// Converts findings to positions in the text, in the order of the text, and resolves their fixes.
 pub fn locate_findings(source: &SourceText, document: Option<&YamlDocument>, findings: &[Finding]) -> Vec<Diagnostic> {
-    place_findings(source, document, findings, Fixes::Resolved)
+    locate_findings_with(source, document, findings, FixResolution::Resolved)
 }
 
-fn place_findings(
+fn locate_findings_with(
     source: &SourceText,
     document: Option<&YamlDocument>,
     findings: &[Finding],
-    fixes: Fixes,
+    fixes: FixResolution,
 ) -> Vec<Diagnostic> {
-    let resolver = (fixes == Fixes::Resolved).then(|| FixResolver::new(source, document));
+    let resolver = (fixes == FixResolution::Resolved).then(|| FixResolver::new(source, document));
     let span = |at: &RouteLocation| match (document, &at.part) {
         (_, NodePart::Source(span)) => *span,
         (Some(document), _) => document.resolve_span(at),
@@ -304,7 +304,7 @@ fn place_findings(
             fix: finding
                 .fix
                 .as_ref()
-                .and_then(|fix| resolver.as_ref()?.resolve_spans(fix)),
+                .and_then(|fix| resolver.as_ref()?.resolve_fix(fix)),
             ..locate_finding(finding, source, &span)
         })
         .collect();
@@ -343,7 +343,7 @@ fn locate_finding(finding: &Finding, source: &SourceText, span: &dyn Fn(&RouteLo
         help: finding.help.clone(),
         fix: None,
     };
-    let related = |(span, message): (Span, String)| RelatedSpan {
+    let related = |(span, message): (Span, String)| RelatedLocation {
         source: source.clone(),
         span,
         message,
@@ -351,7 +351,7 @@ fn locate_finding(finding: &Finding, source: &SourceText, span: &dyn Fn(&RouteLo
     match &finding.inner_source {
         None => diagnostic.related = also.map(related).collect(),
         Some((other, span)) => {
-            let related_spans = std::iter::once((main_span, NAMED.to_owned())).chain(also);
+            let related_spans = std::iter::once((main_span, NAMED_HERE_LABEL.to_owned())).chain(also);
             diagnostic.related = related_spans.map(related).collect();
             (diagnostic.source, diagnostic.span) = (other.clone(), *span);
         }
@@ -376,8 +376,8 @@ fn merge_other_file_diagnostics(diagnostics: &mut Vec<Diagnostic>, source: &Sour
         );
         match indexes_by_key.get(&key) {
             Some(at) => {
-                let places: &mut Vec<RelatedSpan> = &mut kept_diagnostics[*at].related;
-                let room = MOST_NAMED.saturating_sub(places.len());
+                let places: &mut Vec<RelatedLocation> = &mut kept_diagnostics[*at].related;
+                let room = MAX_NAMING_PLACES.saturating_sub(places.len());
                 places.extend(diagnostic.related.into_iter().take(room));
             }
             None => {
@@ -389,22 +389,22 @@ fn merge_other_file_diagnostics(diagnostics: &mut Vec<Diagnostic>, source: &Sour
     *diagnostics = kept_diagnostics;
 }
 
-type DecodeOutcome<T> = (Option<YamlDocument>, Option<T>, Vec<Finding>);
+type DecodeResult<T> = (Option<YamlDocument>, Option<T>, Vec<Finding>);
 
 fn load_document<T>(
     source: &SourceText,
-    decode: impl FnOnce(&YamlDocument, &mut FindingList) -> Option<T>,
-) -> DecodeOutcome<T> {
-    let mut findings = FindingList::default();
+    decode: impl FnOnce(&YamlDocument, &mut LimitedFindingList) -> Option<T>,
+) -> DecodeResult<T> {
+    let mut findings = LimitedFindingList::default();
     let document = document_builder::build_document(source, &mut findings);
     decode_document(document, decode, findings)
 }
 
 fn decode_document<T>(
     document: Option<YamlDocument>,
-    decode: impl FnOnce(&YamlDocument, &mut FindingList) -> Option<T>,
-    mut findings: FindingList,
-) -> DecodeOutcome<T> {
+    decode: impl FnOnce(&YamlDocument, &mut LimitedFindingList) -> Option<T>,
+    mut findings: LimitedFindingList,
+) -> DecodeResult<T> {
     let value = document.as_ref().and_then(|document| decode(document, &mut findings));
     let value = value.filter(|_| findings.has_no_errors());
     debug_assert!(value.is_some() || !findings.has_no_errors(), "no value needs a reason");
@@ -414,7 +414,7 @@ fn decode_document<T>(
 /// Reads a file that may be empty.
 fn load_optional_file<T: Default>(
     source: &SourceText,
-    decode: impl FnOnce(&YamlDocument, &mut FindingList) -> Option<T>,
+    decode: impl FnOnce(&YamlDocument, &mut LimitedFindingList) -> Option<T>,
 ) -> LoadResult<T> {
     if is_blank(source) {
         return Ok(T::default());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::codes;
 use super::document::{ScalarValue, YamlContent, YamlEntry, YamlNode};
-use super::findings::FindingList;
+use super::findings::LimitedFindingList;
 use crate::diagnostic::Finding;
 use crate::source::{RouteLocation, Span};
 use crate::yaml::edit::{RouteEdit, RouteFix};
@@ -17,35 +17,35 @@ pub(super) struct OpenMap {
     pub(super) entries: Vec<YamlEntry>,
     /// The index of each key in `entries`; used only for large maps, where a linear search would be slow.
     index: HashMap<Arc<str>, usize>,
-    pub(super) key: Option<MapKey>,
+    pub(super) key: Option<PendingMapKey>,
     pub(super) merge: Option<(Span, Arc<YamlNode>)>,
 }
 
 /// A key without its value so far.
-pub(super) enum MapKey {
+pub(super) enum PendingMapKey {
     Name(Arc<str>, Span),
     Merge(Span),
     /// Whether a problem was already reported.
     AlreadyReported,
 }
 
-const INDEX_FROM: usize = 16;
+const MIN_INDEXED_ENTRIES: usize = 16;
 
 impl OpenMap {
-    pub(super) fn find_entry(&self, key: &str) -> Option<usize> {
-        if self.entries.len() < INDEX_FROM {
+    pub(super) fn find_entry_index(&self, key: &str) -> Option<usize> {
+        if self.entries.len() < MIN_INDEXED_ENTRIES {
             self.entries.iter().position(|entry| *entry.key == *key)
         } else {
             self.index.get(key).copied()
         }
     }
 
-    pub(super) fn push(&mut self, entry: YamlEntry) {
+    pub(super) fn push_entry(&mut self, entry: YamlEntry) {
         self.entries.push(entry);
-        if self.entries.len() == INDEX_FROM {
+        if self.entries.len() == MIN_INDEXED_ENTRIES {
             let keys = self.entries.iter().enumerate();
             self.index = keys.map(|(at, entry)| (entry.key.clone(), at)).collect();
-        } else if let Some(entry) = self.entries.get(INDEX_FROM..).and_then(<[YamlEntry]>::last) {
+        } else if let Some(entry) = self.entries.get(MIN_INDEXED_ENTRIES..).and_then(<[YamlEntry]>::last) {
             self.index.insert(entry.key.clone(), self.entries.len() - 1);
         }
     }
@@ -57,7 +57,7 @@ pub(super) fn report_duplicate_key(
     first: Option<Span>,
     name: &str,
     whole: Option<Span>,
-    findings: &mut FindingList,
+    findings: &mut LimitedFindingList,
 ) {
     findings.push_error(|| {
         let message = format!("duplicate key `{name}` in a map");
@@ -72,7 +72,7 @@ pub(super) fn report_duplicate_key(
 }
 
 /// Returns the meaning of a node in the position of a key.
-pub(super) fn parse_map_key(node: &YamlNode, site: Span, findings: &mut FindingList) -> MapKey {
+pub(super) fn parse_map_key(node: &YamlNode, site: Span, findings: &mut LimitedFindingList) -> PendingMapKey {
     let YamlContent::Scalar(scalar) = &node.content else {
         let finding = Finding::new_error(
             codes::KEY_NOT_TEXT,
@@ -80,11 +80,11 @@ pub(super) fn parse_map_key(node: &YamlNode, site: Span, findings: &mut FindingL
             "a map or a list is used as a key",
         );
         findings.push(finding.with_help("a key must be a string; quote a template such as `{{ name }}`"));
-        return MapKey::AlreadyReported;
+        return PendingMapKey::AlreadyReported;
     };
     match scalar.value {
-        ScalarValue::Text if scalar.style == ScalarNotation::Plain && &*scalar.text == "<<" => MapKey::Merge(site),
-        ScalarValue::Text => MapKey::Name(scalar.text.clone(), site),
+        ScalarValue::Text if scalar.style == ScalarNotation::Plain && &*scalar.text == "<<" => PendingMapKey::Merge(site),
+        ScalarValue::Text => PendingMapKey::Name(scalar.text.clone(), site),
         ScalarValue::Null => {
             let finding = Finding::new_error(
                 codes::KEY_NOT_TEXT,
@@ -92,7 +92,7 @@ pub(super) fn parse_map_key(node: &YamlNode, site: Span, findings: &mut FindingL
                 "a key is missing before the colon",
             );
             findings.push(finding.with_help("a key must be a string"));
-            MapKey::AlreadyReported
+            PendingMapKey::AlreadyReported
         }
         _ => {
             let message = format!("the key `{}` is not a string", scalar.text);
@@ -103,7 +103,7 @@ pub(super) fn parse_map_key(node: &YamlNode, site: Span, findings: &mut FindingL
                     .with_help(format!("quote the value: '{}'", scalar.text))
                     .with_fix(RouteFix::new_safe("quote the key", quoted)),
             );
-            MapKey::AlreadyReported
+            PendingMapKey::AlreadyReported
         }
     }
 }

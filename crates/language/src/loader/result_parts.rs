@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::changes::{canonical_entries, canonical_value, is_relevant, map_entries};
+use super::changes::{canonical_entries, canonical_value, affects_runs, map_entries_or_none};
 use super::document::{YamlDocument, YamlEntry, YamlNode};
 
 /// Keys of the ensemble that are left out. `defaults` are part of the agents.
@@ -26,15 +26,15 @@ const LIMIT_KEYS: [&str; 7] = [
 /// Returns the canonical text of each part: ``agent `writer` ``, ``tool `search` ``, or a key of the ensemble.
 pub fn list_result_parts(document: &YamlDocument) -> BTreeMap<String, String> {
     let mut parts = BTreeMap::new();
-    for entry in map_entries(document.root()) {
+    for entry in map_entries_or_none(document.root()) {
         let key = &*entry.key;
-        if !is_relevant(key) || IGNORED_SECTIONS.contains(&key) {
+        if !affects_runs(key) || IGNORED_SECTIONS.contains(&key) {
             continue;
         }
         match key {
             "agents" => parts.extend(list_agent_parts(&entry.value)),
             "tools" => {
-                let tools = map_entries(&entry.value).iter();
+                let tools = map_entries_or_none(&entry.value).iter();
                 parts.extend(tools.map(|tool| (format!("tool `{}`", tool.key), canonical_tool(&tool.value))));
             }
             "conversation_limits" => {
@@ -53,7 +53,7 @@ pub fn list_result_parts(document: &YamlDocument) -> BTreeMap<String, String> {
 }
 
 /// Returns all parts as one text.
-pub fn result_text(document: &YamlDocument) -> String {
+pub fn canonical_result_parts(document: &YamlDocument) -> String {
     format!("{:?}", list_result_parts(document))
 }
 
@@ -62,11 +62,11 @@ fn list_agent_parts(agents: &YamlNode) -> Vec<(String, String)> {
     let mut parts = Vec::new();
     let mut names = Vec::new();
     for agent in agents.items().unwrap_or_default() {
-        let entries = map_entries(agent).iter();
+        let entries = map_entries_or_none(agent).iter();
         let name = entries.clone().find(|entry| &*entry.key == "name");
-        let name = name.and_then(|entry| entry.value.text()).map_or("", |name| &**name);
+        let name = name.and_then(|entry| entry.value.string_text()).map_or("", |name| &**name);
         names.push(name.to_owned());
-        parts.push((format!("agent `{name}`"), canonical_without_limits(agent, is_relevant)));
+        parts.push((format!("agent `{name}`"), canonical_without_limits(agent, affects_runs)));
     }
     parts.push(("the order of the agents".to_owned(), names.join(" ")));
     parts
@@ -79,10 +79,10 @@ fn canonical_tool(tool: &YamlNode) -> String {
 
 fn canonical_without_limits(node: &YamlNode, is_meant: impl Fn(&str) -> bool) -> String {
     let is_part = |entry: &&YamlEntry| is_meant(&entry.key) && !LIMIT_KEYS.contains(&&*entry.key);
-    let entries: Vec<&YamlEntry> = map_entries(node).iter().filter(is_part).collect();
+    let entries: Vec<&YamlEntry> = map_entries_or_none(node).iter().filter(is_part).collect();
     let others = canonical_entries(entries.iter().copied().filter(|entry| !has_own_limits(entry)));
     let with_limits = entries.iter().filter(|entry| has_own_limits(entry)).map(|entry| {
-        let value = map_entries(&entry.value)
+        let value = map_entries_or_none(&entry.value)
             .iter()
             .filter(|key| !LIMIT_KEYS.contains(&&*key.key));
         format!("{}: {}", entry.key, canonical_entries(value))
@@ -95,7 +95,7 @@ fn canonical_without_limits(node: &YamlNode, is_meant: impl Fn(&str) -> bool) ->
 
 /// Returns whether the value of the key of an agent is a section with limits: a question has a time limit.
 fn has_own_limits(entry: &YamlEntry) -> bool {
-    &*entry.key == "input" && !map_entries(&entry.value).is_empty()
+    &*entry.key == "input" && !map_entries_or_none(&entry.value).is_empty()
 }
 
 #[cfg(test)]

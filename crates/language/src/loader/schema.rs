@@ -12,15 +12,15 @@ use super::codes;
 use crate::vocabulary::FileSection;
 
 /// The schema of an ensemble file.
-pub const SCHEMA: &str = include_str!("../../../../docs/schema/ensemble.schema.json");
+pub const ENSEMBLE_SCHEMA: &str = include_str!("../../../../docs/schema/ensemble.schema.json");
 
 /// The schema of a test file.
 pub const TEST_SCHEMA: &str = include_str!("../../../../docs/schema/test.schema.json");
 
-/// Returns the schema of a configuration (`.ensemble/config.yaml`): its model profiles are those of [`SCHEMA`], and its
+/// Returns the schema of a configuration (`.ensemble/config.yaml`): its model profiles are those of [`ENSEMBLE_SCHEMA`], and its
 /// codes those that `explain_code` knows.
 pub fn config_schema() -> String {
-    let ensemble: Value = serde_json::from_str(SCHEMA).unwrap_or_default();
+    let ensemble: Value = serde_json::from_str(ENSEMBLE_SCHEMA).unwrap_or_default();
     let profiles = &ensemble["properties"]["model_profiles"];
     let mut definitions = Map::new();
     collect_definitions(profiles, &ensemble["$defs"], &mut definitions);

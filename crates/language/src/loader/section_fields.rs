@@ -2,9 +2,9 @@
 
 use super::codes;
 use super::document::{YamlContent, YamlEntry};
-use super::findings::FindingList;
-use super::key_messages::{find_meant_key, format_choices, unknown_key_finding};
-use super::value_decoders::{NodeCursor, StepRef, report_wrong_type};
+use super::findings::LimitedFindingList;
+use super::key_messages::{find_probable_key, format_choices, unknown_key_finding};
+use super::value_decoders::{NodeCursor, CursorStep, report_wrong_type};
 use crate::diagnostic::{Finding, FindingCode};
 use crate::source::Route;
 use crate::vocabulary::{FileSection, SectionKey, is_extension_key};
@@ -19,7 +19,7 @@ pub(super) struct SectionFields<'a> {
 
 impl<'a> SectionFields<'a> {
     /// Reads a map and reports keys that are not allowed; other values are reported.
-    pub(super) fn from_map(at: &'a NodeCursor<'a>, section: FileSection, findings: &mut FindingList) -> Option<Self> {
+    pub(super) fn from_map(at: &'a NodeCursor<'a>, section: FileSection, findings: &mut LimitedFindingList) -> Option<Self> {
         let YamlContent::Mapping(entries) = &at.node.content else {
             report_wrong_type(at, &format!("a map ({})", section.title()), findings);
             return None;
@@ -28,7 +28,7 @@ impl<'a> SectionFields<'a> {
             let ignored = section.allows_extensions() && is_extension_key(&entry.key);
             if !ignored && section.find_key(&entry.key).is_none() {
                 findings.push_error(|| {
-                    let place = at.child_at(&entry.value, StepRef::Key(&entry.key)).key_location();
+                    let place = at.child_at(&entry.value, CursorStep::Key(&entry.key)).key_location();
                     unknown_key_finding(&entry.key, section, place)
                 });
             }
@@ -54,15 +54,15 @@ impl<'a> SectionFields<'a> {
         );
         let mut entries = self.entries.iter();
         let entry = entries.find(|entry| *entry.key == *key && (is_data || !entry.value.is_null()))?;
-        Some(self.at.child_at(&entry.value, StepRef::Key(&entry.key)))
+        Some(self.at.child_at(&entry.value, CursorStep::Key(&entry.key)))
     }
 
     /// Reads the value under `key`, if it exists.
     pub(super) fn decode_optional<T>(
         &self,
         key: &str,
-        findings: &mut FindingList,
-        reader: impl FnOnce(&NodeCursor<'_>, &mut FindingList) -> Option<T>,
+        findings: &mut LimitedFindingList,
+        reader: impl FnOnce(&NodeCursor<'_>, &mut LimitedFindingList) -> Option<T>,
     ) -> Option<T> {
         self.get(key).and_then(|at| reader(&at, findings))
     }
@@ -72,8 +72,8 @@ impl<'a> SectionFields<'a> {
         &self,
         key: &str,
         help: &str,
-        findings: &mut FindingList,
-        reader: impl FnOnce(&NodeCursor<'_>, &mut FindingList) -> Option<T>,
+        findings: &mut LimitedFindingList,
+        reader: impl FnOnce(&NodeCursor<'_>, &mut LimitedFindingList) -> Option<T>,
     ) -> Option<T> {
         let Some(at) = self.get(key) else {
             let finding = Finding::new_error(codes::MISSING, self.at.value_location(), format!("`{key}` is missing"));
@@ -90,13 +90,13 @@ impl<'a> SectionFields<'a> {
         keys: &[&'k str],
         [none, several]: [FindingCode; 2],
         help: &str,
-        findings: &mut FindingList,
+        findings: &mut LimitedFindingList,
     ) -> Option<(&'k str, NodeCursor<'a>)> {
         let title = self.section.title();
         let mut present_fields = keys.iter().filter_map(|key| Some((*key, self.get(key)?)));
         let Some((first, value)) = present_fields.next() else {
             // A misspelt key is already reported, with a suggestion.
-            let means_one = |key| find_meant_key(key, self.section).is_some_and(|meant| keys.contains(&meant));
+            let means_one = |key| find_probable_key(key, self.section).is_some_and(|meant| keys.contains(&meant));
             if self.keys().any(means_one) {
                 return None;
             }
@@ -123,10 +123,10 @@ impl<'a> SectionFields<'a> {
         &self,
         kind: &str,
         owner: &str,
-        findings: &mut FindingList,
+        findings: &mut LimitedFindingList,
         help: impl Fn(&SectionKey) -> String,
     ) {
-        for key in self.section.iter_keys().filter(|key| !key.is_for(kind)) {
+        for key in self.section.iter_keys().filter(|key| !key.is_key_of_kind(kind)) {
             if self.get(key.name).is_some() {
                 let route = self.at.route().with_key(key.name);
                 findings.push(other_kind_key_finding(route, key.name, owner).with_help(help(key)));

@@ -8,7 +8,7 @@ use crate::source::{RouteLocation, Span};
 const TAB: &str = "a tab is used for indentation";
 
 /// A part of the parser's message, its meaning, and the help text.
-const KNOWN: &[(&str, &str, &str)] = &[
+const KNOWN_PARSER_ERRORS: &[(&str, &str, &str)] = &[
     (
         "unprintable",
         "a character that YAML does not allow",
@@ -170,7 +170,7 @@ const KNOWN: &[(&str, &str, &str)] = &[
 
 /// Converts the parser's error to a finding.
 pub(super) fn syntax_error_finding(text: &str, at: usize, info: &str) -> Finding {
-    let known_error = KNOWN.iter().find(|(needle, ..)| info.contains(needle));
+    let known_error = KNOWN_PARSER_ERRORS.iter().find(|(needle, ..)| info.contains(needle));
     let code = match known_error {
         Some(("unknown anchor", ..)) => codes::ALIAS,
         Some(("recursion limit", ..)) => codes::TOO_BIG,

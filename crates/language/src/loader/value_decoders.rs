@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::codes;
 use super::document::{ScalarValue, YamlContent, YamlNode};
-use super::findings::FindingList;
+use super::findings::LimitedFindingList;
 use super::key_messages::{format_choices, quote_excerpt};
 use super::type_fixes;
 use crate::diagnostic::{Finding, FindingCode, NearWord, find_nearest_word};
@@ -24,11 +24,11 @@ const MAX_SECONDS: f64 = 1e9;
 #[derive(Clone, Copy)]
 pub(super) struct NodeCursor<'a> {
     pub(super) node: &'a YamlNode,
-    parent: Option<(&'a NodeCursor<'a>, StepRef<'a>)>,
+    parent: Option<(&'a NodeCursor<'a>, CursorStep<'a>)>,
 }
 
 #[derive(Clone, Copy)]
-pub(super) enum StepRef<'a> {
+pub(super) enum CursorStep<'a> {
     Key(&'a Arc<str>),
     Index(usize),
 }
@@ -38,7 +38,7 @@ impl<'a> NodeCursor<'a> {
         Self { node, parent: None }
     }
 
-    pub(super) fn child_at(&'a self, node: &'a YamlNode, step: StepRef<'a>) -> Self {
+    pub(super) fn child_at(&'a self, node: &'a YamlNode, step: CursorStep<'a>) -> Self {
         Self {
             node,
             parent: Some((self, step)),
@@ -47,7 +47,7 @@ impl<'a> NodeCursor<'a> {
 
     /// Returns the value under a key of this map.
     pub(super) fn child_under_key(&'a self, node: &'a YamlNode, key: &'a Arc<str>) -> Self {
-        self.child_at(node, StepRef::Key(key))
+        self.child_at(node, CursorStep::Key(key))
     }
 
     /// Returns the path from the root of the document.
@@ -56,8 +56,8 @@ impl<'a> NodeCursor<'a> {
         let mut cursor = self;
         while let Some((up, step)) = cursor.parent {
             steps.push(match step {
-                StepRef::Key(key) => RouteStep::Key(key.clone()),
-                StepRef::Index(index) => RouteStep::Index(index),
+                CursorStep::Key(key) => RouteStep::Key(key.clone()),
+                CursorStep::Index(index) => RouteStep::Index(index),
             });
             cursor = up;
         }
@@ -76,7 +76,7 @@ impl<'a> NodeCursor<'a> {
     }
 
     /// Returns the items of a list; other values are reported.
-    pub(super) fn require_items(&'a self, what: &str, findings: &mut FindingList) -> Option<Vec<NodeCursor<'a>>> {
+    pub(super) fn require_items(&'a self, what: &str, findings: &mut LimitedFindingList) -> Option<Vec<NodeCursor<'a>>> {
         let YamlContent::Sequence(items) = &self.node.content else {
             report_wrong_type(self, what, findings);
             return None;
@@ -84,7 +84,7 @@ impl<'a> NodeCursor<'a> {
         let cursors = items.iter().enumerate();
         Some(
             cursors
-                .map(|(at, node)| self.child_at(node, StepRef::Index(at)))
+                .map(|(at, node)| self.child_at(node, CursorStep::Index(at)))
                 .collect(),
         )
     }
@@ -93,7 +93,7 @@ impl<'a> NodeCursor<'a> {
     pub(super) fn require_entries(
         &'a self,
         what: &str,
-        findings: &mut FindingList,
+        findings: &mut LimitedFindingList,
     ) -> Option<Vec<(&'a Arc<str>, NodeCursor<'a>)>> {
         let YamlContent::Mapping(entries) = &self.node.content else {
             report_wrong_type(self, what, findings);
@@ -102,14 +102,14 @@ impl<'a> NodeCursor<'a> {
         let cursors = entries.iter();
         Some(
             cursors
-                .map(|entry| (&entry.key, self.child_at(&entry.value, StepRef::Key(&entry.key))))
+                .map(|entry| (&entry.key, self.child_at(&entry.value, CursorStep::Key(&entry.key))))
                 .collect(),
         )
     }
 }
 
 /// Reports that another kind of value was expected.
-pub(super) fn report_wrong_type(at: &NodeCursor<'_>, expected: &str, findings: &mut FindingList) {
+pub(super) fn report_wrong_type(at: &NodeCursor<'_>, expected: &str, findings: &mut LimitedFindingList) {
     let message = format!("expected {expected}, found {}", describe_node(at.node));
     let mut finding = Finding::new_error(codes::WRONG_TYPE, at.value_location(), message);
     finding.fix = type_fixes::find_type_fix(at.node, &at.route(), expected);
@@ -143,13 +143,13 @@ pub(super) fn describe_node(node: &YamlNode) -> String {
 }
 
 /// Returns a string.
-pub(super) fn decode_text(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<String> {
+pub(super) fn decode_text(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<String> {
     decode_shared_text(at, findings).map(|text| text.to_string())
 }
 
 /// Returns a string that is shared with the tree.
-pub(super) fn decode_shared_text(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Arc<str>> {
-    let text = at.node.text();
+pub(super) fn decode_shared_text(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<Arc<str>> {
+    let text = at.node.string_text();
     if text.is_none() {
         report_wrong_type(at, "a string", findings);
     }
@@ -157,7 +157,7 @@ pub(super) fn decode_shared_text(at: &NodeCursor<'_>, findings: &mut FindingList
 }
 
 /// Returns a string that is not empty.
-pub(super) fn decode_filled_text(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Arc<str>> {
+pub(super) fn decode_filled_text(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<Arc<str>> {
     let text = decode_shared_text(at, findings)?;
     if !text.trim().is_empty() {
         return Some(text);
@@ -167,19 +167,19 @@ pub(super) fn decode_filled_text(at: &NodeCursor<'_>, findings: &mut FindingList
 }
 
 /// Reports an empty value.
-pub(super) fn report_empty(at: &NodeCursor<'_>, message: &str, findings: &mut FindingList) {
+pub(super) fn report_empty(at: &NodeCursor<'_>, message: &str, findings: &mut LimitedFindingList) {
     findings.push(Finding::new_error(codes::EMPTY, at.value_location(), message));
 }
 
 /// Returns the name of an ensemble or an agent, or a `state_key`.
-pub(super) fn decode_name(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Arc<str>> {
+pub(super) fn decode_name(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<Arc<str>> {
     let name = decode_shared_text(at, findings)?;
     if names::is_name(&name) {
         return Some(name);
     }
     let message = format!("{} is not a valid name", quote_excerpt(&name));
     let finding = Finding::new_error(codes::BAD_NAME, at.value_location(), message).with_help(names::NAME_RULE);
-    findings.push(match names::find_near_name(&name) {
+    findings.push(match names::correct_name(&name) {
         Some(near_name) => {
             let change = RouteEdit::WriteText(at.value_location(), near_name.clone());
             finding.with_fix(RouteFix::new_unsafe(format!("write `{near_name}`"), change))
@@ -190,7 +190,7 @@ pub(super) fn decode_name(at: &NodeCursor<'_>, findings: &mut FindingList) -> Op
 }
 
 /// `true` or `false`.
-pub(super) fn decode_bool(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<bool> {
+pub(super) fn decode_bool(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<bool> {
     match &at.node.content {
         YamlContent::Scalar(scalar) => match scalar.value {
             ScalarValue::Bool(value) => return Some(value),
@@ -202,7 +202,7 @@ pub(super) fn decode_bool(at: &NodeCursor<'_>, findings: &mut FindingList) -> Op
 }
 
 /// Returns an integer of at least 1.
-pub(super) fn decode_count(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<NonZeroU32> {
+pub(super) fn decode_count(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<NonZeroU32> {
     let value = decode_positive_integer(at, findings)?;
     let count = u32::try_from(value).ok().and_then(NonZeroU32::new);
     if count.is_none() {
@@ -212,7 +212,7 @@ pub(super) fn decode_count(at: &NodeCursor<'_>, findings: &mut FindingList) -> O
 }
 
 /// Returns an integer of at least 0.
-pub(super) fn decode_count_or_zero(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<u32> {
+pub(super) fn decode_count_or_zero(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<u32> {
     match &at.node.content {
         YamlContent::Scalar(scalar) if scalar.value == ScalarValue::Int(0) => Some(0),
         _ => decode_count(at, findings).map(NonZeroU32::get),
@@ -220,7 +220,7 @@ pub(super) fn decode_count_or_zero(at: &NodeCursor<'_>, findings: &mut FindingLi
 }
 
 /// Returns an integer of at least 1, of any size.
-pub(super) fn decode_positive_integer(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<u64> {
+pub(super) fn decode_positive_integer(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<u64> {
     const EXPECTED: &str = "an integer of at least 1";
     let YamlContent::Scalar(scalar) = &at.node.content else {
         report_wrong_type(at, EXPECTED, findings);
@@ -236,7 +236,7 @@ pub(super) fn decode_positive_integer(at: &NodeCursor<'_>, findings: &mut Findin
 }
 
 /// Reports a number that is too small or too large.
-pub(super) fn report_out_of_range(at: &NodeCursor<'_>, expected: &str, findings: &mut FindingList) {
+pub(super) fn report_out_of_range(at: &NodeCursor<'_>, expected: &str, findings: &mut LimitedFindingList) {
     let message = format!("expected {expected}, found {}", describe_node(at.node));
     findings.push(Finding::new_error(codes::OUT_OF_RANGE, at.value_location(), message));
 }
@@ -246,7 +246,7 @@ pub(super) fn decode_number_within(
     at: &NodeCursor<'_>,
     low: f64,
     high: f64,
-    findings: &mut FindingList,
+    findings: &mut LimitedFindingList,
 ) -> Option<f64> {
     let value = decode_number(at, "a number", findings)?;
     if (low..=high).contains(&value) {
@@ -257,11 +257,11 @@ pub(super) fn decode_number_within(
 }
 
 /// Returns an amount of money: a number of at least 0.
-pub(super) fn decode_amount(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<f64> {
+pub(super) fn decode_money_amount(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<f64> {
     decode_number_within(at, 0.0, 1e9, findings)
 }
 
-fn decode_number(at: &NodeCursor<'_>, expected: &str, findings: &mut FindingList) -> Option<f64> {
+fn decode_number(at: &NodeCursor<'_>, expected: &str, findings: &mut LimitedFindingList) -> Option<f64> {
     if let YamlContent::Scalar(scalar) = &at.node.content {
         match scalar.value {
             ScalarValue::Int(value) => return Some(value as f64),
@@ -275,7 +275,7 @@ fn decode_number(at: &NodeCursor<'_>, expected: &str, findings: &mut FindingList
 }
 
 /// Returns a duration greater than 0.
-pub(super) fn decode_seconds(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Duration> {
+pub(super) fn decode_seconds(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<Duration> {
     let value = decode_number(at, "a number of seconds greater than 0", findings)?;
     if value > 0.0 {
         return duration_from_seconds(at, value, findings);
@@ -285,7 +285,7 @@ pub(super) fn decode_seconds(at: &NodeCursor<'_>, findings: &mut FindingList) ->
 }
 
 /// Returns a duration, which may be 0.
-pub(super) fn decode_delay(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Duration> {
+pub(super) fn decode_delay(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<Duration> {
     let value = decode_number(at, "a number of seconds", findings)?;
     if value >= 0.0 {
         return duration_from_seconds(at, value, findings);
@@ -294,7 +294,7 @@ pub(super) fn decode_delay(at: &NodeCursor<'_>, findings: &mut FindingList) -> O
     None
 }
 
-fn duration_from_seconds(at: &NodeCursor<'_>, seconds: f64, findings: &mut FindingList) -> Option<Duration> {
+fn duration_from_seconds(at: &NodeCursor<'_>, seconds: f64, findings: &mut LimitedFindingList) -> Option<Duration> {
     let duration = (seconds <= MAX_SECONDS)
         .then(|| Duration::try_from_secs_f64(seconds).ok())
         .flatten();
@@ -313,9 +313,9 @@ fn duration_from_seconds(at: &NodeCursor<'_>, seconds: f64, findings: &mut Findi
 }
 
 /// Decodes one of several words.
-pub(super) fn decode_word<T: Copy>(at: &NodeCursor<'_>, words: &[(&str, T)], findings: &mut FindingList) -> Option<T> {
+pub(super) fn decode_word<T: Copy>(at: &NodeCursor<'_>, words: &[(&str, T)], findings: &mut LimitedFindingList) -> Option<T> {
     let names = || words.iter().map(|(word, _)| *word);
-    let Some(text) = at.node.text() else {
+    let Some(text) = at.node.string_text() else {
         report_wrong_type(at, &format_choices(names()), findings);
         return None;
     };
@@ -342,7 +342,7 @@ pub(super) fn report_repetition(
     second: RouteLocation,
     message: String,
     first: RouteLocation,
-    findings: &mut FindingList,
+    findings: &mut LimitedFindingList,
 ) {
     findings.push(Finding::new_error(code, second, message).with_related(first, "first here"));
 }
@@ -351,8 +351,8 @@ pub(super) fn report_repetition(
 pub(super) fn decode_list<T>(
     at: &NodeCursor<'_>,
     what: &str,
-    findings: &mut FindingList,
-    mut reader: impl FnMut(&NodeCursor<'_>, &mut FindingList) -> Option<T>,
+    findings: &mut LimitedFindingList,
+    mut reader: impl FnMut(&NodeCursor<'_>, &mut LimitedFindingList) -> Option<T>,
 ) -> Option<Vec<T>> {
     let items = at.require_items(what, findings)?;
     let read: Vec<Option<T>> = items.iter().map(|item| reader(item, findings)).collect();
@@ -364,8 +364,8 @@ pub(super) fn decode_filled_list<T>(
     at: &NodeCursor<'_>,
     what: &str,
     rule: &str,
-    findings: &mut FindingList,
-    reader: impl FnMut(&NodeCursor<'_>, &mut FindingList) -> Option<T>,
+    findings: &mut LimitedFindingList,
+    reader: impl FnMut(&NodeCursor<'_>, &mut LimitedFindingList) -> Option<T>,
 ) -> Option<Vec<T>> {
     let read = decode_list(at, what, findings, reader)?;
     if read.is_empty() {
@@ -379,8 +379,8 @@ pub(super) fn decode_filled_list<T>(
 pub(super) fn decode_map<T>(
     at: &NodeCursor<'_>,
     what: &str,
-    findings: &mut FindingList,
-    mut reader: impl FnMut(&Arc<str>, &NodeCursor<'_>, &mut FindingList) -> Option<T>,
+    findings: &mut LimitedFindingList,
+    mut reader: impl FnMut(&Arc<str>, &NodeCursor<'_>, &mut LimitedFindingList) -> Option<T>,
 ) -> Option<Vec<(Arc<str>, T)>> {
     let entries = at.require_entries(what, findings)?;
     let read: Vec<_> = entries
@@ -391,7 +391,7 @@ pub(super) fn decode_map<T>(
 }
 
 /// Reads a list of strings that are not blank.
-pub(super) fn decode_filled_texts(at: &NodeCursor<'_>, what: &str, findings: &mut FindingList) -> Option<Vec<String>> {
+pub(super) fn decode_filled_texts(at: &NodeCursor<'_>, what: &str, findings: &mut LimitedFindingList) -> Option<Vec<String>> {
     decode_list(at, what, findings, |item, findings| {
         Some(decode_filled_text(item, findings)?.to_string())
     })

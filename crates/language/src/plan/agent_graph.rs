@@ -81,7 +81,7 @@ impl AgentGraph {
     }
 
     /// Returns the number of agents.
-    pub(crate) fn len(&self) -> usize {
+    pub(crate) fn agent_count(&self) -> usize {
         self.first_links.len() - 1
     }
 
@@ -92,7 +92,7 @@ impl AgentGraph {
 
     /// Finds the agent with this name.
     #[inline]
-    pub(crate) fn find(&self, name: &str) -> Option<AgentId> {
+    pub(crate) fn find_agent_id(&self, name: &str) -> Option<AgentId> {
         self.names.get(name).copied()
     }
 
@@ -103,25 +103,25 @@ impl AgentGraph {
 
     /// Returns the numbers of the dependencies of an agent.
     #[inline]
-    pub(crate) fn incoming(&self, to: AgentId) -> Range<usize> {
+    pub(crate) fn incoming_range(&self, to: AgentId) -> Range<usize> {
         self.first_links[to.index()] as usize..self.first_links[to.index() + 1] as usize
     }
 
     /// Returns the dependencies on an agent, the last one first.
     #[inline]
-    pub(crate) fn outgoing(&self, from: AgentId) -> &[EdgeId] {
+    pub(crate) fn outgoing_edge_ids(&self, from: AgentId) -> &[EdgeId] {
         let (start, end) = (self.first_outgoing[from.index()], self.first_outgoing[from.index() + 1]);
         &self.outgoing[start as usize..end as usize]
     }
 
     /// Returns these agents and all agents upstream of them, over the dependencies that are followed.
-    pub(crate) fn upstream(
+    pub(crate) fn find_upstream_agents(
         &self,
         agents: impl IntoIterator<Item = usize>,
         is_followed: impl Fn(usize, &AgentLink) -> bool,
     ) -> FixedBitSet {
-        find_reachable(self.len(), agents, |agent| {
-            let range = self.incoming(AgentId(agent as u32));
+        find_reachable(self.agent_count(), agents, |agent| {
+            let range = self.incoming_range(AgentId(agent as u32));
             let links = range.clone().zip(&self.links[range]);
             let followed = links.filter(|(at, link)| is_followed(*at, link));
             followed.map(|(_, link)| link.from.index())
@@ -148,17 +148,17 @@ mod tests {
         let ends = |at: &AgentLink| (at.from.index(), at.to.index(), at.position);
         let links: Vec<_> = graph.links().iter().map(ends).collect();
         assert_eq!(links, [(2, 0, 0), (0, 1, 0), (1, 2, 0), (0, 2, 1)]);
-        let incoming: Vec<_> = (0..4).map(|at| graph.incoming(AgentId(at))).collect();
+        let incoming: Vec<_> = (0..4).map(|at| graph.incoming_range(AgentId(at))).collect();
         assert_eq!(incoming, [0..1, 1..2, 2..4, 4..4]);
         let outgoing: Vec<Vec<usize>> = (0..4)
-            .map(|at| graph.outgoing(AgentId(at)).iter().map(|id| id.index()).collect())
+            .map(|at| graph.outgoing_edge_ids(AgentId(at)).iter().map(|id| id.index()).collect())
             .collect();
         assert_eq!(outgoing, [vec![3, 1], vec![2], vec![0], vec![]]);
-        let upstream = |follows: fn(usize) -> bool| graph.upstream([1], |at, _| follows(at)).ones().collect::<Vec<_>>();
+        let upstream = |follows: fn(usize) -> bool| graph.find_upstream_agents([1], |at, _| follows(at)).ones().collect::<Vec<_>>();
         assert_eq!(upstream(|_| true), [0, 1, 2]);
         assert_eq!(upstream(|at| at != 0), [0, 1]);
         assert_eq!(
-            (graph.find("d").map(AgentId::index), graph.find("e").is_none()),
+            (graph.find_agent_id("d").map(AgentId::index), graph.find_agent_id("e").is_none()),
             (Some(3), true)
         );
     }

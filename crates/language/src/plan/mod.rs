@@ -12,7 +12,7 @@ use std::fmt;
 use std::num::NonZeroU32;
 use std::sync::{Arc, OnceLock};
 
-use crate::condition::{Condition, Expression};
+use crate::condition::{Condition, ValueExpression};
 use crate::data::JsonMap;
 use crate::diagnostic::Finding;
 use crate::ensemble::{Agent, Dependency, Ensemble, RequiredResult, ResultSpec, TurnTrigger, WaitFor};
@@ -71,18 +71,18 @@ pub struct Plan {
     only_tools: Vec<bool>,
     /// Computed at the first execution, since checks do not need it.
     readings: OnceLock<Vec<ExecutionReads>>,
-    result: Option<PlannedResult>,
+    result: Option<CompiledResult>,
     success: Option<Condition>,
     required: Vec<AgentId>,
 }
 
 /// The compiled result of a run.
 #[derive(Debug)]
-pub enum PlannedResult {
+pub enum CompiledResult {
     /// The latest output of this agent.
     Agent(AgentId),
     /// A map: keys, and expressions over the last state.
-    Map(Vec<(Arc<str>, Expression)>),
+    Map(Vec<(Arc<str>, ValueExpression)>),
 }
 
 impl Plan {
@@ -115,12 +115,12 @@ impl Plan {
         Ok(Self {
             result,
             success,
-            ..Self::from_graph(ensemble, graph, edges)
+            ..Self::from_graph_without_result(ensemble, graph, edges)
         })
     }
 
     /// Returns the plan without its result and its `success`.
-    fn from_graph(ensemble: Arc<Ensemble>, graph: AgentGraph, edges: Vec<PlanEdge>) -> Self {
+    fn from_graph_without_result(ensemble: Arc<Ensemble>, graph: AgentGraph, edges: Vec<PlanEdge>) -> Self {
         let names = graph.names();
         let mut caps = vec![None; ensemble.agents.len()];
         for (name, cap) in &ensemble.limits.max_agent_executions {
@@ -165,12 +165,12 @@ impl Plan {
     }
 
     /// Returns the result of a run. Returns `None` if the result is the final state.
-    pub fn result(&self) -> Option<&PlannedResult> {
+    pub fn result(&self) -> Option<&CompiledResult> {
         self.result.as_ref()
     }
 
     /// Returns `success`: what must be true of the last state for exit code 0.
-    pub fn success(&self) -> Option<&Condition> {
+    pub fn success_condition(&self) -> Option<&Condition> {
         self.success.as_ref()
     }
 
@@ -185,7 +185,7 @@ impl Plan {
     }
 
     /// Returns the number of agents.
-    pub fn len(&self) -> usize {
+    pub fn agent_count(&self) -> usize {
         self.ensemble.agents.len()
     }
 
@@ -196,7 +196,7 @@ impl Plan {
 
     /// Returns all agents in declaration order.
     pub fn agent_ids(&self) -> impl Iterator<Item = AgentId> + use<> {
-        (0..u32::try_from(self.len()).expect("fewer than 4 billion agents")).map(AgentId)
+        (0..u32::try_from(self.agent_count()).expect("fewer than 4 billion agents")).map(AgentId)
     }
 
     /// Returns the agent with this number.
@@ -214,12 +214,12 @@ impl Plan {
     /// Returns the number of the agent with this name.
     #[inline]
     pub fn find_agent_id(&self, name: &str) -> Option<AgentId> {
-        self.graph.find(name)
+        self.graph.find_agent_id(name)
     }
 
     /// Returns whether the key is the name or the state key of an agent.
     #[inline]
-    pub fn is_reserved(&self, key: &str) -> bool {
+    pub fn is_reserved_key(&self, key: &str) -> bool {
         self.reserved.contains_key(key)
     }
 
@@ -232,7 +232,7 @@ impl Plan {
     /// Returns the dependencies of an agent, in declaration order.
     #[inline]
     pub fn incoming_edges(&self, to: AgentId) -> impl DoubleEndedIterator<Item = (EdgeId, &PlanEdge)> {
-        let range = self.graph.incoming(to);
+        let range = self.graph.incoming_range(to);
         (range.start as u32..range.end as u32)
             .map(EdgeId)
             .zip(&self.edges[range])
@@ -250,7 +250,7 @@ impl Plan {
     /// Returns the edges to the agents that depend on this agent.
     #[inline]
     pub fn outgoing_edges(&self, from: AgentId) -> impl Iterator<Item = (EdgeId, &PlanEdge)> {
-        self.graph.outgoing(from).iter().map(|id| (*id, self.edge(*id)))
+        self.graph.outgoing_edge_ids(from).iter().map(|id| (*id, self.edge(*id)))
     }
 
     /// Returns the number of edges.
@@ -263,8 +263,8 @@ impl Plan {
     pub fn reads_history(&self) -> bool {
         let conditions = self.edges.iter().filter_map(|edge| edge.condition.as_ref());
         let result = match &self.result {
-            Some(PlannedResult::Map(entries)) => entries.as_slice(),
-            Some(PlannedResult::Agent(_)) | None => &[],
+            Some(CompiledResult::Map(entries)) => entries.as_slice(),
+            Some(CompiledResult::Agent(_)) | None => &[],
         };
         conditions.chain(&self.success).any(Condition::reads_history)
             || result.iter().any(|(_, expression)| expression.reads_history())
@@ -279,13 +279,13 @@ impl Plan {
     /// Returns the agents without dependencies that may run more than once: every new output of another agent can start
     /// them.
     #[inline]
-    pub fn listener_ids(&self) -> &[AgentId] {
+    pub fn listening_agent_ids(&self) -> &[AgentId] {
         &self.listeners
     }
 
     /// Returns the agent's `max_agent_executions`, if it has one.
     #[inline]
-    pub fn max_executions(&self, id: AgentId) -> Option<NonZeroU32> {
+    pub fn max_agent_executions(&self, id: AgentId) -> Option<NonZeroU32> {
         self.caps[id.index()]
     }
 
@@ -334,17 +334,17 @@ fn find_only_tools(ensemble: &Ensemble, names: &AgentIdsByName) -> Vec<bool> {
     only_tools
 }
 
-fn compile_result(ensemble: &Ensemble, names: &AgentIdsByName, findings: &mut Vec<Finding>) -> Option<PlannedResult> {
+fn compile_result(ensemble: &Ensemble, names: &AgentIdsByName, findings: &mut Vec<Finding>) -> Option<CompiledResult> {
     let entries = match ensemble.result.as_ref()? {
-        ResultSpec::Agent(agent) => return names.get(agent).copied().map(PlannedResult::Agent),
+        ResultSpec::Agent(agent) => return names.get(agent).copied().map(CompiledResult::Agent),
         ResultSpec::Map(entries) => entries,
     };
     let mut compiled = Vec::with_capacity(entries.len());
     for (key, text) in entries {
         let route = Route::root().with_key("result").with_key(key.clone());
-        match Expression::compile(text) {
+        match ValueExpression::compile(text) {
             Ok(expression) => {
-                for (name, span) in expression.list_read_agents() {
+                for (name, span) in expression.list_named_agents() {
                     if !names.contains_key(name.as_str()) {
                         findings.push(build_unknown_agent_finding(
                             &name,
@@ -362,14 +362,14 @@ fn compile_result(ensemble: &Ensemble, names: &AgentIdsByName, findings: &mut Ve
             }
         }
     }
-    Some(PlannedResult::Map(compiled))
+    Some(CompiledResult::Map(compiled))
 }
 
 fn compile_success(ensemble: &Ensemble, names: &AgentIdsByName, findings: &mut Vec<Finding>) -> Option<Condition> {
     let route = || Route::root().with_key("success");
     match Condition::compile_without_output(ensemble.success.as_ref()?) {
         Ok(condition) => {
-            for (name, span) in condition.list_read_agents() {
+            for (name, span) in condition.list_named_agents() {
                 if !names.contains_key(name.as_str()) {
                     findings.push(build_unknown_agent_finding(
                         &name,
@@ -399,7 +399,7 @@ fn compile_condition(
     let route = || -> Route { dependency.route_in(&Agent::route_at(to.index())).with_key("condition") };
     match Condition::compile(text) {
         Ok(condition) => {
-            for (name, span) in condition.list_read_agents() {
+            for (name, span) in condition.list_named_agents() {
                 if !names.contains_key(name.as_str()) {
                     findings.push(build_unknown_agent_finding(
                         &name,

@@ -28,7 +28,7 @@ impl UpstreamAgents {
 pub(super) fn find_upstream_agents(plan: &Plan, edge: &PlanEdge) -> UpstreamAgents {
     let over_feedback = edge.wait_for == WaitFor::Settled;
     let start = Some(edge.from.index()).filter(|from| *from != edge.to.index());
-    let agents = plan.graph.upstream(start, |at, link| {
+    let agents = plan.graph.find_upstream_agents(start, |at, link| {
         link.from != edge.to && (over_feedback || !plan.edges[at].feedback)
     });
     let count = u32::try_from(agents.count_ones(..)).expect("fewer than 4 billion agents");

@@ -1,18 +1,18 @@
-//! Random ensembles with `for_each`: lists of any length, conditions that read what their parts come to, and edges that
+//! Random ensembles with `random_for_each`: lists of any length, conditions that read what their parts come to, and edges that
 //! wait until somebody has settled.
 
 use std::num::NonZeroU32;
 
 use proptest::prelude::*;
 
-use super::{agent, plan};
+use super::{random_agent, plan_of_agents};
 use crate::ensemble::{
-    Agent, AtLeast, DeclaredPosition, Dependency, ForEach, ForEachItems, PartCombination, PartFailure, WaitFor,
+    Agent, RequiredPartCount, DependencyPosition, Dependency, ForEachSpec, ForEachItems, PartCombination, PartFailureMode, WaitFor,
 };
 use crate::plan::Plan;
 
 /// Conditions on the output of an agent with or without parts. None of them ever fails.
-const OF_PARTS: [&str; 10] = [
+const PART_OUTPUT_CONDITIONS: [&str; 10] = [
     "output != None and output.get('count', 0) > 1",
     "output != None and output.get('count', 0) <= 1",
     "output != None and len(output.get('failed', [])) == 0",
@@ -26,21 +26,21 @@ const OF_PARTS: [&str; 10] = [
 ];
 
 /// Where the lists come from: the file, another agent, or a value that may not be there.
-const LISTS: [&str; 3] = ["[1, 2, 3]", "outputs.a0.items", "context.nothing"];
+const LIST_EXPRESSIONS: [&str; 3] = ["[1, 2, 3]", "outputs.a0.items", "context.nothing"];
 
 /// What a number says about a list.
-fn for_each(twist: &mut dyn FnMut() -> usize) -> ForEach {
-    ForEach {
+fn random_for_each(twist: &mut dyn FnMut() -> usize) -> ForEachSpec {
+    ForEachSpec {
         items: match twist() % 2 {
             0 => ForEachItems::Times(u32::try_from(twist() % 4).unwrap_or_default()),
-            _ => ForEachItems::Expression(LISTS[twist() % LISTS.len()].to_owned()),
+            _ => ForEachItems::Expression(LIST_EXPRESSIONS[twist() % LIST_EXPRESSIONS.len()].to_owned()),
         },
-        item_name: ForEach::ITEM.into(),
+        item_name: ForEachSpec::ITEM.into(),
         key: None,
         max_parallel: NonZeroU32::new(2).expect("is not 0"),
-        max_items: ForEach::MAX_ITEMS,
-        on_error: [PartFailure::Fail, PartFailure::Collect][twist() % 2],
-        at_least: [AtLeast::Parts(0), AtLeast::Parts(1), AtLeast::Percent(50)][twist() % 3],
+        max_items: ForEachSpec::MAX_ITEMS,
+        on_error: [PartFailureMode::Fail, PartFailureMode::Collect][twist() % 2],
+        at_least: [RequiredPartCount::Parts(0), RequiredPartCount::Parts(1), RequiredPartCount::Percent(50)][twist() % 3],
         combine: match twist() % 2 {
             0 => PartCombination::List,
             _ => PartCombination::Majority {
@@ -53,8 +53,8 @@ fn for_each(twist: &mut dyn FnMut() -> usize) -> ForEach {
 
 /// Agents of which some have parts, some are in a loop, and some wait until others have settled; and the result of each
 /// execution.
-pub fn listed_conversation() -> impl Strategy<Value = (Plan, Vec<u8>)> {
-    let agents = (2_usize..5).prop_flat_map(|count| (0..count).map(|at| agent(at, count)).collect::<Vec<_>>());
+pub fn plan_with_lists() -> impl Strategy<Value = (Plan, Vec<u8>)> {
+    let agents = (2_usize..5).prop_flat_map(|count| (0..count).map(|at| random_agent(at, count)).collect::<Vec<_>>());
     let twists = prop::collection::vec(any::<u8>(), 32);
     let fate = prop::collection::vec(any::<u8>(), 64);
     (agents, twists, fate).prop_map(|(mut agents, twists, fate)| {
@@ -62,23 +62,23 @@ pub fn listed_conversation() -> impl Strategy<Value = (Plan, Vec<u8>)> {
         let mut twist = || usize::from(twists.next().unwrap_or_default());
         for agent in &mut agents {
             if !twist().is_multiple_of(3) {
-                agent.for_each = Some(for_each(&mut twist));
+                agent.for_each = Some(random_for_each(&mut twist));
             }
             for dependency in &mut agent.dependencies {
                 if !twist().is_multiple_of(3) {
-                    dependency.condition = Some(OF_PARTS[twist() % OF_PARTS.len()].into());
+                    dependency.condition = Some(PART_OUTPUT_CONDITIONS[twist() % PART_OUTPUT_CONDITIONS.len()].into());
                 }
             }
         }
         if twist().is_multiple_of(2) {
-            loop_with_a_reader(&mut agents, twist());
+            add_loop_with_reader(&mut agents, twist());
         }
-        (plan(agents), fate)
+        (plan_of_agents(agents), fate)
     })
 }
 
 /// `a0` and `a1` answer each other, `a0` has parts, and the last agent reads `a1` when it has settled.
-fn loop_with_a_reader(agents: &mut [Agent], twist: usize) {
+fn add_loop_with_reader(agents: &mut [Agent], twist: usize) {
     let edge = |from: &str, feedback: bool, wait_for: WaitFor| Dependency {
         agent_name: from.into(),
         condition: None,
@@ -87,11 +87,11 @@ fn loop_with_a_reader(agents: &mut [Agent], twist: usize) {
         feedback,
         on: crate::ensemble::RequiredResult::Success,
         wait_for,
-        declared_at: DeclaredPosition::Dependencies(0),
+        declared_at: DependencyPosition::Dependencies(0),
     };
     let mut numbers = [twist, twist / 3, twist / 5].into_iter();
-    agents[0].for_each = Some(for_each(&mut || numbers.next().unwrap_or(1)));
-    let condition = OF_PARTS[twist % 4].to_owned();
+    agents[0].for_each = Some(random_for_each(&mut || numbers.next().unwrap_or(1)));
+    let condition = PART_OUTPUT_CONDITIONS[twist % 4].to_owned();
     agents[0].dependencies = vec![Dependency {
         condition: (!twist.is_multiple_of(5)).then(|| condition.into()),
         ..edge("a1", true, WaitFor::Update)

@@ -22,9 +22,9 @@ const VALUE_LIMIT: usize = 200_000;
 const TEXT_LIMIT: usize = super::MAX_BYTES;
 
 /// The filter of `{% set name = … %}`.
-pub(super) const VARIABLE: &str = "__kept";
+pub(super) const VARIABLE_FILTER: &str = "__kept";
 /// The filter of `{% set namespace.name = … %}`.
-pub(super) const MEMBER: &str = "__kept_in_namespace";
+pub(super) const MEMBER_FILTER: &str = "__kept_in_namespace";
 
 /// A template in which every assigned value passes a filter, and where the text of the filters stands.
 #[derive(Debug, Default)]
@@ -45,7 +45,7 @@ impl FilteredTemplate {
             filtered.insert_text("(");
             filtered.text.push_str(&text[value.start..end]);
             filtered.insert_text(")|");
-            filtered.insert_text(if *is_member { MEMBER } else { VARIABLE });
+            filtered.insert_text(if *is_member { MEMBER_FILTER } else { VARIABLE_FILTER });
             filtered.insert_text(" ");
             at = end;
         }

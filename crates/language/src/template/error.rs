@@ -5,7 +5,7 @@ use std::sync::Arc;
 use minijinja::ErrorKind;
 
 use super::syntax::iter_tags;
-use super::{MAX_BYTES, NO_OTHERS, PARSER_LIMIT, VARIABLES, too_deep_message};
+use super::{MAX_BYTES, OTHER_TEMPLATE_ERROR, PARSER_DEPTH_ERROR, VARIABLES, too_deep_message};
 use crate::names::is_identifier_char;
 use crate::source::Span;
 
@@ -32,12 +32,12 @@ fn is_name_part(agent: &str, word: &str) -> bool {
 pub(super) fn find_word_in_tags(text: &str, word: &str) -> Option<Span> {
     iter_tags(text).find_map(|tag| {
         let inside = &text[tag.inner_span.start..tag.inner_span.end];
-        let start = tag.inner_span.start + find_word(inside, word)?;
+        let start = tag.inner_span.start + find_whole_word(inside, word)?;
         Some(Span::new(start, start + word.len()))
     })
 }
 
-fn find_word(text: &str, word: &str) -> Option<usize> {
+fn find_whole_word(text: &str, word: &str) -> Option<usize> {
     text.match_indices(word).map(|(at, _)| at).find(|&at| {
         !text[..at].ends_with(|c| is_identifier_char(c) || c == '.')
             && !text[at + word.len()..].starts_with(is_identifier_char)
@@ -58,7 +58,7 @@ impl TemplateError {
         let message = match (error.kind(), error.detail()) {
             (ErrorKind::OutOfFuel, _) => "the template needs too many steps".to_owned(),
             (ErrorKind::WriteFailure, _) => format!("the rendered text is longer than {MAX_BYTES} bytes"),
-            (ErrorKind::TemplateNotFound, _) => NO_OTHERS.to_owned(),
+            (ErrorKind::TemplateNotFound, _) => OTHER_TEMPLATE_ERROR.to_owned(),
             (_, Some(PARSER_LIMIT)) => too_deep_message(),
             (_, Some(detail)) => detail.to_owned(),
             (kind, None) => kind.to_string(),

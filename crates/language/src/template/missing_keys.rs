@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::printed_paths::PrintedPath;
 
 /// The most keys that a message lists.
-const MOST: usize = 8;
+const MAX_LISTED_KEYS: usize = 8;
 
 /// The values that were missing while templates of an execution were rendered.
 #[derive(Debug, Clone, Default)]
@@ -33,12 +33,12 @@ pub struct MissingOutputKey {
 
 impl MissingKeyCollector {
     /// Takes what was missed, each key once.
-    pub fn take_keys(&self) -> Vec<MissingOutputKey> {
+    pub fn take_missing_keys(&self) -> Vec<MissingOutputKey> {
         std::mem::take(&mut self.lock().printed_keys)
     }
 
     /// Adds what was missed in another rendering.
-    pub fn add_keys(&self, missed: Vec<MissingOutputKey>) {
+    pub fn add_missing_keys(&self, missed: Vec<MissingOutputKey>) {
         let mut missing_keys = self.lock();
         for key in missed {
             if !missing_keys.printed_keys.contains(&key) {
@@ -58,7 +58,7 @@ impl MissingKeyCollector {
     }
 
     /// Something undefined is printed: it is what was looked up last, if the template prints that plainly.
-    pub(super) fn add_printed_lookup(&self) {
+    pub(super) fn record_printed_lookup(&self) {
         let mut missing_keys = self.lock();
         if let Some(key) = missing_keys.latest_lookup.take()
             && !missing_keys.printed_keys.contains(&key)
@@ -93,11 +93,11 @@ impl fmt::Display for MissingOutputKey {
         match self.known_keys.len() {
             0 => Ok(()),
             count => {
-                let ellipsis = if count > MOST { ", …" } else { "" };
+                let ellipsis = if count > MAX_LISTED_KEYS { ", …" } else { "" };
                 write!(
                     f,
                     "; it has {}{ellipsis}",
-                    self.known_keys[..count.min(MOST)].join(", ")
+                    self.known_keys[..count.min(MAX_LISTED_KEYS)].join(", ")
                 )
             }
         }

@@ -27,12 +27,12 @@ impl PrintedPath {
 pub fn list_printed_paths(text: &str) -> Vec<PrintedPath> {
     let outputs = iter_tags(text).filter(|tag| tag.kind == TagKind::Output && tag.is_closed);
     outputs
-        .filter_map(|tag| parse_path(text, tag.inner_span.start, tag.inner_span.end))
+        .filter_map(|tag| parse_printed_path(text, tag.inner_span.start, tag.inner_span.end))
         .collect()
 }
 
 /// Returns the path between two places, if there is nothing else.
-fn parse_path(text: &str, open: usize, close: usize) -> Option<PrintedPath> {
+fn parse_printed_path(text: &str, open: usize, close: usize) -> Option<PrintedPath> {
     let path_text = text[open..close]
         .trim_start_matches(['-', '+'])
         .trim_end_matches(['-', '+'])

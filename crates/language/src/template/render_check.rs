@@ -8,15 +8,15 @@ use std::cell::Cell;
 use minijinja::{Error, ErrorKind};
 
 /// Says why the rendering on this thread must stop; `None`: it may go on.
-pub type RenderCheck = fn() -> Option<&'static str>;
+pub type RenderStopCheck = fn() -> Option<&'static str>;
 
 thread_local! {
-    static LOOK: Cell<Option<RenderCheck>> = const { Cell::new(None) };
+    static LOOK: Cell<Option<RenderStopCheck>> = const { Cell::new(None) };
 }
 
 /// Renders on this thread while `look` allows it.
-pub fn render_with_check<T>(look: RenderCheck, render: impl FnOnce() -> T) -> T {
-    struct Before(Option<RenderCheck>);
+pub fn render_with_check<T>(look: RenderStopCheck, render: impl FnOnce() -> T) -> T {
+    struct Before(Option<RenderStopCheck>);
     impl Drop for Before {
         fn drop(&mut self) {
             LOOK.set(self.0);

@@ -16,7 +16,7 @@ use crate::source::Span;
 pub(super) const DEPTH_LIMIT: usize = 200;
 
 /// Words that make an expression deeper.
-const DEEPER: [&str; 7] = ["not", "and", "or", "if", "else", "is", "in"];
+const NESTING_WORDS: [&str; 7] = ["not", "and", "or", "if", "else", "is", "in"];
 
 /// Filters whose time and memory grow no faster than their operand.
 const LIGHT_FILTERS: [&str; 17] = [
@@ -43,7 +43,7 @@ const LIGHT_FILTERS: [&str; 17] = [
 const LIGHT_TAGS: [&str; 4] = ["if", "elif", "else", "endif"];
 
 /// Tags that read other templates, of which there are none.
-const OTHER_TEMPLATES: [&str; 4] = ["extends", "from", "import", "include"];
+const OTHER_TEMPLATE_TAGS: [&str; 4] = ["extends", "from", "import", "include"];
 
 /// The facts that a scan of a template found.
 #[derive(Debug, Default)]
@@ -62,7 +62,7 @@ pub(super) struct TemplateScan {
     pub(super) is_light: bool,
 }
 
-/// `VALUE` in `{% set NAME = VALUE %}`.
+/// `VALUE` in `{% set DIGEST_PREFIX_LENGTH = VALUE %}`.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct AssignedValue {
     /// The place of the value.
@@ -93,7 +93,7 @@ pub(super) fn scan_template(text: &str) -> TemplateScan {
             token => {
                 if let Some(tag) = &mut tag {
                     tag.read_token(&token, place, &mut scan);
-                    scan.raise_depth(blocks.depth + tag.depth.current_depth(), place);
+                    scan.raise_depth(blocks.depth + tag.depth.open_chain_length(), place);
                 }
             }
         }
@@ -188,16 +188,16 @@ impl ScannedTag {
             });
             return;
         }
-        self.depth.read_token(token);
-        if self.slices.read_slice_token(token) && scan.backward_step.is_none() {
+        self.depth.scan_token(token);
+        if self.slices.starts_unsafe_slice_step(token) && scan.backward_step.is_none() {
             scan.backward_step = Some(place);
         }
         let last = std::mem::replace(&mut self.last, PreviousToken::Other);
         match token {
             Token::Ident(name) => {
                 self.last = match last {
-                    PreviousToken::Dot if super::METHODS.contains(name) => PreviousToken::Other,
-                    _ if DEEPER.contains(name) => PreviousToken::Other,
+                    PreviousToken::Dot if super::MAP_METHODS.contains(name) => PreviousToken::Other,
+                    _ if NESTING_WORDS.contains(name) => PreviousToken::Other,
                     PreviousToken::Pipe => {
                         scan.is_light &= LIGHT_FILTERS.contains(name);
                         PreviousToken::Other
@@ -233,7 +233,7 @@ impl ScannedTag {
     fn finish_block_tag(&self, end: usize, place: Span, blocks: &mut OpenBlocks, scan: &mut TemplateScan) {
         let word = self.word.as_deref().unwrap_or_default();
         scan.is_light &= LIGHT_TAGS.contains(&word);
-        if OTHER_TEMPLATES.contains(&word) && scan.other_template.is_none() {
+        if OTHER_TEMPLATE_TAGS.contains(&word) && scan.other_template.is_none() {
             scan.other_template = Some(place);
         }
         match (word, self.assigns_at) {
@@ -244,7 +244,7 @@ impl ScannedTag {
             ("do" | "else", _) => {}
             ("elif", _) => blocks.deepen_block(),
             (word, _) if word.starts_with("end") => blocks.close_block(),
-            (word, _) if OTHER_TEMPLATES.contains(&word) => {}
+            (word, _) if OTHER_TEMPLATE_TAGS.contains(&word) => {}
             _ => blocks.open_block(),
         }
     }
@@ -261,7 +261,7 @@ struct OpenBrackets {
 impl OpenBrackets {
     /// Returns whether the token begins a step that is not written as a number. MiniJinja panics where a step is
     /// negative and the list is empty.
-    fn read_slice_token(&mut self, token: &Token<'_>) -> bool {
+    fn starts_unsafe_slice_step(&mut self, token: &Token<'_>) -> bool {
         let is_step = std::mem::take(&mut self.is_step);
         match token {
             Token::BracketOpen => self.open.push(Some(0)),
@@ -313,7 +313,7 @@ impl DepthLevel {
 }
 
 impl ExpressionDepth {
-    fn read_token(&mut self, token: &Token<'_>) {
+    fn scan_token(&mut self, token: &Token<'_>) {
         match token {
             Token::ParenOpen | Token::BracketOpen | Token::BraceOpen => {
                 self.add_operator();
@@ -324,7 +324,7 @@ impl ExpressionDepth {
                 self.open -= self.level.chain;
                 self.level.start_next_operand();
             }
-            Token::Ident(word) if !DEEPER.contains(word) => {}
+            Token::Ident(word) if !NESTING_WORDS.contains(word) => {}
             Token::Str(_) | Token::String(_) | Token::Int(_) | Token::Int128(_) | Token::Float(_) => {}
             _ => self.add_operator(),
         }
@@ -348,7 +348,7 @@ impl ExpressionDepth {
     }
 
     /// Returns the length of the chains in which the last token is.
-    fn current_depth(&self) -> usize {
+    fn open_chain_length(&self) -> usize {
         self.open
     }
 

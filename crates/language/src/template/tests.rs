@@ -188,7 +188,7 @@ fn a_slice_goes_forward() {
     ];
     for (text, column) in refused {
         let error = Template::compile(text).unwrap_err();
-        assert_eq!(error.message, BACKWARD_STEP, "{text}");
+        assert_eq!(error.message, BACKWARD_STEP_ERROR, "{text}");
         assert_eq!(error.column, column, "{text}");
     }
     let taken = [
@@ -319,7 +319,7 @@ fn a_key_that_an_existing_output_lacks_is_noted_where_it_is_printed() {
     let missed = |text: &str| {
         let scope = scope();
         Template::compile(text).unwrap().render(&scope).expect("renders");
-        let missed: Vec<String> = scope.missing_keys.take_keys().iter().map(ToString::to_string).collect();
+        let missed: Vec<String> = scope.missing_keys.take_missing_keys().iter().map(ToString::to_string).collect();
         missed.join(" | ")
     };
     let txet = "`writer.txet` is empty, because the output of writer has no `txet`; it has response, score";
@@ -380,10 +380,10 @@ fn one_expression_alone_gives_its_value() {
         ("plain", json!("plain")),
     ];
     for (text, expected) in cases {
-        let value = Template::compile(text).and_then(|template| template.evaluate_value(&scope()));
+        let value = Template::compile(text).and_then(|template| template.render_value(&scope()));
         assert_eq!(value, Ok(expected), "{text}");
     }
-    let unknown = Template::compile("{{ wirter }}").and_then(|template| template.evaluate_value(&scope()));
+    let unknown = Template::compile("{{ wirter }}").and_then(|template| template.render_value(&scope()));
     assert!(unknown.is_err_and(|error| error.message.contains("unknown variable `wirter`")));
 }
 

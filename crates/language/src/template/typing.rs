@@ -9,7 +9,7 @@ mod infer;
 mod names;
 mod operators;
 
-pub use self::filters::filter_words;
+pub use self::filters::list_filter_words;
 
 use std::collections::{HashMap, HashSet};
 
@@ -19,20 +19,20 @@ use minijinja::syntax::SyntaxConfig;
 
 use crate::condition::{
     MapFields, NumberRange, SuggestedReplacement, TypeProblem, TypeProblemKind, ValueType, find_known_truth,
-    is_informative,
+    is_informative_type,
 };
 use crate::source::Span;
 
 /// The type of each variable; `None`: it does not exist, or nothing is known of it.
-pub type Variables<'a> = dyn Fn(&str) -> Option<&'a ValueType> + 'a;
+pub type VariableTypeLookup<'a> = dyn Fn(&str) -> Option<&'a ValueType> + 'a;
 
 /// Returns all parts of the template that do not fit what the variables can be, from left to right. A text that is no
 /// template has none.
-pub fn find_type_problems<'a>(text: &str, variables: &Variables<'a>) -> Vec<TypeProblem> {
+pub fn find_type_problems<'a>(text: &str, variables: &VariableTypeLookup<'a>) -> Vec<TypeProblem> {
     if super::is_constant(text) || super::scan_checked(text).is_err() {
         return Vec::new();
     }
-    let Ok(Stmt::Template(template)) = parse(text, super::NAME, SyntaxConfig::default()) else {
+    let Ok(Stmt::Template(template)) = parse(text, super::TEMPLATE_NAME, SyntaxConfig::default()) else {
         return Vec::new();
     };
     let mut typing = TemplateTypeChecker {
@@ -87,7 +87,7 @@ impl ExpressionUse {
 
 struct TemplateTypeChecker<'t, 'a> {
     text: &'t str,
-    variables: &'t Variables<'a>,
+    variables: &'t VariableTypeLookup<'a>,
     /// The names to which the template assigns values.
     assigned_names: HashSet<&'t str>,
     /// The template asks whether filters or tests exist.
@@ -114,7 +114,7 @@ impl<'t> TemplateTypeChecker<'t, '_> {
                 self.check_iterable(&over, whole_span(&each.iter));
                 let mut names = HashMap::from([("loop", loop_variable_type())]);
                 match &each.target {
-                    Expr::Var(target) => drop(names.insert(target.id, infer_item_type(&over))),
+                    Expr::Var(target) => drop(names.insert(target.id, infer_loop_item_type(&over))),
                     target => names::list_target_names(target)
                         .into_iter()
                         .for_each(|name| drop(names.insert(name, ValueType::any_value()))),
@@ -130,10 +130,10 @@ impl<'t> TemplateTypeChecker<'t, '_> {
             Stmt::IfCond(choice) => {
                 let condition_truth = find_known_truth(&self.infer_type(&choice.expr, ExpressionUse::TRUTH));
                 let is_guard = names::contains_type_test(&choice.expr);
-                self.visit_guarded(is_guard || condition_truth == Some(false), |it| {
+                self.visit_without_reports(is_guard || condition_truth == Some(false), |it| {
                     it.check_statements(&choice.true_body)
                 });
-                self.visit_guarded(is_guard || condition_truth == Some(true), |it| {
+                self.visit_without_reports(is_guard || condition_truth == Some(true), |it| {
                     it.check_statements(&choice.false_body)
                 });
             }
@@ -175,14 +175,14 @@ impl<'t> TemplateTypeChecker<'t, '_> {
     }
 
     /// Ignores findings in an expression that follows a question for the type.
-    fn visit_guarded(&mut self, is_guarded: bool, visit: impl FnOnce(&mut Self)) {
+    fn visit_without_reports(&mut self, is_guarded: bool, visit: impl FnOnce(&mut Self)) {
         self.guards += usize::from(is_guarded);
         visit(self);
         self.guards -= usize::from(is_guarded);
     }
 
     fn check_iterable(&mut self, of: &ValueType, place: Span) {
-        if is_informative(of)
+        if is_informative_type(of)
             && !can_have_shape(of, |shape| {
                 shape.list.is_some() || shape.map.is_some() || shape.text.is_some()
             })
@@ -273,7 +273,7 @@ fn can_have_shape(of: &ValueType, fits: impl Fn(&crate::condition::ValueShape) -
 }
 
 /// Returns the type of the items of a loop over the value: items, keys or characters.
-fn infer_item_type(of: &ValueType) -> ValueType {
+fn infer_loop_item_type(of: &ValueType) -> ValueType {
     let Some(shape) = of.known_shape() else {
         return ValueType::any_value();
     };
@@ -290,7 +290,7 @@ fn infer_item_type(of: &ValueType) -> ValueType {
 
 /// `loop` inside a loop.
 fn loop_variable_type() -> ValueType {
-    let count = || ValueType::count_up_to(u64::MAX);
+    let count = || ValueType::number_up_to(u64::MAX);
     let all = [
         ("index", count()),
         ("index0", count()),
@@ -308,7 +308,7 @@ fn loop_variable_type() -> ValueType {
 }
 
 fn any_number_type() -> ValueType {
-    ValueType::number_in(NumberRange::ALL)
+    ValueType::number_in_range(NumberRange::ALL)
 }
 
 #[cfg(test)]

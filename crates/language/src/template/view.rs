@@ -68,7 +68,7 @@ impl Object for TemplateRoot {
         let scope = &self.0;
         let name = key.as_str()?;
         if name == PRINTED_NOTHING {
-            scope.missing_keys.add_printed_lookup();
+            scope.missing_keys.record_printed_lookup();
             return None;
         }
         scope.missing_keys.clear_latest_lookup();

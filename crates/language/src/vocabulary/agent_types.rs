@@ -18,7 +18,7 @@ pub enum AgentType {
 }
 
 /// The keys that say what an agent runs, each with the type of the agent. An agent has exactly one of them.
-pub const CHOOSERS: [(&str, AgentType); 7] = [
+pub const TYPE_CHOOSING_KEYS: [(&str, AgentType); 7] = [
     ("script", AgentType::Script),
     ("model_profile", AgentType::Llm),
     ("model", AgentType::Llm),
@@ -29,8 +29,8 @@ pub const CHOOSERS: [(&str, AgentType); 7] = [
 ];
 
 /// Returns whether the key says what an agent runs.
-pub fn chooses_type(key: &str) -> bool {
-    CHOOSERS.iter().any(|(chooser, _)| *chooser == key)
+pub fn chooses_agent_type(key: &str) -> bool {
+    TYPE_CHOOSING_KEYS.iter().any(|(chooser, _)| *chooser == key)
 }
 
 impl AgentType {
@@ -57,7 +57,7 @@ impl AgentType {
 
     /// Returns the keys that choose the type.
     pub fn choosing_keys(self) -> impl Iterator<Item = &'static str> {
-        let of_type = CHOOSERS.into_iter().filter(move |(_, chosen)| *chosen == self);
+        let of_type = TYPE_CHOOSING_KEYS.into_iter().filter(move |(_, chosen)| *chosen == self);
         of_type.map(|(key, _)| key)
     }
 }

@@ -13,13 +13,13 @@ mod sections;
 mod tests;
 mod words;
 
-pub use agent_types::{AgentType, CHOOSERS, chooses_type};
+pub use agent_types::{AgentType, TYPE_CHOOSING_KEYS, chooses_agent_type};
 pub(crate) use foreign_keys::{ForeignKey, KeyReplacement};
 pub(crate) use key_synonyms::KeySynonym;
 pub use keys::SectionKey;
 pub use sections::FileSection;
 pub(crate) use words::word_names;
-pub use words::{LanguageWord, TEMPLATE_VARIABLES, VARIABLES};
+pub use words::{LanguageWord, TEMPLATE_VARIABLES, CONDITION_VARIABLES};
 
 /// Returns whether the key is the author's own (`x-…`). Some sections ignore such keys.
 pub(crate) fn is_extension_key(key: &str) -> bool {

@@ -21,7 +21,7 @@ pub enum FileSection {
     Defaults,
     /// The map of `conversation`.
     Conversation,
-    /// The map of `for_each`.
+    /// The map of `random_for_each`.
     ForEach,
     /// The map of `combine`.
     Combine,
@@ -191,18 +191,18 @@ impl FileSection {
         SECTIONS.iter().map(|row| row.section)
     }
 
-    fn find_row(self) -> &'static SectionRow {
+    fn find_section_row(self) -> &'static SectionRow {
         &SECTIONS[self as usize]
     }
 
     /// Returns the name for messages.
     pub(crate) fn title(self) -> &'static str {
-        self.find_row().title
+        self.find_section_row().title
     }
 
     /// Returns the name of the definition in the JSON Schema; empty: the root.
     pub fn schema_definition(self) -> &'static str {
-        self.find_row().definition
+        self.find_section_row().definition
     }
 
     /// Returns whether only test files have the section.
@@ -226,7 +226,7 @@ impl FileSection {
         let keys = if is_defaults {
             agents::AGENT
         } else {
-            self.find_row().keys
+            self.find_section_row().keys
         };
         let allowed_keys = keys.iter().filter(move |key| !is_defaults || key.is_in_defaults());
         allowed_keys.map(move |key| if is_defaults { key_for_defaults(key) } else { key })
@@ -243,7 +243,7 @@ impl FileSection {
             let key = find_key_by_name(agents::AGENT, name).filter(|key| key.is_in_defaults());
             return key.map(key_for_defaults);
         }
-        find_key_by_name(self.find_row().keys, name)
+        find_key_by_name(self.find_section_row().keys, name)
     }
 
     /// Finds another section that has the key. Keys of a configuration are not looked for in an ensemble.

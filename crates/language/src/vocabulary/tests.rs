@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::{AgentType, CHOOSERS, FileSection, TEMPLATE_VARIABLES, VARIABLES, chooses_type};
-use crate::loader::schema::{SCHEMA, TEST_SCHEMA};
+use super::{AgentType, TYPE_CHOOSING_KEYS, FileSection, TEMPLATE_VARIABLES, CONDITION_VARIABLES, chooses_agent_type};
+use crate::loader::schema::{ENSEMBLE_SCHEMA, TEST_SCHEMA};
 
 const REFERENCE: &str = concat!(
     include_str!("../../../../docs/reference/agents.md"),
@@ -76,11 +76,11 @@ fn derived(mut schema: Value, is_of_tests: bool) -> Value {
     schema["$defs"]["no_value"] = json!({"not": {"type": all_types}});
     if !is_of_tests {
         schema["$defs"]["default_question"]["properties"] = FileSection::Input.schema_properties(|_| false).into();
-        let all: Vec<Value> = CHOOSERS.iter().map(|(key, _)| has_key(key)).collect();
+        let all: Vec<Value> = TYPE_CHOOSING_KEYS.iter().map(|(key, _)| has_key(key)).collect();
         schema["$defs"]["untyped_agent"]["not"] = json!({"anyOf": all});
         for key in FileSection::Agent
             .iter_keys()
-            .filter(|key| !key.section_kinds().is_empty() && !chooses_type(key.name))
+            .filter(|key| !key.section_kinds().is_empty() && !chooses_agent_type(key.name))
         {
             schema["$defs"]["agent"]["dependentSchemas"][key.name] = agents_with(key.name, key.section_kinds());
         }
@@ -91,7 +91,7 @@ fn derived(mut schema: Value, is_of_tests: bool) -> Value {
 #[test]
 fn the_schemas_are_derived_from_the_table() {
     for (name, text, is_of_tests) in [
-        ("ensemble.schema.json", SCHEMA, false),
+        ("ensemble.schema.json", ENSEMBLE_SCHEMA, false),
         ("test.schema.json", TEST_SCHEMA, true),
     ] {
         let derived = derived(parse(text), is_of_tests);
@@ -149,10 +149,10 @@ fn kinds_are_words_of_their_section() {
         assert_eq!(key.section_kinds(), of_agents.section_kinds(), "{}", key.name);
         for word in &agent_types {
             let is_given = key.is_default_for(Some(word));
-            assert!(!is_given || key.is_for(word), "{} is given to {word}", key.name);
+            assert!(!is_given || key.is_key_of_kind(word), "{} is given to {word}", key.name);
         }
     }
-    for (key, agent_type) in CHOOSERS {
+    for (key, agent_type) in TYPE_CHOOSING_KEYS {
         let row = FileSection::Agent.find_key(key).expect("a row");
         assert_eq!(row.section_kinds(), [agent_type.word()], "{key}");
     }
@@ -325,7 +325,7 @@ fn the_reference_mentions_every_key_of_sections_without_a_table() {
 fn the_reference_has_every_variable_and_no_other() {
     let tables = tables(REFERENCE);
     let other_names = ["agent_execution_count", "part"];
-    for (words, mark) in [(&VARIABLES[..], "output"), (&TEMPLATE_VARIABLES[..], "transcript")] {
+    for (words, mark) in [(&CONDITION_VARIABLES[..], "output"), (&TEMPLATE_VARIABLES[..], "transcript")] {
         let known: BTreeSet<&str> = words.iter().map(|word| word.name).collect();
         let is_of_variables = |table: &&Table| table[0][0] == "variable" && names(table).contains(mark);
         let table = tables.iter().find(is_of_variables).expect("a table of variables");

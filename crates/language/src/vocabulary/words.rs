@@ -19,7 +19,7 @@ macro_rules! words {
 }
 
 /// The variables of conditions and expressions, in the order of the language reference.
-pub static VARIABLES: [LanguageWord; 9] = words![
+pub static CONDITION_VARIABLES: [LanguageWord; 9] = words![
     "context": "a map",
         "The accumulated context: the outputs of agents by their names, and the keys of their outputs.";
     "output": "the output of the dependency",

@@ -55,7 +55,7 @@ impl CommentFinder {
 }
 
 /// Returns whether the comment is a directive: `# ensemble: allow(…)`.
-pub(crate) fn is_directive(comment: &str) -> bool {
+pub(crate) fn is_allowance_comment(comment: &str) -> bool {
     let words = comment.trim_start_matches('#').trim_start();
     let rest = words.strip_prefix("ensemble:").map(str::trim_start);
     let rest = rest.and_then(|rest| rest.strip_prefix("allow"));

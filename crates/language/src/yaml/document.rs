@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::comments::is_directive;
+use super::comments::is_allowance_comment;
 use super::scalar_alignment;
 use super::scalar_alignment::ScalarNotation;
 use crate::source::{NodePart, Route, RouteLocation, RouteStep, SourceText, Span};
@@ -112,7 +112,7 @@ impl YamlDocument {
         let text = self.source.text();
         self.comments
             .iter()
-            .filter(|span| is_directive(&text[span.start..span.end]))
+            .filter(|span| is_allowance_comment(&text[span.start..span.end]))
     }
 
     /// Returns the tree.
@@ -218,7 +218,7 @@ impl YamlNode {
     }
 
     /// Returns whether nothing is written: `key:`.
-    pub(crate) fn is_omitted(&self) -> bool {
+    pub(crate) fn is_unwritten(&self) -> bool {
         self.span.start == self.span.end && matches!(self.content, YamlContent::Scalar(_))
     }
 
@@ -228,7 +228,7 @@ impl YamlNode {
     }
 
     /// Returns the text, if this is one.
-    pub fn text(&self) -> Option<&Arc<str>> {
+    pub fn string_text(&self) -> Option<&Arc<str>> {
         match &self.content {
             YamlContent::Scalar(scalar) if scalar.value == ScalarValue::Text => Some(&scalar.text),
             _ => None,

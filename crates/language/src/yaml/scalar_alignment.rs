@@ -19,7 +19,7 @@ pub(crate) fn find_source_span(source: &str, span: Span, style: ScalarNotation, 
     let raw = &source[span.start..span.end];
     let start = text.floor_char_boundary(range.start.min(text.len()));
     let end = text.floor_char_boundary(range.end.min(text.len())).max(start);
-    let mut walk = ScalarWalk::new(raw, style);
+    let mut walk = ScalarAligner::new(raw, style);
     for c in text[..start].chars() {
         walk.skip_char(c);
     }
@@ -36,13 +36,13 @@ pub(crate) fn find_source_span(source: &str, span: Span, style: ScalarNotation, 
     Span::new(span.start + from, span.start + to)
 }
 
-struct ScalarWalk<'a> {
+struct ScalarAligner<'a> {
     raw: &'a str,
     style: ScalarNotation,
     at: usize,
 }
 
-impl<'a> ScalarWalk<'a> {
+impl<'a> ScalarAligner<'a> {
     fn new(raw: &'a str, style: ScalarNotation) -> Self {
         let quoted = matches!(style, ScalarNotation::Single | ScalarNotation::Double) && raw.len() >= 2;
         // The closing quote is not part of the value.

@@ -55,12 +55,12 @@ impl AnswerThread {
         if self.open.lock().remove(id) {
             let message = "the request was cancelled";
             self.outgoing
-                .send_error(id.clone(), ErrorCode::RequestCanceled, message);
+                .send_error_response(id.clone(), ErrorCode::RequestCanceled, message);
         }
     }
 
     /// Files on disk have changed.
-    pub(super) fn forget_files(&self) {
+    pub(super) fn queue_forget_files(&self) {
         let _gone = self.jobs.send(AnswerJob::ForgetFiles);
     }
 }
@@ -96,8 +96,8 @@ fn run_answer_loop(
         });
         if open.lock().remove(&id) {
             match answer {
-                Ok(result) => outgoing.send_result(id, result),
-                Err(LspRequestError(code, why)) => outgoing.send_error(id, code, why),
+                Ok(result) => outgoing.send_response(id, result),
+                Err(LspRequestError(code, why)) => outgoing.send_error_response(id, code, why),
             }
         }
     }

@@ -10,10 +10,10 @@ use lsp_types::{
 use crate::text::ColumnEncoding;
 
 /// The command that gives the graph of an ensemble.
-pub(super) const GRAPH: &str = "ensemble.graph";
+pub(super) const GRAPH_COMMAND: &str = "ensemble.graph";
 
 /// The kind of the action that applies all safe fixes.
-pub(super) const FIX_ALL: &str = "source.fixAll.ensemble";
+pub(super) const FIX_ALL_ACTION: &str = "source.fixAll.ensemble";
 
 /// The capabilities of the client.
 #[derive(Debug, Clone, Copy, Default)]
@@ -82,7 +82,7 @@ fn server_capabilities(client: ClientFeatures) -> ServerCapabilities {
             ..CompletionOptions::default()
         }),
         code_action_provider: Some(CodeActionProviderCapability::Options(CodeActionOptions {
-            code_action_kinds: Some(vec![CodeActionKind::QUICKFIX, CodeActionKind::from(FIX_ALL)]),
+            code_action_kinds: Some(vec![CodeActionKind::QUICKFIX, CodeActionKind::from(FIX_ALL_ACTION)]),
             ..CodeActionOptions::default()
         })),
         definition_provider: Some(OneOf::Left(true)),
@@ -94,7 +94,7 @@ fn server_capabilities(client: ClientFeatures) -> ServerCapabilities {
             work_done_progress_options: WorkDoneProgressOptions::default(),
         })),
         execute_command_provider: Some(ExecuteCommandOptions {
-            commands: vec![GRAPH.to_owned()],
+            commands: vec![GRAPH_COMMAND.to_owned()],
             work_done_progress_options: WorkDoneProgressOptions::default(),
         }),
         ..ServerCapabilities::default()

@@ -10,7 +10,7 @@ use lsp_types::notification::PublishDiagnostics;
 use lsp_types::{Diagnostic, PublishDiagnosticsParams, Uri};
 
 use super::capabilities::ClientFeatures;
-use super::documents::{NewestChanges, OpenDocument};
+use super::documents::{NewestDocumentChanges, OpenDocument};
 use super::message_writer::MessageSender;
 use super::{LspServerOptions, file_address, lsp_diagnostic};
 use crate::text::EditorText;
@@ -38,7 +38,7 @@ impl CheckThread {
     pub(super) fn spawn(
         services: &LspServerOptions,
         outgoing: MessageSender,
-        newest: NewestChanges,
+        newest: NewestDocumentChanges,
         client: ClientFeatures,
     ) -> Self {
         let desk = Arc::new(CheckQueue::default());
@@ -56,7 +56,7 @@ impl CheckThread {
     }
 
     /// Files on disk have changed.
-    pub(super) fn forget_files(&self) {
+    pub(super) fn queue_forget_files(&self) {
         self.0.lock().is_stale = true;
     }
 }
@@ -81,7 +81,7 @@ impl CheckQueue {
 struct TextChecker<'s> {
     services: &'s LspServerOptions,
     outgoing: &'s MessageSender,
-    newest: &'s NewestChanges,
+    newest: &'s NewestDocumentChanges,
     places: HashMap<PathBuf, FolderChecks<'s>>,
     /// The configurations about which something was published, by the folder for which they were read.
     published_files: HashMap<PathBuf, BTreeSet<String>>,
@@ -91,7 +91,7 @@ fn run_check_loop(
     desk: &CheckQueue,
     services: &LspServerOptions,
     outgoing: &MessageSender,
-    newest: &NewestChanges,
+    newest: &NewestDocumentChanges,
     client: ClientFeatures,
 ) {
     let mut checker = TextChecker {
@@ -107,7 +107,7 @@ fn run_check_loop(
             checker.places.clear();
         }
         if newest.is_newest(&document)
-            && catch_unwind(AssertUnwindSafe(|| checker.check_document(&document, client))).is_err()
+            && catch_unwind(AssertUnwindSafe(|| checker.check_and_publish(&document, client))).is_err()
         {
             // The panic was told. What is remembered may be half of something.
             checker.places.clear();
@@ -116,7 +116,7 @@ fn run_check_loop(
 }
 
 impl TextChecker<'_> {
-    fn check_document(&mut self, document: &OpenDocument, client: ClientFeatures) {
+    fn check_and_publish(&mut self, document: &OpenDocument, client: ClientFeatures) {
         let project = &self.services.project;
         let folder = document.path.parent().unwrap_or(&document.path).to_owned();
         if !self.places.contains_key(&folder) {

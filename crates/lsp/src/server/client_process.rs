@@ -6,13 +6,13 @@ use std::time::Duration;
 use super::{LspServerEnd, LspServerEvent};
 
 /// How often the process is looked for.
-const PAUSE: Duration = Duration::from_secs(1);
+const PROCESS_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Ends the server when the process with this id has ended.
 pub(super) fn watch_client_process(id: u32, events: Sender<LspServerEvent>) {
     std::thread::spawn(move || {
         while is_process_running(id) {
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(PROCESS_CHECK_INTERVAL);
         }
         let _ended = events.send(LspServerEvent::End(LspServerEnd::ClientGone));
     });

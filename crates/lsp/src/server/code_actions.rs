@@ -9,7 +9,7 @@ use ensemble_language::yaml::edit::{FixApplicability, TextEdit, TextFix, compute
 use lsp_types::CodeActionParams;
 use serde_json::{Value, json};
 
-use super::capabilities::{ClientFeatures, FIX_ALL};
+use super::capabilities::{ClientFeatures, FIX_ALL_ACTION};
 use super::documents::OpenDocument;
 use super::{LspServerOptions, lsp_diagnostic};
 use ensemble_ide::analysis::findings::FolderChecks;
@@ -29,7 +29,7 @@ pub(super) fn list_code_actions(
     let mut actions = Vec::new();
     if accepts_action_kind(params, "quickfix") {
         let range = document.text.span_for_range(params.range);
-        let fixable = fixes::findings_with_fixes(&findings, range);
+        let fixable = fixes::list_fixes_in_range(&findings, range);
         actions.extend(fixable.map(|(finding, fix)| {
             let finding =
                 lsp_diagnostic::to_lsp_diagnostic(finding, &document.text, &document.uri, &project.folder, client);
@@ -42,14 +42,14 @@ pub(super) fn list_code_actions(
             .as_ref()
             .is_some_and(|fix| fix.applicability == FixApplicability::Safe)
     };
-    if accepts_action_kind(params, FIX_ALL)
+    if accepts_action_kind(params, FIX_ALL_ACTION)
         && findings.iter().any(is_safe)
         && let Some(fixed) = fixes::apply_safe_fixes(&document.path, document.text.content(), place)
     {
         let TextEdit { span, replacement } = compute_text_edit(document.text.content(), &fixed);
         actions.push(json!({
             "title": "Fix everything that can be fixed safely (ensemble)",
-            "kind": FIX_ALL,
+            "kind": FIX_ALL_ACTION,
             "edit": build_workspace_edit(document, &[(span, &replacement)]),
         }));
     }

@@ -22,9 +22,9 @@ pub(super) struct OpenDocument {
 
 /// The newest change of each open text.
 #[derive(Debug, Clone, Default)]
-pub(super) struct NewestChanges(Arc<Mutex<HashMap<String, u64>>>);
+pub(super) struct NewestDocumentChanges(Arc<Mutex<HashMap<String, u64>>>);
 
-impl NewestChanges {
+impl NewestDocumentChanges {
     /// Returns whether there is nothing newer than this text.
     pub(super) fn is_newest(&self, document: &OpenDocument) -> bool {
         self.lock().get(document.uri.as_str()) == Some(&document.change)

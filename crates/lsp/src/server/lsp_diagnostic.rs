@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use ensemble_language::diagnostic::{self, FindingSeverity, RelatedSpan};
+use ensemble_language::diagnostic::{self, FindingSeverity, RelatedLocation};
 use lsp_types::{Diagnostic, DiagnosticRelatedInformation, DiagnosticSeverity, Location, NumberOrString, Uri};
 
 use super::capabilities::ClientFeatures;
@@ -17,7 +17,7 @@ pub(super) fn to_lsp_diagnostic(
     folder: &Path,
     client: ClientFeatures,
 ) -> Diagnostic {
-    let place = |related: &RelatedSpan| match related.source.name() == finding.source.name() {
+    let place = |related: &RelatedLocation| match related.source.name() == finding.source.name() {
         true => Some(Location::new(uri.clone(), text.range_for_span(related.span))),
         false => {
             let related_text = EditorText::new(related.source.text().clone(), client.encoding);

@@ -8,9 +8,9 @@ use lsp_server::Message;
 use super::{LspServerEnd, LspServerEvent};
 
 /// The largest message, in bytes: some times the largest ensemble.
-const LARGEST: usize = 128 << 20;
+const MAX_MESSAGE_BYTES: usize = 128 << 20;
 /// The longest line of a header, in bytes.
-const LONGEST_HEADER: u64 = 4096;
+const MAX_HEADER_LINE_BYTES: u64 = 4096;
 
 /// Reads messages in a thread of its own, until the input ends or is no message.
 pub(super) fn spawn_reader(input: impl Read + Send + 'static, events: Sender<LspServerEvent>) {
@@ -34,13 +34,13 @@ pub(super) fn spawn_reader(input: impl Read + Send + 'static, events: Sender<Lsp
 
 /// Returns the next message; `None` at the end of the input.
 fn read_message(input: &mut impl BufRead) -> Result<Option<Message>, String> {
-    let Some(length) = read_header(input)? else {
+    let Some(length) = read_content_length(input)? else {
         return Ok(None);
     };
-    if length > LARGEST {
+    if length > MAX_MESSAGE_BYTES {
         return Err(format!(
             "a message of {length} bytes is larger than {} MiB",
-            LARGEST >> 20
+            MAX_MESSAGE_BYTES >> 20
         ));
     }
     let mut bytes = Vec::new();
@@ -59,12 +59,12 @@ fn read_message(input: &mut impl BufRead) -> Result<Option<Message>, String> {
 }
 
 /// Returns the length of the content that follows; `None` at the end of the input.
-fn read_header(input: &mut impl BufRead) -> Result<Option<usize>, String> {
+fn read_content_length(input: &mut impl BufRead) -> Result<Option<usize>, String> {
     let mut length = None;
     let mut is_first = true;
     loop {
         let mut line = Vec::new();
-        let read = input.take(LONGEST_HEADER).read_until(b'\n', &mut line);
+        let read = input.take(MAX_HEADER_LINE_BYTES).read_until(b'\n', &mut line);
         let read = read.map_err(|error| error.to_string())?;
         if read == 0 && is_first {
             return Ok(None);

@@ -51,13 +51,13 @@ fn run_write_loop(mut output: impl Write, frames: &Receiver<OutgoingFrame>) {
 
 impl MessageSender {
     /// Answers a request.
-    pub(super) fn send_result(&self, id: RequestId, result: impl Serialize) {
+    pub(super) fn send_response(&self, id: RequestId, result: impl Serialize) {
         let result = serde_json::to_value(result).unwrap_or_default();
         self.send_message(Message::Response(Response::new_ok(id, result)));
     }
 
     /// Answers a request with an error.
-    pub(super) fn send_error(&self, id: RequestId, code: ErrorCode, why: impl Into<String>) {
+    pub(super) fn send_error_response(&self, id: RequestId, code: ErrorCode, why: impl Into<String>) {
         self.send_message(Message::Response(Response::new_err(id, code as i32, why.into())));
     }
 

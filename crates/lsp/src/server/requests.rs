@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use ensemble_ide::analysis::findings::{EditedFileKind, FolderChecks};
 use ensemble_ide::analysis::name_occurrences::NameSubject;
-use ensemble_ide::analysis::related_files::{is_shared_script, list_test_files};
+use ensemble_ide::analysis::related_files::{is_shared_script, read_test_files_beside};
 use ensemble_ide::analysis::rename::{self, RenameEdits};
 use ensemble_ide::analysis::symbols::AgentSymbol;
 use ensemble_ide::analysis::{EditorView, completions, hover, name_occurrences, symbols, tested_ensemble_path};
@@ -27,7 +27,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use super::capabilities::{ClientFeatures, GRAPH};
+use super::capabilities::{ClientFeatures, GRAPH_COMMAND};
 use super::documents::OpenDocument;
 use super::message_writer::MessageSender;
 use super::{LspServerOptions, code_actions, completion_items, file_address};
@@ -93,13 +93,13 @@ impl<'s> RequestHandler<'s> {
         let (path, ensemble) = match kind {
             EditedFileKind::Tests => {
                 let path = tested_ensemble_path(text, &document.path)?;
-                let ensemble = self.find_tested_ensemble(&path, documents);
+                let ensemble = self.find_tested_ensemble_by_path(&path, documents);
                 (path, ensemble)
             }
-            _ => (document.path.clone(), self.last_good_ensemble(document)),
+            _ => (document.path.clone(), self.last_valid_ensemble(document)),
         };
         let view = EditorView::parse(text, self.folder_checks(&path).ensemble_folder(), ensemble, kind);
-        (kind != EditedFileKind::Ensemble || view.is_ensemble()).then_some(view)
+        (kind != EditedFileKind::Ensemble || view.can_be_ensemble()).then_some(view)
     }
 
     /// Returns the check context of a file.
@@ -112,7 +112,7 @@ impl<'s> RequestHandler<'s> {
     }
 
     /// Returns the ensemble of a text, or of the last text before that had one.
-    fn last_good_ensemble(&mut self, document: &OpenDocument) -> Option<Arc<Ensemble>> {
+    fn last_valid_ensemble(&mut self, document: &OpenDocument) -> Option<Arc<Ensemble>> {
         let (change, good) = self.good_ensembles.entry(document.uri.as_str().to_owned()).or_default();
         if *change != document.change {
             *change = document.change;
@@ -123,9 +123,9 @@ impl<'s> RequestHandler<'s> {
     }
 
     /// Returns the ensemble in a file that may be open.
-    fn find_tested_ensemble(&mut self, path: &Path, documents: &OpenDocuments) -> Option<Arc<Ensemble>> {
+    fn find_tested_ensemble_by_path(&mut self, path: &Path, documents: &OpenDocuments) -> Option<Arc<Ensemble>> {
         match documents.values().find(|document| document.path == *path) {
-            Some(document) => self.last_good_ensemble(document),
+            Some(document) => self.last_valid_ensemble(document),
             None => load_ensemble(&read_source(path).ok()?).ensemble.map(Arc::new),
         }
     }
@@ -288,7 +288,7 @@ impl<'s> RequestHandler<'s> {
     /// `ensemble.graph`: the address of an ensemble, and a format.
     fn answer_command(&mut self, params: &ExecuteCommandParams, documents: &OpenDocuments) -> LspAnswer {
         let refused = |why: String| LspRequestError(ErrorCode::InvalidParams, why);
-        if params.command != GRAPH {
+        if params.command != GRAPH_COMMAND {
             return Err(refused(format!("there is no command `{}`", params.command)));
         }
         let argument = |at: usize| params.arguments.get(at).and_then(Value::as_str);
@@ -344,7 +344,7 @@ fn parse_params<T: DeserializeOwned>(params: Value) -> Result<T, LspRequestError
 
 /// Returns the test files of an ensemble with their texts; an open file has the text of the editor.
 fn list_edited_test_files(ensemble: &Path, documents: &OpenDocuments) -> Vec<(PathBuf, String)> {
-    let mut tests = list_test_files(ensemble);
+    let mut tests = read_test_files_beside(ensemble);
     for (path, text) in &mut tests {
         if let Some(document) = documents.values().find(|document| document.path == *path) {
             *text = document.text.content().to_string();

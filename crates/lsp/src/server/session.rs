@@ -19,13 +19,13 @@ use serde_json::Value;
 use super::answer_thread::AnswerThread;
 use super::capabilities::{self, ClientFeatures};
 use super::check_thread::CheckThread;
-use super::documents::{NewestChanges, OpenDocument};
+use super::documents::{NewestDocumentChanges, OpenDocument};
 use super::message_writer::MessageSender;
 use super::{LspServerEnd, LspServerEvent, LspServerOptions, client_process, file_address};
 use crate::text::EditorText;
 
 /// The files whose changes lead to other findings.
-const WATCHED: [&str; 1] = ["**/*"];
+const WATCHED_PATTERNS: [&str; 1] = ["**/*"];
 
 /// The state of the server.
 pub(super) struct LspSession {
@@ -36,7 +36,7 @@ pub(super) struct LspSession {
     client: ClientFeatures,
     documents: HashMap<String, Arc<OpenDocument>>,
     changes: u64,
-    newest: NewestChanges,
+    newest: NewestDocumentChanges,
     /// Nobody works before `initialize`.
     workers: Option<AnalysisThreads>,
 }
@@ -65,7 +65,7 @@ impl LspSession {
             client: ClientFeatures::default(),
             documents: HashMap::new(),
             changes: 0,
-            newest: NewestChanges::default(),
+            newest: NewestDocumentChanges::default(),
             workers: None,
         }
     }
@@ -88,7 +88,7 @@ impl LspSession {
     }
 
     fn handle_request(&mut self, request: Request) {
-        let refuse = |code: ErrorCode, why: &str| self.outgoing.send_error(request.id.clone(), code, why);
+        let refuse = |code: ErrorCode, why: &str| self.outgoing.send_error_response(request.id.clone(), code, why);
         match (self.stage, request.method.as_str()) {
             (ServerStage::New, asked::Initialize::METHOD) => self.handle_initialize(request.id, request.params),
             (ServerStage::New, _) => refuse(
@@ -101,7 +101,7 @@ impl LspSession {
             }
             (ServerStage::Serving, asked::Shutdown::METHOD) => {
                 self.stage = ServerStage::ShutDown;
-                self.outgoing.send_result(request.id, Value::Null);
+                self.outgoing.send_response(request.id, Value::Null);
             }
             (ServerStage::Serving, _) => {
                 if let Some(workers) = &self.workers {
@@ -116,7 +116,7 @@ impl LspSession {
             Ok(params) => params,
             Err(error) => {
                 let message = format!("the parameters of `initialize` are not valid: {error}");
-                return self.outgoing.send_error(id, ErrorCode::InvalidParams, message);
+                return self.outgoing.send_error_response(id, ErrorCode::InvalidParams, message);
             }
         };
         self.stage = ServerStage::Serving;
@@ -132,7 +132,7 @@ impl LspSession {
             answering: AnswerThread::spawn(&self.services, self.outgoing.clone(), self.client),
         });
         self.outgoing
-            .send_result(id, capabilities::initialize_result(self.client, self.services.version));
+            .send_response(id, capabilities::initialize_result(self.client, self.services.version));
     }
 
     fn handle_notification(&mut self, notification: Notification) {
@@ -161,11 +161,11 @@ impl LspSession {
             told::DidCloseTextDocument::METHOD => parse_params(notification.params)
                 .into_iter()
                 .for_each(|it| self.close_document(&it)),
-            told::DidSaveTextDocument::METHOD => self.recheck_documents(),
+            told::DidSaveTextDocument::METHOD => self.queue_all_checks(),
             told::DidChangeWatchedFiles::METHOD => {
                 let changed = parse_params::<DidChangeWatchedFilesParams>(notification.params);
                 if changed.is_some_and(|changed| changed.changes.iter().any(|file| can_affect_findings(&file.uri))) {
-                    self.recheck_documents();
+                    self.queue_all_checks();
                 }
             }
             // What is not known is left alone, as the protocol wants it.
@@ -178,7 +178,7 @@ impl LspSession {
         if !self.client.watches_files {
             return;
         }
-        let watchers = WATCHED.map(|pattern| FileSystemWatcher {
+        let watchers = WATCHED_PATTERNS.map(|pattern| FileSystemWatcher {
             glob_pattern: GlobPattern::String(pattern.to_owned()),
             kind: None,
         });
@@ -202,7 +202,7 @@ impl LspSession {
     fn open_document(&mut self, params: DidOpenTextDocumentParams) {
         let item = params.text_document;
         let text = EditorText::new(item.text, self.client.encoding);
-        self.store_document(item.uri, item.version, text);
+        self.store_and_check_document(item.uri, item.version, text);
     }
 
     fn change_document(&mut self, params: DidChangeTextDocumentParams) {
@@ -214,10 +214,10 @@ impl LspSession {
         for change in &params.content_changes {
             text = text.with_change(change);
         }
-        self.store_document(about.uri, about.version, text);
+        self.store_and_check_document(about.uri, about.version, text);
     }
 
-    fn store_document(&mut self, uri: Uri, version: i32, text: EditorText) {
+    fn store_and_check_document(&mut self, uri: Uri, version: i32, text: EditorText) {
         self.changes += 1;
         let document = Arc::new(OpenDocument {
             path: file_address::path_from_uri(&uri, &self.services.project.folder),
@@ -251,10 +251,10 @@ impl LspSession {
     }
 
     /// Checks every text once more, with files as they are now.
-    fn recheck_documents(&mut self) {
+    fn queue_all_checks(&mut self) {
         let Some(workers) = &self.workers else { return };
-        workers.checking.forget_files();
-        workers.answering.forget_files();
+        workers.checking.queue_forget_files();
+        workers.answering.queue_forget_files();
         for document in self.documents.values() {
             workers.checking.queue_check(document);
         }
@@ -271,11 +271,11 @@ fn find_root_folder(params: &InitializeParams) -> Option<PathBuf> {
 }
 
 /// Folders whose files change often and lead to no other findings.
-const APART: [&str; 4] = ["/.ensemble/runs/", "/.git/", "/node_modules/", "/target/"];
+const IGNORED_FOLDERS: [&str; 4] = ["/.ensemble/runs/", "/.git/", "/node_modules/", "/target/"];
 
 /// Returns whether the findings of an ensemble can depend on a file.
 fn can_affect_findings(uri: &Uri) -> bool {
-    !APART.iter().any(|folder| uri.as_str().contains(folder))
+    !IGNORED_FOLDERS.iter().any(|folder| uri.as_str().contains(folder))
 }
 
 /// Returns the parameters of a notification. To one that is not valid there is no answer.

@@ -20,34 +20,34 @@ use rmcp::service::{PeerRequestOptions, RequestContext};
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::{CLIENT, McpCallError, McpSession, Reply, RunningCall, document_response};
-use crate::catalog::{CatalogEntry, ToolCatalog};
+use super::{CANCELLING_CLIENT, McpCallError, McpSession, McpToolReply, RunningToolCall, document_response};
+use crate::catalog::{EnsembleToolEntry, EnsembleToolCatalog};
 use crate::progress::ProgressSender;
-use crate::request_form::{AskingMethod, RequestForm, client_answerer, parse_decision};
-use crate::status::run_status;
+use crate::request_form::{QuestionMethod, ClientRequestForm, client_answer_author, parse_decision};
+use crate::status::load_run_status;
 use crate::tools::ToolArguments;
 
 /// How long a run may take to ask again what it asked before it was resumed.
-const ASKS_AGAIN: Duration = Duration::from_secs(20);
+const MAX_WAIT_FOR_REPEATED_REQUEST: Duration = Duration::from_secs(20);
 
 impl McpSession {
     /// Runs an ensemble.
-    pub(super) async fn start_run(
+    pub(super) async fn start_and_await_run(
         &self,
-        entry: &CatalogEntry,
+        entry: &EnsembleToolEntry,
         mut arguments: ToolArguments,
         context: &RequestContext<RoleServer>,
-    ) -> Reply {
+    ) -> McpToolReply {
         let ensemble = &entry.ensemble;
         let input = match ensemble.find_input("input") {
             Some(_) => None,
-            None => arguments.take_text("input")?,
+            None => arguments.take_text_argument("input")?,
         };
         let values = match ensemble.inputs {
             Some(_) => arguments.into_rest(),
             None => {
-                let values = arguments.take_map("context")?;
-                arguments.require_empty()?;
+                let values = arguments.take_map_argument("context")?;
+                arguments.require_no_rest()?;
                 values
             }
         };
@@ -60,7 +60,7 @@ impl McpSession {
             models: self.services.models.clone(),
             ..RunOptions::default()
         };
-        self.lock_calls().insert(context.id.clone(), RunningCall::Starting);
+        self.lock_calls().insert(context.id.clone(), RunningToolCall::Starting);
         let started = self
             .run_service()
             .start_run(EnsembleRef::from_file(entry.file.display().to_string()), options)
@@ -72,27 +72,27 @@ impl McpSession {
                 return Err(error.into());
             }
         };
-        self.await_own_run(id, 0, self.services.wait, context, &entry.tool)
+        self.await_cancellable_run(id, 0, self.services.wait, context, &entry.tool)
             .await
     }
 
     /// Attends a run that this request has begun: the cancellation of the request is that of the run. `tool`: the tool that
     /// was called.
-    pub(super) async fn await_own_run(
+    pub(super) async fn await_cancellable_run(
         &self,
         id: RunId,
         from: u64,
         wait: Duration,
         context: &RequestContext<RoleServer>,
         tool: &str,
-    ) -> Reply {
+    ) -> McpToolReply {
         let before = self
             .lock_calls()
-            .insert(context.id.clone(), RunningCall::Started(id.clone()));
-        if let Some(RunningCall::Cancelled) = before {
-            self.run_service().cancel_run(&id, CLIENT).await?;
+            .insert(context.id.clone(), RunningToolCall::Started(id.clone()));
+        if let Some(RunningToolCall::Cancelled) = before {
+            self.run_service().cancel_run(&id, CANCELLING_CLIENT).await?;
         }
-        let reply = self.await_run(&id, from, wait, context, tool).await;
+        let reply = self.await_and_ask(&id, from, wait, context, tool).await;
         // The notification of a cancellation comes after the cancellation, and looks for the run.
         if !context.ct.is_cancelled() {
             self.lock_calls().remove(&context.id);
@@ -107,14 +107,14 @@ impl McpSession {
     }
 
     /// Waits until the run has ended or asks something that nobody can be asked here, and for `wait` at most.
-    pub(super) async fn await_run(
+    pub(super) async fn await_and_ask(
         &self,
         id: &RunId,
         from: u64,
         wait: Duration,
         context: &RequestContext<RoleServer>,
         tool: &str,
-    ) -> Reply {
+    ) -> McpToolReply {
         let mut follow = self.run_service().follow_run(id, from).await.map_err(RunError::from)?;
         let mut progress = ProgressSender::new(context);
         let mut deadline = Instant::now() + wait;
@@ -146,17 +146,17 @@ impl McpSession {
                     }
                     continue;
                 }
-                RunEventKind::QuestionAsked(asked) => RequestForm(OperatorRequest::Question(asked)),
-                RunEventKind::PermissionRequested(call) => RequestForm(OperatorRequest::Permission(call)),
+                RunEventKind::QuestionAsked(asked) => ClientRequestForm(OperatorRequest::Question(asked)),
+                RunEventKind::PermissionRequested(call) => ClientRequestForm(OperatorRequest::Permission(call)),
                 RunEventKind::Live(_) => continue,
             };
             if !self.is_request_open(id, &request_form) {
                 continue;
             }
-            match AskingMethod::for_client(context) {
-                AskingMethod::None => break,
-                AskingMethod::ByRepeatedCall => return self.reply_with_questions(id, tool),
-                AskingMethod::DuringCall => {
+            match QuestionMethod::for_client(context) {
+                QuestionMethod::None => break,
+                QuestionMethod::ByRepeatedCall => return self.reply_with_questions(id, tool),
+                QuestionMethod::DuringCall => {
                     let start_time = Instant::now();
                     if !self.ask_client(id, &request_form, context).await? {
                         break;
@@ -169,17 +169,17 @@ impl McpSession {
         self.run_state_reply(id).await
     }
 
-    pub(super) fn is_request_open(&self, id: &RunId, wanted: &RequestForm) -> bool {
+    pub(super) fn is_request_open(&self, id: &RunId, wanted: &ClientRequestForm) -> bool {
         let open = self.run_service().open_requests(id);
         open.iter()
-            .any(|open| open.request().digest.as_str() == wanted.request_key())
+            .any(|open| open.request().digest.as_str() == wanted.request_digest())
     }
 
     /// Asks a person: whether the run goes on. A question that somebody else answers is withdrawn.
     pub(super) async fn ask_client(
         &self,
         id: &RunId,
-        wanted: &RequestForm,
+        wanted: &ClientRequestForm,
         context: &RequestContext<RoleServer>,
     ) -> Result<bool, McpCallError> {
         let Ok(form) = wanted.to_elicitation() else {
@@ -199,7 +199,7 @@ impl McpSession {
             biased;
             response = sent_request.await_response() => {
                 return match response {
-                    Ok(ClientResult::ElicitResult(said)) => Ok(wanted.accept_answer(self.run_service(), id, &said, client_answerer(context)).await?),
+                    Ok(ClientResult::ElicitResult(said)) => Ok(wanted.send_elicitation_answer(self.run_service(), id, &said, client_answer_author(context)).await?),
                     _ => Ok(false),
                 };
             }
@@ -212,12 +212,12 @@ impl McpSession {
     }
 
     /// Ends the call with the questions, which the client repeats with their answers. `tool`: the tool that was called.
-    pub(super) fn reply_with_questions(&self, id: &RunId, tool: &str) -> Reply {
+    pub(super) fn reply_with_questions(&self, id: &RunId, tool: &str) -> McpToolReply {
         let mut requests = std::collections::BTreeMap::new();
-        for request_form in self.run_service().open_requests(id).into_iter().map(RequestForm) {
+        for request_form in self.run_service().open_requests(id).into_iter().map(ClientRequestForm) {
             if let Ok(form) = request_form.to_elicitation() {
                 requests.insert(
-                    response_key(tool, request_form.request_key()),
+                    response_key(tool, request_form.request_digest()),
                     InputRequest::Elicitation(ElicitRequest::new(form)),
                 );
             }
@@ -232,7 +232,7 @@ impl McpSession {
         request: CallToolRequestParams,
         state: &str,
         context: &RequestContext<RoleServer>,
-    ) -> Reply {
+    ) -> McpToolReply {
         let id = self.resolve_run(state).await?;
         self.check_repeated_tool(&request.name, request.arguments, &id).await?;
         // The record of a run that was interrupted does not contain what it asked, so it is asked again.
@@ -240,7 +240,7 @@ impl McpSession {
         let is_interrupted = summary.process.is_none() && summary.state == RunState::Interrupted;
         let (mut shown_digests, mut unused_count) = (Vec::new(), 0);
         for (key, response) in request.input_responses.unwrap_or_default() {
-            let digest = find_response_digest(&key, &request.name);
+            let digest = parse_response_key(&key, &request.name);
             match digest {
                 Some(digest) if is_interrupted || self.run_service().is_request_pending(&id, &digest).await? => {
                     shown_digests.push((digest, response));
@@ -253,13 +253,13 @@ impl McpSession {
         }
         let from = self.resume_if_stopped(&id, true).await?;
         for (digest, response) in shown_digests {
-            let Some(request_form) = self.wait_for_request(&id, &digest, is_interrupted).await else {
+            let Some(request_form) = self.wait_for_repeated_request(&id, &digest, is_interrupted).await else {
                 unused_count += 1;
                 continue;
             };
             let elicit_result: ElicitResult = serde_json::from_value(response).map_err(|error| error.to_string())?;
             if !request_form
-                .accept_answer(self.run_service(), &id, &elicit_result, client_answerer(context))
+                .send_elicitation_answer(self.run_service(), &id, &elicit_result, client_answer_author(context))
                 .await?
             {
                 return self.run_state_reply(&id).await;
@@ -268,7 +268,7 @@ impl McpSession {
         if unused_count > 0 {
             return self.unused_answers_reply(&id, unused_count).await;
         }
-        self.await_own_run(id, from, self.services.wait, context, &request.name)
+        self.await_cancellable_run(id, from, self.services.wait, context, &request.name)
             .await
     }
 
@@ -284,13 +284,13 @@ impl McpSession {
     ) -> Result<(), McpCallError> {
         let can_ask = match tool {
             "await_run" | "answer_run" | "resume_run" => {
-                let run = ToolArguments::new(arguments).require_text("run")?;
+                let run = ToolArguments::new(arguments).take_required_text("run")?;
                 self.resolve_run(&run).await? == *id
             }
             _ => {
                 let summary = self.run_service().load_summary(id).await?;
                 let folder = &self.project().folder;
-                let entry = ToolCatalog::load(self.project()).take_entry(tool);
+                let entry = EnsembleToolCatalog::load_catalog(self.project()).take_entry(tool);
                 let file = entry.and_then(|entry| folder.join(entry.file).canonicalize().ok());
                 file.is_some() && file == Path::new(&summary.ensemble_file).canonicalize().ok()
             }
@@ -304,8 +304,8 @@ impl McpSession {
     }
 
     /// Returns the state of a run that no longer asks what was shown, with what waits now.
-    async fn unused_answers_reply(&self, id: &RunId, count: usize) -> Reply {
-        let mut status = run_status(self.run_service(), id).await?;
+    async fn unused_answers_reply(&self, id: &RunId, count: usize) -> McpToolReply {
+        let mut status = load_run_status(self.run_service(), id).await?;
         let was_used = if count == 1 { "answer was" } else { "answers were" };
         status.document["refused"] = json!(format!(
             "{count} {was_used} not used: the run no longer asks what was shown; `requests` lists what waits now"
@@ -315,7 +315,7 @@ impl McpSession {
 
     /// Waits until the run, which may just have been resumed, asks again what was shown with this digest. `is_interrupted`: it
     /// is not known whether the run will ask it.
-    async fn wait_for_request(&self, id: &RunId, digest: &RequestDigest, is_interrupted: bool) -> Option<RequestForm> {
+    async fn wait_for_repeated_request(&self, id: &RunId, digest: &RequestDigest, is_interrupted: bool) -> Option<ClientRequestForm> {
         let service = self.run_service();
         let is_shown = |open: &OperatorRequest| open.request().digest == *digest;
         let request_wait = async {
@@ -324,23 +324,23 @@ impl McpSession {
                 false => service.wait_for_shown_request(id, digest).await,
             }
         };
-        tokio::time::timeout(ASKS_AGAIN, request_wait)
+        tokio::time::timeout(MAX_WAIT_FOR_REPEATED_REQUEST, request_wait)
             .await
             .ok()?
-            .map(RequestForm)
+            .map(ClientRequestForm)
     }
 
     /// `answer_run`.
-    pub(super) async fn answer_run(&self, mut arguments: ToolArguments, context: &RequestContext<RoleServer>) -> Reply {
-        let id = self.resolve_run(&arguments.require_text("run")?).await?;
-        let answer = arguments.require_text("answer")?;
-        let address: RequestAddress = match arguments.require_text("address")?.parse() {
+    pub(super) async fn answer_run(&self, mut arguments: ToolArguments, context: &RequestContext<RoleServer>) -> McpToolReply {
+        let id = self.resolve_run(&arguments.take_required_text("run")?).await?;
+        let answer = arguments.take_required_text("answer")?;
+        let address: RequestAddress = match arguments.take_required_text("address")?.parse() {
             Ok(address) => address,
             Err(error) => return Err(McpCallError::ToolError(AddressError::to_string(&error))),
         };
-        let digest = RequestDigest::new(arguments.require_text("digest")?);
-        let wait = self.parse_wait(&mut arguments)?;
-        arguments.require_empty()?;
+        let digest = RequestDigest::new(arguments.take_required_text("digest")?);
+        let wait = self.take_wait_argument(&mut arguments)?;
+        arguments.require_no_rest()?;
         let pending = self.run_service().pending_requests(&id).await?;
         let is_permission = pending
             .iter()
@@ -363,19 +363,19 @@ impl McpSession {
                 &id,
                 shown_request,
                 answer,
-                client_answerer(context),
+                client_answer_author(context),
                 RunOptions::default(),
             )
             .await?;
-        self.await_run(&id, from, wait, context, "answer_run").await
+        self.await_and_ask(&id, from, wait, context, "answer_run").await
     }
 
-    /// `resume_run`.
-    pub(super) async fn resume_run(&self, mut arguments: ToolArguments, context: &RequestContext<RoleServer>) -> Reply {
-        let id = self.resolve_run(&arguments.require_text("run")?).await?;
-        let message = arguments.take_text("message")?;
-        let wait = self.parse_wait(&mut arguments)?;
-        arguments.require_empty()?;
+    /// `resume_cancelled_run`.
+    pub(super) async fn resume_run(&self, mut arguments: ToolArguments, context: &RequestContext<RoleServer>) -> McpToolReply {
+        let id = self.resolve_run(&arguments.take_required_text("run")?).await?;
+        let message = arguments.take_text_argument("message")?;
+        let wait = self.take_wait_argument(&mut arguments)?;
+        arguments.require_no_rest()?;
         let from = self.run_service().load_summary(&id).await?.records;
         let options = RunOptions::default();
         match message {
@@ -385,7 +385,7 @@ impl McpSession {
             }
             None => self.run_service().resume_run(&id, options).await?,
         }
-        self.await_own_run(id, from, wait, context, "resume_run").await
+        self.await_cancellable_run(id, from, wait, context, "resume_run").await
     }
 }
 
@@ -395,7 +395,7 @@ fn response_key(tool: &str, digest: &str) -> String {
 }
 
 /// Returns the digest of the request that the key names. Returns `None` if another tool has shown the request.
-fn find_response_digest(key: &str, tool: &str) -> Option<RequestDigest> {
+fn parse_response_key(key: &str, tool: &str) -> Option<RequestDigest> {
     let digest = key.strip_prefix(tool)?.strip_prefix(' ')?;
     Some(RequestDigest::new(digest))
 }

@@ -8,12 +8,12 @@ use ensemble_history::{RunState, RunSummary};
 use ensemble_runs::{RunError, RunOptions};
 use serde_json::{Value, json};
 
-use super::{McpCallError, McpSession, Reply, document_response};
-use crate::status::{run_status, summary_json};
+use super::{McpCallError, McpSession, McpToolReply, document_response};
+use crate::status::{load_run_status, summary_json};
 use crate::tools::ToolArguments;
 
 /// How many runs are looked through for the latest of an ensemble.
-const LOOKED_BACK: usize = 1000;
+const MAX_SEARCHED_RUNS: usize = 1000;
 
 impl McpSession {
     /// Returns the run with this id or this beginning of an id, of an ensemble of the folder. Paths name no run.
@@ -36,9 +36,9 @@ impl McpSession {
     }
 
     /// Returns the latest run of an ensemble.
-    pub(super) async fn find_latest_run(&self, file: &Path) -> Result<RunId, McpCallError> {
+    pub(super) async fn resolve_latest_run(&self, file: &Path) -> Result<RunId, McpCallError> {
         let file = self.project().folder.join(file).canonicalize().unwrap_or_default();
-        let runs = self.list_summaries(LOOKED_BACK).await?;
+        let runs = self.list_served_summaries(MAX_SEARCHED_RUNS).await?;
         let is_own = |summary: &&RunSummary| {
             Path::new(&summary.ensemble_file)
                 .canonicalize()
@@ -49,7 +49,7 @@ impl McpSession {
     }
 
     /// Returns the latest runs of ensembles of the folder, the latest first.
-    pub(super) async fn list_summaries(&self, limit: usize) -> Result<Vec<RunSummary>, RunError> {
+    pub(super) async fn list_served_summaries(&self, limit: usize) -> Result<Vec<RunSummary>, RunError> {
         let mut search_limit = limit;
         loop {
             let all = self.run_service().list_summaries(search_limit).await?;
@@ -64,17 +64,17 @@ impl McpSession {
         }
     }
 
-    pub(super) fn parse_wait(&self, arguments: &mut ToolArguments) -> Result<Duration, String> {
+    pub(super) fn take_wait_argument(&self, arguments: &mut ToolArguments) -> Result<Duration, String> {
         let max_wait = self.services.wait;
-        let requested_seconds = arguments.take_number("wait_seconds")?;
+        let requested_seconds = arguments.take_number_argument("wait_seconds")?;
         Ok(requested_seconds.map_or(max_wait, |seconds| {
             max_wait.min(Duration::try_from_secs_f64(seconds).unwrap_or(max_wait))
         }))
     }
 
     /// `list_runs`.
-    pub(super) async fn list_runs(&self, limit: usize) -> Reply {
-        let summaries = self.list_summaries(limit).await?;
+    pub(super) async fn list_runs(&self, limit: usize) -> McpToolReply {
+        let summaries = self.list_served_summaries(limit).await?;
         let runs: Vec<Value> = summaries.iter().map(summary_json).collect();
         Ok(document_response(json!({"runs": runs}), false))
     }
@@ -102,8 +102,8 @@ impl McpSession {
         Ok(summary.records)
     }
 
-    pub(super) async fn run_state_reply(&self, id: &RunId) -> Reply {
-        let status = run_status(self.run_service(), id).await?;
+    pub(super) async fn run_state_reply(&self, id: &RunId) -> McpToolReply {
+        let status = load_run_status(self.run_service(), id).await?;
         Ok(document_response(status.document, status.is_error))
     }
 }

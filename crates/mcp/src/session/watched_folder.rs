@@ -4,21 +4,21 @@ use std::time::Duration;
 
 use ensemble_project::Project;
 
-use crate::catalog::{Fingerprint, folder_fingerprint};
+use crate::catalog::{FolderFingerprint, folder_fingerprint};
 
 /// How often the folder is looked at for ensembles that came, went or changed.
-const LOOK: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The folder, as it was looked at last.
 pub(super) struct WatchedFolder {
     pub(super) project: Project,
-    pub(super) known: Fingerprint,
+    pub(super) known: FolderFingerprint,
 }
 
 impl WatchedFolder {
     /// Looks again after a while.
-    pub(super) async fn poll_for_change(&mut self) -> bool {
-        tokio::time::sleep(LOOK).await;
+    pub(super) async fn wait_and_detect_change(&mut self) -> bool {
+        tokio::time::sleep(POLL_INTERVAL).await;
         let now = folder_fingerprint(&self.project);
         std::mem::replace(&mut self.known, now) != self.known
     }

@@ -16,23 +16,23 @@ use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 
 /// The maximum size of a message of the client, in bytes: 64 MiB.
-const LONGEST_MESSAGE: usize = 64 << 20;
+const MAX_MESSAGE_BYTES: usize = 64 << 20;
 
-type Input = BufReader<Box<dyn AsyncRead + Send + Unpin>>;
-type Output = Arc<Mutex<Option<Box<dyn AsyncWrite + Send + Unpin>>>>;
+type ClientInput = BufReader<Box<dyn AsyncRead + Send + Unpin>>;
+type ClientOutput = Arc<Mutex<Option<Box<dyn AsyncWrite + Send + Unpin>>>>;
 
 /// The two streams of a client.
-pub(super) struct LineTransport {
-    input: Input,
+pub(super) struct StdioTransport {
+    input: ClientInput,
     lines: LineBuffer,
-    output: Output,
+    output: ClientOutput,
     /// The error that is being written. Reading waits for it, so that a client that does not read is not answered without
     /// end.
     refusal: Option<JoinHandle<()>>,
 }
 
 /// The meaning of a line.
-enum ClientLine {
+enum ParsedClientLine {
     Message(Box<RxJsonRpcMessage<RoleServer>>),
     /// An empty line, or one to which no answer is expected.
     Ignored,
@@ -40,18 +40,18 @@ enum ClientLine {
     Refused(Value),
 }
 
-impl LineTransport {
+impl StdioTransport {
     pub(super) fn new(input: Box<dyn AsyncRead + Send + Unpin>, output: Box<dyn AsyncWrite + Send + Unpin>) -> Self {
         Self {
             input: BufReader::new(input),
-            lines: LineBuffer::new(LONGEST_MESSAGE),
+            lines: LineBuffer::new(MAX_MESSAGE_BYTES),
             output: Arc::new(Mutex::new(Some(output))),
             refusal: None,
         }
     }
 }
 
-impl Transport<RoleServer> for LineTransport {
+impl Transport<RoleServer> for StdioTransport {
     type Error = io::Error;
 
     fn send(
@@ -72,13 +72,13 @@ impl Transport<RoleServer> for LineTransport {
             }
             let line = self.lines.next_line(&mut self.input).await.ok()??;
             let parsed = match &line {
-                Ok(line) => parse_line(line),
-                Err(error) => ClientLine::Refused(too_long_json(error)),
+                Ok(line) => parse_client_line(line),
+                Err(error) => ParsedClientLine::Refused(too_long_json(error)),
             };
             match parsed {
-                ClientLine::Message(message) => return Some(*message),
-                ClientLine::Ignored => {}
-                ClientLine::Refused(error) => {
+                ParsedClientLine::Message(message) => return Some(*message),
+                ParsedClientLine::Ignored => {}
+                ParsedClientLine::Refused(error) => {
                     let output = self.output.clone();
                     self.refusal = Some(tokio::spawn(async move {
                         // The client may be gone.
@@ -95,7 +95,7 @@ impl Transport<RoleServer> for LineTransport {
     }
 }
 
-async fn write_line(output: &Output, mut line: Vec<u8>) -> io::Result<()> {
+async fn write_line(output: &ClientOutput, mut line: Vec<u8>) -> io::Result<()> {
     line.push(b'\n');
     let mut output = output.lock().await;
     let output = output.as_mut().ok_or(io::ErrorKind::NotConnected)?;
@@ -103,17 +103,17 @@ async fn write_line(output: &Output, mut line: Vec<u8>) -> io::Result<()> {
     output.flush().await
 }
 
-fn parse_line(line: &[u8]) -> ClientLine {
+fn parse_client_line(line: &[u8]) -> ParsedClientLine {
     let line = line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line).trim_ascii();
     if line.is_empty() {
-        return ClientLine::Ignored;
+        return ParsedClientLine::Ignored;
     }
     let error = match serde_json::from_slice(line) {
-        Ok(message) => return ClientLine::Message(Box::new(message)),
+        Ok(message) => return ParsedClientLine::Message(Box::new(message)),
         Err(error) => error,
     };
     let Ok(value) = serde_json::from_slice::<Value>(line) else {
-        return ClientLine::Refused(error_json(
+        return ParsedClientLine::Refused(error_json(
             Value::Null,
             PARSE_ERROR,
             &format!("this is not JSON: {error}"),
@@ -124,10 +124,10 @@ fn parse_line(line: &[u8]) -> ClientLine {
     let is_notification = value.get("method").is_some() && value.get("id").is_none();
     match is_response || is_notification {
         // An answer to an error could be answered without end.
-        true => ClientLine::Ignored,
+        true => ParsedClientLine::Ignored,
         false => {
             let message = format!("this is not a message of the protocol: {error}");
-            ClientLine::Refused(error_json(id.unwrap_or_default(), INVALID_REQUEST, &message))
+            ParsedClientLine::Refused(error_json(id.unwrap_or_default(), INVALID_REQUEST, &message))
         }
     }
 }
@@ -148,7 +148,7 @@ mod tests {
     /// The answers to these lines, and the number of messages among them.
     async fn answers(lines: Vec<u8>) -> (Vec<Value>, usize) {
         let (client, server) = tokio::io::duplex(64 << 10);
-        let mut transport = LineTransport::new(Box::new(io::Cursor::new(lines)), Box::new(server));
+        let mut transport = StdioTransport::new(Box::new(io::Cursor::new(lines)), Box::new(server));
         let received = tokio::spawn(async move {
             let mut count = 0;
             while transport.receive().await.is_some() {
@@ -198,7 +198,7 @@ mod tests {
     #[tokio::test]
     async fn a_message_that_is_too_long_is_answered_with_its_id() {
         let mut lines = br#"{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"text":""#.to_vec();
-        lines.resize(LONGEST_MESSAGE + 1, b'x');
+        lines.resize(MAX_MESSAGE_BYTES + 1, b'x');
         lines.extend_from_slice(b"\"}}\n{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n");
         let (answers, messages) = answers(lines).await;
         assert_eq!((answers.len(), messages), (1, 1), "{answers:?}");

@@ -8,13 +8,13 @@ use serde_json::{Map, Value, json};
 
 use crate::{ModelReply, ModelRequest, RequestTokens};
 use ensemble_core::thread::{Message, Reasoning, StopReason, ToolCall};
-use ensemble_language::data::digest_text;
+use ensemble_language::data::sha256_of_text;
 use ensemble_scripts::regular_files::read_text;
 
 /// The largest file that is read, in bytes: 256 MiB.
-const LARGEST: u64 = 256 << 20;
+const MAX_ENTRY_BYTES: u64 = 256 << 20;
 /// The form of the files; a program reads its own.
-const VERSION: u32 = 1;
+const ENTRY_FORMAT_VERSION: u32 = 1;
 
 /// A reply.
 #[derive(Debug)]
@@ -74,7 +74,7 @@ struct CachedTokens {
 impl CacheEntry {
     pub(super) fn new(request: Value, request_number: u64, reply: &ModelReply) -> Self {
         Self {
-            key: digest_text(&request.to_string()),
+            key: sha256_of_text(&request.to_string()),
             request,
             request_number,
             reply: reply.clone(),
@@ -82,17 +82,17 @@ impl CacheEntry {
     }
 
     pub(super) fn load(path: &Path) -> Result<Self, CacheEntryError> {
-        let text = read_text(path, LARGEST).map_err(|error| match error.kind() {
+        let text = read_text(path, MAX_ENTRY_BYTES).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => CacheEntryError::Missing,
             io::ErrorKind::InvalidData => CacheEntryError::Damaged(error.to_string()),
             _ => CacheEntryError::Unreadable(error.to_string()),
         })?;
         let damaged = |error: serde_json::Error| CacheEntryError::Damaged(error.to_string());
         let document: Value = serde_json::from_str(&text).map_err(damaged)?;
-        if document["version"] != VERSION {
+        if document["version"] != ENTRY_FORMAT_VERSION {
             let version = &document["version"];
             return Err(CacheEntryError::Damaged(format!(
-                "its version is {version}; expected {VERSION}"
+                "its version is {version}; expected {ENTRY_FORMAT_VERSION}"
             )));
         }
         let file: CacheFile = serde_json::from_value(document).map_err(damaged)?;
@@ -119,7 +119,7 @@ impl CacheEntry {
     pub(super) fn save_atomically(&self, path: &Path, root: &Path) -> io::Result<()> {
         let reply = self.reply.clone();
         let file = CacheFile {
-            version: VERSION,
+            version: ENTRY_FORMAT_VERSION,
             key: self.key.clone(),
             request_number: self.request_number,
             request: self.request.clone(),
@@ -137,13 +137,13 @@ impl CacheEntry {
         let mut text = serde_json::to_string_pretty(&file)?;
         text.push('\n');
         let folder = path.parent().unwrap_or(Path::new("."));
-        refuse_links(folder, root)?;
+        check_no_links(folder, root)?;
         create_private_folders(folder)?;
         // Another process can have made a link meanwhile.
-        refuse_links(folder, root)?;
+        check_no_links(folder, root)?;
         let beside = path.with_extension(format!("{}.tmp", std::process::id()));
         let _ = std::fs::remove_file(&beside);
-        let mut temporary_file = private_file().open(&beside)?;
+        let mut temporary_file = private_file_options().open(&beside)?;
         let end = temporary_file
             .write_all(text.as_bytes())
             .and_then(|()| std::fs::rename(&beside, path));
@@ -156,7 +156,7 @@ impl CacheEntry {
 }
 
 /// Refuses a folder below the root that is a link, or that is reached through one.
-fn refuse_links(folder: &Path, root: &Path) -> io::Result<()> {
+fn check_no_links(folder: &Path, root: &Path) -> io::Result<()> {
     let mut below = folder.ancestors().take_while(|folder| *folder != root);
     match below.find(|folder| folder.is_symlink()) {
         Some(link) => Err(io::Error::other(format!(
@@ -168,7 +168,7 @@ fn refuse_links(folder: &Path, root: &Path) -> io::Result<()> {
 }
 
 /// Returns the options that create a file that only the user can read.
-fn private_file() -> std::fs::OpenOptions {
+fn private_file_options() -> std::fs::OpenOptions {
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]
@@ -237,7 +237,7 @@ fn redact_url(url: &str) -> String {
 }
 
 /// Lists where two requests differ.
-pub(super) fn list_differences(one: &Value, other: &Value) -> Vec<String> {
+pub(super) fn list_different_paths(one: &Value, other: &Value) -> Vec<String> {
     let mut places = Vec::new();
     collect_differences(one, other, "", &mut places);
     places

@@ -14,7 +14,7 @@ impl ModelProvider for Counting {
     fn complete_request<'a>(
         &'a self,
         request: ModelRequest,
-        _: &'a OnPiece<'a>,
+        _: &'a ReplyPieceCallback<'a>,
     ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
         *self.0.lock().unwrap() += 1;
         let count = *self.0.lock().unwrap();
@@ -406,7 +406,7 @@ fn differences_are_told_by_place() {
         ),
     ];
     for (one, other, places) in table {
-        assert_eq!(list_differences(&one, &other), places);
+        assert_eq!(list_different_paths(&one, &other), places);
         assert_eq!(Value::is_null(&one), Value::is_null(&other));
     }
 }

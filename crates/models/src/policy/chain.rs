@@ -7,9 +7,9 @@ use super::model_query::{ModelQuery, ModelQueryResult};
 use super::paced_provider::PacedProvider;
 use super::reply_forwarder::ReplyForwarder;
 use super::retry_reasons::retry_policy;
-use super::running_query::RunningQuery;
+use super::running_query::ChainQuery;
 use crate::{
-    LoadScript, ModelError, ModelErrorKind, ModelNetwork, ModelProvider, ModelReply, RemoteProvider, SimulatedProvider,
+    ScriptLoader, ModelError, ModelErrorKind, ModelNetwork, ModelProvider, ModelReply, RemoteProvider, SimulatedProvider,
     key_variable, reasoning_source,
 };
 use ensemble_core::runner::BoxFuture;
@@ -32,14 +32,14 @@ impl Model {
     /// Creates the providers of a chain. A provider does expensive work only at its first request.
     pub fn connect_profiles(
         resolved: &ProfileChain,
-        load: &LoadScript,
+        load: &ScriptLoader,
         network: &ModelNetwork,
     ) -> Result<Self, ProfileError> {
         let connect = |link: &ChainedProfile| -> Result<(ChainedProfile, Arc<dyn ModelProvider>), ProfileError> {
             check_provider(link)?;
             if let Some(provider) = ensemble::HttpProvider::find_by_name(&link.profile.provider) {
                 let remote = Arc::new(RemoteProvider::new(provider, network.clone()));
-                return Ok((link.clone(), pace_provider(link, remote, network)));
+                return Ok((link.clone(), wrap_with_pace(link, remote, network)));
             }
             let simulator = SimulatedProvider::new(link.profile.simulated.as_ref(), load);
             let simulator = simulator.map_err(|message| ProfileError::Script {
@@ -61,7 +61,7 @@ impl Model {
     ///
     /// # Errors
     /// All profiles need a key, and the environment has none of the keys; the error is that of the first profile.
-    pub fn check_keys(&self) -> Result<(), ProfileError> {
+    pub fn check_any_key(&self) -> Result<(), ProfileError> {
         let missing = self.profiles().map(|link| find_missing_key(link, &self.network));
         let first = missing.reduce(|first, next| first.filter(|_| next.is_some()));
         first.flatten().map_or(Ok(()), Err)
@@ -90,7 +90,7 @@ impl Model {
             profile: Arc::new(profile),
         };
         let resolved = ProfileChain { chain: vec![link] };
-        Self::connect_profiles(&resolved, &refuse_script, network)
+        Self::connect_profiles(&resolved, &script_loading_error, network)
     }
 
     /// Returns the model of this name, `PROVIDER/MODEL` or `simulated`, with access to keys and providers through
@@ -99,9 +99,9 @@ impl Model {
     /// # Errors
     /// The name is not valid, the provider does not exist, or `network` has no key for it.
     pub fn from_name(name: &str, network: &ModelNetwork) -> Result<Self, ProfileError> {
-        let resolved = ModelProfiles::default().resolve_choice(&parse_model_choice(name)?)?;
-        let model = Self::connect_profiles(&resolved, &refuse_script, network)?;
-        model.check_keys()?;
+        let resolved = ModelProfiles::default().resolve_chain(&parse_model_choice(name)?)?;
+        let model = Self::connect_profiles(&resolved, &script_loading_error, network)?;
+        model.check_any_key()?;
         Ok(model)
     }
 
@@ -123,7 +123,7 @@ impl Model {
     /// Returns a chain of other providers, which are asked in this order. Their requests keep the pace of their profiles.
     pub fn with_paced_providers(links: Vec<(ChainedProfile, Arc<dyn ModelProvider>)>, network: &ModelNetwork) -> Self {
         let pace = |(link, provider): (ChainedProfile, Arc<dyn ModelProvider>)| {
-            let paced = pace_provider(&link, provider, network);
+            let paced = wrap_with_pace(&link, provider, network);
             (link, paced)
         };
         Self {
@@ -143,17 +143,17 @@ impl Model {
     }
 
     /// Returns the estimated tokens that a request may have, if a longer one was refused as too long.
-    pub fn token_limit(&self) -> Option<u64> {
+    pub fn learned_token_limit(&self) -> Option<u64> {
         self.links
             .first()
-            .and_then(|(link, _)| self.network.token_limit(&link.profile))
+            .and_then(|(link, _)| self.network.learned_token_limit(&link.profile))
     }
 
     /// A request was refused as too long, and one of this number of estimated tokens was accepted. The next requests have
     /// at most as many.
-    pub fn set_token_limit(&self, accepted: u64) {
+    pub fn record_accepted_tokens(&self, accepted: u64) {
         if let Some((link, _)) = self.links.first() {
-            self.network.set_token_limit(&link.profile, accepted);
+            self.network.record_accepted_tokens(&link.profile, accepted);
         }
     }
 
@@ -164,7 +164,7 @@ impl Model {
         live_output: &'f dyn LiveOutput,
     ) -> BoxFuture<'f, ModelQueryResult> {
         Box::pin(async move {
-            let mut query = RunningQuery {
+            let mut query = ChainQuery {
                 ask: &ask,
                 network: &self.network,
                 replies: ReplyForwarder::new(&ask.source, live_output),
@@ -176,10 +176,10 @@ impl Model {
             for (nth, at) in order.iter().copied().enumerate() {
                 let (link, provider) = &self.links[at];
                 let is_last = nth + 1 == order.len();
-                match query.ask_profile(at, link, &**provider, is_last).await {
+                match query.ask_profile_with_retries(at, link, &**provider, is_last).await {
                     // Another model may answer.
                     Ok(reply) if reply.stop_reason == StopReason::Refusal && !is_last => {
-                        query.replies.discard_reply();
+                        query.replies.restart_reply();
                         failed.push((link, refusal_error(&reply)));
                     }
                     Ok(mut reply) => {
@@ -232,7 +232,7 @@ impl Model {
 }
 
 /// Returns the provider with the pace of its profile.
-fn pace_provider(
+fn wrap_with_pace(
     link: &ChainedProfile,
     provider: Arc<dyn ModelProvider>,
     network: &ModelNetwork,
@@ -246,7 +246,7 @@ fn is_same_execution(one: &ExecutionRef, other: &ExecutionRef) -> bool {
     (&one.run, &one.agent, one.execution) == (&other.run, &other.agent, other.execution)
 }
 
-fn refuse_script(path: &str) -> Result<String, String> {
+fn script_loading_error(path: &str) -> Result<String, String> {
     Err(format!("{path}: a model without an ensemble has no scripts"))
 }
 
@@ -257,7 +257,7 @@ fn parse_model_choice(name: &str) -> Result<ModelChoice, ProfileError> {
             provider: provider.into(),
             model: model.into(),
         }),
-        None if name == ensemble::SIMULATED => Ok(ModelChoice::Profile(name.into())),
+        None if name == ensemble::SIMULATED_PROVIDER => Ok(ModelChoice::Profile(name.into())),
         _ => Err(ProfileError::Name { name: name.into() }),
     }
 }

@@ -18,9 +18,9 @@ use ensemble_language::ensemble::RateLimit;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
-use self::known_limits::KnownLimits;
+use self::known_limits::ReportedLimits;
 pub(crate) use self::slowdown::PaceChange;
-use self::slowdown::Slowdown;
+use self::slowdown::SlowdownControl;
 use crate::policy::retry_reasons::MAX_PAUSE;
 use crate::{ModelError, ReportedLimit};
 
@@ -28,13 +28,13 @@ use crate::{ModelError, ReportedLimit};
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// The longest pause after a refusal if the provider does not state one.
-const LONGEST: Duration = Duration::from_secs(30);
+const MAX_UNSTATED_PAUSE: Duration = Duration::from_secs(30);
 
 /// A provider that has accepted nothing for so long is not waited for.
-const PATIENCE: Duration = Duration::from_secs(60);
+const GIVE_UP_AFTER: Duration = Duration::from_secs(60);
 
 /// The number of refusals without a success between them after which the limit of the account is used up.
-const REFUSALS_OF_ACCOUNT: u32 = 5;
+const MAX_CONSECUTIVE_REFUSALS: u32 = 5;
 
 /// The pace of one profile.
 #[derive(Debug)]
@@ -54,8 +54,8 @@ struct PaceState {
     in_flight: u32,
     successes: u64,
     blocked_until: Option<Instant>,
-    known_limits: KnownLimits,
-    slowdown: Slowdown,
+    known_limits: ReportedLimits,
+    slowdown: SlowdownControl,
     last_start: Option<Instant>,
     /// The refusals since the last success.
     refusals_in_a_row: u32,
@@ -77,7 +77,7 @@ struct RequestStart {
 
 /// A request that may be made now; it counts as under way until this is dropped.
 #[derive(Debug)]
-pub(crate) struct AdmittedRequest<'p> {
+pub(crate) struct AdmittedRequestGuard<'p> {
     pace: &'p ProviderPace,
     number: u64,
     at: Instant,
@@ -106,7 +106,7 @@ impl ProviderPace {
         &self,
         tokens: u64,
         clock: &Stopwatch,
-    ) -> Result<AdmittedRequest<'_>, PaceTimeout> {
+    ) -> Result<AdmittedRequestGuard<'_>, PaceTimeout> {
         let asked_at = Instant::now();
         let permit = match &self.permits {
             Some(permits) => Arc::clone(permits).acquire_owned().await.ok(),
@@ -124,8 +124,8 @@ impl ProviderPace {
                 match state.earliest_start(&self.limits, tokens, now) {
                     Some(at) if at > now => at,
                     _ => {
-                        let number = state.start_request(tokens, now);
-                        return Ok(AdmittedRequest {
+                        let number = state.record_request_start(tokens, now);
+                        return Ok(AdmittedRequestGuard {
                             pace: self,
                             number,
                             at: now,
@@ -138,13 +138,13 @@ impl ProviderPace {
         }
     }
 
-    /// Returns the number of successes so far, for [`ProviderPace::is_alive`].
+    /// Returns the number of successes so far, for [`ProviderPace::is_accepting_requests`].
     pub(crate) fn success_count(&self) -> u64 {
         self.lock_state().successes
     }
 
     /// Returns whether the provider has accepted a request since there were so many successes, or may be accepting one now.
-    pub(crate) fn is_alive(&self, since: u64) -> bool {
+    pub(crate) fn is_accepting_requests(&self, since: u64) -> bool {
         let state = self.lock_state();
         let has_given_up = state.gives_up_at.is_some_and(|at| at <= Instant::now());
         !has_given_up && (state.successes > since || state.in_flight > 0)
@@ -169,7 +169,7 @@ impl ProviderPace {
     }
 
     /// Removes and returns the changes of the pace that were not reported yet.
-    pub(crate) fn take_changes(&self) -> Vec<PaceChange> {
+    pub(crate) fn take_unreported_changes(&self) -> Vec<PaceChange> {
         std::mem::take(&mut self.lock_state().changes)
     }
 
@@ -187,7 +187,7 @@ impl PaceState {
         if self.blocked_until.is_some_and(|until| until > now) {
             return self.blocked_until;
         }
-        let distance = self.slowdown.update_distance(now, &mut self.changes);
+        let distance = self.slowdown.update_request_interval(now, &mut self.changes);
         let by_slowdown = self
             .last_start
             .filter(|_| !distance.is_zero())
@@ -222,7 +222,7 @@ impl PaceState {
         last
     }
 
-    fn start_request(&mut self, tokens: u64, now: Instant) -> u64 {
+    fn record_request_start(&mut self, tokens: u64, now: Instant) -> u64 {
         self.request_count += 1;
         self.in_flight += 1;
         self.last_start = Some(now);
@@ -235,11 +235,11 @@ impl PaceState {
     }
 
     /// Stops all requests for this time. Without a stated pause, each further pause is twice as long.
-    fn block_requests(&mut self, stated: Option<Duration>, usual: Duration, now: Instant) {
+    fn block_all_requests(&mut self, stated: Option<Duration>, usual: Duration, now: Instant) {
         let is_new = self.blocked_until.is_none_or(|until| until <= now);
         let pause = match stated {
             Some(pause) => pause,
-            None if is_new => (usual * 2_u32.saturating_pow(self.waves)).min(LONGEST),
+            None if is_new => (usual * 2_u32.saturating_pow(self.waves)).min(MAX_UNSTATED_PAUSE),
             None => return,
         };
         self.waves = (self.waves + u32::from(is_new)).min(16);
@@ -247,14 +247,14 @@ impl PaceState {
     }
 }
 
-impl AdmittedRequest<'_> {
+impl AdmittedRequestGuard<'_> {
     /// The provider has answered; `tokens`: those of request and reply.
     pub(crate) fn record_success(&self, tokens: Option<u64>, reported: &[ReportedLimit]) {
         let mut state = self.pace.lock_state();
         let now = Instant::now();
         let PaceState { slowdown, changes, .. } = &mut *state;
-        slowdown.add_result(self.at, true, now, changes);
-        state.known_limits.add_reported(reported, self.number, now);
+        slowdown.add_request_result(self.at, true, now, changes);
+        state.known_limits.update_reported(reported, self.number, now);
         state.successes += 1;
         state.refusals_in_a_row = 0;
         state.waves = 0;
@@ -277,19 +277,19 @@ impl AdmittedRequest<'_> {
         let mut state = self.pace.lock_state();
         let now = Instant::now();
         let PaceState { slowdown, changes, .. } = &mut *state;
-        slowdown.add_result(self.at, false, now, changes);
+        slowdown.add_request_result(self.at, false, now, changes);
         state.refusals_in_a_row += 1;
         let is_used_up = error.limits.iter().any(|limit| limit.remaining == 0);
-        if is_used_up || state.refusals_in_a_row >= REFUSALS_OF_ACCOUNT {
-            state.block_requests(stated, usual, now);
+        if is_used_up || state.refusals_in_a_row >= MAX_CONSECUTIVE_REFUSALS {
+            state.block_all_requests(stated, usual, now);
         }
-        let patience = PATIENCE.max(stated.unwrap_or_default() * 2);
+        let patience = GIVE_UP_AFTER.max(stated.unwrap_or_default() * 2);
         let since = *state.refused_since.get_or_insert(now);
         state.gives_up_at = state.gives_up_at.max(Some(since + patience));
     }
 }
 
-impl Drop for AdmittedRequest<'_> {
+impl Drop for AdmittedRequestGuard<'_> {
     fn drop(&mut self) {
         self.pace.lock_state().in_flight -= 1;
     }

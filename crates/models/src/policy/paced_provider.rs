@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::policy::pace::{PaceTimeout, ProviderPace};
-use crate::{BoxFuture, ModelError, ModelErrorKind, ModelProvider, ModelReply, ModelRequest, OnPiece, estimate_tokens};
+use crate::{BoxFuture, ModelError, ModelErrorKind, ModelProvider, ModelReply, ModelRequest, ReplyPieceCallback, estimate_tokens};
 
 /// The decorator of a provider.
 pub(crate) struct PacedProvider {
@@ -19,7 +19,7 @@ impl PacedProvider {
         Self { inner, pace, pause }
     }
 
-    async fn answer_request(&self, request: ModelRequest, on_piece: &OnPiece<'_>) -> Result<ModelReply, ModelError> {
+    async fn answer_request(&self, request: ModelRequest, on_piece: &ReplyPieceCallback<'_>) -> Result<ModelReply, ModelError> {
         let tokens = request
             .messages
             .iter()
@@ -59,12 +59,12 @@ impl ModelProvider for PacedProvider {
     fn complete_request<'a>(
         &'a self,
         request: ModelRequest,
-        on_piece: &'a OnPiece<'a>,
+        on_piece: &'a ReplyPieceCallback<'a>,
     ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
         Box::pin(self.answer_request(request, on_piece))
     }
 
-    fn is_paced(&self) -> bool {
+    fn enforces_own_limits(&self) -> bool {
         true
     }
 }

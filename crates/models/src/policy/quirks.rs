@@ -8,20 +8,20 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 /// The two names of the limit of a reply.
-const LIMITS: [&str; 2] = ["max_tokens", "max_completion_tokens"];
+const REPLY_LIMIT_KEYS: [&str; 2] = ["max_tokens", "max_completion_tokens"];
 
 /// Parameters that a request may have or not, those first that are left out first.
-const OPTIONAL: [&str; 4] = ["stream_options", "top_p", "temperature", "seed"];
+const OMITTABLE_PARAMETERS: [&str; 4] = ["stream_options", "top_p", "temperature", "seed"];
 
 /// The mark for a cache of prompts, and the keys of a request that have marks inside.
-const MARK: &str = "cache_control";
-const CACHED: [&str; 3] = ["system", "tools", "messages"];
+const CACHE_MARK_KEY: &str = "cache_control";
+const KEYS_WITH_CACHE_MARKS: [&str; 3] = ["system", "tools", "messages"];
 
 /// The keys of a message for reasoning.
-const REASONING: [&str; 4] = ["reasoning_content", "reasoning", "reasoning_details", "thinking"];
+const REASONING_KEYS: [&str; 4] = ["reasoning_content", "reasoning", "reasoning_details", "thinking"];
 
 /// Words of a refusal that say that a parameter itself is wrong, and not its value.
-const REFUSING: [&str; 15] = [
+const PARAMETER_REFUSAL_PHRASES: [&str; 15] = [
     "unsupported",
     "not support",
     "unknown",
@@ -45,7 +45,7 @@ pub(crate) struct ModelQuirks {
     /// The name of the limit of a reply, if it is not the usual one.
     limit: Option<&'static str>,
     omitted_parameters: BTreeSet<&'static str>,
-    returned_reasoning: ReturnedReasoning,
+    returned_reasoning: ReasoningToSend,
     /// Marks for a cache of prompts are left out.
     without_cache_marks: bool,
     /// The output schema is told in words, because the provider refuses it.
@@ -56,7 +56,7 @@ pub(crate) struct ModelQuirks {
 
 /// The choice which messages carry the reasoning of the model.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum ReturnedReasoning {
+enum ReasoningToSend {
     /// Those of which it is known, as the dialect says.
     #[default]
     FromSameModel,
@@ -72,12 +72,12 @@ impl ModelQuirks {
             return;
         };
         if let Some(name) = self.limit
-            && let Some(limit) = LIMITS.iter().find_map(|known| map.shift_remove(*known))
+            && let Some(limit) = REPLY_LIMIT_KEYS.iter().find_map(|known| map.shift_remove(*known))
         {
             map.insert(name.to_owned(), limit);
         }
         if self.without_cache_marks {
-            for key in CACHED {
+            for key in KEYS_WITH_CACHE_MARKS {
                 map.get_mut(key).map(strip_cache_marks);
             }
         }
@@ -88,12 +88,12 @@ impl ModelQuirks {
         let replies = messages.into_iter().flatten().filter(|one| one["role"] == "assistant");
         for reply in replies.filter_map(Value::as_object_mut) {
             match self.returned_reasoning {
-                ReturnedReasoning::FromSameModel => break,
-                ReturnedReasoning::All if !REASONING.iter().any(|key| reply.contains_key(*key)) => {
-                    reply.insert(REASONING[0].to_owned(), Value::from(""));
+                ReasoningToSend::FromSameModel => break,
+                ReasoningToSend::All if !REASONING_KEYS.iter().any(|key| reply.contains_key(*key)) => {
+                    reply.insert(REASONING_KEYS[0].to_owned(), Value::from(""));
                 }
-                ReturnedReasoning::All => {}
-                ReturnedReasoning::Nothing => REASONING.iter().for_each(|key| drop(reply.shift_remove(*key))),
+                ReasoningToSend::All => {}
+                ReasoningToSend::Nothing => REASONING_KEYS.iter().for_each(|key| drop(reply.shift_remove(*key))),
             }
         }
     }
@@ -102,36 +102,36 @@ impl ModelQuirks {
     /// request loses something that the user has written.
     pub(crate) fn learn_from_refusal(&mut self, body: &Value, refusal: &str) -> Option<Option<String>> {
         let message = refusal.to_lowercase();
-        let names = |word: &&str| has_word(&message, word);
-        if names(&REASONING[0])
+        let names = |word: &&str| contains_whole_word(&message, word);
+        if names(&REASONING_KEYS[0])
             && ["passed back", "missing", "required"]
                 .iter()
                 .any(|word| message.contains(word))
-            && self.returned_reasoning == ReturnedReasoning::FromSameModel
+            && self.returned_reasoning == ReasoningToSend::FromSameModel
         {
-            self.returned_reasoning = ReturnedReasoning::All;
+            self.returned_reasoning = ReasoningToSend::All;
             return Some(None);
         }
-        if !REFUSING.iter().any(|word| message.contains(word)) {
+        if !PARAMETER_REFUSAL_PHRASES.iter().any(|word| message.contains(word)) {
             return None;
         }
-        if names(&MARK) && !self.without_cache_marks {
+        if names(&CACHE_MARK_KEY) && !self.without_cache_marks {
             self.without_cache_marks = true;
             return Some(None);
         }
-        let sent_limit = LIMITS.iter().position(|key| body.get(*key).is_some());
-        if let Some(limit_index) = sent_limit.filter(|_| self.limit.is_none() && LIMITS.iter().any(names)) {
-            self.limit = Some(LIMITS[1 - limit_index]);
+        let sent_limit = REPLY_LIMIT_KEYS.iter().position(|key| body.get(*key).is_some());
+        if let Some(limit_index) = sent_limit.filter(|_| self.limit.is_none() && REPLY_LIMIT_KEYS.iter().any(names)) {
+            self.limit = Some(REPLY_LIMIT_KEYS[1 - limit_index]);
             return Some(None);
         }
-        if let Some(key) = OPTIONAL.into_iter().find(|key| names(key) && body.get(*key).is_some()) {
+        if let Some(key) = OMITTABLE_PARAMETERS.into_iter().find(|key| names(key) && body.get(*key).is_some()) {
             self.omitted_parameters.insert(key);
-            let is_own = key == OPTIONAL[0];
+            let is_own = key == OMITTABLE_PARAMETERS[0];
             let warning = format!("the model does not accept `{key}`, which was left out of the request");
             return Some((!is_own).then_some(warning));
         }
-        if REASONING.iter().any(names) && self.returned_reasoning != ReturnedReasoning::Nothing && has_reasoning(body) {
-            self.returned_reasoning = ReturnedReasoning::Nothing;
+        if REASONING_KEYS.iter().any(names) && self.returned_reasoning != ReasoningToSend::Nothing && contains_reasoning(body) {
+            self.returned_reasoning = ReasoningToSend::Nothing;
             return Some(None);
         }
         None
@@ -143,7 +143,7 @@ fn strip_cache_marks(value: &mut Value) {
     match value {
         Value::Array(all) => all.iter_mut().for_each(strip_cache_marks),
         Value::Object(map) => {
-            map.shift_remove(MARK);
+            map.shift_remove(CACHE_MARK_KEY);
             if let Some(content) = map.get_mut("content") {
                 strip_cache_marks(content);
             }
@@ -152,14 +152,14 @@ fn strip_cache_marks(value: &mut Value) {
     }
 }
 
-fn has_reasoning(body: &Value) -> bool {
+fn contains_reasoning(body: &Value) -> bool {
     let messages = body["messages"].as_array().into_iter().flatten();
     let mut keys = messages.filter_map(Value::as_object).flat_map(|message| message.keys());
-    keys.any(|key| REASONING.contains(&key.as_str()))
+    keys.any(|key| REASONING_KEYS.contains(&key.as_str()))
 }
 
 /// Does the text have this word, and not only as a part of a longer name?
-fn has_word(text: &str, word: &str) -> bool {
+fn contains_whole_word(text: &str, word: &str) -> bool {
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
     text.match_indices(word).any(|(at, _)| {
         let (before, after) = (&text[..at], &text[at + word.len()..]);
@@ -218,7 +218,7 @@ mod tests {
     fn marks_for_a_cache_are_left_out_where_they_are_refused() {
         let mark = json!({"type": "ephemeral"});
         let body =
-            json!({"system": [{"text": "a", MARK: mark}], "messages": [{"content": [{"text": "b", MARK: mark}]}]});
+            json!({"system": [{"text": "a", CACHE_MARK_KEY: mark}], "messages": [{"content": [{"text": "b", CACHE_MARK_KEY: mark}]}]});
         let (sent, learned) = taught(
             &body,
             &["messages.0.content.0.cache_control: Extra inputs are not permitted"],

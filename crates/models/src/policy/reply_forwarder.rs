@@ -35,7 +35,7 @@ impl<'a> ReplyForwarder<'a> {
     }
 
     /// Marks the reply so far as void; returns whether any text was forwarded.
-    pub(crate) fn discard_reply(&self) -> bool {
+    pub(crate) fn restart_reply(&self) -> bool {
         let was_heard = self.was_heard.swap(false, Ordering::Relaxed);
         if self.has_reasoned.swap(false, Ordering::Relaxed) || was_heard {
             self.live_output.receive_update(self.source, LiveUpdate::Restarted);

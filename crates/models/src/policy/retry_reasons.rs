@@ -11,7 +11,7 @@ use ensemble_language::ensemble::{self, ModelProfile, RetryPolicy};
 use crate::{ModelError, ModelErrorKind};
 
 /// The number of attempts of a request to a real provider if the profile has no `retry`.
-const ATTEMPTS: NonZeroU32 = NonZeroU32::new(3).expect("is not 0");
+const DEFAULT_ATTEMPTS: NonZeroU32 = NonZeroU32::new(3).expect("is not 0");
 
 /// The maximum pause that a provider may ask for if there is a fallback.
 pub(crate) const MAX_PAUSE_WITH_FALLBACK: Duration = Duration::from_secs(60);
@@ -34,7 +34,7 @@ pub(crate) enum RetryReason {
 
 /// The facts on which a retry depends, next to the error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct RetryFacts {
+pub(crate) struct RetryState {
     /// The request already describes the schema in its prompt.
     pub(crate) schema_in_words: bool,
     /// The request already describes its files.
@@ -49,7 +49,7 @@ pub(crate) struct RetryFacts {
 
 impl RetryReason {
     /// Returns the first reason of the table that applies, or `None` if the error is final for this profile.
-    pub(crate) fn find_reason(error: &ModelError, facts: RetryFacts) -> Option<Self> {
+    pub(crate) fn from_error(error: &ModelError, facts: RetryState) -> Option<Self> {
         match error.kind {
             ModelErrorKind::RefusedSchema if !facts.schema_in_words => Some(Self::SchemaRefused),
             ModelErrorKind::RefusedFiles if !facts.files_in_words && facts.has_tool_files => Some(Self::FilesRefused),
@@ -61,7 +61,7 @@ impl RetryReason {
 }
 
 /// Returns the longest pause that a provider may ask for.
-pub(crate) fn longest_pause(has_fallback: bool) -> Duration {
+pub(crate) fn max_requested_pause(has_fallback: bool) -> Duration {
     match has_fallback {
         true => MAX_PAUSE_WITH_FALLBACK,
         false => MAX_PAUSE,
@@ -75,7 +75,7 @@ pub(crate) fn retry_policy(profile: &ModelProfile) -> RetryPolicy {
         .clone()
         .unwrap_or_else(|| match ensemble::HttpProvider::find_by_name(&profile.provider) {
             Some(_) => RetryPolicy {
-                max_attempts: ATTEMPTS,
+                max_attempts: DEFAULT_ATTEMPTS,
                 ..RetryPolicy::default()
             },
             None => RetryPolicy::default(),
@@ -86,7 +86,7 @@ pub(crate) fn retry_policy(profile: &ModelProfile) -> RetryPolicy {
 mod tests {
     use super::*;
 
-    const NOTHING_TRIED: RetryFacts = RetryFacts {
+    const NOTHING_TRIED: RetryState = RetryState {
         schema_in_words: false,
         files_in_words: false,
         has_tool_files: true,
@@ -105,20 +105,20 @@ mod tests {
     #[test]
     fn each_error_has_its_reason() {
         use ModelErrorKind::{ContextTooLong, ModelRefused, OtherFailure, RateLimited, RefusedFiles, RefusedSchema};
-        let tried = RetryFacts {
+        let tried = RetryState {
             schema_in_words: true,
             files_in_words: true,
             ..NOTHING_TRIED
         };
-        let without_files = RetryFacts {
+        let without_files = RetryState {
             has_tool_files: false,
             ..NOTHING_TRIED
         };
-        let unpaced = RetryFacts {
+        let unpaced = RetryState {
             is_paced: false,
             ..NOTHING_TRIED
         };
-        let last_attempt = RetryFacts {
+        let last_attempt = RetryState {
             has_attempts_left: false,
             ..NOTHING_TRIED
         };
@@ -139,7 +139,7 @@ mod tests {
             (ContextTooLong, false, NOTHING_TRIED, None),
         ];
         for (kind, retryable, facts, expected) in table {
-            let found = RetryReason::find_reason(&error(kind, retryable), facts);
+            let found = RetryReason::from_error(&error(kind, retryable), facts);
             assert_eq!(found, expected, "{kind:?}, retryable: {retryable}, {facts:?}");
         }
     }

@@ -11,17 +11,17 @@ use ensemble_language::profiles::ChainedProfile;
 use super::model_query::ModelQuery;
 use super::pace::ProviderPace;
 use super::reply_forwarder::ReplyForwarder;
-use super::retry_reasons::{MAX_PAUSE_WITH_FALLBACK, RetryFacts, RetryReason, longest_pause, retry_policy};
+use super::retry_reasons::{MAX_PAUSE_WITH_FALLBACK, RetryState, RetryReason, max_requested_pause, retry_policy};
 use crate::request::tool_files;
 use crate::{
-    ModelError, ModelNetwork, ModelProvider, ModelReply, ModelRequest, ReplyPiece, describe_schema, reasoning_source,
+    ModelError, ModelNetwork, ModelProvider, ModelReply, ModelRequest, ReplyPiece, move_schema_to_messages, reasoning_source,
 };
 
 /// The minimum pause that causes a warning.
-const LONG_PAUSE: Duration = Duration::from_secs(5);
+const MIN_WARNED_PAUSE: Duration = Duration::from_secs(5);
 
 /// A query while the chain answers it.
-pub(crate) struct RunningQuery<'a> {
+pub(crate) struct ChainQuery<'a> {
     pub(crate) ask: &'a ModelQuery,
     pub(crate) network: &'a ModelNetwork,
     pub(crate) replies: ReplyForwarder<'a>,
@@ -47,9 +47,9 @@ impl ProfileAttempts<'_> {
     }
 }
 
-impl RunningQuery<'_> {
+impl ChainQuery<'_> {
     /// Asks one profile, with the retries that its `retry` allows. An error tells how many requests were made.
-    pub(crate) async fn ask_profile(
+    pub(crate) async fn ask_profile_with_retries(
         &mut self,
         at: usize,
         link: &ChainedProfile,
@@ -57,7 +57,7 @@ impl RunningQuery<'_> {
         is_last: bool,
     ) -> Result<ModelReply, ModelError> {
         let before = self.ask.request_counter.load(Ordering::Relaxed);
-        let answer = self.ask_with_retries(at, link, provider, is_last).await;
+        let answer = self.request_until_final_error(at, link, provider, is_last).await;
         let requests = self.ask.request_counter.load(Ordering::Relaxed) - before;
         answer.map_err(|error| match requests {
             0 | 1 => error,
@@ -71,7 +71,7 @@ impl RunningQuery<'_> {
         })
     }
 
-    pub(crate) fn start_attempts<'p>(
+    pub(crate) fn new_attempts<'p>(
         &self,
         link: &'p ChainedProfile,
         provider: &'p dyn ModelProvider,
@@ -91,14 +91,14 @@ impl RunningQuery<'_> {
         }
     }
 
-    pub(crate) async fn ask_with_retries(
+    pub(crate) async fn request_until_final_error(
         &mut self,
         at: usize,
         link: &ChainedProfile,
         provider: &dyn ModelProvider,
         is_last: bool,
     ) -> Result<ModelReply, ModelError> {
-        let mut attempts = self.start_attempts(link, provider, is_last);
+        let mut attempts = self.new_attempts(link, provider, is_last);
         loop {
             let remaining_pause = attempts.pace.remaining_pause();
             if !is_last && remaining_pause > MAX_PAUSE_WITH_FALLBACK {
@@ -122,30 +122,30 @@ impl RunningQuery<'_> {
     /// # Errors
     /// The error, if it is final for this profile.
     async fn prepare_retry(&mut self, attempts: &mut ProfileAttempts<'_>, error: ModelError) -> Result<(), ModelError> {
-        let was_heard = self.replies.discard_reply();
-        let facts = RetryFacts {
+        let was_heard = self.replies.restart_reply();
+        let facts = RetryState {
             schema_in_words: attempts.schema_in_words,
             files_in_words: attempts.files_in_words,
             has_tool_files: tool_files::has_tool_files(&self.ask.messages),
-            is_paced: attempts.provider.is_paced(),
+            is_paced: attempts.provider.enforces_own_limits(),
             has_attempts_left: attempts.has_attempts_left(),
         };
-        match RetryReason::find_reason(&error, facts) {
+        match RetryReason::from_error(&error, facts) {
             None => Err(error),
             Some(RetryReason::SchemaRefused) => {
-                self.describe_schema_from_now(attempts, &error);
+                self.move_schema_to_prompt(attempts, &error);
                 Ok(())
             }
             Some(RetryReason::FilesRefused) => {
-                self.describe_files_from_now(attempts, &error);
+                self.replace_files_in_retries(attempts, &error);
                 Ok(())
             }
-            Some(RetryReason::RateLimited) => self.wait_for_turn(attempts, error, was_heard).await,
-            Some(RetryReason::TemporaryError) => self.wait_for_pause(attempts, error, was_heard).await,
+            Some(RetryReason::RateLimited) => self.wait_after_rate_limit(attempts, error, was_heard).await,
+            Some(RetryReason::TemporaryError) => self.sleep_before_retry(attempts, error, was_heard).await,
         }
     }
 
-    fn describe_schema_from_now(&mut self, attempts: &mut ProfileAttempts<'_>, error: &ModelError) {
+    fn move_schema_to_prompt(&mut self, attempts: &mut ProfileAttempts<'_>, error: &ModelError) {
         let name = &attempts.link.name;
         self.warnings.push(format!(
             "model profile `{name}` does not support the output schema ({error}); the request was repeated with the schema \
@@ -155,7 +155,7 @@ impl RunningQuery<'_> {
         attempts.schema_in_words = true;
     }
 
-    fn describe_files_from_now(&mut self, attempts: &mut ProfileAttempts<'_>, error: &ModelError) {
+    fn replace_files_in_retries(&mut self, attempts: &mut ProfileAttempts<'_>, error: &ModelError) {
         self.warnings
             .push(tool_files::refused_files_warning(&attempts.link.name, error));
         if tool_files::rejects_all_files(error) {
@@ -166,7 +166,7 @@ impl RunningQuery<'_> {
 
     /// Reports the starts and ends of slowdowns that no other query has reported.
     fn report_pace_changes(&mut self, attempts: &ProfileAttempts<'_>) {
-        for change in attempts.pace.take_changes() {
+        for change in attempts.pace.take_unreported_changes() {
             let text = format!("model profile `{}`: {change}", attempts.link.name);
             self.replies.report_pace_change(&text);
             self.network.record_pace_change(&text);
@@ -176,7 +176,7 @@ impl RunningQuery<'_> {
 
     /// Waits for the pause that the provider asks this request for; the pace of the profile waits for a pause of all
     /// requests. Counts an attempt, unless the provider answers others meanwhile.
-    async fn wait_for_turn(
+    async fn wait_after_rate_limit(
         &mut self,
         attempts: &mut ProfileAttempts<'_>,
         error: ModelError,
@@ -185,7 +185,7 @@ impl RunningQuery<'_> {
         let own_pause = self
             .retry_pause(attempts, &error)
             .ok_or_else(|| pause_too_long_error(error.clone()))?;
-        let is_alive = attempts.pace.is_alive(attempts.successes);
+        let is_alive = attempts.pace.is_accepting_requests(attempts.successes);
         attempts.successes = attempts.pace.success_count();
         if !is_alive && !attempts.has_attempts_left() {
             return Err(error);
@@ -197,7 +197,7 @@ impl RunningQuery<'_> {
             false => account_pause,
         };
         let pause = pause.max(attempts.pace.remaining_pause());
-        if pause >= LONG_PAUSE {
+        if pause >= MIN_WARNED_PAUSE {
             self.add_retry_warning(attempts.link, &error, was_heard, pause);
         }
         self.replies.report_retry(pause, &error);
@@ -208,7 +208,7 @@ impl RunningQuery<'_> {
         Ok(())
     }
 
-    async fn wait_for_pause(
+    async fn sleep_before_retry(
         &mut self,
         attempts: &mut ProfileAttempts<'_>,
         error: ModelError,
@@ -216,7 +216,7 @@ impl RunningQuery<'_> {
     ) -> Result<(), ModelError> {
         let pause = self.retry_pause(attempts, &error);
         let pause = pause.ok_or_else(|| pause_too_long_error(error.clone()))?;
-        if was_heard || pause >= LONG_PAUSE {
+        if was_heard || pause >= MIN_WARNED_PAUSE {
             self.add_retry_warning(attempts.link, &error, was_heard, pause);
         }
         self.replies.report_retry(pause, &error);
@@ -229,8 +229,8 @@ impl RunningQuery<'_> {
     pub(crate) fn retry_pause(&self, attempts: &ProfileAttempts<'_>, error: &ModelError) -> Option<Duration> {
         let own_pause = attempts.retry.pause_after(attempts.attempt);
         match error.retry_after {
-            Some(pause) => (pause <= longest_pause(!attempts.is_last)).then_some(pause),
-            None if &*attempts.link.profile.provider == ensemble::SIMULATED => Some(own_pause),
+            Some(pause) => (pause <= max_requested_pause(!attempts.is_last)).then_some(pause),
+            None if &*attempts.link.profile.provider == ensemble::SIMULATED_PROVIDER => Some(own_pause),
             None => Some(self.network.with_jitter(own_pause)),
         }
     }
@@ -252,11 +252,11 @@ impl RunningQuery<'_> {
         let number = self.ask.requests_made + self.ask.request_counter.fetch_add(1, Ordering::Relaxed) + 1;
         let request = build_request(self.ask, at, attempts.link, number);
         let request = match attempts.schema_in_words {
-            true => describe_schema(request),
+            true => move_schema_to_messages(request),
             false => request,
         };
         match attempts.files_in_words {
-            true => tool_files::describe_tool_files(request),
+            true => tool_files::with_described_tool_files(request),
             false => request,
         }
     }
@@ -277,7 +277,7 @@ async fn ask_once(
     replies: &ReplyForwarder<'_>,
 ) -> Result<ModelReply, ModelError> {
     let on_piece = |piece: ReplyPiece<'_>| replies.forward_piece(piece);
-    let Some(limit) = link.profile.timeout.filter(|_| !provider.is_paced()) else {
+    let Some(limit) = link.profile.timeout.filter(|_| !provider.enforces_own_limits()) else {
         return provider.complete_request(request, &on_piece).await;
     };
     let timed = tokio::time::timeout(limit, provider.complete_request(request, &on_piece)).await;
@@ -298,7 +298,7 @@ fn build_request(ask: &ModelQuery, at: usize, link: &ChainedProfile, number: u64
             .into(),
         messages: system
             .into_iter()
-            .chain(own_messages(&ask.messages, &link.profile))
+            .chain(without_foreign_reasoning(&ask.messages, &link.profile))
             .collect(),
         agent_name: Arc::clone(&ask.source.agent),
         request_number: number,
@@ -311,7 +311,7 @@ fn build_request(ask: &ModelQuery, at: usize, link: &ChainedProfile, number: u64
 }
 
 /// Returns the messages without the reasoning of other models.
-fn own_messages<'m>(messages: &'m [Message], profile: &ModelProfile) -> impl Iterator<Item = Message> + use<'m> {
+fn without_foreign_reasoning<'m>(messages: &'m [Message], profile: &ModelProfile) -> impl Iterator<Item = Message> + use<'m> {
     let from = reasoning_source(profile);
     messages.iter().cloned().map(move |mut message| {
         if message

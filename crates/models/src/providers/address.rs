@@ -5,21 +5,21 @@ use crate::providers::dialect::ProviderDialect;
 use ensemble_language::ensemble::{self, HttpProvider, ModelProfile};
 
 /// Variables that clients of a provider read, and the path that they add to their value.
-const VARIABLES: [(&str, &str, &str); 3] = [
+const BASE_URL_VARIABLES: [(&str, &str, &str); 3] = [
     ("openai", "OPENAI_BASE_URL", ""),
     ("anthropic", "ANTHROPIC_BASE_URL", "/v1"),
     ("gemini", "GOOGLE_GEMINI_BASE_URL", "/v1beta"),
 ];
 
 /// The ends of the names of Azure's hosts.
-const AZURE: [&str; 3] = [
+const AZURE_HOST_SUFFIXES: [&str; 3] = [
     ".openai.azure.com",
     ".cognitiveservices.azure.com",
     ".services.ai.azure.com",
 ];
 
 /// The version of Azure's API where the address of a deployment does not say one.
-const AZURE_VERSION: &str = "api-version=2024-10-21";
+const DEFAULT_AZURE_VERSION: &str = "api-version=2024-10-21";
 
 /// An address to which the paths of requests are added.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,7 +40,7 @@ impl ProviderAddress {
         network: &ModelNetwork,
     ) -> Self {
         if let Some(base_url) = &profile.base_url {
-            return Self::parse(base_url, provider.dialect, dialect);
+            return Self::normalize_base_url(base_url, provider.dialect, dialect);
         }
         if provider.dialect == ensemble::ProviderApi::Ollama
             && let Some(host) = network.read_variable("OLLAMA_HOST")
@@ -51,7 +51,7 @@ impl ProviderAddress {
                 is_usual: false,
             };
         }
-        let variable = VARIABLES.iter().find(|(name, ..)| *name == provider.name);
+        let variable = BASE_URL_VARIABLES.iter().find(|(name, ..)| *name == provider.name);
         let set = variable.and_then(|(_, name, path)| Some((network.read_variable(name)?, *path)));
         if let Some((given, path)) = set {
             let url = given.trim_end_matches('/');
@@ -61,7 +61,7 @@ impl ProviderAddress {
             } else {
                 url.to_owned()
             };
-            return Self::parse(&url, provider.dialect, dialect);
+            return Self::normalize_base_url(&url, provider.dialect, dialect);
         }
         Self {
             base: provider.base_url.to_owned(),
@@ -71,7 +71,7 @@ impl ProviderAddress {
     }
 
     /// Returns an address as people write or paste it.
-    fn parse(given: &str, kind: ensemble::ProviderApi, dialect: &dyn ProviderDialect) -> Self {
+    fn normalize_base_url(given: &str, kind: ensemble::ProviderApi, dialect: &dyn ProviderDialect) -> Self {
         let (base, query) = match given.split_once('?') {
             Some((base, query)) => (base, Some(query.to_owned()).filter(|query| !query.is_empty())),
             None => (given, None),
@@ -91,7 +91,7 @@ impl ProviderAddress {
             (_, path) => path,
         };
         if is_azure && path.contains("/deployments/") && address.query.is_none() {
-            address.query = Some(AZURE_VERSION.to_owned());
+            address.query = Some(DEFAULT_AZURE_VERSION.to_owned());
         }
         address.base = format!("{scheme}://{}{path}", to_reachable_host(host));
         address
@@ -109,14 +109,14 @@ impl ProviderAddress {
     /// Returns the address of the list of models, which Azure has once for all deployments.
     pub(crate) fn models_url(&self, path: &str) -> String {
         let base = match self.base.split_once("/deployments/") {
-            Some((before, _)) if self.is_azure() => before.to_owned(),
+            Some((before, _)) if self.uses_azure_key_header() => before.to_owned(),
             _ => self.base.clone(),
         };
         Self { base, ..self.clone() }.request_url(path)
     }
 
     /// Does the server want its key in the header `api-key`?
-    pub(crate) fn is_azure(&self) -> bool {
+    pub(crate) fn uses_azure_key_header(&self) -> bool {
         let host = self.base.split("://").nth(1).and_then(|rest| rest.split('/').next());
         host.is_some_and(is_azure_host)
     }
@@ -124,7 +124,7 @@ impl ProviderAddress {
 
 fn is_azure_host(host: &str) -> bool {
     let name = host.split(':').next().unwrap_or(host).to_ascii_lowercase();
-    AZURE.iter().any(|end| name.ends_with(end))
+    AZURE_HOST_SUFFIXES.iter().any(|end| name.ends_with(end))
 }
 
 /// Returns the path without that of a single kind of request, which people paste with it.
@@ -183,7 +183,7 @@ fn parse_ollama_host(given: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::providers::remote::dialect_implementation;
+    use crate::providers::remote::find_dialect;
 
     fn at(provider: &str, base_url: Option<&str>, variable: Option<(&'static str, &'static str)>) -> ProviderAddress {
         let known = HttpProvider::find_by_name(provider).expect("is known");
@@ -197,7 +197,7 @@ mod tests {
                 .map(|(_, value)| value.to_owned())
         };
         let network = ModelNetwork::new(environment, || chrono::DateTime::UNIX_EPOCH, || 0.5);
-        ProviderAddress::for_profile(&profile, known, dialect_implementation(known.dialect), &network)
+        ProviderAddress::for_profile(&profile, known, find_dialect(known.dialect), &network)
     }
 
     #[test]
@@ -260,7 +260,7 @@ mod tests {
             Some("https://n.openai.azure.com/openai/deployments/d?api-version=1"),
             None,
         );
-        assert!(azure.is_azure() && !at("openai", Some("http://h"), None).is_azure());
+        assert!(azure.uses_azure_key_header() && !at("openai", Some("http://h"), None).uses_azure_key_header());
         assert_eq!(
             azure.models_url("/models"),
             "https://n.openai.azure.com/openai/models?api-version=1"

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::providers::dialect::{ProviderDialect, sampling_settings};
-use crate::providers::failure::stream_error;
+use crate::providers::failure::reported_stream_error;
 use crate::reply::assembly::ReplyAssembly;
 use crate::request::attachments;
 use crate::request::schema::to_closed_schema;
@@ -13,7 +13,7 @@ use ensemble_core::thread::{Message, Role, ToolCall, ToolEnd};
 use ensemble_language::ensemble::ModelProfile;
 
 /// Most tokens of a reply where the profile does not say: it must be said, and every model takes this much.
-const MAX_TOKENS: u64 = 4096;
+const DEFAULT_REPLY_TOKENS: u64 = 4096;
 
 pub(crate) struct AnthropicDialect;
 
@@ -45,7 +45,7 @@ impl ProviderDialect for AnthropicDialect {
             &request.profile,
             [Some("temperature"), Some("top_p"), Some("max_tokens"), None],
         );
-        body.entry("max_tokens").or_insert(json!(MAX_TOKENS));
+        body.entry("max_tokens").or_insert(json!(DEFAULT_REPLY_TOKENS));
         body.insert("model".into(), json!(request.profile.model));
         body.insert("stream".into(), json!(true));
         let is_system = |message: &&Message| message.role == Role::System;
@@ -75,19 +75,19 @@ impl ProviderDialect for AnthropicDialect {
         Value::Object(body)
     }
 
-    fn owns_event(&self, event: &Value) -> bool {
+    fn recognizes_event(&self, event: &Value) -> bool {
         let kind = event["type"].as_str().unwrap_or_default();
         kind.starts_with("message") || kind.starts_with("content_block")
     }
 
     fn max_tokens(&self, profile: &ModelProfile) -> Option<u64> {
-        Some(profile.max_tokens.unwrap_or(MAX_TOKENS))
+        Some(profile.max_tokens.unwrap_or(DEFAULT_REPLY_TOKENS))
     }
 
     fn apply_event(&self, event: &Value, reply: &mut ReplyAssembly<'_>) -> Result<(), ReplyError> {
         let index = event["index"].as_u64().unwrap_or_default();
         match event["type"].as_str().unwrap_or_default() {
-            "error" => return Err(stream_error(&event["error"])),
+            "error" => return Err(reported_stream_error(&event["error"])),
             "message_start" => set_token_counts(&event["message"]["usage"], reply),
             "content_block_start" => start_block(&event["content_block"], index, reply)?,
             "content_block_delta" => {
@@ -127,7 +127,7 @@ fn start_block(block: &Value, index: u64, reply: &mut ReplyAssembly<'_>) -> Resu
     if matches!(block["type"].as_str(), Some("thinking" | "redacted_thinking")) {
         let size = block.to_string().len();
         reply.emit_reasoning(block["thinking"].as_str().unwrap_or_default());
-        reply.reasoning_mut(size)?.add_block(Some(index), block.clone());
+        reply.reserve_reasoning(size)?.add_block(Some(index), block.clone());
     }
     if block["type"] == "tool_use" {
         let call = reply.start_call(index)?;
@@ -145,7 +145,7 @@ fn add_reasoning_delta(delta: &Value, index: u64, reply: &mut ReplyAssembly<'_>)
                 reply.emit_reasoning(piece);
             }
             reply
-                .reasoning_mut(piece.len())?
+                .reserve_reasoning(piece.len())?
                 .add_piece(Some(index), &json!({ key: piece }));
         }
     }

@@ -44,7 +44,7 @@ pub(crate) trait ProviderDialect: Sync {
     }
 
     /// Returns whether an event has the form of the dialect. An event of another name and another form is ignored.
-    fn owns_event(&self, event: &Value) -> bool;
+    fn recognizes_event(&self, event: &Value) -> bool;
 
     /// Returns the limit of the reply that a request contains.
     fn max_tokens(&self, profile: &ModelProfile) -> Option<u64> {

@@ -8,15 +8,15 @@ use reqwest::header::{HeaderMap, LOCATION, RETRY_AFTER};
 use serde_json::Value;
 
 use crate::providers::address::ProviderAddress;
-use crate::transport::context_length::is_context_too_long;
+use crate::transport::context_length::says_context_too_long;
 use crate::transport::credentials::{ProviderCredentials, key_variable};
-use crate::transport::pauses::{parse_limits, requested_pause};
+use crate::transport::pauses::{parse_reported_limits, requested_pause};
 use crate::transport::reply_error::ReplyError;
 use crate::{ModelError, ModelErrorKind};
 use ensemble_language::ensemble::{HttpProvider, ModelProfile, ProviderApi};
 
 /// The maximum number of characters of a provider message that an error quotes.
-const MAX_QUOTED: usize = 400;
+const MAX_QUOTED_CHARS: usize = 400;
 
 /// The target of a request, for error messages.
 pub(crate) struct RequestTarget<'a> {
@@ -31,7 +31,7 @@ pub(crate) struct RequestTarget<'a> {
 
 impl RequestTarget<'_> {
     /// Returns the name of the provider, with its address if the profile sets one.
-    fn provider_name(&self) -> String {
+    fn provider_with_address(&self) -> String {
         match self.address.is_usual {
             false => format!("{} at {}", self.provider.name, self.address.base),
             true => self.provider.name.to_owned(),
@@ -77,7 +77,7 @@ impl RequestTarget<'_> {
 
     /// Returns the error of a reply that began and cannot be used.
     pub(crate) fn reply_error(&self, broken: ReplyError) -> ModelError {
-        let provider = self.provider_name();
+        let provider = self.provider_with_address();
         match broken {
             ReplyError::TooLarge => {
                 let max_mebibytes = crate::transport::frames::MAX_EVENT_BYTES >> 20;
@@ -111,8 +111,8 @@ impl RequestTarget<'_> {
     }
 
     /// The answer has a content type that a reply cannot have.
-    pub(crate) fn unexpected_content_type(&self, content_type: &str, start: &str) -> ModelError {
-        let (who, start) = (self.provider_name(), shorten_message(start));
+    pub(crate) fn unexpected_content_type_error(&self, content_type: &str, start: &str) -> ModelError {
+        let (who, start) = (self.provider_with_address(), shorten_message(start));
         let message = format!("{who} answered with {content_type} instead of a reply: {start}; is `base_url` right?");
         self.model_error(message, false)
     }
@@ -126,14 +126,14 @@ impl RequestTarget<'_> {
         now: DateTime<Utc>,
     ) -> ModelError {
         let server_message = find_error_message(body);
-        let mut message = format!("{} answered {status}", self.provider_name());
+        let mut message = format!("{} answered {status}", self.provider_with_address());
         if let Some(server_message) = &server_message {
             message.push_str(": ");
             message.push_str(&shorten_message(server_message));
         }
         let advice = match is_quota_exhausted(status, headers, body) {
             true => Some("the account has no quota left: add credit, or use another key".to_owned()),
-            false => self.find_advice(status, headers),
+            false => self.status_advice(status, headers),
         };
         if let Some(advice) = advice {
             message.push_str("; ");
@@ -141,13 +141,13 @@ impl RequestTarget<'_> {
         }
         ModelError {
             retry_after: requested_pause(status, headers, body, now),
-            limits: parse_limits(headers, body, now),
+            limits: parse_reported_limits(headers, body, now),
             kind: classify_status(status, headers, body, self.has_schema),
             ..self.model_error(message, can_retry_help(status, headers, body))
         }
     }
 
-    fn find_advice(&self, status: StatusCode, headers: &HeaderMap) -> Option<String> {
+    fn status_advice(&self, status: StatusCode, headers: &HeaderMap) -> Option<String> {
         let model = &self.profile.model;
         match status.as_u16() {
             401 | 403 => Some(match key_variable(self.profile, self.provider) {
@@ -197,7 +197,7 @@ fn can_retry_help(status: StatusCode, headers: &HeaderMap, body: &str) -> bool {
 }
 
 /// Words of errors that only a payment ends, in lower case.
-const UNPAID: [&str; 10] = [
+const QUOTA_PHRASES: [&str; 10] = [
     "insufficient_quota",
     "billing_hard_limit_reached",
     "billing_not_active",
@@ -211,7 +211,7 @@ const UNPAID: [&str; 10] = [
 ];
 
 /// Words that also occur in errors that end by themselves: Gemini writes them for the limits of a minute, with a pause.
-const UNPAID_WITHOUT_PAUSE: [&str; 2] = ["exceeded your current quota", "billing details"];
+const QUOTA_PHRASES_WITHOUT_PAUSE: [&str; 2] = ["exceeded your current quota", "billing details"];
 
 /// Returns whether the account has used up its quota or its money. Answers of other statuses are not read for it: they can
 /// repeat the text of the request.
@@ -222,16 +222,16 @@ fn is_quota_exhausted(status: StatusCode, headers: &HeaderMap, body: &str) -> bo
     let body = body.to_lowercase();
     let has_pause = headers.contains_key(RETRY_AFTER) || body.contains("retrydelay");
     let may_be_unpaid = status == StatusCode::TOO_MANY_REQUESTS && !has_pause;
-    names_exhausted_quota(&body) || may_be_unpaid && UNPAID_WITHOUT_PAUSE.iter().any(|words| body.contains(words))
+    names_exhausted_quota(&body) || may_be_unpaid && QUOTA_PHRASES_WITHOUT_PAUSE.iter().any(|words| body.contains(words))
 }
 
 /// Returns whether this text, in lower case, says that the account has used up its quota or its money.
 fn names_exhausted_quota(text: &str) -> bool {
-    UNPAID.iter().any(|words| text.contains(words))
+    QUOTA_PHRASES.iter().any(|words| text.contains(words))
 }
 
 /// Words of providers whose content filter stops a request.
-const FILTERED: [&str; 8] = [
+const CONTENT_FILTER_PHRASES: [&str; 8] = [
     "content_filter",
     "content filter",
     "content_policy",
@@ -245,10 +245,10 @@ const FILTERED: [&str; 8] = [
 /// Returns the cause that a message names, in lower case.
 fn find_error_kind(said: &str) -> Option<ModelErrorKind> {
     let has = |words: &[&str]| words.iter().any(|word| said.contains(word));
-    if has(&FILTERED) {
+    if has(&CONTENT_FILTER_PHRASES) {
         return Some(ModelErrorKind::ModelRefused);
     }
-    is_context_too_long(said).then_some(ModelErrorKind::ContextTooLong)
+    says_context_too_long(said).then_some(ModelErrorKind::ContextTooLong)
 }
 
 fn classify_status(status: StatusCode, headers: &HeaderMap, body: &str, has_schema: bool) -> ModelErrorKind {
@@ -319,7 +319,7 @@ fn find_error_message(body: &str) -> Option<String> {
 }
 
 /// Returns the error that a stream reports, and whether a retry may help.
-pub(crate) fn stream_error(error: &Value) -> ReplyError {
+pub(crate) fn reported_stream_error(error: &Value) -> ReplyError {
     let message = error.get("message").unwrap_or(error);
     let message = message.as_str().map_or_else(|| message.to_string(), str::to_owned);
     let code = ["code", "status"].iter().find_map(|key| error.get(key)?.as_u64());
@@ -334,7 +334,7 @@ pub(crate) fn stream_error(error: &Value) -> ReplyError {
     }
 }
 
-/// Returns the text on one line, truncated to [`MAX_QUOTED`] characters.
+/// Returns the text on one line, truncated to [`MAX_QUOTED_CHARS`] characters.
 fn shorten_message(text: &str) -> String {
     let mut line = String::new();
     for word in text
@@ -345,8 +345,8 @@ fn shorten_message(text: &str) -> String {
             line.push(' ');
         }
         line.push_str(word);
-        if line.chars().count() > MAX_QUOTED {
-            line = line.chars().take(MAX_QUOTED).collect();
+        if line.chars().count() > MAX_QUOTED_CHARS {
+            line = line.chars().take(MAX_QUOTED_CHARS).collect();
             line.push('…');
             break;
         }

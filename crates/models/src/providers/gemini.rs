@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::providers::dialect::{ProviderDialect, collect_names, sampling_settings};
-use crate::providers::failure::stream_error;
+use crate::providers::failure::reported_stream_error;
 use crate::reply::assembly::ReplyAssembly;
 use crate::request::attachments;
 use crate::transport::reply_error::ReplyError;
@@ -11,10 +11,10 @@ use crate::{ModelRequest, ToolSpec};
 use ensemble_core::thread::{INTERRUPTED, Message, Role, ToolCall, ToolEnd};
 
 /// The key of a part for the signature of the thoughts that led to it.
-const SIGNATURE: &str = "thoughtSignature";
+const SIGNATURE_KEY: &str = "thoughtSignature";
 
 /// The documented signature of a call that another model has made.
-const UNSIGNED: &str = "skip_thought_signature_validator";
+const FOREIGN_CALL_SIGNATURE: &str = "skip_thought_signature_validator";
 
 pub(crate) struct GeminiDialect;
 
@@ -77,14 +77,14 @@ impl ProviderDialect for GeminiDialect {
         body
     }
 
-    fn owns_event(&self, event: &Value) -> bool {
+    fn recognizes_event(&self, event: &Value) -> bool {
         let keys = ["candidates", "promptFeedback", "usageMetadata"];
         keys.iter().any(|key| event.get(*key).is_some())
     }
 
     fn apply_event(&self, event: &Value, reply: &mut ReplyAssembly<'_>) -> Result<(), ReplyError> {
         if let Some(error) = event.get("error") {
-            return Err(stream_error(error));
+            return Err(reported_stream_error(error));
         }
         if let Some(usage) = event.get("usageMetadata") {
             let sum = |keys: [&str; 2]| -> Option<u64> {
@@ -113,8 +113,8 @@ impl ProviderDialect for GeminiDialect {
             }
             if let (Some(signature), None) = (signature, part.get("functionCall")) {
                 reply
-                    .reasoning_mut(signature.len())?
-                    .add_block(None, json!({SIGNATURE: signature}));
+                    .reserve_reasoning(signature.len())?
+                    .add_block(None, json!({SIGNATURE_KEY: signature}));
             }
             if let Some(call) = part.get("functionCall") {
                 let name = call["name"].as_str().unwrap_or_default();
@@ -154,8 +154,8 @@ fn messages_to_json(message: &Message, needs_signatures: bool) -> Vec<Value> {
     }
     let mut text = json!({"text": message.content});
     let blocks = message.reasoning.iter().flat_map(|reasoning| &reasoning.blocks);
-    if let Some(signature) = blocks.filter_map(|block| block.get(SIGNATURE)).next_back() {
-        text[SIGNATURE] = signature.clone();
+    if let Some(signature) = blocks.filter_map(|block| block.get(SIGNATURE_KEY)).next_back() {
+        text[SIGNATURE_KEY] = signature.clone();
     }
     if message.tool_calls.is_empty() {
         return vec![json!({"role": role, "parts": [text]})];
@@ -166,10 +166,10 @@ fn messages_to_json(message: &Message, needs_signatures: bool) -> Vec<Value> {
     let is_signed = message.tool_calls.iter().any(|call| !call.signatures.is_empty());
     let first = parts.iter_mut().find(|part| part.get("functionCall").is_some());
     if let Some(first) = first.filter(|_| needs_signatures && !is_signed) {
-        first[SIGNATURE] = json!(UNSIGNED);
+        first[SIGNATURE_KEY] = json!(FOREIGN_CALL_SIGNATURE);
     }
     let mut results: Vec<Value> = message.tool_calls.iter().map(result_to_json).collect();
-    results.extend(attachments::gemini_results(&message.tool_calls));
+    results.extend(attachments::gemini_result_files(&message.tool_calls));
     vec![
         json!({"role": role, "parts": parts}),
         json!({"role": "user", "parts": results}),
@@ -179,7 +179,7 @@ fn messages_to_json(message: &Message, needs_signatures: bool) -> Vec<Value> {
 fn call_to_json(call: &ToolCall) -> Value {
     let mut part = json!({"functionCall": {"name": call.name, "args": call.arguments}});
     if let Some(signature) = call.signatures.first() {
-        part[SIGNATURE] = json!(signature);
+        part[SIGNATURE_KEY] = json!(signature);
     }
     part
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::providers::dialect::{ProviderDialect, collect_names, sampling_settings};
-use crate::providers::failure::stream_error;
+use crate::providers::failure::reported_stream_error;
 use crate::reply::assembly::ReplyAssembly;
 use crate::request::attachments;
 use crate::transport::frames::EventFraming;
@@ -57,13 +57,13 @@ impl ProviderDialect for OllamaDialect {
         EventFraming::Lines
     }
 
-    fn owns_event(&self, event: &Value) -> bool {
+    fn recognizes_event(&self, event: &Value) -> bool {
         event.get("message").is_some() || event.get("done").is_some()
     }
 
     fn apply_event(&self, event: &Value, reply: &mut ReplyAssembly<'_>) -> Result<(), ReplyError> {
         if let Some(error) = event.get("error") {
-            return Err(stream_error(error));
+            return Err(reported_stream_error(error));
         }
         let message = &event["message"];
         reply.add_reasoning(message["thinking"].as_str().unwrap_or_default(), Some("thinking"))?;

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::providers::dialect::{ProviderDialect, sampling_settings};
-use crate::providers::failure::stream_error;
+use crate::providers::failure::reported_stream_error;
 use crate::reply::assembly::ReplyAssembly;
 use crate::reply::calls::CallPiece;
 use crate::request::attachments;
@@ -37,7 +37,7 @@ impl ProviderDialect for OpenAiDialect {
         let profile = &request.profile;
         // OpenAI's own models take no other word; other servers do not all know it.
         let is_own = &*profile.provider == "openai" && profile.base_url.is_none();
-        let limit_key = if is_own || wants_completion_tokens(&profile.model) {
+        let limit_key = if is_own || needs_max_completion_tokens(&profile.model) {
             "max_completion_tokens"
         } else {
             "max_tokens"
@@ -71,13 +71,13 @@ impl ProviderDialect for OpenAiDialect {
         true
     }
 
-    fn owns_event(&self, event: &Value) -> bool {
+    fn recognizes_event(&self, event: &Value) -> bool {
         event.get("choices").is_some()
     }
 
     fn apply_event(&self, event: &Value, reply: &mut ReplyAssembly<'_>) -> Result<(), ReplyError> {
         if let Some(error) = event.get("error").filter(|error| !error.is_null()) {
-            return Err(stream_error(error));
+            return Err(reported_stream_error(error));
         }
         if let Some(usage) = event.get("usage").filter(|usage| usage.is_object()) {
             reply.input = usage["prompt_tokens"].as_u64().or(reply.input);
@@ -130,7 +130,7 @@ fn describe_content_filter(choice: &Value) -> String {
 }
 
 /// Does the model, on any server, refuse `max_tokens`? OpenAI's reasoning models do.
-fn wants_completion_tokens(model: &str) -> bool {
+fn needs_max_completion_tokens(model: &str) -> bool {
     let name = model.rsplit('/').next().unwrap_or(model);
     let begins_with_digit = |rest: &str| rest.starts_with(|c: char| c.is_ascii_digit());
     let version = name.strip_prefix("gpt-").and_then(|rest| rest.chars().next());
@@ -184,7 +184,7 @@ fn add_reasoning_text(said: &Value, reply: &mut ReplyAssembly<'_>) -> Result<(),
             reply.emit_reasoning(text.unwrap_or_default());
         }
         let size = detail.to_string().len();
-        reply.reasoning_mut(size)?.add_piece(detail["index"].as_u64(), detail);
+        reply.reserve_reasoning(size)?.add_piece(detail["index"].as_u64(), detail);
     }
     Ok(())
 }
@@ -254,7 +254,7 @@ fn messages_to_json(message: &Message, with_reasoning: bool) -> Vec<Value> {
     set_reasoning_fields(&mut message_json, message, with_reasoning);
     let mut all = vec![message_json];
     all.extend(message.tool_calls.iter().map(result));
-    all.extend(attachments::openai_results(&message.tool_calls));
+    all.extend(attachments::openai_result_files(&message.tool_calls));
     all
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::providers::simulated_script::describe_script_failure;
-use crate::{BoxFuture, LoadScript, ModelError, ModelProvider, ModelReply, ModelRequest, OnPiece, ReplyPiece};
+use crate::{BoxFuture, ScriptLoader, ModelError, ModelProvider, ModelReply, ModelRequest, ReplyPieceCallback, ReplyPiece};
 use ensemble_core::thread::ToolCall;
 use ensemble_language::data::JsonMap;
 use ensemble_language::ensemble::{PreparedReply, SimulatedReplySource};
@@ -32,7 +32,7 @@ enum SimulatedReplies {
 
 impl SimulatedProvider {
     /// Ready to answer; a script is read and compiled now. The error is in words.
-    pub fn new(simulated: Option<&SimulatedReplySource>, load: &LoadScript) -> Result<Self, String> {
+    pub fn new(simulated: Option<&SimulatedReplySource>, load: &ScriptLoader) -> Result<Self, String> {
         Ok(Self(match simulated {
             None => SimulatedReplies::Announcement,
             Some(SimulatedReplySource::Replies(replies)) => SimulatedReplies::Replies(replies.clone()),
@@ -51,13 +51,13 @@ impl ModelProvider for SimulatedProvider {
     fn complete_request<'a>(
         &'a self,
         request: ModelRequest,
-        on_piece: &'a OnPiece<'a>,
+        on_piece: &'a ReplyPieceCallback<'a>,
     ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
         Box::pin(async move {
             let reply = match &self.0 {
                 SimulatedReplies::Announcement => ModelReply::from_text(announcement_text(&request)),
                 SimulatedReplies::Replies(replies) => select_prepared_reply(replies, &request)?,
-                SimulatedReplies::Script { name, script } => run_script((name, script), &request).await?,
+                SimulatedReplies::Script { name, script } => run_reply_script((name, script), &request).await?,
             };
             if !reply.text.is_empty() {
                 on_piece(ReplyPiece::Text(&reply.text));
@@ -103,7 +103,7 @@ fn build_calling_reply(
 }
 
 /// Parses the calls that the map of a script names: `{text?, tool_calls: [{name, arguments?}]}`.
-fn parse_calls(mut map: JsonMap, request: &ModelRequest) -> Result<ModelReply, ModelError> {
+fn parse_script_reply(mut map: JsonMap, request: &ModelRequest) -> Result<ModelReply, ModelError> {
     let wrong = |what: &str| ModelError::new_fatal(format!("the script's `tool_calls` {what}"));
     let Some(Value::Array(calls)) = map.remove("tool_calls") else {
         return Err(wrong("is not a list"));
@@ -132,7 +132,7 @@ fn parse_calls(mut map: JsonMap, request: &ModelRequest) -> Result<ModelReply, M
 }
 
 /// Returns the variables of a script that simulates a model.
-fn script_variables(script: &Script, request: &ModelRequest) -> Vec<(&'static str, ScriptVariable)> {
+fn model_script_variables(script: &Script, request: &ModelRequest) -> Vec<(&'static str, ScriptVariable)> {
     // A long conversation is not copied for a script that does not look at it.
     let messages = script.reads_variable("messages").then(|| {
         request
@@ -148,11 +148,11 @@ fn script_variables(script: &Script, request: &ModelRequest) -> Vec<(&'static st
     ]
 }
 
-async fn run_script((name, script): (&str, &Arc<Script>), request: &ModelRequest) -> Result<ModelReply, ModelError> {
-    match script.run(script_variables(script, request)).await {
+async fn run_reply_script((name, script): (&str, &Arc<Script>), request: &ModelRequest) -> Result<ModelReply, ModelError> {
+    match script.run(model_script_variables(script, request)).await {
         Ok(Value::String(text)) => Ok(ModelReply::from_text(text)),
         Ok(Value::Null) => Ok(ModelReply::from_text("")),
-        Ok(Value::Object(map)) if map.contains_key("tool_calls") => parse_calls(map, request),
+        Ok(Value::Object(map)) if map.contains_key("tool_calls") => parse_script_reply(map, request),
         Ok(value) => Ok(ModelReply::from_text(value.to_string())),
         Err(failure) => Err(ModelError {
             message: describe_script_failure(name, &failure),
@@ -194,7 +194,7 @@ mod tests {
     #[test]
     fn its_variables_are_those_that_checks_know() {
         let script = Script::compile("1").expect("a script");
-        let names: Vec<&str> = script_variables(&script, &request(1))
+        let names: Vec<&str> = model_script_variables(&script, &request(1))
             .into_iter()
             .map(|(name, _)| name)
             .collect();

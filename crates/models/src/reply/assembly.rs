@@ -5,17 +5,17 @@ use serde_json::Value;
 use crate::reply::calls::{CallPiece, PartialCall, PartialCalls};
 use crate::reply::end_reasons::EndReason;
 use crate::reply::reasoning::PartialReasoning;
-use crate::reply::think_tags::ThinkTags;
+use crate::reply::think_tags::ThinkTagSplitter;
 use crate::transport::frames::MAX_EVENT_BYTES;
 use crate::transport::reply_error::ReplyError;
-use crate::{ModelReply, OnPiece, ReplyPiece, RequestTokens};
+use crate::{ModelReply, ReplyPieceCallback, ReplyPiece, RequestTokens};
 use ensemble_core::thread::StopReason;
 
 /// The reply so far.
 pub(crate) struct ReplyAssembly<'h> {
-    on_piece: &'h OnPiece<'h>,
+    on_piece: &'h ReplyPieceCallback<'h>,
     text: String,
-    tags: ThinkTags,
+    tags: ThinkTagSplitter,
     calls: PartialCalls,
     reasoning: PartialReasoning,
     size: usize,
@@ -55,11 +55,11 @@ enum CutOffCause {
 }
 
 impl<'h> ReplyAssembly<'h> {
-    pub(crate) fn new(on_piece: &'h OnPiece<'h>) -> Self {
+    pub(crate) fn new(on_piece: &'h ReplyPieceCallback<'h>) -> Self {
         Self {
             on_piece,
             text: String::new(),
-            tags: ThinkTags::default(),
+            tags: ThinkTagSplitter::default(),
             calls: PartialCalls::default(),
             reasoning: PartialReasoning::default(),
             size: 0,
@@ -79,7 +79,7 @@ impl<'h> ReplyAssembly<'h> {
         if piece.is_empty() {
             return Ok(());
         }
-        self.add_size(piece.len())?;
+        self.reserve_bytes(piece.len())?;
         let text = self.tags.split_piece(piece, &mut self.reasoning.text);
         let thought = self.tags.take_live_reasoning();
         self.emit_reasoning(&thought);
@@ -103,7 +103,7 @@ impl<'h> ReplyAssembly<'h> {
 
     /// The next piece of the reasoning; the provider takes it back under `key`, if at all.
     pub(crate) fn add_reasoning(&mut self, piece: &str, key: Option<&'static str>) -> Result<(), ReplyError> {
-        self.add_size(piece.len())?;
+        self.reserve_bytes(piece.len())?;
         self.reasoning.text.push_str(piece);
         self.emit_reasoning(piece);
         self.reasoning.key = self.reasoning.key.or(key.filter(|_| !piece.is_empty()));
@@ -198,14 +198,14 @@ impl<'h> ReplyAssembly<'h> {
     }
 
     /// Returns the reasoning in blocks of the provider.
-    pub(crate) fn reasoning_mut(&mut self, size: usize) -> Result<&mut PartialReasoning, ReplyError> {
-        self.add_size(size)?;
+    pub(crate) fn reserve_reasoning(&mut self, size: usize) -> Result<&mut PartialReasoning, ReplyError> {
+        self.reserve_bytes(size)?;
         Ok(&mut self.reasoning)
     }
 
     /// Returns a new call, whose pieces have this index.
     pub(crate) fn start_call(&mut self, index: u64) -> Result<&mut PartialCall, ReplyError> {
-        self.add_size(64)?;
+        self.reserve_bytes(64)?;
         Ok(self.calls.start_call(Some(index)))
     }
 
@@ -220,7 +220,7 @@ impl<'h> ReplyAssembly<'h> {
             Value::String(text) => text.clone(),
             other => other.to_string(),
         };
-        self.add_size(64 + arguments.len())?;
+        self.reserve_bytes(64 + arguments.len())?;
         let call = self.calls.start_call(None);
         call.id = id.unwrap_or_default().to_owned();
         call.name = name.to_owned();
@@ -230,18 +230,18 @@ impl<'h> ReplyAssembly<'h> {
 
     /// Returns a piece of a call that may continue another.
     pub(crate) fn add_call_piece(&mut self, piece: CallPiece<'_>) -> Result<&mut PartialCall, ReplyError> {
-        self.add_size(64 + piece.arguments.len())?;
+        self.reserve_bytes(64 + piece.arguments.len())?;
         Ok(self.calls.add_piece(piece))
     }
 
     /// The next piece of the arguments of the call with this index.
     pub(crate) fn add_arguments(&mut self, index: u64, piece: &str) -> Result<(), ReplyError> {
-        self.add_size(piece.len())?;
-        self.calls.call_at_index(index).arguments.push_str(piece);
+        self.reserve_bytes(piece.len())?;
+        self.calls.call_at_index_or_new(index).arguments.push_str(piece);
         Ok(())
     }
 
-    fn add_size(&mut self, by: usize) -> Result<(), ReplyError> {
+    fn reserve_bytes(&mut self, by: usize) -> Result<(), ReplyError> {
         self.size += by;
         (self.size <= MAX_EVENT_BYTES).then_some(()).ok_or(ReplyError::TooLarge)
     }

@@ -1,12 +1,12 @@
 //! Ids of tool calls as a provider accepts them. Within a request only their equality matters.
 
-use ensemble_language::data::digest_text;
+use ensemble_language::data::sha256_of_text;
 use ensemble_language::ensemble;
 
 use ensemble_core::thread::{Message, ToolCall};
 
 /// The beginnings of the names of Mistral's models, which need ids of nine letters and digits on any server.
-const MISTRAL: [&str; 7] = [
+const MISTRAL_MODEL_PREFIXES: [&str; 7] = [
     "mistral",
     "ministral",
     "mixtral",
@@ -21,7 +21,7 @@ pub(crate) fn replace_unsupported_ids(messages: &mut [Message], dialect: ensembl
     let model = model.rsplit('/').next().unwrap_or(model).to_lowercase();
     let fitted: fn(&str) -> Option<String> = match dialect {
         ensemble::ProviderApi::Anthropic => to_word_id,
-        ensemble::ProviderApi::OpenAi if MISTRAL.iter().any(|name| model.starts_with(name)) => to_nine_character_id,
+        ensemble::ProviderApi::OpenAi if MISTRAL_MODEL_PREFIXES.iter().any(|name| model.starts_with(name)) => to_nine_character_id,
         _ => return,
     };
     let replace = |call: &mut ToolCall| {
@@ -38,13 +38,13 @@ pub(crate) fn replace_unsupported_ids(messages: &mut [Message], dialect: ensembl
 /// Letters, digits, `_` and `-`.
 fn to_word_id(id: &str) -> Option<String> {
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    (id.is_empty() || !id.chars().all(is_word)).then(|| format!("call_{}", &digest_text(id)[..16]))
+    (id.is_empty() || !id.chars().all(is_word)).then(|| format!("call_{}", &sha256_of_text(id)[..16]))
 }
 
 /// Nine letters and digits.
 fn to_nine_character_id(id: &str) -> Option<String> {
     let is_fit = id.len() == 9 && id.chars().all(|c| c.is_ascii_alphanumeric());
-    (!is_fit).then(|| digest_text(id)[..9].to_owned())
+    (!is_fit).then(|| sha256_of_text(id)[..9].to_owned())
 }
 
 #[cfg(test)]

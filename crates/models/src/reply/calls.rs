@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use ensemble_core::thread::{StopReason, ToolCall, ToolEnd};
 
 /// What the model is told of a call whose arguments are incomplete.
-const CUT_OFF: &str = "the call was cut off at the token limit of a reply and was not made; make it again with shorter \
+const CUT_OFF_CALL_ERROR: &str = "the call was cut off at the token limit of a reply and was not made; make it again with shorter \
      arguments, or in several calls";
 
 /// A tool call that is being assembled.
@@ -47,7 +47,7 @@ impl PartialCalls {
     }
 
     /// Returns the latest call with this index, new if there is none.
-    pub(crate) fn call_at_index(&mut self, index: u64) -> &mut PartialCall {
+    pub(crate) fn call_at_index_or_new(&mut self, index: u64) -> &mut PartialCall {
         match self.0.iter().rposition(|call| call.index == Some(index)) {
             Some(at) => &mut self.0[at],
             None => self.start_call(Some(index)),
@@ -98,7 +98,7 @@ impl PartialCalls {
             let mut finished = ToolCall::new(id, call.name, parse_arguments(call.arguments));
             if is_cut_off {
                 cut_off.push(finished.name.clone());
-                finished.end = Some(ToolEnd::Error(CUT_OFF.to_owned()));
+                finished.end = Some(ToolEnd::Error(CUT_OFF_CALL_ERROR.to_owned()));
             }
             finished.signatures = call.signatures;
             finished

@@ -27,7 +27,7 @@ pub(crate) enum EndReason {
 }
 
 /// The reasons of all providers, in lower case.
-const TABLE: [(EndReason, &[&str]); 8] = [
+const PROVIDER_REASON_NAMES: [(EndReason, &[&str]); 8] = [
     (
         EndReason::Complete,
         &[
@@ -128,7 +128,7 @@ impl EndReason {
     /// Returns the meaning of a reason in the words of a provider.
     pub(crate) fn from_name(name: &str) -> Self {
         let name = name.to_ascii_lowercase();
-        let row = TABLE.iter().find(|(_, names)| names.contains(&name.as_str()));
+        let row = PROVIDER_REASON_NAMES.iter().find(|(_, names)| names.contains(&name.as_str()));
         row.map_or(Self::Unknown, |(reason, _)| *reason)
     }
 }
@@ -140,7 +140,7 @@ mod tests {
     #[test]
     fn every_reason_has_one_meaning_in_any_case() {
         let mut seen = std::collections::HashSet::new();
-        for (reason, names) in TABLE {
+        for (reason, names) in PROVIDER_REASON_NAMES {
             for name in names {
                 assert!(seen.insert(name), "`{name}` is in the table twice");
                 assert_eq!(EndReason::from_name(&name.to_uppercase()), reason, "{name}");

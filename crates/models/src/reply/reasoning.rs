@@ -15,7 +15,7 @@ pub(crate) struct PartialReasoning {
 }
 
 /// The keys of a block whose pieces are joined; other keys are replaced.
-const JOINED: [&str; 5] = ["thinking", "text", "summary", "data", "signature"];
+const APPENDED_KEYS: [&str; 5] = ["thinking", "text", "summary", "data", "signature"];
 
 impl PartialReasoning {
     /// A new block.
@@ -34,7 +34,7 @@ impl PartialReasoning {
         };
         for (key, value) in piece.as_object().into_iter().flatten() {
             match (block[key].as_str(), value.as_str()) {
-                (Some(before), Some(more)) if JOINED.contains(&key.as_str()) => {
+                (Some(before), Some(more)) if APPENDED_KEYS.contains(&key.as_str()) => {
                     block[key] = format!("{before}{more}").into();
                 }
                 _ if !value.is_null() => block[key] = value.clone(),

@@ -7,7 +7,7 @@ const CLOSE: &str = "</think>";
 
 /// Separates the reasoning from a text that comes in pieces.
 #[derive(Debug, Default)]
-pub(crate) struct ThinkTags {
+pub(crate) struct ThinkTagSplitter {
     position: TagPosition,
     /// What cannot be decided yet, or the reasoning so far.
     held_text: String,
@@ -28,7 +28,7 @@ enum TagPosition {
     Text,
 }
 
-impl ThinkTags {
+impl ThinkTagSplitter {
     /// Returns the part of the piece, and of what was held back, that is text. The complete reasoning is added to
     /// `thought`.
     pub(crate) fn split_piece(&mut self, piece: &str, thought: &mut String) -> String {
@@ -43,19 +43,19 @@ impl ThinkTags {
                 Some(rest) => {
                     self.held_text = rest.to_owned();
                     self.position = TagPosition::InReasoning;
-                    return self.close_tag(0, thought);
+                    return self.end_reasoning_at_tag(0, thought);
                 }
                 None if OPEN.starts_with(begin) => return String::new(),
                 None => return self.take_held_text(),
             }
         }
         match self.position {
-            TagPosition::InReasoning => self.close_tag(searched, thought),
+            TagPosition::InReasoning => self.end_reasoning_at_tag(searched, thought),
             _ => self.take_text_after_tag(),
         }
     }
 
-    fn close_tag(&mut self, from: usize, thought: &mut String) -> String {
+    fn end_reasoning_at_tag(&mut self, from: usize, thought: &mut String) -> String {
         let from = self.held_text.floor_char_boundary(from);
         let Some(at) = self.held_text[from..].find(CLOSE) else {
             let partial_length = (1..CLOSE.len())
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     fn split(text: &str, size: usize, stop: StopReason) -> (String, String) {
-        let (mut tags, mut thought, mut said) = (ThinkTags::default(), String::new(), String::new());
+        let (mut tags, mut thought, mut said) = (ThinkTagSplitter::default(), String::new(), String::new());
         let mut live = String::new();
         let letters: Vec<char> = text.chars().collect();
         for piece in letters.chunks(size) {

@@ -34,13 +34,13 @@ pub(crate) fn openai_user_content(message: &Message) -> Value {
 fn openai_part(file: &Attachment) -> Value {
     match file {
         file if file.is_image() => json!({"type": "image_url", "image_url": {"url": data_url(file)}}),
-        file if file.is_text() => json!({"type": "text", "text": label_text(file)}),
+        file if file.is_text() => json!({"type": "text", "text": titled_attachment_text(file)}),
         file => json!({"type": "file", "file": {"filename": file_name(file), "file_data": data_url(file)}}),
     }
 }
 
 /// Returns the user message after the results of tools for OpenAI, whose tool messages have text only.
-pub(crate) fn openai_results(calls: &[ToolCall]) -> Option<Value> {
+pub(crate) fn openai_result_files(calls: &[ToolCall]) -> Option<Value> {
     let of_call = |call: &ToolCall| {
         let text = json!({"type": "text", "text": result_files_intro(call)});
         let files: Vec<Value> = call.attachments.iter().map(openai_part).collect();
@@ -91,13 +91,13 @@ pub(crate) fn gemini_user_parts(message: &Message) -> Value {
 
 fn gemini_part(file: &Attachment) -> Value {
     match file.is_text() {
-        true => json!({"text": label_text(file)}),
+        true => json!({"text": titled_attachment_text(file)}),
         false => json!({"inlineData": {"mimeType": file.mime_type, "data": file.data}}),
     }
 }
 
 /// Returns the parts after the results of tools for Gemini.
-pub(crate) fn gemini_results(calls: &[ToolCall]) -> Vec<Value> {
+pub(crate) fn gemini_result_files(calls: &[ToolCall]) -> Vec<Value> {
     let of_call = |call: &ToolCall| {
         let text = json!({"text": result_files_intro(call)});
         let files: Vec<Value> = call.attachments.iter().map(gemini_part).collect();
@@ -114,7 +114,7 @@ fn result_files_intro(call: &ToolCall) -> String {
 
 /// Returns a user message for Ollama, which has images beside the text.
 pub(crate) fn ollama_user_message(message: &Message) -> Value {
-    let texts = message.attachments.iter().filter(|one| one.is_text()).map(label_text);
+    let texts = message.attachments.iter().filter(|one| one.is_text()).map(titled_attachment_text);
     let text: Vec<String> = texts.chain([message.content.clone()]).collect();
     let user_message = json!({"role": "user", "content": text.join("\n\n")});
     with_images(user_message, &message.attachments)
@@ -139,7 +139,7 @@ fn file_name(attachment: &Attachment) -> &str {
 }
 
 /// Returns a text with the name of its file.
-fn label_text(attachment: &Attachment) -> String {
+fn titled_attachment_text(attachment: &Attachment) -> String {
     format!("## {}\n{}", file_name(attachment), attachment_text(attachment))
 }
 

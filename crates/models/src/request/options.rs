@@ -6,7 +6,7 @@ use ensemble_language::data::JsonMap;
 use ensemble_language::ensemble;
 
 /// The keys of a request to Ollama; all others belong to its `options`.
-const OLLAMA: [&str; 7] = [
+const OLLAMA_TOP_LEVEL_KEYS: [&str; 7] = [
     "options",
     "think",
     "keep_alive",
@@ -17,19 +17,19 @@ const OLLAMA: [&str; 7] = [
 ];
 
 /// Keys that only a request with tools may have.
-const OF_TOOLS: [&str; 3] = ["tool_choice", "parallel_tool_calls", "toolConfig"];
+const TOOL_ONLY_KEYS: [&str; 3] = ["tool_choice", "parallel_tool_calls", "toolConfig"];
 
 /// Adds the options to a body. Maps are merged; the program sets no other key that the options have.
-pub(crate) fn add_options(options: &JsonMap, body: &mut Value, dialect: ensemble::ProviderApi, has_tools: bool) {
+pub(crate) fn merge_profile_options(options: &JsonMap, body: &mut Value, dialect: ensemble::ProviderApi, has_tools: bool) {
     let Some(body) = body.as_object_mut() else {
         return;
     };
     for (key, value) in options {
-        if OF_TOOLS.contains(&key.as_str()) && !has_tools {
+        if TOOL_ONLY_KEYS.contains(&key.as_str()) && !has_tools {
             continue;
         }
         match dialect {
-            ensemble::ProviderApi::Ollama if !OLLAMA.contains(&key.as_str()) => {
+            ensemble::ProviderApi::Ollama if !OLLAMA_TOP_LEVEL_KEYS.contains(&key.as_str()) => {
                 let inner = JsonMap::from_iter([(key.clone(), value.clone())]);
                 merge_value(body, "options", &Value::Object(inner));
             }
@@ -55,7 +55,7 @@ mod tests {
 
     fn added(dialect: ensemble::ProviderApi, options: Value, has_tools: bool) -> Value {
         let mut body = json!({"model": "m", "options": {"seed": 1}, "generationConfig": {"seed": 1}});
-        add_options(options.as_object().expect("a map"), &mut body, dialect, has_tools);
+        merge_profile_options(options.as_object().expect("a map"), &mut body, dialect, has_tools);
         body
     }
 

@@ -7,10 +7,10 @@
 use serde_json::{Map, Value, json};
 
 /// The key of a mark.
-const MARK: &str = "cache_control";
+const CACHE_MARK_KEY: &str = "cache_control";
 
 /// Marks the body of a request, if its beginning will be sent again.
-pub(crate) fn mark_request(body: &mut Value) {
+pub(crate) fn add_cache_marks(body: &mut Value) {
     let has_tools = body.get("tools").is_some();
     let messages = body["messages"].as_array().into_iter().flatten();
     let goes_on = messages.clone().any(|message| message["role"] == "assistant");
@@ -41,14 +41,14 @@ pub(crate) fn mark_request(body: &mut Value) {
 /// A text becomes a list of one block, which can have a mark. An empty one must not have any.
 fn mark_text(text: &mut Value) {
     if text.as_str().is_some_and(|text| !text.is_empty()) {
-        *text = json!([{"type": "text", "text": text.take(), MARK: {"type": "ephemeral"}}]);
+        *text = json!([{"type": "text", "text": text.take(), CACHE_MARK_KEY: {"type": "ephemeral"}}]);
     }
 }
 
 fn mark_block(block: Option<&mut Map<String, Value>>) {
     let is_empty = |block: &Map<String, Value>| block.get("text").is_some_and(|text| text == "");
     if let Some(block) = block.filter(|block| !is_empty(block)) {
-        block.insert(MARK.to_owned(), json!({"type": "ephemeral"}));
+        block.insert(CACHE_MARK_KEY.to_owned(), json!({"type": "ephemeral"}));
     }
 }
 
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     fn marked(mut body: Value) -> Value {
-        mark_request(&mut body);
+        add_cache_marks(&mut body);
         body
     }
 
@@ -70,9 +70,9 @@ mod tests {
             "messages": [{"role": "user", "content": "Hi"}],
         });
         let expected = json!({
-            "system": [{"type": "text", "text": "Be brief.", MARK: ephemeral}],
-            "tools": [{"name": "a"}, {"name": "b", MARK: ephemeral}],
-            "messages": [{"role": "user", "content": [{"type": "text", "text": "Hi", MARK: ephemeral}]}],
+            "system": [{"type": "text", "text": "Be brief.", CACHE_MARK_KEY: ephemeral}],
+            "tools": [{"name": "a"}, {"name": "b", CACHE_MARK_KEY: ephemeral}],
+            "messages": [{"role": "user", "content": [{"type": "text", "text": "Hi", CACHE_MARK_KEY: ephemeral}]}],
         });
         assert_eq!(marked(body), expected);
         let result = json!({"type": "tool_result", "tool_use_id": "c", "content": "1"});
@@ -82,7 +82,7 @@ mod tests {
             {"role": "user", "content": [result]},
         ]});
         let thread = marked(thread);
-        assert_eq!(thread["messages"][2]["content"][0][MARK], ephemeral);
+        assert_eq!(thread["messages"][2]["content"][0][CACHE_MARK_KEY], ephemeral);
         assert_eq!(thread["messages"][0]["content"], "Hi", "only the end is marked");
     }
 

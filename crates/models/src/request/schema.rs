@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 /// Keywords that Anthropic refuses.
-const LOOSE: [&str; 14] = [
+const ANTHROPIC_UNSUPPORTED_KEYWORDS: [&str; 14] = [
     "minimum",
     "maximum",
     "exclusiveMinimum",
@@ -29,7 +29,7 @@ pub(crate) fn is_strict_schema(schema: &Value) -> bool {
             let is_required = |key: &String| required.is_some_and(|required| required.iter().any(|one| one == key));
             let is_closed = map.get("additionalProperties") == Some(&Value::Bool(false));
             let all_required = object_properties(map).is_none_or(|keys| keys.keys().all(is_required));
-            (!is_object(map) || (is_closed && all_required)) && map.values().all(is_strict_schema)
+            (!is_object_schema(map) || (is_closed && all_required)) && map.values().all(is_strict_schema)
         }
         Value::Array(items) => items.iter().all(is_strict_schema),
         _ => true,
@@ -43,7 +43,7 @@ pub(crate) fn to_closed_schema(schema: &Value) -> Option<Value> {
         return Some(schema.clone());
     };
     let mut result = Map::new();
-    for (key, value) in map.iter().filter(|(key, _)| !LOOSE.contains(&key.as_str())) {
+    for (key, value) in map.iter().filter(|(key, _)| !ANTHROPIC_UNSUPPORTED_KEYWORDS.contains(&key.as_str())) {
         let value = match (key.as_str(), value) {
             ("properties" | "$defs" | "definitions", Value::Object(schemas)) => {
                 let schemas: Option<Map<String, Value>> = schemas
@@ -60,7 +60,7 @@ pub(crate) fn to_closed_schema(schema: &Value) -> Option<Value> {
         };
         result.insert(key.clone(), value);
     }
-    if is_object(map) {
+    if is_object_schema(map) {
         object_properties(map)?;
         if map
             .get("additionalProperties")
@@ -73,7 +73,7 @@ pub(crate) fn to_closed_schema(schema: &Value) -> Option<Value> {
     Some(Value::Object(result))
 }
 
-fn is_object(map: &Map<String, Value>) -> bool {
+fn is_object_schema(map: &Map<String, Value>) -> bool {
     map.get("type").is_some_and(|kind| kind == "object") || object_properties(map).is_some()
 }
 

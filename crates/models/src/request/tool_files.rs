@@ -5,13 +5,13 @@ use ensemble_core::thread::{Attachment, Message, ToolCall, ToolEnd};
 use serde_json::Value;
 
 /// The maximum size of the files of all tool results in one request, in bytes: 20 MiB.
-const MAX_BYTES: u64 = 20 << 20;
+const MAX_TOOL_FILE_BYTES: u64 = 20 << 20;
 
 /// The warning about files that a request leaves out.
-const LEFT_OUT: &str = "files of earlier tool results were replaced by descriptions: the files of a request are limited to 20 MiB in total";
+const REPLACED_FILES_WARNING: &str = "files of earlier tool results were replaced by descriptions: the files of a request are limited to 20 MiB in total";
 
 /// Words of a model that takes no files at all. Others complain of one file.
-const TAKES_NONE: [&str; 6] = [
+const NO_FILES_PHRASES: [&str; 6] = [
     "support",
     "multimodal",
     "unknown variant",
@@ -27,8 +27,8 @@ pub(crate) fn has_tool_files(messages: &[Message]) -> bool {
 }
 
 /// Returns the request with words in the place of the files of tool results.
-pub(crate) fn describe_tool_files(mut request: ModelRequest) -> ModelRequest {
-    tool_calls_mut(&mut request.messages).for_each(|call| describe_files(call, |_| false));
+pub(crate) fn with_described_tool_files(mut request: ModelRequest) -> ModelRequest {
+    tool_calls_mut(&mut request.messages).for_each(|call| replace_files_by_text(call, |_| false));
     request
 }
 
@@ -43,7 +43,7 @@ pub(crate) fn refused_files_warning(profile: &str, error: &ModelError) -> String
 /// Does the error say that the model takes no files, and not only that it does not take one of these?
 pub(crate) fn rejects_all_files(error: &ModelError) -> bool {
     let message = error.message.to_lowercase();
-    TAKES_NONE.iter().any(|word| message.contains(word))
+    NO_FILES_PHRASES.iter().any(|word| message.contains(word))
 }
 
 /// Puts words in the place of files that cannot be sent: those that the dialect does not have, and the oldest if there is
@@ -58,11 +58,11 @@ pub(crate) fn replace_unsendable_files(messages: &mut [Message], takes: impl Fn(
                  replaced by a description",
                 call.name
             ));
-            describe_files(call, &takes);
+            replace_files_by_text(call, &takes);
         }
     }
     warnings.dedup();
-    let mut bytes_left = MAX_BYTES;
+    let mut bytes_left = MAX_TOOL_FILE_BYTES;
     let mut has_room = true;
     for message in messages.iter_mut().rev() {
         for call in message.tool_calls.iter_mut().rev() {
@@ -70,11 +70,11 @@ pub(crate) fn replace_unsendable_files(messages: &mut [Message], takes: impl Fn(
             has_room &= size <= bytes_left;
             match has_room {
                 true => bytes_left -= size,
-                false => describe_files(call, |_| false),
+                false => replace_files_by_text(call, |_| false),
             }
         }
     }
-    warnings.extend((!has_room).then(|| LEFT_OUT.to_owned()));
+    warnings.extend((!has_room).then(|| REPLACED_FILES_WARNING.to_owned()));
     warnings
 }
 
@@ -83,7 +83,7 @@ fn tool_calls_mut(messages: &mut [Message]) -> impl Iterator<Item = &mut ToolCal
 }
 
 /// Replaces the files of a result by words, except those that stay.
-fn describe_files(call: &mut ToolCall, stays: impl Fn(&Attachment) -> bool) {
+fn replace_files_by_text(call: &mut ToolCall, stays: impl Fn(&Attachment) -> bool) {
     let (kept, gone): (Vec<Attachment>, Vec<Attachment>) =
         std::mem::take(&mut call.attachments).into_iter().partition(stays);
     call.attachments = kept;
@@ -157,7 +157,7 @@ mod tests {
         let mut messages = [1, ten, ten].map(|size| looked(&[("image/png", size)]));
         let warnings = replace_unsendable_files(&mut messages, |_| true);
         let counts: Vec<usize> = told(&messages).iter().map(|(files, _)| *files).collect();
-        assert_eq!((counts, warnings), (vec![0, 1, 1], vec![LEFT_OUT.to_owned()]));
+        assert_eq!((counts, warnings), (vec![0, 1, 1], vec![REPLACED_FILES_WARNING.to_owned()]));
         let mut few = [looked(&[("image/png", 1)])];
         assert_eq!(replace_unsendable_files(&mut few, |_| true), Vec::<String>::new());
         assert_eq!(told(&few)[0].0, 1);

@@ -1,7 +1,7 @@
 //! Recognizes the errors of requests that are longer than the model can process.
 
 /// What the errors of providers and servers say, in lower case.
-const WORDS: [&str; 14] = [
+const CONTEXT_TOO_LONG_PHRASES: [&str; 14] = [
     "context_length_exceeded",
     "context length",
     "context window",
@@ -19,8 +19,8 @@ const WORDS: [&str; 14] = [
 ];
 
 /// Does this error, in lower case, say that the request is longer than the context of the model?
-pub(crate) fn is_context_too_long(said: &str) -> bool {
-    WORDS.iter().any(|words| said.contains(words))
+pub(crate) fn says_context_too_long(said: &str) -> bool {
+    CONTEXT_TOO_LONG_PHRASES.iter().any(|words| said.contains(words))
 }
 
 #[cfg(test)]
@@ -42,7 +42,7 @@ mod tests {
             "Input is too long for requested model.",
         ];
         for said in too_long {
-            assert!(is_context_too_long(&said.to_lowercase()), "{said}");
+            assert!(says_context_too_long(&said.to_lowercase()), "{said}");
         }
         let others = [
             "Request too large for gpt-4o: Limit 30000 tokens per min",
@@ -50,7 +50,7 @@ mod tests {
             "Invalid schema for response_format",
         ];
         for said in others {
-            assert!(!is_context_too_long(&said.to_lowercase()), "{said}");
+            assert!(!says_context_too_long(&said.to_lowercase()), "{said}");
         }
     }
 }

@@ -6,9 +6,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 
-use crate::{ModelNetwork, OnPiece, ReplyPiece};
+use crate::{ModelNetwork, ReplyPieceCallback, ReplyPiece};
 use ensemble_core::secrets::{SecretStream, Secrets};
-use ensemble_language::ensemble::{HeaderText, HttpProvider, ModelProfile};
+use ensemble_language::ensemble::{ConfiguredHeader, HttpProvider, ModelProfile};
 
 /// The key and the headers of a profile.
 pub(crate) struct ProviderCredentials {
@@ -43,15 +43,15 @@ impl ProviderCredentials {
         let key = key_variable(profile, provider)
             .map(|name| secret(name, &format!("there is no key for {}", provider.name)))
             .transpose()?;
-        let header = |(name, text): &(String, HeaderText)| {
+        let header = |(name, text): &(String, ConfiguredHeader)| {
             let value = match text {
-                HeaderText::Text(text) => text.clone(),
-                HeaderText::Env(variable) => secret(variable, &format!("the header `{name}` has no value"))?,
+                ConfiguredHeader::Text(text) => text.clone(),
+                ConfiguredHeader::Env(variable) => secret(variable, &format!("the header `{name}` has no value"))?,
             };
             Ok::<_, String>((name.clone(), value))
         };
         let headers = profile.headers.iter().map(header).collect::<Result<_, _>>()?;
-        let is_value = |(_, text): &(String, HeaderText)| matches!(text, HeaderText::Env(_));
+        let is_value = |(_, text): &(String, ConfiguredHeader)| matches!(text, ConfiguredHeader::Env(_));
         Ok(Self {
             key,
             headers,
@@ -61,7 +61,7 @@ impl ProviderCredentials {
     }
 
     /// Does a request contain a key or a value of the environment?
-    pub(crate) fn are_sent(&self) -> bool {
+    pub(crate) fn contain_secrets(&self) -> bool {
         self.key.is_some() || self.has_values
     }
 
@@ -82,25 +82,25 @@ impl ProviderCredentials {
 }
 
 /// The positions of the streams of a filter.
-const TEXT: usize = 0;
-const REASONING: usize = 1;
+const TEXT_STREAM: usize = 0;
+const REASONING_STREAM: usize = 1;
 
 /// Removes secrets from the pieces of a streamed reply.
-pub(crate) struct SecretFilter<'a> {
+pub(crate) struct SecretPieceFilter<'a> {
     credentials: &'a ProviderCredentials,
-    on_piece: &'a OnPiece<'a>,
+    on_piece: &'a ReplyPieceCallback<'a>,
     /// The text, and the reasoning.
     streams: Mutex<[SecretStream; 2]>,
     /// The text has begun; reasoning after it is not shown while it arrives.
     has_text: AtomicBool,
 }
 
-impl<'a> SecretFilter<'a> {
-    pub(crate) fn new(credentials: &'a ProviderCredentials, on_piece: &'a OnPiece<'a>) -> Self {
+impl<'a> SecretPieceFilter<'a> {
+    pub(crate) fn new(credentials: &'a ProviderCredentials, on_piece: &'a ReplyPieceCallback<'a>) -> Self {
         Self {
             credentials,
             on_piece,
-            streams: Mutex::new([TEXT, REASONING].map(|_| SecretStream::new(credentials.secrets.clone()))),
+            streams: Mutex::new([TEXT_STREAM, REASONING_STREAM].map(|_| SecretStream::new(credentials.secrets.clone()))),
             has_text: AtomicBool::default(),
         }
     }
@@ -110,11 +110,11 @@ impl<'a> SecretFilter<'a> {
             return (self.on_piece)(piece);
         }
         let (at, piece) = match piece {
-            ReplyPiece::Text(text) => (TEXT, text),
-            ReplyPiece::Reasoning(text) => (REASONING, text),
+            ReplyPiece::Text(text) => (TEXT_STREAM, text),
+            ReplyPiece::Reasoning(text) => (REASONING_STREAM, text),
         };
         match at {
-            TEXT if !self.has_text.swap(true, Ordering::Relaxed) => self.release_held_text(REASONING),
+            TEXT if !self.has_text.swap(true, Ordering::Relaxed) => self.release_held_text(REASONING_STREAM),
             // What was released could be the beginning of a secret that goes on here.
             REASONING if self.has_text.load(Ordering::Relaxed) => return,
             _ => {}
@@ -125,9 +125,9 @@ impl<'a> SecretFilter<'a> {
     }
 
     /// Sends what is held back at the end of the reply.
-    pub(crate) fn flush(&self) {
-        self.release_held_text(REASONING);
-        self.release_held_text(TEXT);
+    pub(crate) fn flush_held_text(&self) {
+        self.release_held_text(REASONING_STREAM);
+        self.release_held_text(TEXT_STREAM);
     }
 
     fn release_held_text(&self, at: usize) {
@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn secrets_are_struck_out_and_shown_nowhere() {
-        let headers = vec![("X-Own".to_owned(), HeaderText::Env("OTHER".into()))];
+        let headers = vec![("X-Own".to_owned(), ConfiguredHeader::Env("OTHER".into()))];
         let profile = ModelProfile {
             headers,
             ..profile(None, Some("SHORT"))
@@ -233,11 +233,11 @@ mod tests {
         for (first, second) in (0..=said.len()).flat_map(|one| (one..=said.len()).map(move |two| (one, two))) {
             let heard = Mutex::new(String::new());
             let on_piece = |piece: ReplyPiece<'_>| heard.lock().expect("one thread").push_str(text_of(piece));
-            let filter = SecretFilter::new(&given, &on_piece);
+            let filter = SecretPieceFilter::new(&given, &on_piece);
             for piece in [&said[..first], &said[first..second], &said[second..]] {
                 filter.push_piece(ReplyPiece::Text(piece));
             }
-            filter.flush();
+            filter.flush_held_text();
             let expected = "It is [secret] and sk-other, sk-[secret]; s";
             assert_eq!(*heard.lock().expect("one thread"), expected, "{first} {second}");
         }
@@ -249,7 +249,7 @@ mod tests {
         let given = ProviderCredentials::from_environment(&profile(None, None), openai, &network()).expect("all there");
         let pieces = Mutex::new(Vec::new());
         let on_piece = |piece: ReplyPiece<'_>| pieces.lock().expect("one thread").push(text_of(piece).to_owned());
-        let filter = SecretFilter::new(&given, &on_piece);
+        let filter = SecretPieceFilter::new(&given, &on_piece);
         ["one ", "two s", "k ", "three"]
             .iter()
             .for_each(|piece| filter.push_piece(ReplyPiece::Text(piece)));
@@ -263,14 +263,14 @@ mod tests {
         for at in 0..=KEY.len() {
             let heard = Mutex::new(String::new());
             let on_piece = |piece: ReplyPiece<'_>| heard.lock().expect("one thread").push_str(text_of(piece));
-            let filter = SecretFilter::new(&given, &on_piece);
+            let filter = SecretPieceFilter::new(&given, &on_piece);
             let (first, second) = KEY.split_at(at);
             filter.push_piece(ReplyPiece::Reasoning(first));
             filter.push_piece(ReplyPiece::Reasoning(second));
             filter.push_piece(ReplyPiece::Reasoning(first));
             filter.push_piece(ReplyPiece::Text("; said"));
             filter.push_piece(ReplyPiece::Reasoning(second));
-            filter.flush();
+            filter.flush_held_text();
             let heard = heard.lock().expect("one thread");
             assert!(
                 heard.starts_with("[secret]") && heard.ends_with("; said"),

@@ -6,7 +6,7 @@ use crate::transport::reply_error::ReplyError;
 pub(crate) const MAX_EVENT_BYTES: usize = 10 << 20;
 
 /// The maximum number of characters of the name of an event.
-const MAX_EVENT_NAME: usize = 100;
+const MAX_EVENT_NAME_CHARS: usize = 100;
 
 /// The mark of the byte order with which some servers begin.
 const BYTE_ORDER_MARK: char = '\u{feff}';
@@ -32,7 +32,7 @@ pub(crate) struct StreamEvent<'a> {
 }
 
 /// A callback that receives each event.
-type TakeEvent<'t> = dyn FnMut(StreamEvent<'_>) -> Result<(), ReplyError> + 't;
+type EventCallback<'t> = dyn FnMut(StreamEvent<'_>) -> Result<(), ReplyError> + 't;
 
 /// Splits bytes into events. Comments and events without data are left out, as is the mark of the byte order.
 #[derive(Debug)]
@@ -60,7 +60,7 @@ impl EventSplitter {
     }
 
     /// Calls `take` with every event that these bytes complete.
-    pub(crate) fn feed_bytes(&mut self, bytes: &[u8], take: &mut TakeEvent<'_>) -> Result<(), ReplyError> {
+    pub(crate) fn feed_bytes(&mut self, bytes: &[u8], take: &mut EventCallback<'_>) -> Result<(), ReplyError> {
         if self.framing == EventFraming::Whole {
             return self.buffer_bytes(bytes);
         }
@@ -88,7 +88,7 @@ impl EventSplitter {
     }
 
     /// Calls `take` with the last event at the end of the stream.
-    pub(crate) fn finish_stream(mut self, take: &mut TakeEvent<'_>) -> Result<(), ReplyError> {
+    pub(crate) fn finish_stream(mut self, take: &mut EventCallback<'_>) -> Result<(), ReplyError> {
         let line = std::mem::take(&mut self.line);
         if self.framing == EventFraming::Whole {
             let data = decode_text(&line)?.trim_start_matches(BYTE_ORDER_MARK);
@@ -101,7 +101,7 @@ impl EventSplitter {
     }
 
     /// Calls `take` with the event whose lines are complete.
-    fn finish_event(&mut self, take: &mut TakeEvent<'_>) -> Result<(), ReplyError> {
+    fn finish_event(&mut self, take: &mut EventCallback<'_>) -> Result<(), ReplyError> {
         let name = std::mem::take(&mut self.name);
         match self.data.take() {
             Some(data) if !is_blank_or_comment(&data) => take(StreamEvent {
@@ -121,7 +121,7 @@ impl EventSplitter {
         Ok(())
     }
 
-    fn finish_line(&mut self, line: &[u8], take: &mut TakeEvent<'_>) -> Result<(), ReplyError> {
+    fn finish_line(&mut self, line: &[u8], take: &mut EventCallback<'_>) -> Result<(), ReplyError> {
         let line = decode_text(line)?.trim_start_matches(BYTE_ORDER_MARK);
         if self.framing == EventFraming::Lines {
             return match line.trim() {
@@ -136,7 +136,7 @@ impl EventSplitter {
         let value = value.strip_prefix(' ').unwrap_or(value);
         match field {
             "event" => {
-                self.name = value.chars().take(MAX_EVENT_NAME).collect();
+                self.name = value.chars().take(MAX_EVENT_NAME_CHARS).collect();
                 return Ok(());
             }
             "data" => {}

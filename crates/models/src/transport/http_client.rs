@@ -11,23 +11,23 @@ use reqwest::{ClientBuilder, NoProxy, Proxy};
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The variables with the proxy for `http://`; the first that is set counts.
-const HTTP_VARIABLES: [&str; 4] = ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"];
+const HTTP_PROXY_VARIABLES: [&str; 4] = ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"];
 
 /// The variables with the proxy for `https://`; the first that is set counts.
-const HTTPS_VARIABLES: [&str; 4] = ["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"];
+const HTTPS_PROXY_VARIABLES: [&str; 4] = ["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"];
 
 /// The variables with the hosts that are reached without a proxy.
 const NO_PROXY_VARIABLES: [&str; 2] = ["no_proxy", "NO_PROXY"];
 
 /// The names and addresses of this machine.
-const THIS_MACHINE: &str = "localhost,127.0.0.0/8,::1";
+const DIRECT_HOSTS: &str = "localhost,127.0.0.0/8,::1";
 
 /// Returns a client for HTTP that follows no redirections.
 ///
 /// # Errors
 /// The client cannot be made: the text says why.
 pub fn build_http_client() -> Result<reqwest::Client, String> {
-    let client = http_client_builder()?.build();
+    let client = client_builder_with_proxies()?.build();
     client.map_err(|error| format!("cannot create the HTTP client: {error}"))
 }
 
@@ -39,12 +39,12 @@ pub fn build_http_client() -> Result<reqwest::Client, String> {
     clippy::disallowed_methods,
     reason = "proxies are a matter of the machine, so they are read here and not from a run"
 )]
-pub fn http_client_builder() -> Result<ClientBuilder, String> {
+pub fn client_builder_with_proxies() -> Result<ClientBuilder, String> {
     builder_with_proxy(&|name| std::env::var(name).ok())
 }
 
 /// Makes the proxy with this address for one scheme.
-type BuildProxy = fn(&str) -> reqwest::Result<Proxy>;
+type ProxyConstructor = fn(&str) -> reqwest::Result<Proxy>;
 
 fn builder_with_proxy(variable: &dyn Fn(&str) -> Option<String>) -> Result<ClientBuilder, String> {
     // Somebody else in this process may have chosen one already, which is as good.
@@ -60,10 +60,10 @@ fn builder_with_proxy(variable: &dyn Fn(&str) -> Option<String>) -> Result<Clien
         set.filter(|(_, value)| !value.trim().is_empty())
     };
     let others = find(&NO_PROXY_VARIABLES).map(|(_, hosts)| format!(",{hosts}"));
-    let direct_hosts = format!("{THIS_MACHINE}{}", others.unwrap_or_default());
-    let schemes: [(_, BuildProxy); 2] = [
-        (&HTTP_VARIABLES, |address| Proxy::http(address)),
-        (&HTTPS_VARIABLES, |address| Proxy::https(address)),
+    let direct_hosts = format!("{DIRECT_HOSTS}{}", others.unwrap_or_default());
+    let schemes: [(_, ProxyConstructor); 2] = [
+        (&HTTP_PROXY_VARIABLES, |address| Proxy::http(address)),
+        (&HTTPS_PROXY_VARIABLES, |address| Proxy::https(address)),
     ];
     for (names, build_proxy) in schemes {
         if let Some((name, address)) = find(names) {

@@ -15,17 +15,17 @@ use ensemble_core::secrets::Secrets;
 use ensemble_language::ensemble::ModelProfile;
 
 /// Reads an environment variable; nothing if it is not set.
-pub type Environment = dyn Fn(&str) -> Option<String> + Send + Sync;
+pub type ReadEnvironment = dyn Fn(&str) -> Option<String> + Send + Sync;
 
 /// The maximum number of changes of paces that are kept for a front end.
 const MAX_PACE_CHANGES: usize = 100;
 
 /// The access to providers. Clones share one HTTP client, which is built when it is first needed.
 #[derive(Clone)]
-pub struct ModelNetwork(Arc<ModelNetworkParts>);
+pub struct ModelNetwork(Arc<SharedNetworkState>);
 
-struct ModelNetworkParts {
-    environment: Box<Environment>,
+struct SharedNetworkState {
+    environment: Box<ReadEnvironment>,
     now: Box<dyn Fn() -> DateTime<Utc> + Send + Sync>,
     random_number: Box<dyn Fn() -> f64 + Send + Sync>,
     secrets: Secrets,
@@ -48,7 +48,7 @@ impl ModelNetwork {
         now: impl Fn() -> DateTime<Utc> + Send + Sync + 'static,
         chance: impl Fn() -> f64 + Send + Sync + 'static,
     ) -> Self {
-        Self(Arc::new(ModelNetworkParts {
+        Self(Arc::new(SharedNetworkState {
             environment: Box::new(environment),
             now: Box::new(now),
             random_number: Box::new(chance),
@@ -121,12 +121,12 @@ impl ModelNetwork {
     }
 
     /// Returns the estimated tokens that a request to this model may have, if it has refused a longer one.
-    pub(crate) fn token_limit(&self, profile: &ModelProfile) -> Option<u64> {
+    pub(crate) fn learned_token_limit(&self, profile: &ModelProfile) -> Option<u64> {
         self.lock_token_limits().get(&target_key(profile)).copied()
     }
 
     /// The model has refused a request as too long, and has accepted one of this number of estimated tokens.
-    pub(crate) fn set_token_limit(&self, profile: &ModelProfile, accepted: u64) {
+    pub(crate) fn record_accepted_tokens(&self, profile: &ModelProfile, accepted: u64) {
         self.lock_token_limits().insert(target_key(profile), accepted);
     }
 
@@ -165,7 +165,7 @@ impl ModelNetwork {
     ///
     /// # Errors
     /// It cannot be built.
-    pub async fn shared_client(&self) -> Result<&reqwest::Client, String> {
+    pub async fn get_or_build_client(&self) -> Result<&reqwest::Client, String> {
         let build = || async {
             let built = tokio::task::spawn_blocking(build_http_client).await;
             built.unwrap_or_else(|error| Err(error.to_string()))

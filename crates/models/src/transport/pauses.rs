@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::{LimitUnit, ReportedLimit};
 
 /// The headers that state one limit.
-struct LimitHeaders {
+struct LimitHeaderNames {
     limit: &'static str,
     remaining: &'static str,
     reset: &'static str,
@@ -20,7 +20,7 @@ struct LimitHeaders {
 /// Returns the headers of a limit of OpenAI and of servers with its API, or of Anthropic.
 macro_rules! limit_headers {
     (openai $what:literal, $unit:ident) => {
-        LimitHeaders {
+        LimitHeaderNames {
             limit: concat!("x-ratelimit-limit", $what),
             remaining: concat!("x-ratelimit-remaining", $what),
             reset: concat!("x-ratelimit-reset", $what),
@@ -28,7 +28,7 @@ macro_rules! limit_headers {
         }
     };
     (anthropic $what:literal, $unit:ident) => {
-        LimitHeaders {
+        LimitHeaderNames {
             limit: concat!("anthropic-ratelimit-", $what, "-limit"),
             remaining: concat!("anthropic-ratelimit-", $what, "-remaining"),
             reset: concat!("anthropic-ratelimit-", $what, "-reset"),
@@ -38,7 +38,7 @@ macro_rules! limit_headers {
 }
 
 /// The headers of all limits that providers state.
-const LIMIT_HEADERS: [LimitHeaders; 8] = [
+const KNOWN_LIMIT_HEADERS: [LimitHeaderNames; 8] = [
     limit_headers!(openai "-requests", Requests),
     limit_headers!(openai "-tokens", Tokens),
     limit_headers!(openai "", Requests),
@@ -47,7 +47,7 @@ const LIMIT_HEADERS: [LimitHeaders; 8] = [
     limit_headers!(anthropic "input-tokens", Tokens),
     limit_headers!(anthropic "output-tokens", OutputTokens),
     // The draft of a standard.
-    LimitHeaders {
+    LimitHeaderNames {
         limit: "ratelimit-limit",
         remaining: "ratelimit-remaining",
         reset: "ratelimit-reset",
@@ -56,9 +56,9 @@ const LIMIT_HEADERS: [LimitHeaders; 8] = [
 ];
 
 /// Returns the limits of the account that an answer states. A refusal by a quota of Gemini states one that is used up.
-pub(crate) fn parse_limits(headers: &HeaderMap, body: &str, now: DateTime<Utc>) -> Vec<ReportedLimit> {
+pub(crate) fn parse_reported_limits(headers: &HeaderMap, body: &str, now: DateTime<Utc>) -> Vec<ReportedLimit> {
     let number = |name: &str| header_text(headers, name)?.parse().ok();
-    let mut limits: Vec<ReportedLimit> = LIMIT_HEADERS
+    let mut limits: Vec<ReportedLimit> = KNOWN_LIMIT_HEADERS
         .iter()
         .filter_map(|header| {
             Some(ReportedLimit {
@@ -119,7 +119,7 @@ fn parse_reset_after(headers: &HeaderMap, body: &str, now: DateTime<Utc>) -> Opt
     if let Some(delay) = parse_retry_delay(body) {
         return Some(delay);
     }
-    let resets = LIMIT_HEADERS.iter().filter_map(|header| {
+    let resets = KNOWN_LIMIT_HEADERS.iter().filter_map(|header| {
         let is_used_up = header_text(headers, header.remaining).is_none_or(|left| left == "0");
         parse_pause(header_text(headers, header.reset).filter(|_| is_used_up)?, now)
     });
@@ -215,7 +215,7 @@ mod tests {
             let told = |status| requested_pause(status, &headers, body, DateTime::UNIX_EPOCH);
             let found = told(StatusCode::TOO_MANY_REQUESTS);
             assert_eq!(found.map(|pause| pause.as_secs_f64()), expected, "{rows:?} {body}");
-            let limits = parse_limits(&headers, body, DateTime::UNIX_EPOCH);
+            let limits = parse_reported_limits(&headers, body, DateTime::UNIX_EPOCH);
             let used_up = limits.iter().filter(|limit| limit.remaining == 0).count();
             let states_used_up = body.contains("retryDelay") || rows.iter().any(|(_, value)| *value == "0");
             assert_eq!(used_up, usize::from(states_used_up), "{rows:?} {body}");

@@ -6,25 +6,25 @@ use super::super::ProgramInvocation;
 use super::{SandboxTask, sandbox_entry, supervisor};
 
 /// The first argument of the helper that starts, watches and ends the process in the sandbox.
-pub(super) const SUPERVISE: &str = "supervise";
+pub(super) const SUPERVISE_ARGUMENT: &str = "supervise";
 
 /// The first argument of the helper that becomes the process in the sandbox.
-pub(super) const ENTER: &str = "enter";
+pub(super) const ENTER_ARGUMENT: &str = "enter";
 
 /// The exit code of a helper that could not set the sandbox up, or that ended the process at a limit.
-const ENDED_BY_HELPER: u8 = 125;
+const HELPER_EXIT_CODE: u8 = 125;
 
 /// The beginning of the line on stderr with which a helper says why.
-const SAYS: &str = "ensemble sandbox: ";
+const HELPER_LINE_PREFIX: &str = "ensemble sandbox: ";
 
 /// Returns the line on stderr with which a helper says why it ended.
 fn format_helper_line(why: &str) -> String {
-    format!("{SAYS}{why}\n")
+    format!("{HELPER_LINE_PREFIX}{why}\n")
 }
 
 /// Returns the message of a helper at the end of stderr.
 pub(super) fn find_helper_message(stderr: &str) -> Option<&str> {
-    stderr.trim_end().lines().next_back()?.strip_prefix(SAYS)
+    stderr.trim_end().lines().next_back()?.strip_prefix(HELPER_LINE_PREFIX)
 }
 
 /// Returns the main function of a helper: `arguments` are those that follow the ones of `own`, the command of the
@@ -36,22 +36,22 @@ pub fn run_sandbox_helper(own: &ProgramInvocation, arguments: impl IntoIterator<
     let program = arguments.next();
     let task = task.and_then(|task| serde_json::from_str::<SandboxTask>(task.to_str()?).ok());
     let (Some(task), Some(program)) = (task, program) else {
-        return report_failure("it was called without rules and a program");
+        return print_helper_failure("it was called without rules and a program");
     };
     let command = ProgramInvocation {
         program: program.into(),
         arguments: arguments.collect(),
     };
     let exit_result = match mode.as_ref().and_then(|mode| mode.to_str()) {
-        Some(SUPERVISE) => supervisor::supervise_command(own, &task, &command),
+        Some(SUPERVISE) => supervisor::run_supervised_command(own, &task, &command),
         Some(ENTER) => Err(sandbox_entry::enter_sandbox(&task, &command)),
         _ => Err("it was called in an unknown way".to_owned()),
     };
-    exit_result.unwrap_or_else(|why| report_failure(&why))
+    exit_result.unwrap_or_else(|why| print_helper_failure(&why))
 }
 
-fn report_failure(why: &str) -> u8 {
+fn print_helper_failure(why: &str) -> u8 {
     use std::io::Write;
     let _nobody_reads = std::io::stderr().write_all(format_helper_line(why).as_bytes());
-    ENDED_BY_HELPER
+    HELPER_EXIT_CODE
 }

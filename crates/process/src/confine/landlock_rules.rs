@@ -12,7 +12,7 @@ use super::{SandboxNetwork, SandboxTask};
 
 /// What programs need to start, as far as it exists. Nothing here may hold secrets: of `/etc` it is single files, and of
 /// `/proc` what tells of this process and of the machine.
-const FOR_EVERY_PROGRAM: &[&str] = &[
+const READABLE_PATHS: &[&str] = &[
     "/usr",
     "/bin",
     "/sbin",
@@ -68,13 +68,13 @@ const FOR_EVERY_PROGRAM: &[&str] = &[
 ];
 
 /// Devices without a state.
-const DEVICES: &[&str] = &["/dev/full", "/dev/null", "/dev/random", "/dev/urandom", "/dev/zero"];
+const STATELESS_DEVICES: &[&str] = &["/dev/full", "/dev/null", "/dev/random", "/dev/urandom", "/dev/zero"];
 
 /// The versions, the last with all that is used.
-const VERSIONS: [ABI; 6] = [ABI::V1, ABI::V2, ABI::V3, ABI::V4, ABI::V5, ABI::V6];
+const LANDLOCK_VERSIONS: [ABI; 6] = [ABI::V1, ABI::V2, ABI::V3, ABI::V4, ABI::V5, ABI::V6];
 
 /// Returns the version of Landlock that the kernel has, at most that which is used; 0: none.
-pub(super) fn supported_version() -> u8 {
+pub(super) fn supported_landlock_version() -> u8 {
     let has = |abi: ABI| -> bool {
         let rules = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
         let rules = rules.handle_access(AccessFs::from_all(abi));
@@ -88,7 +88,7 @@ pub(super) fn supported_version() -> u8 {
         });
         rules.and_then(Ruleset::create).is_ok()
     };
-    let versions = (1..).zip(VERSIONS).take_while(|(_, abi)| has(*abi));
+    let versions = (1..).zip(LANDLOCK_VERSIONS).take_while(|(_, abi)| has(*abi));
     versions.last().map_or(0, |(number, _)| number)
 }
 
@@ -99,7 +99,7 @@ pub(super) fn is_readable_by_all(path: &Path) -> bool {
             .canonicalize()
             .is_ok_and(|known| path.starts_with(known))
     };
-    FOR_EVERY_PROGRAM.iter().any(real)
+    READABLE_PATHS.iter().any(real)
 }
 
 /// Takes from this process the right to send signals to any process but those that it starts from now on. Returns whether
@@ -148,12 +148,12 @@ pub(super) fn apply_landlock(task: &SandboxTask) -> Result<(), String> {
     let writing = AccessFs::from_all(abi) & !(AccessFs::MakeChar | AccessFs::MakeBlock);
     let device = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev;
     let rules = rules
-        .add_rules(path_beneath_rules(FOR_EVERY_PROGRAM, reading))
-        .and_then(|rules| rules.add_rules(path_beneath_rules(DEVICES, device)))
+        .add_rules(path_beneath_rules(READABLE_PATHS, reading))
+        .and_then(|rules| rules.add_rules(path_beneath_rules(STATELESS_DEVICES, device)))
         .map_err(|error| failed(&error))?;
-    let rules = add_paths(rules, &task.rules.read, reading)?;
-    let rules = add_paths(rules, &task.rules.write, writing)?;
-    let rules = add_paths(rules, std::slice::from_ref(&task.temporary), writing)?;
+    let rules = allow_paths(rules, &task.rules.read, reading)?;
+    let rules = allow_paths(rules, &task.rules.write, writing)?;
+    let rules = allow_paths(rules, std::slice::from_ref(&task.temporary), writing)?;
     let rules = match &task.rules.network {
         SandboxNetwork::Ports(ports) => ports.iter().try_fold(rules, |rules, port| {
             rules
@@ -168,7 +168,7 @@ pub(super) fn apply_landlock(task: &SandboxTask) -> Result<(), String> {
 
 /// With the paths of the ensemble. A path that has become a link is an error: otherwise a process could widen the rules of
 /// the next one.
-fn add_paths(rules: RulesetCreated, paths: &[PathBuf], access: BitFlags<AccessFs>) -> Result<RulesetCreated, String> {
+fn allow_paths(rules: RulesetCreated, paths: &[PathBuf], access: BitFlags<AccessFs>) -> Result<RulesetCreated, String> {
     paths.iter().try_fold(rules, |rules, path| {
         let shown_path = path.display();
         let opened =

@@ -12,7 +12,7 @@ use super::helper::find_helper_message;
 use super::{ProcessSandbox, SandboxNetwork};
 
 /// The words of a refusal, as C libraries, Rust, Python, Node and Go print them.
-const REFUSALS: [&str; 7] = [
+const REFUSAL_PHRASES: [&str; 7] = [
     "Permission denied",
     "permission denied",
     "Operation not permitted",
@@ -23,10 +23,10 @@ const REFUSALS: [&str; 7] = [
 ];
 
 /// The words of programs whose system call does not exist in a sandbox.
-const UNKNOWN_CALLS: [&str; 3] = ["Function not implemented", "function not implemented", "ENOSYS"];
+const UNKNOWN_CALL_PHRASES: [&str; 3] = ["Function not implemented", "function not implemented", "ENOSYS"];
 
 /// The words of programs that get no more memory.
-const EXHAUSTED: [&str; 6] = [
+const OUT_OF_MEMORY_PHRASES: [&str; 6] = [
     "memory exhausted",
     "Cannot allocate memory",
     "MemoryError",
@@ -36,10 +36,10 @@ const EXHAUSTED: [&str; 6] = [
 ];
 
 /// The number of last lines of stderr that are read.
-const LINES: usize = 20;
+const MAX_READ_LINES: usize = 20;
 
 /// Returns the failure as one of the sandbox, with this message.
-fn sandbox_failure(error: String, failure: ExecutionFailure) -> ExecutionFailure {
+fn to_sandbox_failure(error: String, failure: ExecutionFailure) -> ExecutionFailure {
     ExecutionFailure {
         kind: FailureKind::Sandbox,
         error,
@@ -64,26 +64,26 @@ impl ProcessSandbox {
             return failure;
         }
         if let Some(message) = find_helper_message(stderr) {
-            return sandbox_failure(format!("the sandbox: {message}"), failure);
+            return to_sandbox_failure(format!("the sandbox: {message}"), failure);
         }
         if let Some(limit) = self.rules.memory
-            && EXHAUSTED.iter().any(|words| stderr.contains(words))
+            && OUT_OF_MEMORY_PHRASES.iter().any(|words| stderr.contains(words))
         {
             let error = format!(
                 "the sandbox allows at most {limit} bytes of memory; to allow more, raise `sandbox: {{memory: …}}`\n{}",
                 failure.error
             );
-            return sandbox_failure(error, failure);
+            return to_sandbox_failure(error, failure);
         }
-        let lines: Vec<&str> = stderr.trim_end().lines().rev().take(LINES).collect();
+        let lines: Vec<&str> = stderr.trim_end().lines().rev().take(MAX_READ_LINES).collect();
         let refused = || {
             lines
                 .iter()
-                .filter(|line| REFUSALS.iter().any(|words| line.contains(words)))
+                .filter(|line| REFUSAL_PHRASES.iter().any(|words| line.contains(words)))
         };
-        let path = refused().find_map(|line| find_paths(line).find_map(|path| self.find_missing_access(path)));
+        let path = refused().find_map(|line| find_path_candidates(line).find_map(|path| self.find_refused_path(path)));
         if let Some((path, lacking)) = path {
-            let line = self.ensemble_line_for(&path, lacking);
+            let line = self.suggest_rule_line(&path, lacking);
             let action = match lacking {
                 MissingAccess::Read => "reading",
                 MissingAccess::Write => "changing",
@@ -93,11 +93,11 @@ impl ProcessSandbox {
                 path.display(),
                 failure.error
             );
-            return sandbox_failure(error, failure);
+            return to_sandbox_failure(error, failure);
         }
         let has_unknown_call = lines
             .iter()
-            .any(|line| UNKNOWN_CALLS.iter().any(|words| line.contains(words)));
+            .any(|line| UNKNOWN_CALL_PHRASES.iter().any(|words| line.contains(words)));
         if refused().next().is_none() && !has_unknown_call {
             return failure;
         }
@@ -120,16 +120,16 @@ impl ProcessSandbox {
     }
 
     /// Returns the path as the process meant it, and what the rules lack for it; `None`: they allow it.
-    fn find_missing_access(&self, text: &str) -> Option<(PathBuf, MissingAccess)> {
+    fn find_refused_path(&self, text: &str) -> Option<(PathBuf, MissingAccess)> {
         let path = Path::new(text);
         let is_plain = !text.is_empty() && !text.contains(['*', '\n']);
-        let path = is_plain.then(|| resolve_path(&self.folder.join(path)))?;
+        let path = is_plain.then(|| resolve_existing_links(&self.folder.join(path)))?;
         let is_within = |allowed: &[PathBuf]| allowed.iter().any(|allowed| path.starts_with(allowed));
         let is_any_word = !text.contains(['/', '.']) && !path.exists();
         if is_any_word || path.starts_with("/dev") || path.starts_with("/proc/self") || is_within(&self.rules.write) {
             return None;
         }
-        let readable = is_within(&self.rules.read) || is_system(&path);
+        let readable = is_within(&self.rules.read) || is_system_path(&path);
         let lacking = match readable || !path.exists() {
             true => MissingAccess::Write,
             false => MissingAccess::Read,
@@ -138,7 +138,7 @@ impl ProcessSandbox {
     }
 
     /// Returns the line to write in the ensemble.
-    fn ensemble_line_for(&self, path: &Path, lacking: MissingAccess) -> String {
+    fn suggest_rule_line(&self, path: &Path, lacking: MissingAccess) -> String {
         let word = |path: &Path| {
             let path_text = match path.strip_prefix(&self.ensemble_folder) {
                 Ok(inside) if inside.as_os_str().is_empty() => ".".to_owned(),
@@ -167,7 +167,7 @@ impl ProcessSandbox {
 }
 
 #[cfg(target_os = "linux")]
-fn is_system(path: &Path) -> bool {
+fn is_system_path(path: &Path) -> bool {
     super::landlock_rules::is_readable_by_all(path)
 }
 
@@ -177,7 +177,7 @@ fn is_system(_: &Path) -> bool {
 }
 
 /// Returns the path without links, as far as it exists, and without `..`.
-fn resolve_path(path: &Path) -> PathBuf {
+fn resolve_existing_links(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for component in path.components() {
         match component {
@@ -202,7 +202,7 @@ fn resolve_path(path: &Path) -> PathBuf {
 }
 
 /// Returns what can be a path in the line: quoted texts, and words, from the end.
-fn find_paths(line: &str) -> impl Iterator<Item = &str> {
+fn find_path_candidates(line: &str) -> impl Iterator<Item = &str> {
     let quoted = ['\'', '"', '`', '\u{2018}'].into_iter().flat_map(move |quote| {
         let close = if quote == '\u{2018}' { '\u{2019}' } else { quote };
         let mut parts = Vec::new();
@@ -218,7 +218,7 @@ fn find_paths(line: &str) -> impl Iterator<Item = &str> {
     let words = line.split([' ', '\t', ':', ',', '(', ')']).rev();
     quoted
         .chain(words)
-        .filter(|word| !word.is_empty() && !word.ends_with('.') && !REFUSALS.contains(word))
+        .filter(|word| !word.is_empty() && !word.ends_with('.') && !REFUSAL_PHRASES.contains(word))
 }
 
 #[cfg(test)]

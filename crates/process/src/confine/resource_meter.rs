@@ -14,10 +14,10 @@ use super::super::tree::{self, ProcessStat};
 use super::SandboxRules;
 
 /// The number of threads that may belong to each process that is allowed.
-const THREADS: u64 = 64;
+const MAX_THREADS_PER_PROCESS: u64 = 64;
 
 /// The ticks that rounding can hide for each process that has ended.
-const ROUNDED_TICKS: u64 = 2;
+const HIDDEN_TICKS: u64 = 2;
 
 /// A process that no later one with the same id can be taken for: the id and the start.
 type ProcessIdentity = (i32, u64);
@@ -50,7 +50,7 @@ pub(super) struct UsedResources {
 impl ResourceMeter {
     /// Measures the processes below this one. If there are more than are allowed, they are not counted to the end: they may
     /// grow faster.
-    pub(super) fn measure_now(&mut self, rules: &SandboxRules) -> UsedResources {
+    pub(super) fn measure_descendants(&mut self, rules: &SandboxRules) -> UsedResources {
         let own_pid = getpid().as_raw_pid();
         let max_processes = usize::try_from(rules.processes).unwrap_or(usize::MAX).saturating_add(1);
         let descendants = tree::list_descendants(own_pid, max_processes);
@@ -91,7 +91,7 @@ impl ResourceMeter {
         };
         let found = stats.iter().map(added).sum::<u64>() + waited_ticks.saturating_sub(self.waited_ticks);
         let missing = expected.saturating_sub(found);
-        if missing > ROUNDED_TICKS * ended.len() as u64 {
+        if missing > HIDDEN_TICKS * ended.len() as u64 {
             self.lost_ticks += missing;
         }
         self.waited_ticks = waited_ticks;
@@ -107,7 +107,7 @@ impl ResourceMeter {
         let mut seen = HashSet::new();
         for pid in pids {
             let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-            let memory = parse_status(&status);
+            let memory = parse_memory_status(&status);
             private += memory.private;
             shared += memory.shared;
             let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
@@ -129,7 +129,7 @@ struct ProcessMemory {
     shared: u64,
 }
 
-fn parse_status(text: &str) -> ProcessMemory {
+fn parse_memory_status(text: &str) -> ProcessMemory {
     let mut memory = ProcessMemory::default();
     for (key, value) in text.lines().filter_map(|line| line.split_once(':')) {
         let bytes = || {
@@ -167,16 +167,16 @@ fn parse_shared_segment(line: &str) -> Option<(SharedSegment, u64)> {
 
 impl UsedResources {
     /// Returns the limit that is exceeded, in words.
-    pub(super) fn find_exceeded_limit(&self, rules: &SandboxRules) -> Option<String> {
+    pub(super) fn describe_exceeded_limit(&self, rules: &SandboxRules) -> Option<String> {
         let allowed = u64::from(rules.processes);
         if self.processes > allowed {
             return Some(format!(
                 "it had more than {allowed} processes at the same time; the limit is `processes: {allowed}`"
             ));
         }
-        if self.threads > allowed.saturating_mul(THREADS) {
+        if self.threads > allowed.saturating_mul(MAX_THREADS_PER_PROCESS) {
             return Some(format!(
-                "it had {} threads at the same time; `processes: {allowed}` allows {THREADS} for each process",
+                "it had {} threads at the same time; `processes: {allowed}` allows {MAX_THREADS_PER_PROCESS} for each process",
                 self.threads
             ));
         }
@@ -264,6 +264,6 @@ mod tests {
             private: 11 << 10,
             shared: 4 << 10,
         };
-        assert_eq!(parse_status(status), expected);
+        assert_eq!(parse_memory_status(status), expected);
     }
 }

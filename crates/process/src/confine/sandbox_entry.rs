@@ -22,12 +22,12 @@ mod linux {
     use rustix::process::{Resource, Rlimit, setrlimit};
     use rustix::thread::{CapabilitySet, remove_capability_from_bounding_set};
 
-    use super::super::super::{AGENT_NAME, ATTEMPT, EXECUTION, PART, ProgramInvocation, RUN_ID, TURN, strays};
+    use super::super::super::{AGENT_NAME, ATTEMPT, EXECUTION, PART, ProgramInvocation, RUN_ID_VARIABLE, TURN, strays};
     use super::super::support::SandboxSupport;
     use super::super::{SandboxTask, landlock_rules, seccomp_rules};
 
     /// The variables that every program gets, if they are set.
-    const VARIABLES: [&str; 20] = [
+    const PASSED_VARIABLES: [&str; 20] = [
         "PATH",
         "HOME",
         "USER",
@@ -40,14 +40,14 @@ mod linux {
         "NO_COLOR",
         "SSL_CERT_FILE",
         "SSL_CERT_DIR",
-        RUN_ID,
+        RUN_ID_VARIABLE,
         AGENT_NAME,
         EXECUTION,
         ATTEMPT,
         TURN,
         PART,
-        strays::MARK,
-        strays::OWNER,
+        strays::PROCESS_MARK_VARIABLE,
+        strays::WATCHED_OWNER_VARIABLE,
     ];
 
     /// Restricts this process and becomes the command; returns why it could not.
@@ -71,7 +71,7 @@ mod linux {
     }
 
     fn is_variable_passed(name: &str, more: &[String]) -> bool {
-        VARIABLES.contains(&name) || name.starts_with("LC_") || more.iter().any(|other| other == name)
+        PASSED_VARIABLES.contains(&name) || name.starts_with("LC_") || more.iter().any(|other| other == name)
     }
 
     fn restrict_process(task: &SandboxTask) -> Result<(), String> {
@@ -89,7 +89,7 @@ mod linux {
         limit(Resource::Data, task.rules.memory)?;
         // One second more than the supervisor allows, so that it can say why.
         limit(Resource::Cpu, task.rules.cpu_seconds.map(|most| most.saturating_add(1)))?;
-        drop_capabilities();
+        drop_unneeded_capabilities();
         // Whatever the callers of this program left open.
         close_fds::set_fds_cloexec(3, &[]);
         let support = SandboxSupport::detect_system();
@@ -104,7 +104,7 @@ mod linux {
 
     /// Takes from root what it needs for no file: rights over other processes and over the system. For other users there
     /// is nothing to take.
-    fn drop_capabilities() {
+    fn drop_unneeded_capabilities() {
         let kept_capabilities =
             CapabilitySet::CHOWN | CapabilitySet::DAC_OVERRIDE | CapabilitySet::FOWNER | CapabilitySet::FSETID;
         for capability in (CapabilitySet::all() & !kept_capabilities).iter() {

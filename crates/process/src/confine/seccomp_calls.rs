@@ -5,7 +5,7 @@
 use libc::c_long;
 
 /// The calls that every sandbox allows. The arguments of some of them are checked.
-pub(super) const ALLOWED: &[c_long] = &[
+pub(super) const ALLOWED_CALLS: &[c_long] = &[
     // Files: Landlock decides about their paths.
     libc::SYS_read,
     libc::SYS_write,
@@ -192,7 +192,7 @@ pub(super) const ALLOWED: &[c_long] = &[
 ];
 
 /// Calls that have the same numbers on all processors and that not every C library knows.
-pub(super) const ALLOWED_BY_NUMBER: &[c_long] = &[
+pub(super) const ALLOWED_CALL_NUMBERS: &[c_long] = &[
     424, // pidfd_send_signal: Landlock decides about signals.
     434, // pidfd_open
     436, // close_range
@@ -258,10 +258,10 @@ pub(super) const ALLOWED_OLDER: &[c_long] = &[
 pub(super) const ALLOWED_OLDER: &[c_long] = &[38, 84, 163, 164];
 
 /// The number of `memfd_create`: memory that no limit counts.
-pub(super) const MEMORY_FILE: c_long = libc::SYS_memfd_create;
+pub(super) const MEMFD_CREATE_CALL: c_long = libc::SYS_memfd_create;
 
 /// Calls on sockets that have their peer already, such as both ends of a pair.
-pub(super) const ON_CONNECTED_SOCKETS: &[c_long] = &[
+pub(super) const CONNECTED_SOCKET_CALLS: &[c_long] = &[
     libc::SYS_socketpair,
     libc::SYS_sendto,
     libc::SYS_sendmsg,
@@ -275,7 +275,7 @@ pub(super) const ON_CONNECTED_SOCKETS: &[c_long] = &[
 ];
 
 /// Calls that make a socket and name its peer.
-pub(super) const FOR_CONNECTIONS: &[c_long] = &[
+pub(super) const CONNECTION_CALLS: &[c_long] = &[
     libc::SYS_socket,
     libc::SYS_connect,
     libc::SYS_sendmmsg,
@@ -283,11 +283,11 @@ pub(super) const FOR_CONNECTIONS: &[c_long] = &[
 ];
 
 /// Calls of a server.
-pub(super) const FOR_SERVERS: &[c_long] = &[libc::SYS_bind, libc::SYS_listen, libc::SYS_accept, libc::SYS_accept4];
+pub(super) const SERVER_CALLS: &[c_long] = &[libc::SYS_bind, libc::SYS_listen, libc::SYS_accept, libc::SYS_accept4];
 
 /// Calls that are refused with the words "Operation not permitted", because programs print them. All others that are not
 /// allowed look as if the kernel did not have them.
-pub(super) const REFUSED: &[c_long] = &[
+pub(super) const REFUSED_CALLS: &[c_long] = &[
     libc::SYS_ptrace,
     libc::SYS_process_vm_readv,
     libc::SYS_process_vm_writev,
@@ -321,7 +321,7 @@ pub(super) const REFUSED: &[c_long] = &[
 
 /// Calls that change modes, owners and times of files, which Landlock does not cover. They do nothing: programs that copy
 /// files call them and would fail at an error.
-pub(super) const WITHOUT_EFFECT: &[c_long] = &[
+pub(super) const IGNORED_CALLS: &[c_long] = &[
     #[cfg(target_arch = "x86_64")]
     libc::SYS_chmod,
     #[cfg(target_arch = "x86_64")]
@@ -352,7 +352,7 @@ pub(super) struct CallWithTimes {
 }
 
 /// The calls that set times.
-pub(super) const SETTING_TIMES: &[CallWithTimes] = &[
+pub(super) const TIME_SETTING_CALLS: &[CallWithTimes] = &[
     CallWithTimes {
         number: libc::SYS_utimensat,
         path: Some(1),
@@ -379,7 +379,7 @@ pub(super) const SETTING_TIMES: &[CallWithTimes] = &[
 ];
 
 /// Calls that change extended attributes of a file, which Landlock does not cover.
-pub(super) const NO_ATTRIBUTES: &[c_long] = &[
+pub(super) const ATTRIBUTE_CALLS: &[c_long] = &[
     libc::SYS_setxattr,
     libc::SYS_lsetxattr,
     libc::SYS_fsetxattr,
@@ -392,7 +392,7 @@ pub(super) const NO_ATTRIBUTES: &[c_long] = &[
 
 /// The requests of `ioctl`: terminals, pipes, sockets, and what tells of a file. None changes an attribute of a file or
 /// writes to the input of a terminal.
-pub(super) const IOCTL_REQUESTS: &[u64] = &[
+pub(super) const ALLOWED_IOCTL_REQUESTS: &[u64] = &[
     0x5401,      // TCGETS
     0x5402,      // TCSETS
     0x5403,      // TCSETSW
@@ -446,7 +446,7 @@ pub(super) const IOCTL_REQUESTS: &[u64] = &[
 
 /// The commands of `fcntl`: descriptors, locks and pipes. Leases and hints, which change how others reach a file, are not
 /// among them.
-pub(super) const FCNTL_COMMANDS: &[u64] = &[
+pub(super) const ALLOWED_FCNTL_COMMANDS: &[u64] = &[
     0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, // F_DUPFD to F_GETSIG
     15, 16, // F_SETOWN_EX, F_GETOWN_EX
     36, 37, 38,   // F_OFD_GETLK, F_OFD_SETLK, F_OFD_SETLKW
@@ -460,7 +460,7 @@ pub(super) const FCNTL_COMMANDS: &[u64] = &[
 ];
 
 /// The options of `prctl` that concern only the process itself.
-pub(super) const PRCTL_OPTIONS: &[u64] = &[
+pub(super) const ALLOWED_PRCTL_OPTIONS: &[u64] = &[
     1,
     2, // PDEATHSIG
     3, // GET_DUMPABLE: the maps of a process that sets it cannot be read

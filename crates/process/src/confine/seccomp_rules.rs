@@ -12,13 +12,13 @@ use seccompiler::{
 };
 
 use super::seccomp_calls::{
-    ALLOWED, ALLOWED_BY_NUMBER, ALLOWED_OLDER, FCNTL_COMMANDS, FOR_CONNECTIONS, FOR_SERVERS, IOCTL_REQUESTS,
-    MEMORY_FILE, NO_ATTRIBUTES, ON_CONNECTED_SOCKETS, PRCTL_OPTIONS, REFUSED, SETTING_TIMES, WITHOUT_EFFECT,
+    ALLOWED_CALLS, ALLOWED_CALL_NUMBERS, ALLOWED_OLDER, ALLOWED_FCNTL_COMMANDS, CONNECTION_CALLS, SERVER_CALLS, ALLOWED_IOCTL_REQUESTS,
+    MEMFD_CREATE_CALL, ATTRIBUTE_CALLS, CONNECTED_SOCKET_CALLS, ALLOWED_PRCTL_OPTIONS, REFUSED_CALLS, TIME_SETTING_CALLS, IGNORED_CALLS,
 };
 use super::{SandboxNetwork, SandboxRules};
 
 /// The flags of `clone` that make new namespaces: `CLONE_NEWTIME` has another meaning there.
-const NEW_NAMESPACES: [c_int; 7] = [
+const NAMESPACE_FLAGS: [c_int; 7] = [
     libc::CLONE_NEWNS,
     libc::CLONE_NEWCGROUP,
     libc::CLONE_NEWUTS,
@@ -29,15 +29,15 @@ const NEW_NAMESPACES: [c_int; 7] = [
 ];
 
 /// The kind of `ioprio_set` that means a single process; for `setpriority` it is 0.
-const IO_OF_PROCESS: u64 = 1;
+const IOPRIO_WHO_PROCESS: u64 = 1;
 
 /// The bits of the second argument of `socket` and `socketpair` that are the type.
-const SOCKET_TYPE: u64 = 0xf;
+const SOCKET_TYPE_MASK: u64 = 0xf;
 
 type SeccompRules = BTreeMap<i64, Vec<SeccompRule>>;
 
 /// Are there filters for this processor?
-pub(super) fn is_supported() -> bool {
+pub(super) fn is_seccomp_supported() -> bool {
     TargetArch::try_from(std::env::consts::ARCH).is_ok()
         && std::path::Path::new("/proc/sys/kernel/seccomp/actions_avail").exists()
 }
@@ -58,29 +58,29 @@ pub(super) fn apply_seccomp(rules: &SandboxRules) -> Result<(), String> {
 fn build_filters(rules: &SandboxRules) -> Result<Vec<BpfProgram>, BackendError> {
     let network = &rules.network;
     let mut filters = vec![
-        compile_allowed_calls(rules)?,
-        compile_filter(rules_for_all_arguments(REFUSED), libc::EPERM)?,
-        compile_filter(other_process_rules()?, libc::EPERM)?,
+        compile_allow_list(rules)?,
+        compile_filter(rules_for_all_arguments(REFUSED_CALLS), libc::EPERM)?,
+        compile_filter(namespace_and_scheduling_rules()?, libc::EPERM)?,
         compile_filter(
-            SeccompRules::from([(libc::SYS_ioctl, other_values(1, IOCTL_REQUESTS)?)]),
+            SeccompRules::from([(libc::SYS_ioctl, unless_values_rules(1, ALLOWED_IOCTL_REQUESTS)?)]),
             libc::ENOTTY,
         )?,
         compile_filter(
             SeccompRules::from([
-                (libc::SYS_fcntl, other_values(1, FCNTL_COMMANDS)?),
-                (libc::SYS_prctl, other_values(0, PRCTL_OPTIONS)?),
+                (libc::SYS_fcntl, unless_values_rules(1, ALLOWED_FCNTL_COMMANDS)?),
+                (libc::SYS_prctl, unless_values_rules(0, ALLOWED_PRCTL_OPTIONS)?),
             ]),
             libc::EINVAL,
         )?,
-        compile_filter(rules_for_all_arguments(WITHOUT_EFFECT), 0)?,
-        compile_filter(current_time_rules()?, libc::EACCES)?,
-        compile_filter(rules_for_all_arguments(NO_ATTRIBUTES), libc::EOPNOTSUPP)?,
+        compile_filter(rules_for_all_arguments(IGNORED_CALLS), 0)?,
+        compile_filter(set_current_time_rules()?, libc::EACCES)?,
+        compile_filter(rules_for_all_arguments(ATTRIBUTE_CALLS), libc::EOPNOTSUPP)?,
     ];
     if *network != SandboxNetwork::All {
         filters.push(compile_filter(socket_rules(network)?, libc::EACCES)?);
     }
     if rules.memory.is_some() {
-        let huge_pages = flag_rules(3, libc::MAP_HUGETLB)?;
+        let huge_pages = if_flag_rules(3, libc::MAP_HUGETLB)?;
         filters.push(compile_filter(
             SeccompRules::from([(libc::SYS_mmap, huge_pages)]),
             libc::ENOMEM,
@@ -89,31 +89,31 @@ fn build_filters(rules: &SandboxRules) -> Result<Vec<BpfProgram>, BackendError> 
     Ok(filters)
 }
 
-fn compile_allowed_calls(rules: &SandboxRules) -> Result<BpfProgram, BackendError> {
-    let memory_file = [MEMORY_FILE];
+fn compile_allow_list(rules: &SandboxRules) -> Result<BpfProgram, BackendError> {
+    let memory_file = [MEMFD_CREATE_CALL];
     let of_network: &[&[c_long]] = match &rules.network {
-        SandboxNetwork::None => &[ON_CONNECTED_SOCKETS],
-        SandboxNetwork::Ports(_) => &[ON_CONNECTED_SOCKETS, FOR_CONNECTIONS],
-        SandboxNetwork::All => &[ON_CONNECTED_SOCKETS, FOR_CONNECTIONS, FOR_SERVERS],
+        SandboxNetwork::None => &[CONNECTED_SOCKET_CALLS],
+        SandboxNetwork::Ports(_) => &[CONNECTED_SOCKET_CALLS, CONNECTION_CALLS],
+        SandboxNetwork::All => &[CONNECTED_SOCKET_CALLS, CONNECTION_CALLS, SERVER_CALLS],
     };
     let of_memory: &[&[c_long]] = match rules.memory {
         Some(_) => &[],
         None => &[&memory_file],
     };
-    let always = [ALLOWED, ALLOWED_BY_NUMBER, ALLOWED_OLDER, WITHOUT_EFFECT, NO_ATTRIBUTES];
+    let always = [ALLOWED_CALLS, ALLOWED_CALL_NUMBERS, ALLOWED_OLDER, IGNORED_CALLS, ATTRIBUTE_CALLS];
     let calls = always.iter().chain(of_network).chain(of_memory).copied().flatten();
     let allowed = calls.map(|call| (*call, Vec::new())).collect();
     let unknown = SeccompAction::Errno(libc::ENOSYS.unsigned_abs());
-    SeccompFilter::new(allowed, unknown, SeccompAction::Allow, processor()?)?.try_into()
+    SeccompFilter::new(allowed, unknown, SeccompAction::Allow, processor_arch()?)?.try_into()
 }
 
 /// Compiles a filter that answers the calls of the rules with the error and allows all others.
 fn compile_filter(rules: SeccompRules, errno: c_int) -> Result<BpfProgram, BackendError> {
     let answer = SeccompAction::Errno(errno.unsigned_abs());
-    SeccompFilter::new(rules, SeccompAction::Allow, answer, processor()?)?.try_into()
+    SeccompFilter::new(rules, SeccompAction::Allow, answer, processor_arch()?)?.try_into()
 }
 
-fn processor() -> Result<TargetArch, BackendError> {
+fn processor_arch() -> Result<TargetArch, BackendError> {
     TargetArch::try_from(std::env::consts::ARCH)
 }
 
@@ -126,12 +126,12 @@ fn argument_condition(index: u8, compare: SeccompCmpOp, value: u64) -> Result<Se
 }
 
 /// Builds the rule that applies if the argument is not the value.
-fn other_value(index: u8, value: u64) -> Result<SeccompRule, BackendError> {
+fn unless_value_rule(index: u8, value: u64) -> Result<SeccompRule, BackendError> {
     SeccompRule::new(vec![argument_condition(index, SeccompCmpOp::Ne, value)?])
 }
 
 /// Builds the rule that applies if the argument is none of the values.
-fn other_values(index: u8, values: &[u64]) -> Result<Vec<SeccompRule>, BackendError> {
+fn unless_values_rules(index: u8, values: &[u64]) -> Result<Vec<SeccompRule>, BackendError> {
     let conditions: Result<Vec<_>, _> = values
         .iter()
         .map(|value| argument_condition(index, SeccompCmpOp::Ne, *value))
@@ -140,7 +140,7 @@ fn other_values(index: u8, values: &[u64]) -> Result<Vec<SeccompRule>, BackendEr
 }
 
 /// Builds the rule that applies if the argument contains the flag.
-fn flag_rules(index: u8, flag: c_int) -> Result<Vec<SeccompRule>, BackendError> {
+fn if_flag_rules(index: u8, flag: c_int) -> Result<Vec<SeccompRule>, BackendError> {
     let flag = u64::from(flag.unsigned_abs());
     let condition = argument_condition(index, SeccompCmpOp::MaskedEq(flag), flag)?;
     Ok(vec![SeccompRule::new(vec![condition])?])
@@ -148,14 +148,14 @@ fn flag_rules(index: u8, flag: c_int) -> Result<Vec<SeccompRule>, BackendError> 
 
 /// Builds the rules against new namespaces, and against limits and priorities of other processes: for these calls, 0 means
 /// the process itself.
-fn other_process_rules() -> Result<SeccompRules, BackendError> {
-    let namespaces: Result<Vec<_>, _> = NEW_NAMESPACES.iter().map(|flag| flag_rules(0, *flag)).collect();
+fn namespace_and_scheduling_rules() -> Result<SeccompRules, BackendError> {
+    let namespaces: Result<Vec<_>, _> = NAMESPACE_FLAGS.iter().map(|flag| if_flag_rules(0, *flag)).collect();
     let mut rules = SeccompRules::from([
         (libc::SYS_clone, namespaces?.into_iter().flatten().collect()),
-        (libc::SYS_setpriority, vec![other_value(0, 0)?, other_value(1, 0)?]),
+        (libc::SYS_setpriority, vec![unless_value_rule(0, 0)?, unless_value_rule(1, 0)?]),
         (
             libc::SYS_ioprio_set,
-            vec![other_value(0, IO_OF_PROCESS)?, other_value(1, 0)?],
+            vec![unless_value_rule(0, IOPRIO_WHO_PROCESS)?, unless_value_rule(1, 0)?],
         ),
     ]);
     for call in [
@@ -165,17 +165,17 @@ fn other_process_rules() -> Result<SeccompRules, BackendError> {
         libc::SYS_sched_setscheduler,
         libc::SYS_sched_setattr,
     ] {
-        rules.insert(call, vec![other_value(0, 0)?]);
+        rules.insert(call, vec![unless_value_rule(0, 0)?]);
     }
     Ok(rules)
 }
 
 /// Builds the rules against setting the times of a named file to the current time. Programs that create a file if this
 /// fails must notice that it has no effect.
-fn current_time_rules() -> Result<SeccompRules, BackendError> {
+fn set_current_time_rules() -> Result<SeccompRules, BackendError> {
     let pointer = |index: u8, compare| SeccompCondition::new(index, SeccompCmpArgLen::Qword, compare, 0);
     let mut rules = SeccompRules::new();
-    for call in SETTING_TIMES {
+    for call in TIME_SETTING_CALLS {
         let mut conditions = vec![pointer(call.times, SeccompCmpOp::Eq)?];
         if let Some(path) = call.path {
             conditions.push(pointer(path, SeccompCmpOp::Ne)?);
@@ -192,18 +192,18 @@ fn current_time_rules() -> Result<SeccompRules, BackendError> {
 fn socket_rules(network: &SandboxNetwork) -> Result<SeccompRules, BackendError> {
     let plain = |number: c_int| u64::from(number.unsigned_abs());
     let other_types = |allowed: &[c_int]| -> Result<Vec<SeccompRule>, BackendError> {
-        (0..=SOCKET_TYPE)
+        (0..=SOCKET_TYPE_MASK)
             .filter(|kind| allowed.iter().all(|allowed| plain(*allowed) != *kind))
-            .map(|kind| SeccompRule::new(vec![argument_condition(1, SeccompCmpOp::MaskedEq(SOCKET_TYPE), kind)?]))
+            .map(|kind| SeccompRule::new(vec![argument_condition(1, SeccompCmpOp::MaskedEq(SOCKET_TYPE_MASK), kind)?]))
             .collect()
     };
     let mut pairs = other_types(&[libc::SOCK_STREAM, libc::SOCK_SEQPACKET])?;
-    pairs.push(other_value(0, plain(libc::AF_UNIX))?);
+    pairs.push(unless_value_rule(0, plain(libc::AF_UNIX))?);
     let mut rules = SeccompRules::from([(libc::SYS_socketpair, pairs)]);
     if matches!(network, SandboxNetwork::None) {
         let named = SeccompCondition::new(4, SeccompCmpArgLen::Qword, SeccompCmpOp::Ne, 0)?;
         rules.insert(libc::SYS_sendto, vec![SeccompRule::new(vec![named])?]);
-        rules.extend(rules_for_all_arguments(FOR_CONNECTIONS));
+        rules.extend(rules_for_all_arguments(CONNECTION_CALLS));
     } else {
         let mut not_tcp = other_types(&[libc::SOCK_STREAM])?;
         not_tcp.push(SeccompRule::new(vec![
@@ -217,7 +217,7 @@ fn socket_rules(network: &SandboxNetwork) -> Result<SeccompRules, BackendError> 
         rules.insert(libc::SYS_socket, not_tcp);
         // Landlock does not see a connection that begins with its data, nor one of a socket that became another kind.
         for (call, index) in [(libc::SYS_sendto, 3), (libc::SYS_sendmsg, 2), (libc::SYS_sendmmsg, 3)] {
-            rules.insert(call, flag_rules(index, libc::MSG_FASTOPEN)?);
+            rules.insert(call, if_flag_rules(index, libc::MSG_FASTOPEN)?);
         }
         let other_kind = SeccompRule::new(vec![
             argument_condition(1, SeccompCmpOp::Eq, plain(libc::IPPROTO_TCP))?,
@@ -226,7 +226,7 @@ fn socket_rules(network: &SandboxNetwork) -> Result<SeccompRules, BackendError> 
         rules.insert(libc::SYS_setsockopt, vec![other_kind]);
     }
     // A socket that listens without a name gets a port from the system.
-    rules.extend(rules_for_all_arguments(FOR_SERVERS));
+    rules.extend(rules_for_all_arguments(SERVER_CALLS));
     Ok(rules)
 }
 
@@ -261,15 +261,15 @@ mod tests {
     #[test]
     fn no_call_is_allowed_and_refused() {
         let allowed = [
-            ALLOWED,
-            ALLOWED_BY_NUMBER,
+            ALLOWED_CALLS,
+            ALLOWED_CALL_NUMBERS,
             ALLOWED_OLDER,
-            ON_CONNECTED_SOCKETS,
-            FOR_CONNECTIONS,
-            FOR_SERVERS,
+            CONNECTED_SOCKET_CALLS,
+            CONNECTION_CALLS,
+            SERVER_CALLS,
         ];
         let allowed: Vec<c_long> = allowed.concat();
-        let others = [REFUSED, WITHOUT_EFFECT, NO_ATTRIBUTES].concat();
+        let others = [REFUSED_CALLS, IGNORED_CALLS, ATTRIBUTE_CALLS].concat();
         for call in others {
             assert!(!allowed.contains(&call), "{call}");
         }

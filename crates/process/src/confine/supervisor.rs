@@ -4,7 +4,7 @@
 //! nothing leaves the tree.
 
 #[cfg(target_os = "linux")]
-pub(super) use linux::supervise_command;
+pub(super) use linux::run_supervised_command;
 
 /// Elsewhere no command is wrapped.
 #[cfg(not(target_os = "linux"))]
@@ -35,20 +35,20 @@ mod linux {
     use super::super::{SandboxRules, SandboxTask, helper, landlock_rules};
 
     /// The shortest and the longest pause between two counts.
-    const PAUSES: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(50));
+    const MEASUREMENT_PAUSES: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(50));
 
     /// The longest pause if processor time is limited: the time of a process that nobody waits for is known only while it
     /// lives.
-    const PAUSE_FOR_TIME: Duration = Duration::from_millis(10);
+    const MAX_PAUSE_WITH_TIME_LIMIT: Duration = Duration::from_millis(10);
 
     /// The shortest pause, in multiples of the time that a count takes.
-    const COUNTS_IN_PAUSE: u32 = 8;
+    const PAUSE_PER_MEASUREMENT: u32 = 8;
 
     /// The number of looks for what is left at the end.
-    const LOOKS: usize = 2_000;
+    const MAX_FINAL_CHECKS: usize = 2_000;
 
     /// Starts the command in its sandbox, and returns its exit code.
-    pub(in super::super) fn supervise_command(
+    pub(in super::super) fn run_supervised_command(
         own: &ProgramInvocation,
         task: &SandboxTask,
         command: &ProgramInvocation,
@@ -68,7 +68,7 @@ mod linux {
         let text = serde_json::to_string(task).map_err(|error| error.to_string())?;
         let started = Command::new(&own.program)
             .args(&own.arguments)
-            .arg(helper::ENTER)
+            .arg(helper::ENTER_ARGUMENT)
             .arg(text)
             .arg(&command.program)
             .args(&command.arguments)
@@ -78,7 +78,7 @@ mod linux {
         let wait_result = wait_within_limits(process, &task.rules, all_at_once);
         kill_rest_and_wait(all_at_once);
         let status = wait_result?;
-        Ok(exit_like(status))
+        Ok(exit_code_or_raise(status))
     }
 
     /// Waits for the end of the process.
@@ -88,30 +88,30 @@ mod linux {
     fn wait_within_limits(process: Pid, rules: &SandboxRules, all_at_once: bool) -> Result<WaitStatus, String> {
         let opened =
             pidfd_open(process, PidfdFlags::empty()).map_err(|error| format!("it cannot be watched: {error}"))?;
-        let mut pause = PAUSES.0;
+        let mut pause = MEASUREMENT_PAUSES.0;
         let mut peak_processes = 0;
         let mut meter = ResourceMeter::default();
         let longest_pause = match rules.cpu_seconds {
-            Some(_) => PAUSE_FOR_TIME,
-            None => PAUSES.1,
+            Some(_) => MAX_PAUSE_WITH_TIME_LIMIT,
+            None => MEASUREMENT_PAUSES.1,
         };
         loop {
             if let Some(status) = reap_processes(Some(process)) {
                 return Ok(status);
             }
             let began = Instant::now();
-            let used = meter.measure_now(rules);
-            if let Some(limit) = used.find_exceeded_limit(rules) {
-                kill_all(all_at_once);
+            let used = meter.measure_descendants(rules);
+            if let Some(limit) = used.describe_exceeded_limit(rules) {
+                kill_all_descendants(all_at_once);
                 return Err(limit);
             }
             // What grows is looked at more often.
             pause = if used.processes > peak_processes {
-                PAUSES.0
+                MEASUREMENT_PAUSES.0
             } else {
                 (pause * 2).min(longest_pause)
             };
-            pause = pause.max((began.elapsed() * COUNTS_IN_PAUSE).min(PAUSES.1));
+            pause = pause.max((began.elapsed() * PAUSE_PER_MEASUREMENT).min(MEASUREMENT_PAUSES.1));
             peak_processes = used.processes;
             let at_most = Timespec::try_from(pause).ok();
             let _woken = poll(&mut [PollFd::new(&opened, PollFlags::IN)], at_most.as_ref());
@@ -130,7 +130,7 @@ mod linux {
     }
 
     /// Kills everything below this process; `all_at_once`: this process can send signals to nothing else.
-    fn kill_all(all_at_once: bool) {
+    fn kill_all_descendants(all_at_once: bool) {
         if all_at_once {
             // For `kill`, the group of process 1 means all processes: those to which this process may send signals. The
             // system starts no process meanwhile, so that nothing can grow faster than it is killed.
@@ -142,8 +142,8 @@ mod linux {
 
     /// Kills what the process has left behind, and waits until it has gone.
     fn kill_rest_and_wait(all_at_once: bool) {
-        for _ in 0..LOOKS {
-            kill_all(all_at_once);
+        for _ in 0..MAX_FINAL_CHECKS {
+            kill_all_descendants(all_at_once);
             match wait(WaitOptions::NOHANG) {
                 Ok(Some(_)) => {}
                 Ok(None) => std::thread::sleep(Duration::from_millis(1)),
@@ -154,7 +154,7 @@ mod linux {
     }
 
     /// Returns the exit code; if a signal has ended the process, this process ends by the same one.
-    fn exit_like(status: WaitStatus) -> u8 {
+    fn exit_code_or_raise(status: WaitStatus) -> u8 {
         if let Some(code) = status.exit_status() {
             return u8::try_from(code).unwrap_or(u8::MAX);
         }

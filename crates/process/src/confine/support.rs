@@ -19,8 +19,8 @@ impl SandboxSupport {
     pub(super) fn detect_system() -> Self {
         static SUPPORT: std::sync::OnceLock<SandboxSupport> = std::sync::OnceLock::new();
         *SUPPORT.get_or_init(|| Self {
-            landlock: super::landlock_rules::supported_version(),
-            seccomp: super::seccomp_rules::is_supported(),
+            landlock: super::landlock_rules::supported_landlock_version(),
+            seccomp: super::seccomp_rules::is_seccomp_supported(),
         })
     }
 
@@ -32,7 +32,7 @@ impl SandboxSupport {
         }
     }
 
-    fn list_missing(self, rules: &SandboxRules) -> Vec<&'static str> {
+    fn list_unsupported_features(self, rules: &SandboxRules) -> Vec<&'static str> {
         let needed = [
             (1, true, "access to files (Landlock 1)"),
             (2, true, "links and moves between folders (Landlock 2)"),
@@ -55,7 +55,7 @@ impl SandboxSupport {
 }
 
 /// Returns the enforced part of the rules, for the record of an execution.
-pub(crate) fn enforced_rules(rules: &SandboxRules) -> EnforcedSandbox {
+pub(crate) fn describe_enforced_rules(rules: &SandboxRules) -> EnforcedSandbox {
     let support = SandboxSupport::detect_system();
     EnforcedSandbox {
         landlock: support.landlock,
@@ -80,7 +80,7 @@ pub fn list_unenforced_rules(rules: &SandboxRules) -> Vec<&'static str> {
     if !cfg!(target_os = "linux") {
         return vec!["anything: a sandbox needs Linux"];
     }
-    SandboxSupport::detect_system().list_missing(rules)
+    SandboxSupport::detect_system().list_unsupported_features(rules)
 }
 
 #[cfg(test)]
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn what_a_kernel_lacks_is_told() {
-        let lacking = |landlock, seccomp, network| SandboxSupport { landlock, seccomp }.list_missing(&rules(network));
+        let lacking = |landlock, seccomp, network| SandboxSupport { landlock, seccomp }.list_unsupported_features(&rules(network));
         assert!(lacking(6, true, SandboxNetwork::None).is_empty());
         assert_eq!(
             lacking(5, true, SandboxNetwork::All),

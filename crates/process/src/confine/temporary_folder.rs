@@ -7,7 +7,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 /// The number of names that are tried.
-const TRIES: usize = 16;
+const MAX_NAME_TRIES: usize = 16;
 
 /// A folder that only this user may enter, and that is removed with this.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ impl TemporaryFolder {
     pub(super) fn new() -> io::Result<Self> {
         let all = std::env::temp_dir().canonicalize()?;
         let mut last = None;
-        for _ in 0..TRIES {
+        for _ in 0..MAX_NAME_TRIES {
             let number = RandomState::new().build_hasher().finish();
             let path = all.join(format!("ensemble-{number:016x}"));
             match fs::DirBuilder::new().mode(0o700).create(&path) {

@@ -89,7 +89,7 @@ fn a_run_needs_the_first_word_of_a_script() {
         ("python3 gone.py", None),
     ];
     for (script, missing_file) in rows {
-        let found = find_needed_program(script, &project.places());
+        let found = resolve_needed_program(script, &project.places());
         assert_eq!(found.err().map(|error| error.is_missing_file), missing_file, "{script}");
     }
 }
@@ -110,9 +110,9 @@ fn a_line_with_arguments_needs_a_shell_only_outside_of_quotes() {
     for unused in ["echo $HOME", "echo a | cat", "echo \"$0\" > x"] {
         let error = resolved(unused).expect_err(unused);
         assert!(error.message.contains("does not use its `args`"), "{error}");
-        assert_eq!(find_unused_arguments(unused, &project.places()), Some(error));
+        assert_eq!(find_unused_arguments_error(unused, &project.places()), Some(error));
     }
-    assert_eq!(find_unused_arguments("no-such-program", &project.places()), None);
+    assert_eq!(find_unused_arguments_error("no-such-program", &project.places()), None);
 }
 
 #[test]

@@ -19,7 +19,7 @@ use ensemble_language::diagnostic::Finding;
 use ensemble_language::ensemble::{Agent, AgentKind, CommandLine, Ensemble, McpServer, ToolDefinition, ToolKind};
 use ensemble_language::loader::codes;
 use ensemble_language::source::{LineColumn, RouteLocation, SourceText, Span};
-use ensemble_process::program::{ResolvedScript, ScriptFolders, is_on_path, resolve_words};
+use ensemble_process::program::{ResolvedScript, ScriptFolders, is_on_path, resolve_command_words};
 use ensemble_scripts::regular_files::{LARGEST_SCRIPT, read_text};
 
 use super::EnsembleFolder;
@@ -236,7 +236,7 @@ fn run_for_stderr(mut command: Command, input: &[u8], limit: Duration) -> Result
     for variable in REMOVED {
         command.env_remove(variable);
     }
-    for variable in ensemble_language::ensemble::RIGHTS {
+    for variable in ensemble_language::ensemble::RIGHTS_VARIABLES {
         command.env_remove(variable);
     }
     command
@@ -337,7 +337,7 @@ impl EnsembleFolder<'_> {
                 ToolKind::Mcp(McpServer::Command { command, .. }) if self.allows_command(command) => {
                     let resolved = match command {
                         CommandLine::Text(text) => self.resolve_script(text),
-                        CommandLine::Words(words) => resolve_words(words, &self.places),
+                        CommandLine::Words(words) => resolve_command_words(words, &self.places),
                     };
                     Some((resolved.ok()?, route.with_key("mcp").with_key("command")))
                 }

@@ -1,6 +1,6 @@
 //! What ensembles that an ensemble names give as their results, as far as their files tell.
 
-use ensemble_language::check::{OutputKeys, result_type};
+use ensemble_language::check::{OutputKeys, ensemble_result_type};
 use ensemble_language::condition::ValueType;
 use ensemble_language::loader;
 
@@ -28,7 +28,7 @@ impl EnsembleFolder<'_> {
         let result = inner.and_then(|inner| {
             let mut inside = EnsembleFolder::for_file(&path, self.project);
             inside.nesting = self.nesting.for_nested_file(&absolute);
-            result_type(&inner, &inside)
+            ensemble_result_type(&inner, &inside)
         });
         let mut results = self.nesting.results.borrow_mut();
         if results.len() >= MOST {

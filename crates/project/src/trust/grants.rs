@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use ensemble_core::operator::escape_hidden;
 use ensemble_language::ensemble::{
-    AcpProgram, AgentKind, CommandLine, Ensemble, HeaderText, HttpProvider, McpServer, ModelProfile, PermissionMode,
-    SettingValue, ToolKind, ToolUse, is_own_service_url, list_key_variables,
+    AcpProgram, AgentKind, CommandLine, Ensemble, ConfiguredHeader, HttpProvider, McpServer, ModelProfile, PermissionMode,
+    EnvOrHeaderValue, ToolKind, ToolReference, is_own_service_url, list_key_variables,
 };
 use ensemble_language::profiles::ModelOverride;
 use ensemble_process::is_minimal_variable;
@@ -29,7 +29,7 @@ pub(crate) fn list_profile_variables(name: &str, profile: &ModelProfile) -> Vec<
         ));
     }
     for (header, text) in &profile.headers {
-        if let HeaderText::Env(variable) = text {
+        if let ConfiguredHeader::Env(variable) = text {
             lines.push(format!(
                 "model profile `{name}` sends the value of {variable} to {display_address}, in the header {}",
                 escape_hidden(header)
@@ -42,7 +42,7 @@ pub(crate) fn list_profile_variables(name: &str, profile: &ModelProfile) -> Vec<
 /// Returns the variables that an ensemble sends with these overrides of models, and those that its programs receive.
 pub(crate) fn list_ensemble_variables(ensemble: &Ensemble, overrides: &[ModelOverride], root: &Path) -> Vec<String> {
     let of_profile = |(name, profile): &(Arc<str>, ModelProfile)| {
-        list_profile_variables(name, &ModelOverride::apply_all(overrides, name, profile.clone()))
+        list_profile_variables(name, &ModelOverride::apply_matching(overrides, name, profile.clone()))
     };
     let mut lines: Vec<String> = ensemble.model_profiles.iter().flat_map(of_profile).collect();
     let mut keys: BTreeSet<&str> = list_key_variables().collect();
@@ -86,7 +86,7 @@ pub(crate) fn list_ensemble_variables(ensemble: &Ensemble, overrides: &[ModelOve
     lines
 }
 
-fn is_client_server(ensemble: &Ensemble, used: &ToolUse) -> bool {
+fn is_client_server(ensemble: &Ensemble, used: &ToolReference) -> bool {
     let tool = ensemble.find_tool(&used.tool);
     tool.is_some_and(|tool| tool.kind == ToolKind::Mcp(McpServer::Client))
 }
@@ -95,18 +95,18 @@ fn is_client_server(ensemble: &Ensemble, used: &ToolUse) -> bool {
 fn named_variables(ensemble: &Ensemble) -> impl Iterator<Item = &str> {
     ensemble.model_profiles.iter().flat_map(|(_, profile)| {
         let headers = profile.headers.iter().filter_map(|(_, text)| match text {
-            HeaderText::Env(variable) => Some(variable.as_str()),
-            HeaderText::Text(_) => None,
+            ConfiguredHeader::Env(variable) => Some(variable.as_str()),
+            ConfiguredHeader::Text(_) => None,
         });
         profile.api_key_env.as_deref().into_iter().chain(headers)
     })
 }
 
-/// A script inherits the user's environment without keys, so only keys and `{env: NAME}` are told.
+/// A script inherits the user's environment without keys, so only keys and `{env: DIGEST_PREFIX_LENGTH}` are told.
 fn add_script_lines(
     who: &str,
     script: &str,
-    env: &[(String, SettingValue)],
+    env: &[(String, EnvOrHeaderValue)],
     keys: &BTreeSet<&str>,
     lines: &mut Vec<String>,
 ) {
@@ -116,7 +116,7 @@ fn add_script_lines(
             && !keys.contains(variable)
             && env
                 .iter()
-                .any(|(name, it)| name == own && *it == SettingValue::Inherited)
+                .any(|(name, it)| name == own && *it == EnvOrHeaderValue::Inherited)
         {
             continue;
         }
@@ -129,7 +129,7 @@ fn add_script_lines(
 
 /// A program with a small environment: every other variable that it is given is told.
 fn add_external_lines(agent: &str, program: &AcpProgram, lines: &mut Vec<String>) {
-    for (own, variable) in setting_variables(program.env_variables())
+    for (own, variable) in setting_variables(program.declared_variables())
         .filter(|(own, variable)| own != variable || !is_minimal_variable(variable))
     {
         let (program, own) = (escape_hidden(program.display_name()), escape_hidden(own));
@@ -165,11 +165,11 @@ fn add_server_lines(name: &str, server: &McpServer, root: &Path, lines: &mut Vec
     }
 }
 
-fn setting_variables(settings: &[(String, SettingValue)]) -> impl Iterator<Item = (&str, &str)> {
+fn setting_variables(settings: &[(String, EnvOrHeaderValue)]) -> impl Iterator<Item = (&str, &str)> {
     settings.iter().filter_map(|(name, setting)| match setting {
-        SettingValue::FromEnvironment { variable, .. } => Some((name.as_str(), variable.as_str())),
-        SettingValue::Inherited => Some((name.as_str(), name.as_str())),
-        SettingValue::Text(_) => None,
+        EnvOrHeaderValue::FromEnvironment { variable, .. } => Some((name.as_str(), variable.as_str())),
+        EnvOrHeaderValue::Inherited => Some((name.as_str(), name.as_str())),
+        EnvOrHeaderValue::Text(_) => None,
     })
 }
 

@@ -20,7 +20,7 @@ use super::wrap::LineWidth;
 use activity::RunActivity;
 use spinner::ActivitySpinner;
 use streaming::StreamedReply;
-pub(super) use streaming::{call_line, is_call_long, result_line};
+pub(super) use streaming::{render_call_line, is_call_long, render_result_line};
 
 /// Writes a run to the two streams; clones share them.
 #[derive(Clone)]
@@ -58,7 +58,7 @@ struct ConsoleState {
     /// Agents of which a part of a reply or a tool call was not shown while it arrived.
     missed: HashSet<Arc<str>>,
     /// Text that is printed when no reply is being streamed and no question is open.
-    pending: Vec<(OutputTarget, String)>,
+    pending: Vec<(ConsoleStream, String)>,
     /// Warnings that were printed when they arose, before the end of their execution.
     announced: HashSet<String>,
     /// A person is being asked: nothing is written until the answer.
@@ -77,14 +77,14 @@ enum DeferredUpdate {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum OutputTarget {
+enum ConsoleStream {
     Out,
     Err,
 }
 
 /// The part of an execution that was shown before its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct ShownParts {
+pub struct StreamedParts {
     /// The name of the agent.
     pub title: bool,
     /// The text of its last reply.
@@ -119,9 +119,9 @@ impl ConsoleWriter {
     /// A person is asked: nothing is written and the spinner is cleared until [`ConsoleWriter::resume_after_question`].
     pub fn pause_for_question(&self) {
         let mut state = self.lock_state();
-        state.spinner.clear_below();
+        state.spinner.clear_row_below();
         if let Some(mut reply) = state.reply.take() {
-            state.end_line(&mut reply);
+            state.end_reply_line(&mut reply);
             state.reply = Some(reply);
         }
         state.question_open = true;
@@ -138,7 +138,7 @@ impl ConsoleWriter {
         // The output of finished executions comes before replies that have begun.
         state.print_queued();
         for (source, deferred) in std::mem::take(&mut state.deferred) {
-            state.receive_update(&source, deferred.as_update());
+            state.show_live_update(&source, deferred.as_update());
         }
         state.print_queued();
         state.show_activity();
@@ -146,42 +146,42 @@ impl ConsoleWriter {
 
     /// Prints `text` to standard output.
     pub fn print_out(&self, text: &str) {
-        self.lock_state().write_or_queue(OutputTarget::Out, text);
+        self.lock_state().write_or_queue(ConsoleStream::Out, text);
     }
 
     /// Prints `text` to standard error.
     pub fn print_err(&self, text: &str) {
-        self.lock_state().write_or_queue(OutputTarget::Err, text);
+        self.lock_state().write_or_queue(ConsoleStream::Err, text);
     }
 
     /// Sets what is printed to standard output before the next output.
-    pub fn set_heading(&self, heading: Option<String>) {
+    pub fn set_pending_heading(&self, heading: Option<String>) {
         self.lock_state().heading = heading;
     }
 
     /// Prints the heading, unless that has been done.
-    pub fn print_heading(&self) {
+    pub fn print_pending_heading(&self) {
         let mut state = self.lock_state();
         if let Some(heading) = state.heading.take() {
-            state.write_or_queue(OutputTarget::Out, &heading);
+            state.write_or_queue(ConsoleStream::Out, &heading);
         }
     }
 
     /// Shows which agents are at work, each with its name and what is shown for it. `afresh` restarts the time.
-    pub(super) fn set_running(&self, turn: u32, running: Vec<(Arc<str>, String)>, afresh: bool) {
+    pub(super) fn show_running_agents(&self, turn: u32, running: Vec<(Arc<str>, String)>, afresh: bool) {
         let mut state = self.lock_state();
         if afresh {
             state.spinner.reset_time();
         }
         let is_queued = state.is_blocked();
-        state.activity.set_running(turn, running, is_queued);
+        state.activity.set_running_agents(turn, running, is_queued);
         state.show_activity();
     }
 
     /// Shows that the agent tries again after this pause.
-    pub(super) fn set_waiting(&self, agent: &Arc<str>, pause: Duration) {
+    pub(super) fn show_retry_pause(&self, agent: &Arc<str>, pause: Duration) {
         let mut state = self.lock_state();
-        state.activity.set_waiting(agent, pause);
+        state.activity.set_retry_pause(agent, pause);
         state.show_activity();
     }
 
@@ -203,23 +203,23 @@ impl ConsoleWriter {
     }
 
     /// The execution of `agent` has ended, or its attempt: its reply is complete.
-    pub fn close_reply(&self, agent: &str) -> ShownParts {
+    pub fn end_streamed_reply(&self, agent: &str) -> StreamedParts {
         let mut state = self.lock_state();
-        state.receive_deferred(agent);
-        state.activity.clear_waiting(agent);
+        state.apply_deferred_updates(agent);
+        state.activity.clear_retry_pause(agent);
         state.data_replies.remove(agent);
         let missed = state.missed.remove(agent);
         match state.reply.take_if(|reply| *reply.source.agent == *agent) {
-            Some(reply) => ShownParts {
+            Some(reply) => StreamedParts {
                 missed,
                 ..state.finish_reply(reply)
             },
-            None => ShownParts::default(),
+            None => StreamedParts::default(),
         }
     }
 
     /// Prints what was queued while a reply was streamed.
-    pub fn print_pending(&self) {
+    pub fn print_queued_output(&self) {
         self.lock_state().print_queued();
     }
 
@@ -248,18 +248,18 @@ impl LiveOutput for ConsoleWriter {
     fn receive_update(&self, source: &ExecutionRef, update: LiveUpdate<'_>) {
         let mut state = self.lock_state();
         if let LiveUpdate::Retrying { pause, .. } = update {
-            state.activity.set_waiting(&source.agent, pause);
+            state.activity.set_retry_pause(&source.agent, pause);
             state.show_activity();
             return;
         }
         if let LiveUpdate::PaceChanged { text } = update {
             if state.options.live {
                 state.announced.insert(text.to_owned());
-                state.write_or_queue(OutputTarget::Err, &format!("{text}\n"));
+                state.write_or_queue(ConsoleStream::Err, &format!("{text}\n"));
             }
             return;
         }
-        if state.activity.clear_waiting(&source.agent) {
+        if state.activity.clear_retry_pause(&source.agent) {
             state.show_activity();
         }
         let is_for_details = matches!(update, LiveUpdate::Reasoning(_)) && !state.options.whole;
@@ -269,7 +269,7 @@ impl LiveOutput for ConsoleWriter {
         if state.question_open {
             state.deferred.push((source.clone(), update.into()));
         } else {
-            state.receive_update(source, update);
+            state.show_live_update(source, update);
         }
     }
 }
@@ -290,9 +290,9 @@ impl ConsoleState {
         }
         match self.reply.as_ref().filter(|reply| reply.title_printed) {
             Some(reply) => {
-                let row = self.activity.render_row_without(&reply.source.agent);
-                self.spinner.clear_below();
-                self.spinner.show_below(&row);
+                let row = self.activity.render_activity_without(&reply.source.agent);
+                self.spinner.clear_row_below();
+                self.spinner.show_row_below(&row);
             }
             None => {
                 self.spinner.refresh();
@@ -305,7 +305,7 @@ impl ConsoleState {
         if self.is_blocked() {
             return;
         }
-        self.activity.clear_ended();
+        self.activity.clear_ended_agents();
         for (target, text) in std::mem::take(&mut self.pending) {
             self.write_or_queue(target, &text);
         }
@@ -313,7 +313,7 @@ impl ConsoleState {
 
     /// The agent ends while a question is open. If its reply was being streamed, the rest of it is queued; if not, the
     /// whole reply is shown with the end of the execution, and the deferred parts are dropped.
-    fn receive_deferred(&mut self, agent: &str) {
+    fn apply_deferred_updates(&mut self, agent: &str) {
         let is_streaming =
             self.is_streaming() && self.reply.as_ref().is_some_and(|reply| *reply.source.agent == *agent);
         let deferred = std::mem::take(&mut self.deferred);
@@ -321,18 +321,18 @@ impl ConsoleState {
         self.deferred = others;
         let its: Vec<(ExecutionRef, DeferredUpdate)> = its;
         for (source, deferred) in its.iter().filter(|_| is_streaming) {
-            self.receive_update(source, deferred.as_update());
+            self.show_live_update(source, deferred.as_update());
         }
     }
 
-    fn write_or_queue(&mut self, target: OutputTarget, text: &str) {
+    fn write_or_queue(&mut self, target: ConsoleStream, text: &str) {
         if self.is_blocked() {
             self.pending.push((target, text.to_owned()));
             return;
         }
         let stream = match target {
-            OutputTarget::Out => &mut self.out,
-            OutputTarget::Err => &mut self.err,
+            ConsoleStream::Out => &mut self.out,
+            ConsoleStream::Err => &mut self.err,
         };
         // A closed pipe must not stop the run; the journal contains everything.
         self.spinner.suspend_while(|| {
@@ -342,12 +342,12 @@ impl ConsoleState {
     }
 
     /// Writes to standard output, also while a reply is streamed; queued while a question is open.
-    fn write_out(&mut self, text: &str) {
+    fn write_out_unless_question(&mut self, text: &str) {
         if self.question_open {
-            self.pending.push((OutputTarget::Out, text.to_owned()));
+            self.pending.push((ConsoleStream::Out, text.to_owned()));
             return;
         }
-        self.spinner.clear_below();
+        self.spinner.clear_row_below();
         let _ = self.out.write_all(text.as_bytes());
         let _ = self.out.flush();
     }

@@ -6,15 +6,15 @@ use super::format::format_count;
 use ensemble_core::conversation::ExecutionFinished;
 
 /// Renders one line, if this execution left out any messages.
-pub(super) fn context_window_line(finished: &ExecutionFinished) -> Option<String> {
+pub(super) fn dropped_messages_line(finished: &ExecutionFinished) -> Option<String> {
     let mut iterations = finished.exchange.iter().rev();
     iterations
         .find_map(|iteration| iteration.metadata.get("dropped"))
-        .map(render_trim_note)
+        .map(render_dropped_note)
 }
 
 /// Returns the note of an iteration, as text.
-pub(super) fn render_trim_note(note: &Value) -> String {
+pub(super) fn render_dropped_note(note: &Value) -> String {
     let number = |key: &str| note[key].as_u64().unwrap_or_default();
     let is_estimate = note["estimated"] == true;
     let tokens = |tokens: u64| match is_estimate {

@@ -1,31 +1,31 @@
 //! Diagnostics for users and for programs.
 //!
 //! Both forms count lines and columns from 1, columns in characters. The machine form gives half-open
-//! ranges: `end_line` and `end_column` name the place just after the last character.
+//! ranges: `write_line_break` and `end_column` name the place just after the last character.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
 use annotate_snippets::{Annotation, AnnotationKind, Level, Renderer, Snippet};
 
-use super::form::{CheckedFile, FindingsForm, ReportTotals, render_json_items, render_one_text};
+use super::form::{FileFindings, FindingsReportFormat, ReportTotals, render_json_items, render_one_text};
 use super::sanitized_writer::trust_styles;
-use ensemble_language::diagnostic::{Diagnostic, FindingCode, FindingSeverity, RelatedSpan};
+use ensemble_language::diagnostic::{Diagnostic, FindingCode, FindingSeverity, RelatedLocation};
 use ensemble_language::source::{SourceText, Span};
 use ensemble_language::yaml::edit::{FixApplicability, TextFix};
 
 /// The largest part of the text, in bytes, from which lines are shown together. Places further apart are shown
 /// separately.
-const STRETCH: usize = 8000;
+const MAX_EXCERPT_BYTES: usize = 8000;
 /// The longest part of a long line that is shown, in bytes.
-const WIDEST: usize = 400;
+const MAX_LINE_BYTES: usize = 400;
 /// Width of the rendered text.
-const COLUMNS: usize = 100;
+const RENDERED_COLUMNS: usize = 100;
 
 /// Returns the form of rustc: message, place, the line with the marked part underlined, help.
 pub fn render_diagnostics(diagnostics: &[Diagnostic], color: bool) -> String {
     let (plain, styled) = (Renderer::plain(), Renderer::styled());
-    let (plain, styled) = (plain.term_width(COLUMNS), styled.term_width(COLUMNS));
+    let (plain, styled) = (plain.term_width(RENDERED_COLUMNS), styled.term_width(RENDERED_COLUMNS));
     let mut text = String::new();
     for diagnostic in diagnostics {
         let plain_text = render_diagnostic(diagnostic, &plain);
@@ -46,8 +46,8 @@ pub struct HumanForm {
     pub color: bool,
 }
 
-impl FindingsForm for HumanForm {
-    fn render_file(&self, file: &CheckedFile) -> String {
+impl FindingsReportFormat for HumanForm {
+    fn render_file(&self, file: &FileFindings) -> String {
         render_diagnostics(&file.findings, self.color)
     }
 }
@@ -128,7 +128,7 @@ impl LineSpan {
 /// Returns one excerpt with all positions if they are close together; otherwise one excerpt for each position.
 fn diagnostic_excerpts(diagnostic: &Diagnostic) -> Vec<SourceExcerpt<'_>> {
     let source = &diagnostic.source;
-    let (here, elsewhere): (Vec<&RelatedSpan>, Vec<&RelatedSpan>) = diagnostic
+    let (here, elsewhere): (Vec<&RelatedLocation>, Vec<&RelatedLocation>) = diagnostic
         .related
         .iter()
         .partition(|one| one.source.name() == source.name());
@@ -164,7 +164,7 @@ fn build_excerpts<'a>(
         .map(|(place, _)| place.whole.end)
         .max()
         .unwrap_or_default();
-    if end - start > STRETCH {
+    if end - start > MAX_EXCERPT_BYTES {
         return places
             .iter()
             .map(|(place, label)| line_excerpt(source, place, *label))
@@ -188,11 +188,11 @@ fn line_excerpt<'a>(source: &'a SourceText, place: &LineSpan, label: Option<&'a 
     let text: &str = source.text();
     let line = &text[place.whole.clone()];
     let marked = place.marked.start - place.whole.start..place.marked.end - place.whole.start;
-    let (text, range) = if line.len() <= STRETCH {
+    let (text, range) = if line.len() <= MAX_EXCERPT_BYTES {
         (Cow::Borrowed(line), marked)
     } else {
-        let from = line.floor_char_boundary(marked.start.saturating_sub(WIDEST / 4));
-        let to = line.floor_char_boundary((from + WIDEST).min(line.len()));
+        let from = line.floor_char_boundary(marked.start.saturating_sub(MAX_LINE_BYTES / 4));
+        let to = line.floor_char_boundary((from + MAX_LINE_BYTES).min(line.len()));
         let blanks = line[..from].chars().count();
         let moved = |at: usize| at.min(to) - from + blanks;
         let text = " ".repeat(blanks) + &line[from..to];
@@ -301,7 +301,7 @@ pub(super) fn find_source<'a>(diagnostic: &'a Diagnostic, name: &str) -> Option<
 /// One JSON document: `{version, diagnostics: [{severity, code, message, file, line, column, end_line, end_column,
 /// help, related, fix}]}`. `related` is a list of `{message, file, line, …}`; `fix` is `null` or `{title, applicability,
 /// edits: [{file, line, …, replacement}]}`.
-pub fn diagnostics_to_json(diagnostics: &[Diagnostic]) -> String {
+pub fn render_json_diagnostics(diagnostics: &[Diagnostic]) -> String {
     render_one_text(&JsonForm, diagnostics)
 }
 
@@ -309,12 +309,12 @@ pub fn diagnostics_to_json(diagnostics: &[Diagnostic]) -> String {
 #[derive(Debug)]
 pub struct JsonForm;
 
-impl FindingsForm for JsonForm {
+impl FindingsReportFormat for JsonForm {
     fn render_header(&self) -> String {
         "{\n  \"version\": 1,\n  \"diagnostics\": [".to_owned()
     }
 
-    fn render_file(&self, file: &CheckedFile) -> String {
+    fn render_file(&self, file: &FileFindings) -> String {
         render_json_items(file.findings.iter().map(to_item), "    ")
     }
 
@@ -452,7 +452,7 @@ error[E023]: agent 'a' has both `script` and `model_profile`
 
     #[test]
     fn programs_get_one_document() {
-        let read: serde_json::Value = serde_json::from_str(&diagnostics_to_json(&diagnostics(
+        let read: serde_json::Value = serde_json::from_str(&render_json_diagnostics(&diagnostics(
             "é: 1\nname: {a: b,\n  c: d}\nagents: []",
         )))
         .unwrap();
@@ -481,7 +481,7 @@ error[E023]: agent 'a' has both `script` and `model_profile`
     #[test]
     fn programs_get_fixes_and_other_places() {
         let text = "name: e\nagents:\n  - {name: a, scrpt: x, script: y}\n  - {name: a, script: y}\n";
-        let read: serde_json::Value = serde_json::from_str(&diagnostics_to_json(&diagnostics(text))).unwrap();
+        let read: serde_json::Value = serde_json::from_str(&render_json_diagnostics(&diagnostics(text))).unwrap();
         let [slip, twice] = [&read["diagnostics"][0], &read["diagnostics"][1]];
         assert_eq!(
             slip["fix"],
@@ -501,7 +501,7 @@ error[E023]: agent 'a' has both `script` and `model_profile`
     #[test]
     fn places_in_other_texts_are_shown_with_their_names() {
         let mut found = diagnostics("name: e\nagents:\n  - {name: a, scrpt: x}\n");
-        found[0].related.push(RelatedSpan {
+        found[0].related.push(RelatedLocation {
             source: SourceText::new("other.yaml", "one\ntwo three\n"),
             span: Span::new(4, 7),
             message: "there".to_owned(),

@@ -14,22 +14,22 @@ use ensemble_core::thread::{ExecutionRef, LiveOutput, LiveUpdate};
 /// Prints every event as one line of JSON. Clones print to the same stream. As a receiver of live output it prints a line
 /// with the key `live` for each piece, also of runs inside the run.
 #[derive(Clone)]
-pub struct EventPrinter(Arc<Mutex<EventLines>>);
+pub struct JsonEventPrinter(Arc<Mutex<EventLineBuffer>>);
 
-struct EventLines {
+struct EventLineBuffer {
     out: SanitizedWriter,
     line: Vec<u8>,
 }
 
-impl EventPrinter {
+impl JsonEventPrinter {
     /// Creates a reporter that prints to this stream.
     pub fn new(out: SanitizedWriter) -> Self {
-        Self(Arc::new(Mutex::new(EventLines { out, line: Vec::new() })))
+        Self(Arc::new(Mutex::new(EventLineBuffer { out, line: Vec::new() })))
     }
 
-    fn print_line(&self, write: impl FnOnce(&mut Vec<u8>)) {
+    fn print_built_line(&self, write: impl FnOnce(&mut Vec<u8>)) {
         let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let EventLines { out, line } = &mut *lines;
+        let EventLineBuffer { out, line } = &mut *lines;
         line.clear();
         write(line);
         // A closed pipe must not stop the run; the journal contains everything.
@@ -38,16 +38,16 @@ impl EventPrinter {
     }
 }
 
-impl Reporter for EventPrinter {
+impl Reporter for JsonEventPrinter {
     fn report_event(&mut self, record: &Record, _state: &ConversationState) {
-        self.print_line(|line| encode_record(record, line));
+        self.print_built_line(|line| encode_record(record, line));
     }
 }
 
-impl LiveOutput for EventPrinter {
+impl LiveOutput for JsonEventPrinter {
     fn receive_update(&self, source: &ExecutionRef, update: LiveUpdate<'_>) {
-        let text = live_event_line(source, update).to_string();
-        self.print_line(|line| {
+        let text = live_event_to_json(source, update).to_string();
+        self.print_built_line(|line| {
             line.extend_from_slice(text.as_bytes());
             line.push(b'\n');
         });
@@ -59,7 +59,7 @@ impl LiveOutput for EventPrinter {
 }
 
 /// `{"live":"text","run":…,"agent":…,"execution":1,"attempt":1,"text":…}`.
-fn live_event_line(source: &ExecutionRef, update: LiveUpdate<'_>) -> Value {
+fn live_event_to_json(source: &ExecutionRef, update: LiveUpdate<'_>) -> Value {
     let (kind, data) = match update {
         LiveUpdate::Text(text) => ("text", json!({ "text": text })),
         LiveUpdate::Reasoning(text) => ("reasoning", json!({ "text": text })),
@@ -123,7 +123,7 @@ mod tests {
         for (update, expected) in table {
             let place = r#""run":"r/sub-1-1","agent":"a","execution":2,"attempt":3"#;
             let expected = format!("{{{}}}", expected.replace('@', place));
-            assert_eq!(live_event_line(&source, update).to_string(), expected);
+            assert_eq!(live_event_to_json(&source, update).to_string(), expected);
         }
     }
 }

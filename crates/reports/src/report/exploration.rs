@@ -14,13 +14,13 @@ use ensemble_explore::{
 use ensemble_language::plan::Plan;
 
 /// The version of the JSON document.
-const VERSION: u32 = 2;
+const EXPLORATION_JSON_VERSION: u32 = 2;
 /// A path with more turns is shown without its middle.
-const LONGEST_PATH: usize = 14;
+const MAX_SHOWN_TURNS: usize = 14;
 /// The number of turns of a longer path that are shown at its beginning and at its end.
-const PATH_ENDS: usize = 6;
+const TURNS_AT_PATH_ENDS: usize = 6;
 /// The ends of a group with more ends are counted: independent loops multiply the ends.
-const MOST_ENDS: usize = 4;
+const MAX_LISTED_ENDS: usize = 4;
 
 /// Renders a result for users.
 fn render_exploration(ensemble: &str, found: &Exploration) -> String {
@@ -61,7 +61,7 @@ fn render_ends(found: &Exploration) -> String {
     let mut is_headed = false;
     let group = |end: &PossibleEnd| (end.reason, end.success, end.not_run.is_empty(), end.after_failure);
     for ends in found.ends.chunk_by(|one, other| group(one) == group(other)) {
-        let shown_count = if ends.len() > MOST_ENDS { 1 } else { ends.len() };
+        let shown_count = if ends.len() > MAX_LISTED_ENDS { 1 } else { ends.len() };
         let (shown, counted) = ends.split_at(shown_count);
         for end in shown {
             if !end.success && !std::mem::replace(&mut is_headed, true) {
@@ -80,7 +80,7 @@ fn render_ends(found: &Exploration) -> String {
 }
 
 fn render_end(end: &PossibleEnd, is_complete: bool) -> String {
-    let mut text = format!("\n{}\n", render_headline(end, is_complete));
+    let mut text = format!("\n{}\n", render_end_headline(end, is_complete));
     append_path(&end.path, &mut text);
     for exhausted in &end.exhausted {
         text.push_str(&format!("  {:<8} {exhausted}\n", ""));
@@ -189,7 +189,7 @@ fn format_times(times: u32) -> String {
     }
 }
 
-fn render_headline(end: &PossibleEnd, is_complete: bool) -> String {
+fn render_end_headline(end: &PossibleEnd, is_complete: bool) -> String {
     let earliest = if is_complete { " at the earliest" } else { "" };
     let turns = match end.turns {
         0 => "before the first turn ends".to_owned(),
@@ -210,17 +210,17 @@ fn render_headline(end: &PossibleEnd, is_complete: bool) -> String {
 }
 
 fn append_path(path: &[StepReport], text: &mut String) {
-    let skipped = if path.len() > LONGEST_PATH {
-        path.len() - 2 * PATH_ENDS
+    let skipped = if path.len() > MAX_SHOWN_TURNS {
+        path.len() - 2 * TURNS_AT_PATH_ENDS
     } else {
         0
     };
     for (at, told) in path.iter().enumerate() {
-        if skipped > 0 && at == PATH_ENDS {
+        if skipped > 0 && at == TURNS_AT_PATH_ENDS {
             let more = format_count(skipped as u64, "more turn");
             text.push_str(&format!("  …        {more} (--output json shows them)\n"));
         }
-        if skipped > 0 && (PATH_ENDS..PATH_ENDS + skipped).contains(&at) {
+        if skipped > 0 && (TURNS_AT_PATH_ENDS..TURNS_AT_PATH_ENDS + skipped).contains(&at) {
             continue;
         }
         let label = if told.runs.is_empty() {
@@ -228,7 +228,7 @@ fn append_path(path: &[StepReport], text: &mut String) {
         } else {
             format!("turn {}", told.turn)
         };
-        let runs: Vec<String> = told.runs.iter().map(render_execution).collect();
+        let runs: Vec<String> = told.runs.iter().map(render_explored_execution).collect();
         let since = told.assumed.iter().map(render_assumption);
         let lines = Some(runs.join(", "))
             .filter(|runs| !runs.is_empty())
@@ -241,7 +241,7 @@ fn append_path(path: &[StepReport], text: &mut String) {
     }
 }
 
-fn render_execution(ran: &ExploredExecution) -> String {
+fn render_explored_execution(ran: &ExploredExecution) -> String {
     let mut text = ran.agent.to_string();
     if ran.execution > 1 {
         text.push_str(&format!(" #{}", ran.execution));
@@ -300,7 +300,7 @@ impl ExploredEnsemble {
 }
 
 /// Returns the results for users: the ensemble, and those that it names, each with its file.
-pub fn render_all(ensemble: &ExploredEnsemble, inner: &[ExploredEnsemble]) -> String {
+pub fn render_explorations(ensemble: &ExploredEnsemble, inner: &[ExploredEnsemble]) -> String {
     let mut text = render_exploration(&ensemble.name, &ensemble.found);
     for nested_ensemble in inner {
         let name = format!("{} ({})", nested_ensemble.name, nested_ensemble.file);
@@ -310,7 +310,7 @@ pub fn render_all(ensemble: &ExploredEnsemble, inner: &[ExploredEnsemble]) -> St
 }
 
 /// Renders one JSON document; the ensembles that are named are under `inner`.
-pub fn render_all_json(ensemble: &ExploredEnsemble, inner: &[ExploredEnsemble]) -> String {
+pub fn render_explorations_json(ensemble: &ExploredEnsemble, inner: &[ExploredEnsemble]) -> String {
     let mut root_document = exploration_json(&ensemble.name, &ensemble.found);
     let of_inner = |one: &ExploredEnsemble| {
         let mut document = exploration_json(&one.name, &one.found);
@@ -335,7 +335,7 @@ fn exploration_json(ensemble: &str, found: &Exploration) -> Value {
     };
     let besides = found.besides.iter();
     json!({
-        "version": VERSION,
+        "version": EXPLORATION_JSON_VERSION,
         "ensemble": ensemble,
         "complete": coverage.is_complete(),
         "states": coverage.states,

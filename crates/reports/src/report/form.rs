@@ -6,7 +6,7 @@ use ensemble_language::diagnostic::Diagnostic;
 
 /// The findings about one file; possibly none.
 #[derive(Debug)]
-pub struct CheckedFile {
+pub struct FileFindings {
     /// The name of the file.
     pub name: String,
     /// The findings, in the order of the text.
@@ -27,13 +27,13 @@ pub struct ReportTotals {
 }
 
 /// The format of a report.
-pub trait FindingsForm: Sync {
+pub trait FindingsReportFormat: Sync {
     /// Returns the text before everything else.
     fn render_header(&self) -> String {
         String::new()
     }
     /// Returns the text for a file; empty if there is none.
-    fn render_file(&self, file: &CheckedFile) -> String;
+    fn render_file(&self, file: &FileFindings) -> String;
     /// Returns the text between two files.
     fn file_separator(&self) -> &'static str {
         ""
@@ -49,8 +49,8 @@ pub trait FindingsForm: Sync {
 }
 
 /// Returns a report about one text.
-pub(super) fn render_one_text(form: &dyn FindingsForm, diagnostics: &[Diagnostic]) -> String {
-    let part = form.render_file(&CheckedFile {
+pub(super) fn render_one_text(form: &dyn FindingsReportFormat, diagnostics: &[Diagnostic]) -> String {
+    let part = form.render_file(&FileFindings {
         name: String::new(),
         findings: diagnostics.to_vec(),
         fails: false,

@@ -57,7 +57,7 @@ pub(super) fn explain_many_requests(
 }
 
 /// `failed (model)`, and in which attempt if there were others.
-pub(super) fn render_failed(failure: &ExecutionFailure, attempt: u32) -> String {
+pub(super) fn render_failure_heading(failure: &ExecutionFailure, attempt: u32) -> String {
     let kind = failure_kind_word(failure.kind);
     match attempt {
         0 | 1 => format!("{BAD}failed{BAD:#} ({kind})"),
@@ -74,14 +74,14 @@ pub(super) fn render_usage(usage: &ModelUsage) -> String {
     let requests = format!("{}{cached}", format_count(usage.requests, "model request"));
     let cost = usage.cost.map(|cost| format!("cost {cost}"));
     let parts: Vec<String> = std::iter::once(requests)
-        .chain(render_tokens(usage))
+        .chain(render_token_counts(usage))
         .chain(cost)
         .collect();
     parts.join(" · ")
 }
 
 /// Returns the tokens of a request or a reply. Returns `None` if no token was counted: the requests failed.
-pub(super) fn render_tokens(usage: &ModelUsage) -> Option<String> {
+pub(super) fn render_token_counts(usage: &ModelUsage) -> Option<String> {
     let estimated = if usage.estimated { ", estimated" } else { "" };
     (usage.input_tokens + usage.output_tokens > 0).then(|| {
         format!(

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::diagnostics::fix_title;
 use super::file_names::relative_path;
-use super::form::{CheckedFile, FindingsForm};
+use super::form::{FileFindings, FindingsReportFormat};
 use ensemble_language::diagnostic::{Diagnostic, FindingSeverity};
 
 /// A report with one command for each finding: `::error file=…,line=…,…,title=E021::message`.
@@ -16,16 +16,16 @@ pub struct GithubForm<'f> {
     pub folder: &'f Path,
 }
 
-impl FindingsForm for GithubForm<'_> {
-    fn render_file(&self, file: &CheckedFile) -> String {
+impl FindingsReportFormat for GithubForm<'_> {
+    fn render_file(&self, file: &FileFindings) -> String {
         let commands = file.findings.iter();
         commands
-            .map(|diagnostic| render_command(diagnostic, self.folder))
+            .map(|diagnostic| render_github_command(diagnostic, self.folder))
             .collect()
     }
 }
 
-fn render_command(diagnostic: &Diagnostic, folder: &Path) -> String {
+fn render_github_command(diagnostic: &Diagnostic, folder: &Path) -> String {
     let level = match diagnostic.severity {
         FindingSeverity::Error => "error",
         FindingSeverity::Warning => "warning",

@@ -10,8 +10,8 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::Reporter;
-use super::console::{ConsoleWriter, ShownParts, is_call_long};
-use super::format::{CAUTION, DIM, NAME, TURN, format_count, format_duration, render_failed, render_retry};
+use super::console::{ConsoleWriter, StreamedParts, is_call_long};
+use super::format::{CAUTION, DIM, NAME, TURN, format_count, format_duration, render_failure_heading, render_retry};
 use super::parts::{PartsSummary, without_part_keys};
 use super::reasons::ShownReasons;
 use super::values::{self, render_output};
@@ -100,12 +100,12 @@ impl HumanReporter {
         self
     }
 
-    fn print_out(&self, text: &str) {
+    fn print_result_text(&self, text: &str) {
         self.console.print_out(text);
     }
 
     /// Prints our own sentences to standard error.
-    fn print_err(&self, text: &str) {
+    fn print_wrapped_note(&self, text: &str) {
         self.console.print_err(&self.err_width.wrap_sentences(text));
     }
 
@@ -130,12 +130,12 @@ impl HumanReporter {
                 }
             }
             // A turn in which all agents wait for an answer prints nothing.
-            self.console.set_heading(Some(text));
+            self.console.set_pending_heading(Some(text));
         }
         if self.verbosity == OutputVerbosity::Verbose {
             let lines = self.reasons.render_for_turn(turn, false);
             self.has_cut |= lines.has_cut;
-            self.print_err(&lines.text);
+            self.print_wrapped_note(&lines.text);
         }
     }
 
@@ -147,7 +147,7 @@ impl HumanReporter {
         let running = running
             .map(|name| (name.clone(), self.name_with_progress(name)))
             .collect();
-        self.console.set_running(turn, running, afresh);
+        self.console.show_running_agents(turn, running, afresh);
     }
 
     /// `name`, or `name 3/12` for an agent with parts.
@@ -165,7 +165,7 @@ impl HumanReporter {
     }
 
     /// Takes the parts that had ended before the run was resumed.
-    fn take_earlier_parts(&mut self, state: &ConversationState) {
+    fn add_earlier_parts(&mut self, state: &ConversationState) {
         for slot in state.open_turn().iter().flat_map(|turn| &turn.slots) {
             let ended_parts: Vec<PartEnded> = slot
                 .parts
@@ -197,7 +197,7 @@ impl HumanReporter {
         self.show_pause(&part.agent, part.pause);
         for warning in &part.warnings {
             let (agent, key) = (&part.agent, &part.key);
-            self.print_err(&format!(
+            self.print_wrapped_note(&format!(
                 "{CAUTION}warning{CAUTION:#}: {agent}[{}]: {}\n",
                 escape_hidden(key),
                 indent_later_lines(warning)
@@ -205,13 +205,13 @@ impl HumanReporter {
         }
     }
 
-    fn report_finished(&mut self, finished: &ExecutionFinished, state: &ConversationState) {
-        let shown_parts = self.console.close_reply(&finished.agent);
-        self.console.print_heading();
+    fn report_execution_end(&mut self, finished: &ExecutionFinished, state: &ConversationState) {
+        let shown_parts = self.console.end_streamed_reply(&finished.agent);
+        self.console.print_pending_heading();
         self.running.retain(|name| *name != finished.agent);
         self.show_running(finished.turn, false);
         if self.verbosity == OutputVerbosity::Quiet {
-            self.report_finished_quietly(finished, state);
+            self.collect_quiet_output(finished, state);
         } else {
             self.print_finished(finished, shown_parts, state);
         }
@@ -219,20 +219,20 @@ impl HumanReporter {
             self.shown_failures.insert((finished.agent.clone(), finished.turn));
         }
         self.print_notes(finished, shown_parts);
-        self.console.print_pending();
+        self.console.print_queued_output();
     }
 
-    fn report_finished_quietly(&mut self, finished: &ExecutionFinished, state: &ConversationState) {
+    fn collect_quiet_output(&mut self, finished: &ExecutionFinished, state: &ConversationState) {
         match &finished.end {
             ExecutionEnd::Succeeded(output) => self.last_outputs.push(Arc::clone(output)),
             ExecutionEnd::Failed(failure) => {
                 let message = render_failure(failure, finished, state.plan());
-                self.print_err(&format!("{}: {}\n", finished.agent, indent_later_lines(&message)));
+                self.print_wrapped_note(&format!("{}: {}\n", finished.agent, indent_later_lines(&message)));
             }
         }
     }
 
-    fn print_finished(&mut self, finished: &ExecutionFinished, shown: ShownParts, state: &ConversationState) {
+    fn print_finished(&mut self, finished: &ExecutionFinished, shown: StreamedParts, state: &ConversationState) {
         let plan = state.plan();
         let kind = plan
             .find_agent_id(&finished.agent)
@@ -262,35 +262,35 @@ impl HumanReporter {
                 finished.agent
             ),
         };
-        if !shown.title || shown.missed && self.shows_everything() {
+        if !shown.title || shown.missed && self.is_verbose() {
             title.push_str(&tools::render_tool_calls(
                 finished,
-                self.shows_everything(),
+                self.is_verbose(),
                 self.out_width,
             ));
         }
         let part_ends = self.parts.remove(&finished.agent).unwrap_or_default();
         if let Some(parts) = PartsSummary::from_events(&part_ends) {
-            let lines = parts.render_lines(self.shows_everything());
+            let lines = parts.render_part_lines(self.is_verbose());
             self.has_cut |= lines.has_cut;
             let mut text = format!("{DIM}{}{DIM:#}\n{}", parts.counts_text(true), lines.text);
             text.push_str(&match &finished.end {
-                ExecutionEnd::Succeeded(output) => render_output(&without_part_keys(output), self.shows_everything()),
+                ExecutionEnd::Succeeded(output) => render_output(&without_part_keys(output), self.is_verbose()),
                 ExecutionEnd::Failed(failure) => render_failure(failure, finished, plan),
             });
-            return self.print_out(&format!("{title}{}", self.format_block(&text)));
+            return self.print_result_text(&format!("{title}{}", self.format_block(&text)));
         }
         self.has_cut |= self.shortens_execution(finished);
         let text = match &finished.end {
-            ExecutionEnd::Succeeded(output) if shown.text => render_other_keys(output, self.shows_everything()),
-            ExecutionEnd::Succeeded(output) => render_output(output, self.shows_everything()),
+            ExecutionEnd::Succeeded(output) if shown.text => render_other_keys(output, self.is_verbose()),
+            ExecutionEnd::Succeeded(output) => render_output(output, self.is_verbose()),
             ExecutionEnd::Failed(failure) => render_failure(failure, finished, plan),
         };
-        self.print_out(&format!("{title}{}", self.format_block(&text)));
+        self.print_result_text(&format!("{title}{}", self.format_block(&text)));
     }
 
     /// The text on standard error about a finished execution.
-    fn print_notes(&self, finished: &ExecutionFinished, shown: ShownParts) {
+    fn print_notes(&self, finished: &ExecutionFinished, shown: StreamedParts) {
         let show_stderr = self.verbosity == OutputVerbosity::Verbose && !finished.stderr.trim().is_empty();
         if show_stderr {
             // The text of the script, unchanged.
@@ -304,15 +304,15 @@ impl HumanReporter {
                 .print_err(&format!("{DIM}{:INDENT$}sandbox: {sandbox}{DIM:#}\n", ""));
         }
         let was_shown = shown.reasoning && !shown.missed;
-        let reasoning = super::reasoning::reasoning_text(finished).filter(|_| self.shows_everything() && !was_shown);
+        let reasoning = super::reasoning::reasoning_text(finished).filter(|_| self.is_verbose() && !was_shown);
         if let Some(text) = reasoning {
             let text = LineWidth::UNLIMITED.wrap_block(&format!("reasoning:\n{text}"), INDENT);
             self.console.print_err(&format!("{DIM}{text}{DIM:#}"));
         }
         let line =
-            super::context_window::context_window_line(finished).filter(|_| self.verbosity == OutputVerbosity::Verbose);
+            super::context_window::dropped_messages_line(finished).filter(|_| self.verbosity == OutputVerbosity::Verbose);
         if let Some(line) = line {
-            self.print_err(&format!("{:INDENT$}{DIM}{line}{DIM:#}\n", ""));
+            self.print_wrapped_note(&format!("{:INDENT$}{DIM}{line}{DIM:#}\n", ""));
         }
         for warning in finished
             .warnings
@@ -320,32 +320,32 @@ impl HumanReporter {
             .filter(|warning| !self.console.has_announced(warning))
         {
             let warning = indent_later_lines(warning);
-            self.print_err(&format!("{CAUTION}warning{CAUTION:#}: {}: {warning}\n", finished.agent));
+            self.print_wrapped_note(&format!("{CAUTION}warning{CAUTION:#}: {}: {warning}\n", finished.agent));
         }
     }
 
     /// Prints warnings that belong to no execution.
     fn print_warnings<'w>(&self, warnings: impl Iterator<Item = &'w String>) {
         for warning in warnings {
-            self.print_err(&format!(
+            self.print_wrapped_note(&format!(
                 "{CAUTION}warning{CAUTION:#}: {}\n",
                 indent_later_lines(warning)
             ));
         }
     }
 
-    fn shows_everything(&self) -> bool {
+    fn is_verbose(&self) -> bool {
         self.verbosity == OutputVerbosity::Verbose
     }
 
     /// Returns whether a part of the execution is not shown.
     fn shortens_execution(&self, finished: &ExecutionFinished) -> bool {
-        if self.shows_everything() {
+        if self.is_verbose() {
             return false;
         }
         let mut calls = finished.exchange.iter().flat_map(|iteration| &iteration.tool_calls);
         let cuts_calls = calls.any(is_call_long);
-        let cuts_output = finished.output().is_some_and(|output| values::is_output_long(output));
+        let cuts_output = finished.output().is_some_and(|output| values::has_shortened_keys(output));
         let stderr = finished.stderr.trim();
         let cuts_stderr = finished
             .failure()
@@ -354,14 +354,14 @@ impl HumanReporter {
     }
 
     fn report_failed_attempt(&mut self, failed: &AttemptFailed) {
-        self.console.close_reply(&failed.agent);
+        self.console.end_streamed_reply(&failed.agent);
         if self.verbosity == OutputVerbosity::Quiet {
             return;
         }
-        let lines = render_retry(failed, self.shows_everything());
+        let lines = render_retry(failed, self.is_verbose());
         self.has_cut |= lines.has_cut;
-        self.print_err(&lines.text);
-        self.console.print_pending();
+        self.print_wrapped_note(&lines.text);
+        self.console.print_queued_output();
         self.show_pause(&failed.agent, Some(failed.pause));
     }
 
@@ -369,7 +369,7 @@ impl HumanReporter {
     fn show_pause(&self, agent: &Arc<str>, seconds: Option<f64>) {
         let pause = seconds.map(Duration::try_from_secs_f64);
         if let Some(Ok(pause)) = pause.filter(|_| self.console.has_spinner()) {
-            self.console.set_waiting(agent, pause);
+            self.console.show_retry_pause(agent, pause);
         }
     }
 
@@ -381,11 +381,11 @@ impl HumanReporter {
                 .iter()
                 .map(|output| format!("{}\n", render_output(output, true).trim_end()))
                 .collect();
-            self.print_out(&text);
+            self.print_result_text(&text);
         }
         self.print_warnings(ended.warnings.iter());
-        let text = self.render_summary(ended, record, state);
-        self.print_err(&text);
+        let text = self.render_run_summary(ended, record, state);
+        self.print_wrapped_note(&text);
         // Text to be typed stays on one line.
         self.console
             .print_err(&self.render_next_commands(ended.completion_reason, state));
@@ -399,12 +399,12 @@ impl Reporter for HumanReporter {
             Event::RunStarted(started) => {
                 self.started_at = Some(record.at);
                 if self.verbosity > OutputVerbosity::Quiet {
-                    let agents = format_count(state.plan().len() as u64, "agent");
+                    let agents = format_count(state.plan().agent_count() as u64, "agent");
                     let from = match &started.forked_from {
                         Some(from) => format!(", from turn {} of {}", from.turn, from.run_id),
                         None => String::new(),
                     };
-                    self.print_err(&format!(
+                    self.print_wrapped_note(&format!(
                         "{NAME}{}{NAME:#} {DIM}· {agents} · run {}{from}{DIM:#}\n",
                         started.ensemble, started.run_id
                     ));
@@ -412,20 +412,20 @@ impl Reporter for HumanReporter {
             }
             Event::RunResumed(_) => {
                 self.started_at = Some(record.at);
-                self.take_earlier_parts(state);
+                self.add_earlier_parts(state);
                 let turn = state.turn_count() + 1;
                 if let Some(started) = state.run_start().filter(|_| self.verbosity > OutputVerbosity::Quiet) {
                     let text = format!(
                         "{NAME}{}{NAME:#} {DIM}· run {} continues in turn {turn}{DIM:#}\n",
                         started.ensemble, started.run_id
                     );
-                    self.print_err(&text);
+                    self.print_wrapped_note(&text);
                 }
             }
             Event::MessageAdded(message) => {
                 self.started_at = Some(record.at);
                 if self.verbosity > OutputVerbosity::Quiet && !self.in_chat {
-                    self.print_out(&format!("\n{NAME}you{NAME:#}\n{}", self.format_block(&message.text)));
+                    self.print_result_text(&format!("\n{NAME}you{NAME:#}\n{}", self.format_block(&message.text)));
                 }
             }
             Event::TurnStarted(turn) => {
@@ -435,7 +435,7 @@ impl Reporter for HumanReporter {
             Event::AttemptFailed(failed) => self.report_failed_attempt(failed),
             Event::PartEnded(part) => self.report_part_end(part),
             Event::ExecutionFinished(finished) => {
-                self.report_finished(state.finished_execution(&finished.agent).unwrap_or(finished), state);
+                self.report_execution_end(state.finished_execution(&finished.agent).unwrap_or(finished), state);
             }
             Event::TurnFinished(finished) => {
                 self.print_warnings(finished.warnings.iter());
@@ -466,7 +466,7 @@ fn quiet_outputs(ended: &RunEnded, last: Vec<Arc<Value>>, state: &ConversationSt
 fn render_failure(failure: &ExecutionFailure, finished: &ExecutionFinished, plan: &Plan) -> String {
     let effect = plan.ensemble().failure_effect(&finished.agent).sentence();
     let effect = effect.map_or_else(String::new, |effect| format!("\n{effect}"));
-    let failed = render_failed(failure, finished.attempt);
+    let failed = render_failure_heading(failure, finished.attempt);
     format!("{failed}: {}{effect}", failure.error.trim_end())
 }
 

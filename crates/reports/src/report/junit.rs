@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::diagnostics::fix_title;
 use super::file_names::relative_path;
-use super::form::{CheckedFile, FindingsForm, ReportTotals};
+use super::form::{FileFindings, FindingsReportFormat, ReportTotals};
 use super::xml::escape_xml;
 use ensemble_language::diagnostic::{Diagnostic, FindingSeverity};
 
@@ -16,10 +16,10 @@ pub struct JunitForm<'f> {
     pub folder: &'f Path,
 }
 
-impl FindingsForm for JunitForm<'_> {
-    fn render_file(&self, file: &CheckedFile) -> String {
+impl FindingsReportFormat for JunitForm<'_> {
+    fn render_file(&self, file: &FileFindings) -> String {
         let (failing, others): (Vec<_>, Vec<_>) = file.findings.iter().partition(|finding| (self.fails)(finding));
-        render_case(&file.name, self.folder, &failing, &others)
+        render_file_case(&file.name, self.folder, &failing, &others)
     }
 
     /// The suite begins with the number of its cases.
@@ -38,7 +38,7 @@ impl FindingsForm for JunitForm<'_> {
     }
 }
 
-fn render_case(file: &str, folder: &Path, failing: &[&Diagnostic], others: &[&Diagnostic]) -> String {
+fn render_file_case(file: &str, folder: &Path, failing: &[&Diagnostic], others: &[&Diagnostic]) -> String {
     let name = escape_xml(&relative_path(file, folder));
     let lines = |findings: &[&Diagnostic]| render_findings(file, folder, findings);
     let open = format!("    <testcase name=\"{name}\" classname=\"ensemble\"");

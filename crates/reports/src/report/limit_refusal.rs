@@ -4,16 +4,16 @@ use super::Reporter;
 use ensemble_core::conversation::{ConversationState, Event, Record};
 
 /// Reports to another reporter, to which a success with exhausted agents is no success.
-pub struct LimitRefusal(Box<dyn Reporter + Send>);
+pub struct FailOnLimitReporter(Box<dyn Reporter + Send>);
 
-impl LimitRefusal {
+impl FailOnLimitReporter {
     /// Creates a reporter in front of this one.
     pub fn new(reporter: Box<dyn Reporter + Send>) -> Self {
         Self(reporter)
     }
 }
 
-impl Reporter for LimitRefusal {
+impl Reporter for FailOnLimitReporter {
     fn report_event(&mut self, record: &Record, state: &ConversationState) {
         let refused = match &record.event {
             Event::RunEnded(ended) => ended.refuse_exhausted(),

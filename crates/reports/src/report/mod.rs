@@ -38,12 +38,12 @@ pub use ensemble_core::conversation::RunResult;
 pub use ensemble_core::reporter::{NoReporter, Reporter};
 
 pub use console::{ConsoleOptions, ConsoleWriter};
-pub use events::EventPrinter;
-pub use form::{CheckedFile, FindingsForm, ReportTotals};
+pub use events::JsonEventPrinter;
+pub use form::{FileFindings, FindingsReportFormat, ReportTotals};
 pub use format::format_count;
 pub use github::GithubForm;
 pub use human::{HumanReporter, OutputVerbosity};
 pub use junit::JunitForm;
-pub use limit_refusal::LimitRefusal;
+pub use limit_refusal::FailOnLimitReporter;
 pub use sarif::{SarifForm, SarifRule};
 pub use wrap::{LineWidth, indent_later_lines};

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use ensemble_core::conversation::PartEnded;
 use ensemble_history::OutputView;
-use ensemble_language::ensemble::ForEach;
+use ensemble_language::ensemble::ForEachSpec;
 use serde_json::Value;
 
 use super::format::{BAD, CAUTION, DIM, ShortenedText, failure_kind_word, format_count, format_duration};
 use super::values::{self, render_value};
 
 /// The highest number of parts that are listed one by one by default, and of failures that are told.
-const LISTED: usize = 8;
+const MAX_LISTED_PARTS: usize = 8;
 
 /// The parts of one execution, in the order of the list.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ impl<'p> PartsSummary<'p> {
     }
 
     /// Returns the first failed part of the list.
-    pub(super) fn first_failed(&self) -> Option<&'p PartEnded> {
+    pub(super) fn first_failed_part(&self) -> Option<&'p PartEnded> {
         self.failed_parts().next()
     }
 
@@ -81,14 +81,14 @@ impl<'p> PartsSummary<'p> {
     }
 
     /// Renders one line for each part of a short list; of a long list only the failures. With `whole` all parts.
-    pub(super) fn render_lines(&self, whole: bool) -> ShortenedText {
+    pub(super) fn render_part_lines(&self, whole: bool) -> ShortenedText {
         let mut shortened_text = ShortenedText::default();
-        let is_short = whole || self.last_by_part.len() <= LISTED;
+        let is_short = whole || self.last_by_part.len() <= MAX_LISTED_PARTS;
         let mut failures = 0;
         for part in self.last_by_part.values() {
             if let Some(failure) = part.failure() {
                 failures += 1;
-                if whole || failures <= LISTED {
+                if whole || failures <= MAX_LISTED_PARTS {
                     let error = failure.error.trim_end();
                     let first = error.lines().next().unwrap_or_default();
                     shortened_text.has_cut |= !whole && first != error;
@@ -96,7 +96,7 @@ impl<'p> PartsSummary<'p> {
                     let kind = failure_kind_word(failure.kind);
                     shortened_text.text.push_str(&format!(
                         "{DIM}[{}]{DIM:#} {BAD}failed{BAD:#} ({kind}): {error}\n",
-                        part_key(part)
+                        part_key_on_one_line(part)
                     ));
                 }
             } else if is_short {
@@ -108,19 +108,19 @@ impl<'p> PartsSummary<'p> {
                     (true, false) => format!(" {DIM}{}{DIM:#}", format_duration(part.execution_time)),
                     (false, _) => String::new(),
                 };
-                shortened_text.has_cut |= !whole && part.output().is_some_and(|output| values::is_output_long(output));
+                shortened_text.has_cut |= !whole && part.output().is_some_and(|output| values::has_shortened_keys(output));
                 shortened_text
                     .text
-                    .push_str(&format!("{DIM}[{}]{DIM:#} {output}{took}\n", part_key(part)));
+                    .push_str(&format!("{DIM}[{}]{DIM:#} {output}{took}\n", part_key_on_one_line(part)));
             } else {
                 shortened_text.has_cut = true;
             }
         }
-        if failures > LISTED && !whole {
+        if failures > MAX_LISTED_PARTS && !whole {
             shortened_text.has_cut = true;
             shortened_text
                 .text
-                .push_str(&format!("{CAUTION}and {} more failed{CAUTION:#}\n", failures - LISTED));
+                .push_str(&format!("{CAUTION}and {} more failed{CAUTION:#}\n", failures - MAX_LISTED_PARTS));
         }
         shortened_text
     }
@@ -129,12 +129,12 @@ impl<'p> PartsSummary<'p> {
 /// Returns the keys of the output that its parts do not tell.
 pub(super) fn without_part_keys(output: &Value) -> Value {
     let entries = output.as_object().into_iter().flatten();
-    let own_entries = entries.filter(|(key, _)| !ForEach::OUTPUT_KEYS.contains(&key.as_str()));
+    let own_entries = entries.filter(|(key, _)| !ForEachSpec::OUTPUT_KEYS.contains(&key.as_str()));
     Value::Object(own_entries.map(|(key, value)| (key.clone(), value.clone())).collect())
 }
 
 /// Returns the key of a part on one line.
-fn part_key(part: &PartEnded) -> String {
+fn part_key_on_one_line(part: &PartEnded) -> String {
     values::shorten_text(&part.key.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
@@ -198,15 +198,15 @@ mod tests {
         let all: Vec<PartEnded> = (0..100).map(|index| part(index, 100, failed(index))).collect();
         let parts = PartsSummary::from_events(&all).expect("parts");
         assert_eq!(parts.counts_text(true), "100 parts: 98 succeeded, 2 failed");
-        let lines = parts.render_lines(false);
+        let lines = parts.render_part_lines(false);
         assert_eq!(plain(&lines.text), "[k3] failed (exit): no\n[k70] failed (exit): no\n");
         assert!(lines.has_cut);
         assert_eq!(
-            parts.render_lines(true).text.lines().count(),
+            parts.render_part_lines(true).text.lines().count(),
             102,
             "an error of two lines counts twice"
         );
-        assert_eq!(parts.first_failed().map(|part| &*part.key), Some("k3"));
+        assert_eq!(parts.first_failed_part().map(|part| &*part.key), Some("k3"));
     }
 
     #[test]
@@ -225,7 +225,7 @@ mod tests {
             parts.counts_text(false),
             "3 parts: 2 succeeded, 1 open, 1 attempt repeated"
         );
-        assert_eq!(plain(&parts.render_lines(false).text), "[k0] n: 0\n[k1] n: 1\n");
+        assert_eq!(plain(&parts.render_part_lines(false).text), "[k0] n: 0\n[k1] n: 1\n");
         assert!(PartsSummary::from_events([]).is_none());
     }
 }

@@ -9,7 +9,7 @@ use super::format::{DIM, ShortenedText};
 use super::values::shorten_text;
 
 /// The number of groups that are shown by default.
-const GROUPS: usize = 6;
+const MAX_REASON_GROUPS: usize = 6;
 
 /// The reasons that were printed for earlier turns.
 #[derive(Debug, Default)]
@@ -19,12 +19,12 @@ impl ShownReasons {
     /// Returns the lines for a turn that starts.
     pub(super) fn render_for_turn(&mut self, turn: &TurnStarted, whole: bool) -> ShortenedText {
         let starts: Vec<Arc<str>> = turn.starts.iter().map(|start| start.agent.clone()).collect();
-        self.render_lines(&turn.waiting, &starts, whole)
+        self.render_new_reasons(&turn.waiting, &starts, whole)
     }
 
     /// One line for each reason, with its agents. A reason that was printed in an earlier turn is not repeated, unless
     /// the full text is requested.
-    pub(super) fn render_lines(
+    pub(super) fn render_new_reasons(
         &mut self,
         waiting: &[SkippedAgent],
         started: &[Arc<str>],
@@ -34,7 +34,7 @@ impl ShownReasons {
         let (known, new): (Vec<&SkippedAgent>, Vec<&SkippedAgent>) =
             waiting.iter().partition(|waiting| !whole && is_known(waiting));
         let groups = group_by_reason(&new);
-        let shown_count = if whole { groups.len() } else { GROUPS };
+        let shown_count = if whole { groups.len() } else { MAX_REASON_GROUPS };
         let mut lines = ShortenedText::default();
         for (agents, reason) in groups.iter().take(shown_count) {
             let words: Vec<&str> = reason.split_whitespace().collect();

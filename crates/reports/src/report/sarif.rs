@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::diagnostics::{find_source, fix_title};
 use super::file_names::relative_uri;
-use super::form::{CheckedFile, FindingsForm, ReportTotals, render_json_items};
+use super::form::{FileFindings, FindingsReportFormat, ReportTotals, render_json_items};
 use ensemble_language::diagnostic::{Diagnostic, FindingCode, FindingSeverity};
 use ensemble_language::source::{SourceText, Span};
 use ensemble_language::yaml::edit::TextFix;
@@ -33,7 +33,7 @@ pub struct SarifForm<'f> {
     pub folder: &'f Path,
 }
 
-impl FindingsForm for SarifForm<'_> {
+impl FindingsReportFormat for SarifForm<'_> {
     fn render_header(&self) -> String {
         let run = json!({
             "tool": {"driver": {
@@ -56,10 +56,10 @@ impl FindingsForm for SarifForm<'_> {
         text[..end].to_owned()
     }
 
-    fn render_file(&self, file: &CheckedFile) -> String {
+    fn render_file(&self, file: &FileFindings) -> String {
         let results = file.findings.iter();
         render_json_items(
-            results.map(|diagnostic| result_json(diagnostic, &self.rules, self.folder)),
+            results.map(|diagnostic| finding_to_json(diagnostic, &self.rules, self.folder)),
             "        ",
         )
     }
@@ -83,7 +83,7 @@ fn rule_json(rule: &SarifRule) -> Value {
     })
 }
 
-fn result_json(diagnostic: &Diagnostic, rules: &[SarifRule], folder: &Path) -> Value {
+fn finding_to_json(diagnostic: &Diagnostic, rules: &[SarifRule], folder: &Path) -> Value {
     let message = match &diagnostic.help {
         Some(help) => format!("{}\nhelp: {help}", diagnostic.message),
         None => diagnostic.message.clone(),

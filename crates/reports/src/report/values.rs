@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::format::DIM;
 
 /// The number of characters of a value that are shown by default.
-const MOST: usize = 160;
+const MAX_VALUE_CHARS: usize = 160;
 
 /// Returns an output: the response as text, other keys as `key: value`.
 pub(super) fn render_output(output: &Value, whole: bool) -> String {
@@ -29,9 +29,9 @@ pub(super) fn render_output(output: &Value, whole: bool) -> String {
 }
 
 /// Returns whether a part of the output is left out by default.
-pub(super) fn is_output_long(output: &Value) -> bool {
+pub(super) fn has_shortened_keys(output: &Value) -> bool {
     let mut other_entries = OutputView::new(output).other_entries();
-    other_entries.any(|(_, value)| render_full_value(value).chars().nth(MOST).is_some())
+    other_entries.any(|(_, value)| render_full_value(value).chars().nth(MAX_VALUE_CHARS).is_some())
 }
 
 /// Renders one value, shortened by default. A string is in quotes if it could be read as another value.
@@ -44,9 +44,9 @@ pub(super) fn render_value(value: &Value, whole: bool) -> String {
 
 /// Returns the beginning of a text.
 pub(super) fn shorten_text(text: &str) -> String {
-    match text.char_indices().nth(MOST) {
+    match text.char_indices().nth(MAX_VALUE_CHARS) {
         None => text.to_owned(),
-        Some(_) => text.chars().take(MOST - 1).chain(['…']).collect(),
+        Some(_) => text.chars().take(MAX_VALUE_CHARS - 1).chain(['…']).collect(),
     }
 }
 
@@ -127,6 +127,6 @@ mod tests {
         assert_eq!(shown(json!({"a": 1, "response": "{\"a\": 1}"})), "a: 1\n");
         let long = json!({"a": "x".repeat(200)});
         assert_eq!(shown(long.clone()).chars().count(), "a: ".len() + 160 + 1);
-        assert!(is_output_long(&long) && !is_output_long(&json!({"a": 1, "response": "x".repeat(200)})));
+        assert!(has_shortened_keys(&long) && !has_shortened_keys(&json!({"a": 1, "response": "x".repeat(200)})));
     }
 }

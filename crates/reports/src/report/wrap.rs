@@ -6,16 +6,16 @@
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use super::sanitized_writer::{TextEscaper, escape_text};
+use super::sanitized_writer::{StreamTextEscaper, escape_text};
 
 /// The maximum line length, even on a wider terminal: long lines are hard to read.
-const MOST_COLUMNS: usize = 80;
+const MAX_COLUMNS: usize = 80;
 
 /// The minimum width of the parts of a line.
-const FEWEST_COLUMNS: usize = 20;
+const MIN_COLUMNS: usize = 20;
 
 /// The additional indent of the second and later rows of our own sentences.
-const HANG: usize = 2;
+const LATER_ROW_INDENT: usize = 2;
 
 /// The maximum length of the lines of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -27,8 +27,8 @@ impl LineWidth {
 
     /// Returns the width for a terminal with this number of columns; 80 if the terminal does not report it.
     pub fn for_terminal(columns: Option<u16>) -> Self {
-        let columns = columns.map_or(MOST_COLUMNS, usize::from);
-        Self(Some(columns.clamp(FEWEST_COLUMNS, MOST_COLUMNS)))
+        let columns = columns.map_or(MAX_COLUMNS, usize::from);
+        Self(Some(columns.clamp(MIN_COLUMNS, MAX_COLUMNS)))
     }
 
     /// Our own lines, which may begin with blanks; the later rows of a line are indented by two more columns.
@@ -53,7 +53,7 @@ impl LineWidth {
             let mut wrapper = TextWrapper::new(self, line.len() - trimmed_line.len());
             wrapper.kind = LineKind::Sentence;
             wrapper.breaks_words = breaks_words;
-            wrapper.push(trimmed_line, &mut wrapped);
+            wrapper.push_text(trimmed_line, &mut wrapped);
             wrapper.finish_text(&mut wrapped);
         }
         wrapped
@@ -70,8 +70,8 @@ impl LineWidth {
         let mut wrapped = String::with_capacity(text.len());
         let mut wrapper = TextWrapper::new(self, indent);
         for line in text.lines() {
-            wrapper.push(line, &mut wrapped);
-            wrapper.push("\n", &mut wrapped);
+            wrapper.push_text(line, &mut wrapped);
+            wrapper.push_text("\n", &mut wrapped);
         }
         wrapped
     }
@@ -107,7 +107,7 @@ pub(super) struct TextWrapper {
     word: String,
     /// The marks that opened the current code block.
     fence: Option<String>,
-    speller: TextEscaper,
+    speller: StreamTextEscaper,
     /// Whether a word that is longer than a row is broken.
     breaks_words: bool,
 }
@@ -124,19 +124,19 @@ impl TextWrapper {
             blanks: String::new(),
             word: String::new(),
             fence: None,
-            speller: TextEscaper::default(),
+            speller: StreamTextEscaper::default(),
             breaks_words: false,
         }
     }
 
     /// Adds a piece of the text, and writes all complete words.
-    pub(super) fn push(&mut self, text: &str, out: &mut String) {
+    pub(super) fn push_text(&mut self, text: &str, out: &mut String) {
         let text = &self.speller.escape_chunk(text);
         if self.width.0.is_none() {
             for line in text.split_inclusive('\n') {
                 self.write_unwrapped(line.trim_end_matches('\n'), out);
                 if line.ends_with('\n') {
-                    self.end_line(out);
+                    self.write_line_break(out);
                 }
             }
             return;
@@ -144,8 +144,8 @@ impl TextWrapper {
         for character in text.chars() {
             match character {
                 '\n' => {
-                    self.end_word(out);
-                    self.end_line(out);
+                    self.write_pending_word(out);
+                    self.write_line_break(out);
                 }
                 ' ' | '\t' if self.kind == LineKind::Unknown && self.word.is_empty() => {
                     self.kind = LineKind::Verbatim;
@@ -153,7 +153,7 @@ impl TextWrapper {
                 }
                 _ if self.kind == LineKind::Verbatim => self.write_unwrapped(character.encode_utf8(&mut [0; 4]), out),
                 ' ' | '\t' => {
-                    self.end_word(out);
+                    self.write_pending_word(out);
                     if self.kind == LineKind::Verbatim {
                         self.write_unwrapped(character.encode_utf8(&mut [0; 4]), out);
                     } else {
@@ -161,8 +161,8 @@ impl TextWrapper {
                     }
                 }
                 character => {
-                    if can_break_between(&self.word, character) {
-                        self.end_word(out);
+                    if can_break_before(&self.word, character) {
+                        self.write_pending_word(out);
                     }
                     self.word.push(character);
                 }
@@ -172,7 +172,7 @@ impl TextWrapper {
 
     /// Writes the last word; the next piece begins a new line of the text.
     pub(super) fn finish_text(&mut self, out: &mut String) {
-        self.end_word(out);
+        self.write_pending_word(out);
         self.blanks.clear();
         self.kind = LineKind::Unknown;
     }
@@ -181,11 +181,11 @@ impl TextWrapper {
     pub(super) fn close_line(&mut self, out: &mut String) {
         self.finish_text(out);
         if self.column > 0 {
-            self.end_line(out);
+            self.write_line_break(out);
         }
     }
 
-    fn end_line(&mut self, out: &mut String) {
+    fn write_line_break(&mut self, out: &mut String) {
         out.push('\n');
         self.column = 0;
         self.later_indent = 0;
@@ -210,13 +210,13 @@ impl TextWrapper {
         self.column = indent;
     }
 
-    fn end_word(&mut self, out: &mut String) {
+    fn write_pending_word(&mut self, out: &mut String) {
         if self.word.is_empty() {
             return;
         }
         let word = std::mem::take(&mut self.word);
         if self.column == 0 && self.kind != LineKind::Verbatim {
-            self.begin_line(&word);
+            self.detect_line_kind(&word);
         }
         if self.kind == LineKind::Verbatim {
             self.write_unwrapped(&word, out);
@@ -236,14 +236,14 @@ impl TextWrapper {
         }
         self.blanks.clear();
         if self.breaks_words && self.column + columns > max_columns {
-            return self.write_broken(&word, max_columns, out);
+            return self.write_word_in_pieces(&word, max_columns, out);
         }
         out.push_str(&word);
         self.column += columns;
     }
 
     /// Writes a word that does not fit into a row.
-    fn write_broken(&mut self, word: &str, most: usize, out: &mut String) {
+    fn write_word_in_pieces(&mut self, word: &str, most: usize, out: &mut String) {
         for character in word.chars() {
             let columns = character.width().unwrap_or(0);
             if self.column + columns > most {
@@ -256,9 +256,9 @@ impl TextWrapper {
     }
 
     /// Determines the kind of the line from its first word.
-    fn begin_line(&mut self, word: &str) {
+    fn detect_line_kind(&mut self, word: &str) {
         if self.kind == LineKind::Sentence {
-            self.later_indent = HANG;
+            self.later_indent = LATER_ROW_INDENT;
             return;
         }
         let marks: String = word.chars().take_while(|c| matches!(c, '`' | '~')).collect();
@@ -275,13 +275,13 @@ impl TextWrapper {
             true => LineKind::Verbatim,
             false => LineKind::Words,
         };
-        self.later_indent = hang_behind(word);
+        self.later_indent = later_row_indent(word);
     }
 }
 
 /// Returns the indent of later rows after this first word: for a list, below the text of the item; for `key: value`, a
 /// bit more.
-fn hang_behind(word: &str) -> usize {
+fn later_row_indent(word: &str) -> usize {
     let is_bullet = matches!(word, "-" | "*" | "+" | "•" | "·" | "–" | ">");
     let digits = word.trim_end_matches(['.', ')']);
     let is_number = digits.len() + 1 == word.len() && digits.len() < 4 && digits.bytes().all(|b| b.is_ascii_digit());
@@ -289,13 +289,13 @@ fn hang_behind(word: &str) -> usize {
         return word.width() + 1;
     }
     // Our own label, with a style.
-    if word.starts_with('\u{1b}') { HANG } else { 0 }
+    if word.starts_with('\u{1b}') { LATER_ROW_INDENT } else { 0 }
 }
 
 /// Returns whether a row may end between the word and this character although there is no blank. This is allowed beside
 /// characters of two columns, such as Chinese and Japanese, but not before closing punctuation, and not inside a
 /// sequence of characters that are shown as one.
-fn can_break_between(word: &str, next: char) -> bool {
+fn can_break_before(word: &str, next: char) -> bool {
     let Some(last) = word.chars().next_back() else {
         return false;
     };

@@ -25,7 +25,7 @@ use ensemble_language::plan::Plan;
 use ensemble_remote::EngineClient;
 use ensemble_remote::protocol::RunStartRequest;
 use ensemble_runs::batch::EngineRunOptions;
-use ensemble_runs::{EnsembleRef, Host, Project, RunOptions, Runs};
+use ensemble_runs::{EnsembleRef, RunHost, Project, RunOptions, Runs};
 use serde_json::{Value, json};
 
 pub(crate) const INGRESS: &str = "http://127.0.0.1:8080";
@@ -373,7 +373,7 @@ async fn register(admin: &str, port: u16) {
 
 /// The runs of a folder, here.
 fn runs_of(folder: PathBuf) -> Runs {
-    let host = Host::from_system().without_operator();
+    let host = RunHost::from_system().without_operator();
     Runs::open(Project::from_folder(folder), host).with_store(Arc::new(MemoryStore::new()))
 }
 

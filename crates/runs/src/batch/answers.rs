@@ -2,14 +2,14 @@
 
 use std::collections::{HashMap, HashSet};
 
-use ensemble_agents::agent::kinds::input::RunAnswers;
+use ensemble_agents::agent::kinds::input::PreparedAnswers;
 use ensemble_core::request::{PendingRequest, list_named_requests};
 use ensemble_core::secrets::Secrets;
 use serde_json::Value;
 
 use super::csv_table::parse_csv;
-use super::identity::RunName;
-use super::row::{CellValue, LABEL};
+use super::identity::RowRunName;
+use super::row::{CellValue, LABEL_COLUMN};
 use super::row_place::sort_errors;
 use super::{BatchRow, RowError, RowPlace, TableLine};
 
@@ -35,7 +35,7 @@ pub struct RowAnswer {
 /// # Errors
 /// All errors of the table, and lines that name no row.
 pub fn parse_answer_table(name: &str, text: &str, label_column: Option<&str>) -> Result<Vec<RowAnswer>, Vec<RowError>> {
-    let label_column = label_column.unwrap_or(LABEL);
+    let label_column = label_column.unwrap_or(LABEL_COLUMN);
     let table = parse_csv(name, text, b',');
     let mut answers = Vec::new();
     let mut wrong = table.errors;
@@ -87,7 +87,7 @@ pub(super) fn questions_to_csv<'a>(
         let Some(entry) = line.entry else { continue };
         for question in entry.questions.iter().filter(|question| !question.is_permission()) {
             let number = line.number.to_string();
-            let given = answers.find_answer(question, &entry.questions).unwrap_or_default();
+            let given = answers.find_answer_text(question, &entry.questions).unwrap_or_default();
             table.write_record([
                 &*entry.run,
                 line.row.label.as_deref().unwrap_or_default(),
@@ -109,7 +109,7 @@ pub struct RowAnswers(Vec<(String, Value)>);
 
 impl RowAnswers {
     /// Returns the answers for all rows with those of this row, which come first.
-    pub(super) fn merge_into(&self, common: &RunAnswers) -> RunAnswers {
+    pub(super) fn with_common_answers(&self, common: &PreparedAnswers) -> PreparedAnswers {
         let mut answers = common.clone();
         for (agent, answer) in &self.0 {
             answers.insert_file_entry(agent.as_str(), answer.clone());
@@ -123,12 +123,12 @@ impl RowAnswers {
     }
 
     /// Returns the answers as a text that is the same for the same answers.
-    pub(super) fn to_text(&self) -> String {
+    pub(super) fn to_comparison_text(&self) -> String {
         format!("{:?}", self.0)
     }
 
     /// Finds the text that was given for this question.
-    fn find_answer(&self, question: &PendingRequest, pending: &[PendingRequest]) -> Option<String> {
+    fn find_answer_text(&self, question: &PendingRequest, pending: &[PendingRequest]) -> Option<String> {
         let is_meant = |agent: &str| list_named_requests(agent, pending).contains(&question);
         let (_, answer) = self.0.iter().find(|(agent, _)| is_meant(agent))?;
         answer.as_str().map(str::to_owned)
@@ -136,7 +136,7 @@ impl RowAnswers {
 }
 
 /// Returns whether one of these questions has an answer. `decides_tools`: permissions are decided, too.
-pub(super) fn has_answer(answers: &RunAnswers, questions: &[PendingRequest], decides_tools: bool) -> bool {
+pub(super) fn has_answer_for_any(answers: &PreparedAnswers, questions: &[PendingRequest], decides_tools: bool) -> bool {
     questions.iter().any(|question| {
         if question.is_permission() {
             return decides_tools;
@@ -220,7 +220,7 @@ impl<'r> RowDirectory<'r> {
     /// # Errors
     /// No row has this name, or several rows have it.
     pub(super) fn find_row(&self, name: &str) -> Result<usize, String> {
-        let key = RunName::parse(name).map_or(name, |run| run.key);
+        let key = RowRunName::parse(name).map_or(name, |run| run.key);
         if let Some(at) = self.by_key.get(key) {
             return Ok(*at);
         }

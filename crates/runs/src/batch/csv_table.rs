@@ -15,7 +15,7 @@ use super::row_place::{RowError, RowPlace, sort_errors};
 
 /// A position in a text: line and column from 1. Columns count characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct CellPosition {
+struct CellLineColumn {
     line: usize,
     column: usize,
 }
@@ -23,50 +23,50 @@ struct CellPosition {
 /// A cell with the position of its first character.
 struct Cell {
     text: String,
-    start: CellPosition,
+    start: CellLineColumn,
     is_quoted: bool,
 }
 
 /// The cells of a line, and the position after the last one.
 struct CellLine {
     cells: Vec<Cell>,
-    end: CellPosition,
+    end: CellLineColumn,
 }
 
 /// Reads the cells of a table.
-struct CellReader<'t> {
+struct CsvCellReader<'t> {
     text: &'t str,
     delimiter: char,
     /// The number of bytes that were read.
     offset: usize,
-    position: CellPosition,
-    errors: Vec<(CellPosition, &'static str)>,
+    position: CellLineColumn,
+    errors: Vec<(CellLineColumn, &'static str)>,
 }
 
-impl<'t> CellReader<'t> {
+impl<'t> CsvCellReader<'t> {
     fn new(text: &'t str, delimiter: char) -> Self {
         Self {
             text,
             delimiter,
             offset: 0,
-            position: CellPosition { line: 1, column: 1 },
+            position: CellLineColumn { line: 1, column: 1 },
             errors: Vec::new(),
         }
     }
 
-    fn rest(&self) -> &'t str {
+    fn remaining_text(&self) -> &'t str {
         &self.text[self.offset..]
     }
 
     /// Takes this number of bytes as they are.
-    fn take_bytes(&mut self, length: usize) -> &'t str {
-        let taken = &self.rest()[..length];
+    fn advance_bytes(&mut self, length: usize) -> &'t str {
+        let taken = &self.remaining_text()[..length];
         let mut before = ' ';
         for character in taken.chars() {
             match character {
                 '\n' if before == '\r' => {}
                 '\n' | '\r' => {
-                    self.position = CellPosition {
+                    self.position = CellLineColumn {
                         line: self.position.line + 1,
                         column: 1,
                     }
@@ -80,83 +80,83 @@ impl<'t> CellReader<'t> {
     }
 
     /// Takes the end of a line. Returns whether there was one.
-    fn take_line_end(&mut self) -> bool {
-        let rest = self.rest();
+    fn skip_line_end(&mut self) -> bool {
+        let rest = self.remaining_text();
         let length = if rest.starts_with("\r\n") {
             2
         } else {
             usize::from(rest.starts_with(['\n', '\r']))
         };
-        self.take_bytes(length);
+        self.advance_bytes(length);
         length > 0
     }
 
     /// Returns the next line that is not empty.
-    fn next_line(&mut self) -> Option<CellLine> {
-        while self.take_line_end() {}
-        if self.rest().is_empty() {
+    fn read_next_line(&mut self) -> Option<CellLine> {
+        while self.skip_line_end() {}
+        if self.remaining_text().is_empty() {
             return None;
         }
         let mut cells = vec![self.next_cell()];
-        while self.rest().starts_with(self.delimiter) {
-            self.take_bytes(self.delimiter.len_utf8());
+        while self.remaining_text().starts_with(self.delimiter) {
+            self.advance_bytes(self.delimiter.len_utf8());
             cells.push(self.next_cell());
         }
         let end = self.position;
-        self.take_line_end();
+        self.skip_line_end();
         Some(CellLine { cells, end })
     }
 
     fn next_cell(&mut self) -> Cell {
         let (start, start_offset) = (self.position, self.offset);
-        let is_quoted = self.rest().starts_with('"');
+        let is_quoted = self.remaining_text().starts_with('"');
         let mut text = String::new();
         if is_quoted {
-            self.take_bytes(1);
-            let is_closed = self.read_quoted(&mut text);
+            self.advance_bytes(1);
+            let is_closed = self.read_until_closing_quote(&mut text);
             if !is_closed || (self.position.line > start.line && !self.is_at_cell_end()) {
                 self.errors.push((
                     start,
                     "this quote is not closed; inside of a cell, write each quote twice",
                 ));
                 (self.position, self.offset) = (start, start_offset);
-                let length = self.rest().find(['\n', '\r']).unwrap_or(self.rest().len());
-                let text = self.take_bytes(length).to_owned();
+                let length = self.remaining_text().find(['\n', '\r']).unwrap_or(self.remaining_text().len());
+                let text = self.advance_bytes(length).to_owned();
                 return Cell { text, start, is_quoted };
             }
         }
         let plain_start = self.position;
-        let is_end = |character: char| self.ends_cell(character);
-        let length = self.rest().find(is_end).unwrap_or(self.rest().len());
+        let is_end = |character: char| self.is_cell_terminator(character);
+        let length = self.remaining_text().find(is_end).unwrap_or(self.remaining_text().len());
         if is_quoted && length > 0 {
             let what = "there is text after the closing quote; inside of a cell, write each quote twice";
             self.errors.push((plain_start, what));
         }
-        text.push_str(self.take_bytes(length));
+        text.push_str(self.advance_bytes(length));
         Cell { text, start, is_quoted }
     }
 
-    fn ends_cell(&self, character: char) -> bool {
+    fn is_cell_terminator(&self, character: char) -> bool {
         character == self.delimiter || character == '\n' || character == '\r'
     }
 
     fn is_at_cell_end(&self) -> bool {
-        let next = self.rest().chars().next();
-        next.is_none_or(|character| self.ends_cell(character))
+        let next = self.remaining_text().chars().next();
+        next.is_none_or(|character| self.is_cell_terminator(character))
     }
 
     /// Reads the text after an opening quote, up to the closing one. Returns whether there is a closing one.
-    fn read_quoted(&mut self, text: &mut String) -> bool {
+    fn read_until_closing_quote(&mut self, text: &mut String) -> bool {
         loop {
-            let Some(length) = self.rest().find('"') else {
+            let Some(length) = self.remaining_text().find('"') else {
                 return false;
             };
-            text.push_str(self.take_bytes(length));
-            self.take_bytes(1);
-            if !self.rest().starts_with('"') {
+            text.push_str(self.advance_bytes(length));
+            self.advance_bytes(1);
+            if !self.remaining_text().starts_with('"') {
                 return true;
             }
-            text.push_str(self.take_bytes(1));
+            text.push_str(self.advance_bytes(1));
         }
     }
 }
@@ -167,7 +167,7 @@ struct TableHeader {
 }
 
 impl TableHeader {
-    fn read(line: CellLine, delimiter: char, errors: &mut Vec<(CellPosition, String)>) -> Self {
+    fn parse_header(line: CellLine, delimiter: char, errors: &mut Vec<(CellLineColumn, String)>) -> Self {
         let mut known = HashSet::new();
         for cell in &line.cells {
             if cell.text.trim().is_empty() {
@@ -175,7 +175,7 @@ impl TableHeader {
             } else if !known.insert(cell.text.clone()) {
                 errors.push((cell.start, format!("the column `{}` occurs twice", cell.text)));
             }
-            errors.extend(find_other_delimiter(cell, delimiter));
+            errors.extend(find_delimiter_error(cell, delimiter));
         }
         Self {
             names: line.cells.into_iter().map(|cell| cell.text).collect(),
@@ -187,7 +187,7 @@ impl TableHeader {
         &self,
         source: &RowPlace,
         line: CellLine,
-        errors: &mut Vec<(CellPosition, String)>,
+        errors: &mut Vec<(CellLineColumn, String)>,
     ) -> Option<TableRow> {
         let (count, expected) = (line.cells.len(), self.names.len());
         if count != expected {
@@ -213,7 +213,7 @@ impl TableHeader {
 }
 
 /// Returns the error of a name of a column that contains the delimiter of another format.
-fn find_other_delimiter(cell: &Cell, delimiter: char) -> Option<(CellPosition, String)> {
+fn find_delimiter_error(cell: &Cell, delimiter: char) -> Option<(CellLineColumn, String)> {
     let others: &[(char, &str)] = match delimiter {
         '\t' => &[],
         _ => &[(';', "a semicolon"), ('\t', "a tab")],
@@ -231,7 +231,7 @@ fn find_other_delimiter(cell: &Cell, delimiter: char) -> Option<(CellPosition, S
         '\t' => "separate the cells with commas, or give the file a name that ends with .tsv",
         _ => "separate the cells with commas, or put the name in quotes",
     };
-    let position = CellPosition {
+    let position = CellLineColumn {
         line: cell.start.line,
         column: cell.start.column + offset,
     };
@@ -242,8 +242,8 @@ fn find_other_delimiter(cell: &Cell, delimiter: char) -> Option<(CellPosition, S
 pub fn parse_csv(name: &str, text: &str, delimiter: u8) -> ParsedTable {
     let source = RowPlace::from_source(name);
     let delimiter = char::from(delimiter);
-    let mut reader = CellReader::new(text, delimiter);
-    let Some(first) = reader.next_line() else {
+    let mut reader = CsvCellReader::new(text, delimiter);
+    let Some(first) = reader.read_next_line() else {
         return ParsedTable::default();
     };
     let mut errors = Vec::new();
@@ -251,11 +251,11 @@ pub fn parse_csv(name: &str, text: &str, delimiter: u8) -> ParsedTable {
     let is_delimited = first
         .cells
         .iter()
-        .all(|cell| find_other_delimiter(cell, delimiter).is_none());
-    let header = TableHeader::read(first, delimiter, &mut errors);
+        .all(|cell| find_delimiter_error(cell, delimiter).is_none());
+    let header = TableHeader::parse_header(first, delimiter, &mut errors);
     let mut rows = Vec::new();
     let mut error_count = reader.errors.len();
-    while let Some(line) = reader.next_line() {
+    while let Some(line) = reader.read_next_line() {
         // The quotes of a line that is wrong can hide delimiters.
         let is_sound = reader.errors.len() == std::mem::replace(&mut error_count, reader.errors.len());
         if is_delimited && is_sound {

@@ -5,16 +5,16 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
-use ensemble_agents::agent::kinds::input::RunAnswers;
+use ensemble_agents::agent::kinds::input::PreparedAnswers;
 use ensemble_core::conversation::{CompletionReason, RunCanceller};
 use ensemble_core::executor::WallClock;
 use ensemble_core::runner::BoxFuture;
 use ensemble_core::store::{ReadError, RunId, RunStore, StoreError, StoredRun};
-use ensemble_language::data::{Cost, digest_text};
+use ensemble_language::data::{Cost, sha256_of_text};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::watch;
 
-use super::identity::format_run_id;
+use super::identity::format_row_run_id;
 use super::{Batch, BatchEntry, BatchError, BatchRow, PlannedRow, RowPlace, RowTask};
 use crate::error::RunError;
 use crate::options::run_options::RunOptions;
@@ -30,12 +30,12 @@ pub struct BatchOptions {
     /// When all tries of all rows have cost as much, no further run begins.
     pub max_cost: Option<Cost>,
     /// Who holds the runs; `None`: this process.
-    pub engine: Option<Arc<dyn RunEngine>>,
+    pub engine: Option<Arc<dyn BatchRunEngine>>,
 }
 
 /// The reason why the work has ended.
 #[derive(Debug, Clone, PartialEq)]
-pub enum BatchEnd {
+pub enum BatchWorkEnd {
     /// All rows have ended.
     Done,
     /// The rows have cost what they may, and this number of rows did not run.
@@ -45,7 +45,7 @@ pub enum BatchEnd {
 }
 
 /// A row has ended.
-pub struct RowResult<'a> {
+pub struct RowReport<'a> {
     /// The number of the row in the table, from 1.
     pub number: usize,
     /// Where the row was read.
@@ -59,10 +59,10 @@ pub struct RowResult<'a> {
 }
 
 /// Holds the runs of a batch in the place of this process: a durable execution engine.
-pub trait RunEngine: Send + Sync {
+pub trait BatchRunEngine: Send + Sync {
     /// Drives a new run to its end, and keeps a copy of it in the store. A run with this id that goes on already, or has
     /// ended, is taken up. When the future is dropped, the run goes on.
-    fn drive_run<'a>(
+    fn drive_or_attach_run<'a>(
         &'a self,
         ready: ReadyRun,
         id: RunId,
@@ -72,7 +72,7 @@ pub trait RunEngine: Send + Sync {
 
     /// Lets a run go on that was cancelled, of which the store has a copy, and keeps a copy of it when it has ended. When the future is
     /// dropped, the run goes on. `at`: now.
-    fn resume_run<'a>(
+    fn resume_cancelled_run<'a>(
         &'a self,
         id: RunId,
         at: DateTime<Utc>,
@@ -84,7 +84,7 @@ pub trait RunEngine: Send + Sync {
 #[derive(Debug, Clone)]
 pub struct EngineRunOptions {
     /// The answers of input agents.
-    pub answers: RunAnswers,
+    pub answers: PreparedAnswers,
     /// Tools that may be called without asking.
     pub allowed_tools: Vec<String>,
     /// Tools that may not be called.
@@ -106,7 +106,7 @@ struct RowInput {
     key: String,
     row: BatchRow,
     task: RowTask,
-    answers: RunAnswers,
+    answers: PreparedAnswers,
     /// The number of the latest try.
     latest: u32,
     entry: Option<BatchEntry>,
@@ -132,9 +132,9 @@ impl Batch {
         &mut self,
         driving: &BatchOptions,
         options: impl Fn() -> Result<RunOptions, RunError>,
-        mut told: impl FnMut(&RowResult<'_>),
+        mut told: impl FnMut(&RowReport<'_>),
         stop: impl Future<Output = RunCanceller>,
-    ) -> Result<BatchEnd, BatchError> {
+    ) -> Result<BatchWorkEnd, BatchError> {
         let tasks: Vec<RowTask> = self.rows.iter().map(|planned| self.decide_task(planned)).collect();
         let mut rows = std::mem::take(&mut self.rows);
         let mut busy = Vec::new();
@@ -151,12 +151,12 @@ impl Batch {
         (rows, tasks, busy): (&mut [PlannedRow], &[RowTask], &mut Vec<(usize, String)>),
         driving: &BatchOptions,
         options: impl Fn() -> Result<RunOptions, RunError>,
-        told: &mut impl FnMut(&RowResult<'_>),
+        told: &mut impl FnMut(&RowReport<'_>),
         stop: impl Future<Output = RunCanceller>,
-    ) -> Result<BatchEnd, BatchError> {
-        let mut queue: VecDeque<usize> = (0..rows.len()).filter(|at| tasks[*at].is_to_run()).collect();
+    ) -> Result<BatchWorkEnd, BatchError> {
+        let mut queue: VecDeque<usize> = (0..rows.len()).filter(|at| tasks[*at].is_executed()).collect();
         let mut remaining = queue.len();
-        let mut total = TotalCost::from_rows(rows);
+        let mut total = BatchCostTotal::from_rows(rows);
         let mut stopped = None;
         let mut failed: Option<BatchError> = None;
         let (cancel, cancelled) = watch::channel(None);
@@ -182,13 +182,13 @@ impl Batch {
                     continue;
                 }
             };
-            match result.and_then(|outcome| self.index_outcome(outcome)) {
+            match result.and_then(|outcome| self.append_outcome_to_index(outcome)) {
                 Ok(RowOutcome::LeftToEngine) => {}
                 Ok(RowOutcome::Busy(error)) => busy.push((rows[at].number, error)),
                 Ok(RowOutcome::Ended(number, entry)) => {
                     remaining -= usize::from(!entry.is_interrupted());
-                    total.replace_result(&mut rows[at], number, *entry);
-                    report_row(told, &rows[at], remaining, &total);
+                    total.record_try_result(&mut rows[at], number, *entry);
+                    report_ended_row(told, &rows[at], remaining, &total);
                 }
                 Err(error) => {
                     failed.get_or_insert(error.into());
@@ -198,9 +198,9 @@ impl Batch {
         }
         match (failed, stopped) {
             (Some(error), _) => Err(error),
-            (None, Some(by)) => Ok(BatchEnd::StoppedBy(by)),
-            (None, None) if queue.is_empty() => Ok(BatchEnd::Done),
-            (None, None) => Ok(BatchEnd::CostLimit(queue.len())),
+            (None, Some(by)) => Ok(BatchWorkEnd::StoppedBy(by)),
+            (None, None) if queue.is_empty() => Ok(BatchWorkEnd::Done),
+            (None, None) => Ok(BatchWorkEnd::CostLimit(queue.len())),
         }
     }
 
@@ -209,14 +209,14 @@ impl Batch {
             key: planned.key.clone(),
             row: planned.row.clone(),
             task,
-            answers: planned.answers.merge_into(&self.answers),
+            answers: planned.answers.with_common_answers(&self.answers),
             latest: planned.tries.latest,
             entry: planned.tries.entry.clone(),
         }
     }
 
     /// Returns the outcome, after its result was added to the index.
-    fn index_outcome(&self, outcome: RowOutcome) -> Result<RowOutcome, RunError> {
+    fn append_outcome_to_index(&self, outcome: RowOutcome) -> Result<RowOutcome, RunError> {
         if let RowOutcome::Ended(_, entry) = &outcome {
             self.append_entry(entry)?;
         }
@@ -228,7 +228,7 @@ impl Batch {
         &self,
         input: RowInput,
         options: Result<RunOptions, RunError>,
-        engine: Option<&dyn RunEngine>,
+        engine: Option<&dyn BatchRunEngine>,
         mut cancelled: watch::Receiver<Option<RunCanceller>>,
     ) -> Result<RowOutcome, RunError> {
         let mut options = options?;
@@ -251,23 +251,23 @@ impl Batch {
         let (number, run, driven) = match (work, engine) {
             (RowWork::AlreadyEnded(entry), _) => return Ok(RowOutcome::Ended(latest, entry)),
             (RowWork::Run(number, ready), None) => {
-                let run = format_run_id(key, &self.version.digest, number);
-                let entry = run_in_process(key, &run, *ready, cancelled).await?;
+                let run = format_row_run_id(key, &self.version.digest, number);
+                let entry = drive_in_process(key, &run, *ready, cancelled).await?;
                 return Ok(RowOutcome::Ended(number, Box::new(entry)));
             }
             (RowWork::Resume(run, cut), None) => {
                 let (held, options) = *cut;
-                let entry = run_in_process(key, &run, held.prepare_resume(options)?, cancelled).await?;
+                let entry = drive_in_process(key, &run, held.prepare_resume(options)?, cancelled).await?;
                 return Ok(RowOutcome::Ended(latest, Box::new(entry)));
             }
             (RowWork::Run(number, ready), Some(engine)) => {
-                let run = format_run_id(key, &self.version.digest, number);
-                let driven = engine.drive_run(*ready, run.clone(), engine_options, &*store);
+                let run = format_row_run_id(key, &self.version.digest, number);
+                let driven = engine.drive_or_attach_run(*ready, run.clone(), engine_options, &*store);
                 (number, run, driven)
             }
             (RowWork::Resume(run, cut), Some(engine)) => {
                 drop(cut);
-                let driven = engine.resume_run(run.clone(), self.runs.host().now(), &*store);
+                let driven = engine.resume_cancelled_run(run.clone(), self.runs.host().now(), &*store);
                 (latest, run, driven)
             }
         };
@@ -276,7 +276,7 @@ impl Batch {
             _ = cancelled.wait_for(Option::is_some) => return Ok(RowOutcome::LeftToEngine),
         };
         let recorded = RecordedRun::load(stored, self.runs.project()).await?;
-        let entry = BatchEntry::from_state(key, run.as_str(), &recorded.state).ok_or(RunError::NotBegun)?;
+        let entry = BatchEntry::from_ended_run(key, run.as_str(), &recorded.state).ok_or(RunError::NotBegun)?;
         Ok(RowOutcome::Ended(number, Box::new(entry)))
     }
 
@@ -293,26 +293,26 @@ impl Batch {
             } else {
                 1
             };
-            return self.prepare_try(input, number, options);
+            return self.prepare_new_try(input, number, options);
         }
-        let latest = format_run_id(&input.key, &self.version.digest, input.latest);
+        let latest = format_row_run_id(&input.key, &self.version.digest, input.latest);
         let Some(stored) = self.files.find_run(latest.as_str()) else {
             // The run was deleted; its result is in the index.
-            return self.prepare_try(input, input.latest + 1, options);
+            return self.prepare_new_try(input, input.latest + 1, options);
         };
         let folder = stored.folder().map(|folder| folder.display().to_string());
         let which = WhichRun::Named(folder.unwrap_or_else(|| latest.to_string()));
         let leased_run = match self.runs.lease_run(which).await {
             Err(RunError::NotBegun | RunError::Read(ReadError::Empty { .. })) => {
-                return self.prepare_try(input, input.latest, options);
+                return self.prepare_new_try(input, input.latest, options);
             }
             held => held?,
         };
-        self.resume_or_repeat(input, latest, leased_run, options).await
+        self.resume_or_start_try(input, latest, leased_run, options).await
     }
 
     /// Continues a run, unless it has ended meanwhile, or timed out with other limits than those of the file.
-    async fn resume_or_repeat(
+    async fn resume_or_start_try(
         &self,
         input: &RowInput,
         latest: RunId,
@@ -321,7 +321,7 @@ impl Batch {
     ) -> Result<RowWork, RunError> {
         let recorded = leased_run.recorded_run();
         if recorded.has_ended() {
-            let entry = BatchEntry::from_state(&input.key, latest.as_str(), &recorded.state);
+            let entry = BatchEntry::from_ended_run(&input.key, latest.as_str(), &recorded.state);
             return Ok(RowWork::AlreadyEnded(Box::new(entry.ok_or(RunError::NotBegun)?)));
         }
         let has_timed_out = recorded
@@ -329,17 +329,17 @@ impl Batch {
             .run_end()
             .is_some_and(|end| end.completion_reason == CompletionReason::Timeout);
         // A run continues with its own copy of the ensemble, and so with the limit that it has reached.
-        if has_timed_out && recorded.start_event()?.ensemble_digest != digest_text(self.prepared.source.text()) {
+        if has_timed_out && recorded.start_event()?.ensemble_digest != sha256_of_text(self.prepared.source.text()) {
             drop(leased_run);
-            return self.prepare_try(input, input.latest + 1, options);
+            return self.prepare_new_try(input, input.latest + 1, options);
         }
         leased_run.check_answers(&mut options).await?;
         Ok(RowWork::Resume(latest, Box::new((leased_run, options))))
     }
 
     /// Makes a try ready.
-    fn prepare_try(&self, input: &RowInput, number: u32, mut options: RunOptions) -> Result<RowWork, RunError> {
-        let id = format_run_id(&input.key, &self.version.digest, number);
+    fn prepare_new_try(&self, input: &RowInput, number: u32, mut options: RunOptions) -> Result<RowWork, RunError> {
+        let id = format_row_run_id(&input.key, &self.version.digest, number);
         self.files.discard_run(&id)?;
         options.id = Some(id);
         let ready = self.runs.prepare_run_with(self.prepared.clone(), options)?;
@@ -348,14 +348,14 @@ impl Batch {
 }
 
 /// The cost of all tries of all rows.
-struct TotalCost {
+struct BatchCostTotal {
     spent: Cost,
     is_known: bool,
 }
 
-impl TotalCost {
+impl BatchCostTotal {
     fn from_rows(rows: &[PlannedRow]) -> Self {
-        let spent = super::sum_costs(rows.iter().filter_map(|planned| planned.tries.total_cost()));
+        let spent = super::sum_costs(rows.iter().filter_map(|planned| planned.tries.known_cost()));
         Self {
             spent: spent.unwrap_or_default(),
             is_known: spent.is_some(),
@@ -363,14 +363,14 @@ impl TotalCost {
     }
 
     /// Replaces the result of the row by that of this try.
-    fn replace_result(&mut self, planned: &mut PlannedRow, number: u32, entry: BatchEntry) {
-        let before = planned.tries.total_cost();
+    fn record_try_result(&mut self, planned: &mut PlannedRow, number: u32, entry: BatchEntry) {
+        let before = planned.tries.known_cost();
         if number != planned.tries.latest {
-            planned.tries.begin_try(number);
+            planned.tries.start_next_try(number);
         }
         planned.tries.open = None;
         planned.tries.entry = Some(entry);
-        let after = planned.tries.total_cost();
+        let after = planned.tries.known_cost();
         self.is_known |= after.is_some();
         let added = after.unwrap_or_default().amount() - before.unwrap_or_default().amount();
         self.spent = self.spent + Cost::from_amount(added);
@@ -378,7 +378,7 @@ impl TotalCost {
 }
 
 /// Drives a run in this process, to its end or until it is cancelled.
-async fn run_in_process(
+async fn drive_in_process(
     key: &str,
     run_id: &RunId,
     ready: ReadyRun,
@@ -386,7 +386,7 @@ async fn run_in_process(
 ) -> Result<BatchEntry, RunError> {
     let run = ready.start().await?;
     tokio::select! {
-        _ended = run.wait() => {}
+        _ended = run.wait_for_end() => {}
         by = cancelled.wait_for(Option::is_some) => {
             if let Ok(Some(by)) = by.map(|by| by.clone()) {
                 run.cancel(by);
@@ -394,12 +394,12 @@ async fn run_in_process(
         }
     }
     let finished = run.wait_and_close().await?;
-    BatchEntry::from_state(key, run_id.as_str(), &finished.state).ok_or(RunError::NotBegun)
+    BatchEntry::from_ended_run(key, run_id.as_str(), &finished.state).ok_or(RunError::NotBegun)
 }
 
-fn report_row(told: &mut impl FnMut(&RowResult<'_>), planned: &PlannedRow, left: usize, total: &TotalCost) {
+fn report_ended_row(told: &mut impl FnMut(&RowReport<'_>), planned: &PlannedRow, left: usize, total: &BatchCostTotal) {
     if let Some(entry) = &planned.tries.entry {
-        told(&RowResult {
+        told(&RowReport {
             number: planned.number,
             place: &planned.row.place,
             entry,

@@ -42,7 +42,7 @@ pub struct BatchEntry {
 
 /// The meaning of a success with exhausted agents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum ExhaustedRows {
+pub enum ExhaustedRowPolicy {
     /// The row succeeded.
     #[default]
     Accepted,
@@ -52,7 +52,7 @@ pub enum ExhaustedRows {
 
 /// The standing of a row in the report, in the order of the report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum RowStanding {
+pub enum RowStatus {
     /// The run failed.
     Failed,
     /// The run waits for an answer.
@@ -65,7 +65,7 @@ pub enum RowStanding {
     Left,
 }
 
-impl RowStanding {
+impl RowStatus {
     /// Returns the name for programs.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -80,7 +80,7 @@ impl RowStanding {
 
 impl BatchEntry {
     /// Returns the result of the row whose run has this state. Returns `None` if the run has not ended.
-    pub(crate) fn from_state(id: &str, run: &str, state: &ConversationState) -> Option<Self> {
+    pub(crate) fn from_ended_run(id: &str, run: &str, state: &ConversationState) -> Option<Self> {
         let run_end = state.run_end()?;
         let document = RunResult(state);
         let is_waiting = run_end.completion_reason == CompletionReason::WaitingForInput;
@@ -106,13 +106,13 @@ impl BatchEntry {
     }
 
     /// Returns a number of the usage, such as `input_tokens`.
-    pub fn usage_number(&self, what: &str) -> u64 {
+    pub fn usage_count(&self, what: &str) -> u64 {
         self.usage.get(what).and_then(Value::as_u64).unwrap_or_default()
     }
 
     /// Returns whether models were asked whose price is not known.
     pub fn is_unpriced(&self) -> bool {
-        let has_usage = self.usage_number("input_tokens") + self.usage_number("output_tokens") > 0;
+        let has_usage = self.usage_count("input_tokens") + self.usage_count("output_tokens") > 0;
         self.cost().is_none() && has_usage
     }
 
@@ -122,25 +122,25 @@ impl BatchEntry {
     }
 
     /// Returns whether the exit code of the run is 0.
-    pub fn is_success(&self, limits: ExhaustedRows) -> bool {
+    pub fn has_exit_code_zero(&self, limits: ExhaustedRowPolicy) -> bool {
         self.exit_code(limits) == 0
     }
 
     /// Returns the exit code of the run.
-    pub fn exit_code(&self, limits: ExhaustedRows) -> u8 {
+    pub fn exit_code(&self, limits: ExhaustedRowPolicy) -> u8 {
         let success = self.success.unwrap_or(self.outcome == CompletionReason::Completed);
-        let is_refused = limits == ExhaustedRows::Refused && !self.exhausted.is_empty();
+        let is_refused = limits == ExhaustedRowPolicy::Refused && !self.exhausted.is_empty();
         apply_fail_on_limit(run_exit_code(self.outcome, success, None), is_refused)
     }
 
     /// Returns the standing of the row in the report.
-    pub fn standing(&self, limits: ExhaustedRows) -> RowStanding {
+    pub fn status(&self, limits: ExhaustedRowPolicy) -> RowStatus {
         match self.exit_code(limits) {
-            0 => RowStanding::Succeeded,
-            3 => RowStanding::Waiting,
-            4 => RowStanding::Limited,
-            _ if self.is_interrupted() => RowStanding::Left,
-            _ => RowStanding::Failed,
+            0 => RowStatus::Succeeded,
+            3 => RowStatus::Waiting,
+            4 => RowStatus::Limited,
+            _ if self.is_interrupted() => RowStatus::Left,
+            _ => RowStatus::Failed,
         }
     }
 
@@ -153,7 +153,7 @@ impl BatchEntry {
     }
 
     /// Returns the agents whose questions wait for an answer; `a person` if an older index does not name them.
-    pub fn waiting_for(&self) -> String {
+    pub fn waiting_agent_names(&self) -> String {
         let mut agents: Vec<&str> = self.questions.iter().map(|question| &*question.agent).collect();
         agents.dedup();
         match agents.is_empty() {
@@ -165,14 +165,14 @@ impl BatchEntry {
 
 /// Returns the sum of two usages: of all numbers that both have, by name. Other values are those of the later one; `null`
 /// is no usage.
-pub(super) fn add_usage(earlier: &Value, later: &Value) -> Value {
+pub(super) fn sum_usage(earlier: &Value, later: &Value) -> Value {
     match (earlier, later) {
         (Value::Null, usage) | (usage, Value::Null) => usage.clone(),
         (Value::Object(earlier), Value::Object(later)) => {
             let mut sum = later.clone();
             for (name, value) in earlier {
                 let added = match sum.get(name) {
-                    Some(other) => add_usage(value, other),
+                    Some(other) => sum_usage(value, other),
                     None => value.clone(),
                 };
                 sum.insert(name.clone(), added);
@@ -203,11 +203,11 @@ mod tests {
             json!({"requests": 1, "cost": 0.0022, "estimated": false, "by_agent": {"b": {"requests": 1}}}),
         );
         assert_eq!(
-            add_usage(&one, &other),
+            sum_usage(&one, &other),
             json!({"requests": 3, "cost": 0.0033, "estimated": true,
                    "by_agent": {"b": {"requests": 1}, "a": {"requests": 2}}})
         );
-        assert_eq!(add_usage(&Value::Null, &other), other);
-        assert_eq!(add_usage(&one, &Value::Null), one);
+        assert_eq!(sum_usage(&Value::Null, &other), other);
+        assert_eq!(sum_usage(&one, &Value::Null), one);
     }
 }

@@ -9,7 +9,7 @@ use super::identity::VersionParts;
 
 /// The facts of the last call that worked on a batch.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub(super) struct BatchFacts {
+pub(super) struct LastBatchCall {
     /// The version of the file.
     pub(super) version: u32,
     /// The name of the ensemble.
@@ -31,7 +31,7 @@ pub(super) struct BatchFacts {
     pub(super) versions: BTreeMap<String, VersionParts>,
 }
 
-impl BatchFacts {
+impl LastBatchCall {
     /// Parses the text of the file; `None` if it is empty, torn, or of another program.
     pub(super) fn parse(text: &str) -> Option<Self> {
         serde_json::from_str(text)
@@ -40,7 +40,7 @@ impl BatchFacts {
     }
 
     /// Returns the text of the file.
-    pub(super) fn to_text(&self) -> String {
+    pub(super) fn to_json_text(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
 }
@@ -51,12 +51,12 @@ mod tests {
 
     #[test]
     fn rows_keep_their_numbers() {
-        let facts = BatchFacts {
+        let facts = LastBatchCall {
             version: 1,
             rows: BTreeMap::from([(2, "row-a".to_owned()), (10, "row-b".to_owned())]),
-            ..BatchFacts::default()
+            ..LastBatchCall::default()
         };
-        let read = BatchFacts::parse(&facts.to_text()).expect("they can be read");
+        let read = LastBatchCall::parse(&facts.to_json_text()).expect("they can be read");
         assert_eq!(read.rows, facts.rows);
     }
 }

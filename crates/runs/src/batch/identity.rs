@@ -7,13 +7,13 @@
 use std::collections::{BTreeMap, HashMap};
 
 use ensemble_core::store::RunId;
-use ensemble_language::data::digest_text;
-use ensemble_language::loader::{list_result_parts, result_text};
+use ensemble_language::data::sha256_of_text;
+use ensemble_language::loader::{list_result_parts, canonical_result_parts};
 use serde_json::{Value, json};
 
 use super::BatchRow;
 use crate::error::RunError;
-use crate::options::arguments::parse_overrides;
+use crate::options::arguments::parse_model_overrides;
 use crate::prepare::PreparedEnsemble;
 use crate::start::definitions::{DefinitionOptions, read_definitions};
 use crate::start::runs::Runs;
@@ -36,25 +36,25 @@ pub(super) struct BatchVersion {
 
 impl BatchVersion {
     /// Reads the version of an ensemble with these overrides of models, as its files are now.
-    pub(super) fn read(runs: &Runs, prepared: &PreparedEnsemble, models: &[String]) -> Result<Self, RunError> {
+    pub(super) fn compute(runs: &Runs, prepared: &PreparedEnsemble, models: &[String]) -> Result<Self, RunError> {
         let none = BTreeMap::new();
         let options = DefinitionOptions {
-            overrides: &parse_overrides(models)?,
+            overrides: &parse_model_overrides(models)?,
             stubs: &none,
             responders: &none,
-            nested_text: result_text,
+            nested_text: canonical_result_parts,
         };
         let mut parts = VersionParts::new();
         if let Some(document) = &prepared.loaded.document {
             let texts = list_result_parts(document);
-            parts.extend(texts.into_iter().map(|(name, text)| (name, digest_text(&text))));
+            parts.extend(texts.into_iter().map(|(name, text)| (name, sha256_of_text(&text))));
         }
         for (agent, definition) in read_definitions(prepared, options, runs.project()) {
             for (part, digest) in definition.iter() {
                 parts.insert(format!("{part} of agent `{agent}`"), digest.to_string());
             }
         }
-        let digest = digest_text(&json!(parts).to_string())[..VERSION_DIGITS].to_owned();
+        let digest = sha256_of_text(&json!(parts).to_string())[..VERSION_DIGITS].to_owned();
         Ok(Self { digest, parts })
     }
 }
@@ -68,7 +68,7 @@ pub(super) fn list_changed_parts(old: &VersionParts, new: &VersionParts) -> Vec<
 
 /// The name of the run of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct RunName<'a> {
+pub(super) struct RowRunName<'a> {
     /// The key of the row.
     pub(super) key: &'a str,
     /// The version.
@@ -77,7 +77,7 @@ pub(super) struct RunName<'a> {
     pub(super) number: u32,
 }
 
-impl<'a> RunName<'a> {
+impl<'a> RowRunName<'a> {
     /// Parses the id of a run; `None` if it is not the run of a row.
     pub(super) fn parse(id: &'a str) -> Option<Self> {
         let (key, rest) = id.rsplit_once("-v")?;
@@ -91,7 +91,7 @@ impl<'a> RunName<'a> {
 }
 
 /// Returns the id of the run of a row.
-pub(super) fn format_run_id(key: &str, version: &str, number: u32) -> RunId {
+pub(super) fn format_row_run_id(key: &str, version: &str, number: u32) -> RunId {
     RunId::new(match number {
         0 | 1 => format!("{key}-v{version}"),
         number => format!("{key}-v{version}-try{number}"),
@@ -103,7 +103,7 @@ pub(super) fn build_row_keys(rows: &[BatchRow]) -> Vec<String> {
     let mut counts: HashMap<String, u32> = HashMap::new();
     let keys = rows.iter().map(|row| {
         let values: BTreeMap<&str, &Value> = row.values.iter().map(|(name, value)| (&**name, &**value)).collect();
-        let digest = digest_text(&json!([row.input, values]).to_string())[..KEY_DIGITS].to_owned();
+        let digest = sha256_of_text(&json!([row.input, values]).to_string())[..KEY_DIGITS].to_owned();
         let times = counts.entry(digest.clone()).or_default();
         *times += 1;
         match *times {
@@ -154,11 +154,11 @@ mod tests {
     #[test]
     fn the_name_of_a_run_says_its_row_its_version_and_its_try() {
         for (key, number) in [("row-98b00844f640a873", 1), ("row-98b00844f640a873-2", 12)] {
-            let id = format_run_id(key, "1a2b3c4d", number);
+            let id = format_row_run_id(key, "1a2b3c4d", number);
             let version = "1a2b3c4d";
-            assert_eq!(RunName::parse(id.as_str()), Some(RunName { key, version, number }));
+            assert_eq!(RowRunName::parse(id.as_str()), Some(RowRunName { key, version, number }));
         }
-        assert_eq!(RunName::parse("row-98b00844f640a873"), None);
+        assert_eq!(RowRunName::parse("row-98b00844f640a873"), None);
     }
 
     #[test]

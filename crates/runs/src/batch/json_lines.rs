@@ -54,7 +54,7 @@ pub fn decode_table(name: &str, bytes: &[u8]) -> DecodedTable {
     let mut errors = Vec::new();
     if matches!(text, Cow::Owned(_)) {
         let lines = (1..).zip(bytes.split(|byte| *byte == b'\n'));
-        errors.extend(lines.filter_map(|(number, line)| find_wrong_byte(&source.with_line(number), line)));
+        errors.extend(lines.filter_map(|(number, line)| find_invalid_byte(&source.with_line(number), line)));
     }
     DecodedTable {
         text: strip_byte_order_mark(&text).to_owned(),
@@ -62,7 +62,7 @@ pub fn decode_table(name: &str, bytes: &[u8]) -> DecodedTable {
     }
 }
 
-fn find_wrong_byte(place: &RowPlace, line: &[u8]) -> Option<RowError> {
+fn find_invalid_byte(place: &RowPlace, line: &[u8]) -> Option<RowError> {
     let error = std::str::from_utf8(line).err()?;
     let (before, after) = line.split_at(error.valid_up_to());
     let column = String::from_utf8_lossy(before).chars().count() + 1;
@@ -122,7 +122,7 @@ fn parse_line(place: &RowPlace, line: &str) -> Result<TableRow, Vec<RowError>> {
         what,
     };
     let value: Value = serde_json::from_str(line).map_err(|error| {
-        let what = format!("this line is not valid JSON: {}", error_without_position(&error));
+        let what = format!("this line is not valid JSON: {}", error_text_without_position(&error));
         vec![error_at(Some(error.column()), what)]
     })?;
     let Ok(RawObject(entries)) = serde_json::from_str(line) else {
@@ -155,7 +155,7 @@ fn parse_line(place: &RowPlace, line: &str) -> Result<TableRow, Vec<RowError>> {
 }
 
 /// Returns the error without "at line 1 column 3".
-fn error_without_position(error: &serde_json::Error) -> String {
+fn error_text_without_position(error: &serde_json::Error) -> String {
     let text = error.to_string();
     text.split(" at line ").next().unwrap_or(&text).to_owned()
 }

@@ -27,7 +27,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ensemble_agents::agent::kinds::input::RunAnswers;
+use ensemble_agents::agent::kinds::input::PreparedAnswers;
 use ensemble_core::conversation::CompletionReason;
 use ensemble_core::executor::WallClock;
 use ensemble_core::secrets::Secrets;
@@ -41,21 +41,21 @@ use crate::service::answer_checks::check_option_answers;
 use crate::start::runs::Runs;
 use crate::store::files::BatchFiles;
 use answers::RowDirectory;
-use facts::BatchFacts;
+use facts::LastBatchCall;
 use identity::{BatchVersion, VersionParts, build_row_keys};
-use tries::{BatchRecords, RowTries, sum_costs};
+use tries::{BatchIndexRecords, RowTries, sum_costs};
 
 pub use answers::{RowAnswer, RowAnswers, parse_answer_table};
 pub use csv_table::parse_csv;
-pub use drive::{BatchEnd, BatchOptions, EngineRunOptions, RowResult, RunEngine};
-pub use entry::{BatchEntry, ExhaustedRows, RowStanding};
+pub use drive::{BatchWorkEnd, BatchOptions, EngineRunOptions, RowReport, BatchRunEngine};
+pub use entry::{BatchEntry, ExhaustedRowPolicy, RowStatus};
 pub use json_lines::{DecodedTable, decode_table, parse_json_lines};
-pub use report::{BatchCounts, FailureGroup, group_failures, group_open_work};
-pub use row::{BatchRow, CellValue, ColumnMapping, INPUT, LABEL, ParsedTable, TableRow, resolve_rows, row_from_file};
+pub use report::{RowStatusCounts, CauseGroup, group_failures, group_open_work};
+pub use row::{BatchRow, CellValue, ColumnMapping, INPUT_COLUMN, LABEL_COLUMN, ParsedTable, TableRow, resolve_rows, table_row_from_file};
 pub use row_place::{RowError, RowPlace};
 pub use row_task::{RetriedRows, RowTask, TaskGroup};
-pub use summary::{BatchSummary, FoundRow, find_batch, index_row, list_batches, remove_batch};
-pub use table::{MergedTable, TableLine, merge_results, to_csv, to_json_lines};
+pub use summary::{BatchSummary, FoundRow, find_batch, index_run_end, list_batches, remove_idle_batch};
+pub use table::{MergedResults, TableLine, merge_results, json_lines_to_csv, to_json_lines};
 pub use tries::TriesTotals;
 
 /// The rows of a batch, with what has come of them.
@@ -68,8 +68,8 @@ pub struct Batch {
     earlier_versions: BTreeMap<String, VersionParts>,
     rows: Vec<PlannedRow>,
     retry: Vec<RetriedRows>,
-    limits: ExhaustedRows,
-    answers: RunAnswers,
+    limits: ExhaustedRowPolicy,
+    answers: PreparedAnswers,
     decides_tools: bool,
     /// The texts that no file and no message of the batch contains.
     secrets: Secrets,
@@ -103,9 +103,9 @@ pub struct BatchRequest<'a> {
     /// The rows that run again although their runs have ended.
     pub retry: Vec<RetriedRows>,
     /// The meaning of a success with exhausted agents.
-    pub limits: ExhaustedRows,
+    pub limits: ExhaustedRowPolicy,
     /// The answers for all rows.
-    pub answers: RunAnswers,
+    pub answers: PreparedAnswers,
     /// The answers for single rows.
     pub row_answers: Vec<RowAnswer>,
     /// Whether permissions of tools are given or denied.
@@ -174,15 +174,15 @@ impl Batch {
     ///
     /// # Errors
     /// Another process works on the batch, its folder cannot be used, a model override cannot be read, or an answer names no row.
-    pub async fn open(
+    pub async fn open_for_work(
         runs: &Runs,
         prepared: Arc<PreparedEnsemble>,
         request: BatchRequest<'_>,
     ) -> Result<Self, BatchError> {
         let (data, models) = (request.data.clone(), request.models.to_vec());
         let root = prepared.root.clone();
-        let batch = Self::load(runs, prepared, request, |name| open_files(&root, name)).await?;
-        batch.write_facts(data, models)?;
+        let batch = Self::load_with_files(runs, prepared, request, |name| open_files_for_work(&root, name)).await?;
+        batch.write_call_record(data, models)?;
         for planned in batch.rows.iter().filter(|planned| planned.tries.is_unindexed) {
             if let Some(entry) = &planned.tries.entry {
                 batch.append_entry(entry)?;
@@ -195,23 +195,23 @@ impl Batch {
     ///
     /// # Errors
     /// The folder cannot be read, a model override cannot be read, or an answer names no row.
-    pub async fn inspect(
+    pub async fn open_read_only(
         runs: &Runs,
         prepared: Arc<PreparedEnsemble>,
         request: BatchRequest<'_>,
     ) -> Result<Self, BatchError> {
         let root = prepared.root.clone();
         let open_files = |name: &str| BatchFiles::inspect(&root, name).map_err(BatchError::from);
-        Self::load(runs, prepared, request, open_files).await
+        Self::load_with_files(runs, prepared, request, open_files).await
     }
 
-    async fn load(
+    async fn load_with_files(
         runs: &Runs,
         prepared: Arc<PreparedEnsemble>,
         request: BatchRequest<'_>,
         open_files: impl FnOnce(&str) -> Result<BatchFiles, BatchError>,
     ) -> Result<Self, BatchError> {
-        let version = BatchVersion::read(runs, &prepared, request.models)?;
+        let version = BatchVersion::compute(runs, &prepared, request.models)?;
         let keys = build_row_keys(&request.rows);
         let directory = RowDirectory::for_table(&keys, &request.rows);
         let answers = directory.assign_answers(request.row_answers);
@@ -219,7 +219,7 @@ impl Batch {
         let refuse = |wrong| BatchError::Answers(redact_errors(wrong, &secrets));
         let mut answers = answers.map_err(refuse)?.into_iter();
         let files = open_files(request.name)?;
-        let records = BatchRecords::read(&files)?;
+        let records = BatchIndexRecords::load(&files)?;
         let mut rows = Vec::with_capacity(request.rows.len());
         for ((number, row), key) in (1..).zip(request.rows).zip(keys) {
             let answers = answers.next().unwrap_or_default();
@@ -227,7 +227,7 @@ impl Batch {
                 continue;
             }
             let identity = (key.as_str(), version.digest.as_str());
-            let tries = records.read_tries(identity, &files, runs.project()).await?;
+            let tries = records.load_row_tries(identity, &files, runs.project()).await?;
             rows.push(PlannedRow {
                 number,
                 row,
@@ -240,7 +240,7 @@ impl Batch {
         Ok(Self {
             runs: runs.clone().with_store(store),
             prepared,
-            earlier_versions: BatchFacts::parse(&files.read_facts()?).unwrap_or_default().versions,
+            earlier_versions: LastBatchCall::parse(&files.read_facts()?).unwrap_or_default().versions,
             files,
             version,
             rows,
@@ -253,11 +253,11 @@ impl Batch {
         })
     }
 
-    fn write_facts(&self, data: String, models: Vec<String>) -> Result<(), BatchError> {
+    fn write_call_record(&self, data: String, models: Vec<String>) -> Result<(), BatchError> {
         let mut versions = self.earlier_versions.clone();
         versions.insert(self.version.digest.clone(), self.version.parts.clone());
         let ensemble = self.prepared.plan.ensemble();
-        let facts = BatchFacts {
+        let facts = LastBatchCall {
             version: 1,
             ensemble: ensemble.name.to_string(),
             data,
@@ -269,14 +269,14 @@ impl Batch {
                 .iter()
                 .map(|planned| (planned.number, planned.key.clone()))
                 .collect(),
-            labels: self.list_labels(),
+            labels: self.list_secretless_labels(),
             versions,
         };
-        Ok(self.files.replace_facts(&facts.to_text())?)
+        Ok(self.files.replace_facts(&facts.to_json_text())?)
     }
 
     /// Lists the names of rows that contain no secret, by the numbers of the rows.
-    fn list_labels(&self) -> BTreeMap<usize, String> {
+    fn list_secretless_labels(&self) -> BTreeMap<usize, String> {
         let labels = self
             .rows
             .iter()
@@ -296,7 +296,7 @@ impl Batch {
         let mut checked = HashSet::new();
         for planned in &self.rows {
             let task = self.decide_task(planned);
-            if !task.is_to_run() {
+            if !task.is_executed() {
                 continue;
             }
             let mut refuse = |what: String| {
@@ -306,7 +306,7 @@ impl Batch {
             // The options are read from files, so not for rows without answers.
             let read_options = || -> Result<RunOptions, RunError> {
                 let mut row_options = options()?;
-                row_options.answers = planned.answers.merge_into(&self.answers);
+                row_options.answers = planned.answers.with_common_answers(&self.answers);
                 Ok(row_options)
             };
             if let (RowTask::Answer, Some(entry)) = (&task, &planned.tries.entry) {
@@ -315,7 +315,7 @@ impl Batch {
                 if let Err(refusal) = check_option_answers(&mut row_options, &entry.questions, no_records, false) {
                     refuse(refusal.to_string());
                 }
-            } else if !planned.answers.is_empty() && checked.insert(planned.answers.to_text()) {
+            } else if !planned.answers.is_empty() && checked.insert(planned.answers.to_comparison_text()) {
                 let mut row_options = read_options()?;
                 row_options.input = planned.row.input.clone();
                 row_options.context = planned.row.values.clone();
@@ -348,7 +348,7 @@ impl Batch {
     }
 
     /// Returns the process that works on the batch, if there is one.
-    pub fn working_process(&self) -> Option<u32> {
+    pub fn working_process_id(&self) -> Option<u32> {
         self.files.working_process()
     }
 
@@ -361,7 +361,7 @@ impl Batch {
     pub fn table_lines(&self) -> impl Iterator<Item = TableLine<'_>> {
         self.rows
             .iter()
-            .map(|planned| planned.table_line(&self.secrets, self.limits))
+            .map(|planned| planned.redacted_table_line(&self.secrets, self.limits))
     }
 
     /// Returns the open questions as a table in CSV that a person can fill in.
@@ -372,12 +372,12 @@ impl Batch {
         let lines = self
             .rows
             .iter()
-            .map(|planned| (planned.table_line(&self.secrets, self.limits), &planned.answers));
+            .map(|planned| (planned.redacted_table_line(&self.secrets, self.limits), &planned.answers));
         answers::questions_to_csv(lines, &self.secrets)
     }
 
     /// Returns the number of rows by outcome, in order of precedence. Rows that have not ended are not counted.
-    pub fn count_outcomes(&self) -> Vec<(CompletionReason, usize)> {
+    pub fn count_rows_by_outcome(&self) -> Vec<(CompletionReason, usize)> {
         let count = |reason| {
             let entries = self.rows.iter().filter_map(|planned| planned.tries.entry.as_ref());
             entries.filter(|entry| entry.outcome == reason).count()
@@ -387,14 +387,14 @@ impl Batch {
     }
 
     /// Counts the rows by their standing.
-    pub fn count_rows(&self) -> BatchCounts {
+    pub fn count_rows_by_status(&self) -> RowStatusCounts {
         let entries = self.rows.iter().map(|planned| planned.tries.entry.as_ref());
-        BatchCounts::from_entries(entries, self.limits)
+        RowStatusCounts::from_entries(entries, self.limits)
     }
 
     /// Returns the cost of all tries of all rows, also of earlier calls. Returns `None` if no cost is known.
     pub fn total_cost(&self) -> Option<Cost> {
-        sum_costs(self.rows.iter().filter_map(|planned| planned.tries.total_cost()))
+        sum_costs(self.rows.iter().filter_map(|planned| planned.tries.known_cost()))
     }
 
     /// Returns the number of rows whose models have no price, so that their cost is not known.
@@ -420,7 +420,7 @@ impl Batch {
 
     /// Adds the entry to the index.
     fn append_entry(&self, entry: &BatchEntry) -> Result<(), RunError> {
-        append_entry(&self.files, entry)
+        append_entry_to_index(&self.files, entry)
     }
 }
 
@@ -434,7 +434,7 @@ pub fn redact_errors(wrong: Vec<RowError>, secrets: &Secrets) -> Vec<RowError> {
 }
 
 /// Adds the entry to the index of the batch.
-fn append_entry(files: &BatchFiles, entry: &BatchEntry) -> Result<(), RunError> {
+fn append_entry_to_index(files: &BatchFiles, entry: &BatchEntry) -> Result<(), RunError> {
     let line = serde_json::to_string(entry).unwrap_or_default();
     Ok(files.add_line(&line)?)
 }
@@ -443,7 +443,7 @@ fn append_entry(files: &BatchFiles, entry: &BatchEntry) -> Result<(), RunError> 
 ///
 /// # Errors
 /// Another process works on the batch, or the folder cannot be used.
-fn open_files(project_root: &Path, name: &str) -> Result<BatchFiles, BatchError> {
+fn open_files_for_work(project_root: &Path, name: &str) -> Result<BatchFiles, BatchError> {
     BatchFiles::open(project_root, name).map_err(|error| match error {
         StoreError::Leased { owner, .. } => BatchError::Busy {
             name: name.to_owned(),
@@ -454,7 +454,7 @@ fn open_files(project_root: &Path, name: &str) -> Result<BatchFiles, BatchError>
 }
 
 impl PlannedRow {
-    fn table_line(&self, secrets: &Secrets, limits: ExhaustedRows) -> TableLine<'_> {
+    fn redacted_table_line(&self, secrets: &Secrets, limits: ExhaustedRowPolicy) -> TableLine<'_> {
         TableLine {
             number: self.number,
             row: self.row.redact(secrets),

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, HashMap};
 
 use ensemble_core::conversation::CompletionReason;
 
-use super::entry::{ExhaustedRows, RowStanding};
+use super::entry::{ExhaustedRowPolicy, RowStatus};
 use super::{BatchEntry, TableLine};
 
 /// The numbers of rows by their standing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct BatchCounts {
+pub struct RowStatusCounts {
     /// All rows.
     pub rows: usize,
     /// Rows whose runs failed.
@@ -24,35 +24,35 @@ pub struct BatchCounts {
     pub left: usize,
 }
 
-impl BatchCounts {
+impl RowStatusCounts {
     /// Counts rows by their results; `None`: the row has not ended.
-    pub fn from_entries<'a>(entries: impl Iterator<Item = Option<&'a BatchEntry>>, limits: ExhaustedRows) -> Self {
+    pub fn from_entries<'a>(entries: impl Iterator<Item = Option<&'a BatchEntry>>, limits: ExhaustedRowPolicy) -> Self {
         let mut counts = Self::default();
-        entries.for_each(|entry| counts.add(entry, limits));
+        entries.for_each(|entry| counts.count_entry(entry, limits));
         counts
     }
 
-    fn add(&mut self, entry: Option<&BatchEntry>, limits: ExhaustedRows) {
+    fn count_entry(&mut self, entry: Option<&BatchEntry>, limits: ExhaustedRowPolicy) {
         self.rows += 1;
-        match entry.map_or(RowStanding::Left, |entry| entry.standing(limits)) {
-            RowStanding::Failed => self.failed += 1,
-            RowStanding::Limited => self.limited += 1,
-            RowStanding::Succeeded => self.succeeded += 1,
-            RowStanding::Left => self.left += 1,
-            RowStanding::Waiting => {
-                let agent = entry.map(BatchEntry::waiting_for).unwrap_or_default();
+        match entry.map_or(RowStatus::Left, |entry| entry.status(limits)) {
+            RowStatus::Failed => self.failed += 1,
+            RowStatus::Limited => self.limited += 1,
+            RowStatus::Succeeded => self.succeeded += 1,
+            RowStatus::Left => self.left += 1,
+            RowStatus::Waiting => {
+                let agent = entry.map(BatchEntry::waiting_agent_names).unwrap_or_default();
                 *self.waiting.entry(agent).or_default() += 1;
             }
         }
     }
 
     /// Returns the number of rows that wait for an answer.
-    pub fn waiting_rows(&self) -> usize {
+    pub fn count_waiting_rows(&self) -> usize {
         self.waiting.values().sum()
     }
 
     /// Returns the counts that are not 0, failures first: `5 failed · 75 wait for gate · 220 completed`.
-    pub fn to_words(&self) -> String {
+    pub fn to_summary_line(&self) -> String {
         let waiting = self.waiting.iter().map(|(agent, count)| {
             let verb = if *count == 1 { "waits" } else { "wait" };
             (*count, format!("{verb} for {agent}"))
@@ -74,7 +74,7 @@ impl BatchCounts {
 
 /// Rows that failed for the same cause.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FailureGroup {
+pub struct CauseGroup {
     /// The outcome with its cause: `agent_failed: sorter: HTTP 500`. Words that differ from row to row are `…`.
     pub cause: String,
     /// The numbers of the rows.
@@ -85,35 +85,35 @@ pub struct FailureGroup {
 
 /// Groups the rows that failed or that a limit cut off by their causes, the largest group first. Causes are equal if they
 /// differ only in quoted texts and in words with digits, but not in numbers such as exit codes.
-pub fn group_failures<'a>(lines: impl Iterator<Item = TableLine<'a>>) -> Vec<FailureGroup> {
-    group_rows(lines, |entry, limits| {
-        let is_failure = matches!(entry.standing(limits), RowStanding::Failed | RowStanding::Limited);
-        is_failure.then(|| describe_cause(entry))
+pub fn group_failures<'a>(lines: impl Iterator<Item = TableLine<'a>>) -> Vec<CauseGroup> {
+    group_rows_by_cause(lines, |entry, limits| {
+        let is_failure = matches!(entry.status(limits), RowStatus::Failed | RowStatus::Limited);
+        is_failure.then(|| describe_short_cause(entry))
     })
 }
 
 /// Groups the rows that succeeded although agents were exhausted, or parts or tool calls failed, the largest group first.
-pub fn group_open_work<'a>(lines: impl Iterator<Item = TableLine<'a>>) -> Vec<FailureGroup> {
-    group_rows(lines, |entry, limits| {
+pub fn group_open_work<'a>(lines: impl Iterator<Item = TableLine<'a>>) -> Vec<CauseGroup> {
+    group_rows_by_cause(lines, |entry, limits| {
         let open_work = entry.describe_open_work();
-        open_work.filter(|_| entry.standing(limits) == RowStanding::Succeeded)
+        open_work.filter(|_| entry.status(limits) == RowStatus::Succeeded)
     })
 }
 
 /// Groups the rows for which `describe` returns a text by the shape of the text.
-fn group_rows<'a>(
+fn group_rows_by_cause<'a>(
     lines: impl Iterator<Item = TableLine<'a>>,
-    describe: impl Fn(&BatchEntry, ExhaustedRows) -> Option<String>,
-) -> Vec<FailureGroup> {
+    describe: impl Fn(&BatchEntry, ExhaustedRowPolicy) -> Option<String>,
+) -> Vec<CauseGroup> {
     let mut places: HashMap<String, usize> = HashMap::new();
-    let mut groups: Vec<(Vec<CauseWord>, FailureGroup)> = Vec::new();
+    let mut groups: Vec<(Vec<CauseWord>, CauseGroup)> = Vec::new();
     for line in lines {
         let Some(entry) = line.entry else { continue };
         let Some(cause) = describe(entry, line.limits) else {
             continue;
         };
         let words = split_cause(&cause);
-        let shape: String = words.iter().map(CauseWord::shape).collect();
+        let shape: String = words.iter().map(CauseWord::grouping_text).collect();
         let at = *places.entry(shape).or_insert(groups.len());
         match groups.get_mut(at) {
             Some((known, group)) => {
@@ -122,7 +122,7 @@ fn group_rows<'a>(
                 group.rows.push(line.number);
             }
             None => {
-                let group = FailureGroup {
+                let group = CauseGroup {
                     cause: String::new(),
                     rows: vec![line.number],
                     run: entry.run.clone(),
@@ -131,11 +131,11 @@ fn group_rows<'a>(
             }
         }
     }
-    let with_cause = |(words, group): (Vec<CauseWord>, FailureGroup)| FailureGroup {
-        cause: words.iter().map(CauseWord::shown_text).collect(),
+    let with_cause = |(words, group): (Vec<CauseWord>, CauseGroup)| CauseGroup {
+        cause: words.iter().map(CauseWord::common_text).collect(),
         ..group
     };
-    let mut groups: Vec<FailureGroup> = groups.into_iter().map(with_cause).collect();
+    let mut groups: Vec<CauseGroup> = groups.into_iter().map(with_cause).collect();
     groups.sort_by_key(|group| std::cmp::Reverse(group.rows.len()));
     groups
 }
@@ -147,11 +147,11 @@ const MAX_CAUSE: usize = 160;
 const WORDS_BEFORE_CODES: [&str; 8] = ["http", "code", "status", "answered", "error", "errno", "signal", "turn"];
 
 /// The replacement of a word that differs from row to row.
-const DIFFERENT: &str = "…";
+const DIFFERENT_WORD_MARK: &str = "…";
 
 /// Returns the outcome and the first line of its details. A line that announces the output of a program is followed by the
 /// last line of the output.
-pub(super) fn describe_cause(entry: &BatchEntry) -> String {
+pub(super) fn describe_short_cause(entry: &BatchEntry) -> String {
     let detail = entry.detail.as_deref().unwrap_or_default();
     let mut lines: Vec<&str> = detail.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     if !entry.exhausted.is_empty() && lines.len() > 1 {
@@ -186,12 +186,12 @@ struct CauseWord {
 }
 
 impl CauseWord {
-    fn shape(&self) -> &str {
-        if self.is_variable { DIFFERENT } else { &self.text }
+    fn grouping_text(&self) -> &str {
+        if self.is_variable { DIFFERENT_WORD_MARK } else { &self.text }
     }
 
-    fn shown_text(&self) -> &str {
-        if self.is_same { &self.text } else { DIFFERENT }
+    fn common_text(&self) -> &str {
+        if self.is_same { &self.text } else { DIFFERENT_WORD_MARK }
     }
 }
 
@@ -211,7 +211,7 @@ fn split_cause(cause: &str) -> Vec<CauseWord> {
             first if first.is_alphanumeric() => {
                 let end = rest.find(|letter: char| !letter.is_alphanumeric() && letter != '-' && letter != '_');
                 let word = &rest[..end.unwrap_or(rest.len())];
-                let is_code = is_number(word) && WORDS_BEFORE_CODES.contains(&word_before.as_str());
+                let is_code = is_code_number(word) && WORDS_BEFORE_CODES.contains(&word_before.as_str());
                 word_before = word.to_lowercase();
                 let is_name = is_after_outcome && !std::mem::replace(&mut is_after_name, is_after_outcome);
                 (word.len(), word.chars().any(char::is_numeric) && !is_code && !is_name)
@@ -232,7 +232,7 @@ fn split_cause(cause: &str) -> Vec<CauseWord> {
 }
 
 /// Returns whether a word is a number of at most three digits.
-fn is_number(word: &str) -> bool {
+fn is_code_number(word: &str) -> bool {
     word.len() <= 3 && word.bytes().all(|byte| byte.is_ascii_digit())
 }
 
@@ -271,12 +271,12 @@ mod tests {
             Some(entry(CompletionReason::Cancelled, "")),
             None,
         ];
-        let counts = BatchCounts::from_entries(entries.iter().map(Option::as_ref), ExhaustedRows::Accepted);
+        let counts = RowStatusCounts::from_entries(entries.iter().map(Option::as_ref), ExhaustedRowPolicy::Accepted);
         assert_eq!(
-            counts.to_words(),
+            counts.to_summary_line(),
             "1 failed · 1 waits for a person · 1 cut off by a limit · 2 left · 1 completed"
         );
-        assert_eq!((counts.rows, counts.waiting_rows()), (6, 1));
+        assert_eq!((counts.rows, counts.count_waiting_rows()), (6, 1));
     }
 
     #[test]
@@ -299,7 +299,7 @@ mod tests {
             row: Cow::Borrowed(&row),
             entry: Some(entry),
             tries: None,
-            limits: ExhaustedRows::Accepted,
+            limits: ExhaustedRowPolicy::Accepted,
         });
         let groups = group_failures(lines);
         let causes: Vec<(&str, &[usize])> = groups.iter().map(|group| (&*group.cause, &*group.rows)).collect();
@@ -352,22 +352,22 @@ mod tests {
                     limits,
                 })
             };
-            let counts = BatchCounts::from_entries(entries.iter().map(Some), limits);
+            let counts = RowStatusCounts::from_entries(entries.iter().map(Some), limits);
             let groups = [group_failures(lines()), group_open_work(lines())];
             let texts = groups.map(|groups| groups.into_iter().map(|group| group.cause).collect::<Vec<_>>());
-            (counts.to_words(), texts)
+            (counts.to_summary_line(), texts)
         };
         let (fetch, writer) = (
             "1 of 3 parts of `fetch` failed".to_owned(),
             "`writer` reached `max_turns: 3` while it still had work".to_owned(),
         );
         assert_eq!(
-            report(ExhaustedRows::Accepted),
+            report(ExhaustedRowPolicy::Accepted),
             ("2 completed".to_owned(), [vec![], vec![fetch.clone(), writer]])
         );
         let cause = "completed; it had work".to_owned();
         assert_eq!(
-            report(ExhaustedRows::Refused),
+            report(ExhaustedRowPolicy::Refused),
             (
                 "1 cut off by a limit · 1 completed".to_owned(),
                 [vec![cause], vec![fetch]]

@@ -17,7 +17,7 @@ use super::row_place::{RowError, RowPlace, sort_errors};
 use crate::inputs::{InputValues, resolve_inputs};
 
 /// The column that holds the input of the run, if the ensemble declares no input of this name.
-pub const INPUT: &str = "input";
+pub const INPUT_COLUMN: &str = "input";
 
 /// A row: what one run is given.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -35,7 +35,7 @@ pub struct BatchRow {
 }
 
 /// The column that names rows, unless another is chosen.
-pub const LABEL: &str = "id";
+pub const LABEL_COLUMN: &str = "id";
 
 impl BatchRow {
     /// Returns the row as files and messages show it: without secrets.
@@ -75,7 +75,7 @@ pub struct ColumnMapping {
     pub input_names: BTreeMap<String, String>,
     /// Columns that are left out.
     pub ignored_columns: Vec<String>,
-    /// The column that names rows; `None`: the column [`LABEL`], if there is one.
+    /// The column that names rows; `None`: the column [`LABEL_COLUMN`], if there is one.
     pub label_column: Option<String>,
 }
 
@@ -92,7 +92,7 @@ impl ColumnMapping {
     ///
     /// # Errors
     /// Each of them, with one that is spelled alike.
-    pub fn check_columns<'a>(&self, known: impl Iterator<Item = &'a str> + Clone) -> Result<(), Vec<String>> {
+    pub fn check_column_names<'a>(&self, known: impl Iterator<Item = &'a str> + Clone) -> Result<(), Vec<String>> {
         let mut wrong = Vec::new();
         let named_columns = self.input_names.keys().chain(&self.ignored_columns);
         for column in named_columns.chain(&self.label_column) {
@@ -156,12 +156,12 @@ impl CellValue {
 }
 
 /// Returns the row of a file in a folder: `file` is its name, and `input` its text.
-pub fn row_from_file(name: &str, file: &str, text: String) -> TableRow {
+pub fn table_row_from_file(name: &str, file: &str, text: String) -> TableRow {
     TableRow {
         place: RowPlace::from_source(name),
         cells: vec![
             ("file".to_owned(), CellValue::Value(file.into())),
-            (INPUT.to_owned(), CellValue::Value(text.into())),
+            (INPUT_COLUMN.to_owned(), CellValue::Value(text.into())),
         ],
     }
 }
@@ -215,7 +215,7 @@ fn resolve_row(
         place: cells.place,
         ..common.clone()
     };
-    let label_column = columns.label_column.as_deref().unwrap_or(LABEL);
+    let label_column = columns.label_column.as_deref().unwrap_or(LABEL_COLUMN);
     for (column, cell) in cells.cells {
         if column == label_column {
             row.label = cell.to_label();
@@ -227,12 +227,12 @@ fn resolve_row(
         row.texts.remove(&name);
         let value = match cell {
             CellValue::Value(value) => value,
-            CellValue::Text(text) => resolve_text(&name, text, ensemble).map_err(|what| RowError {
+            CellValue::Text(text) => resolve_text_cell(&name, text, ensemble).map_err(|what| RowError {
                 place: row.place.clone(),
                 what,
             })?,
         };
-        if &*name != INPUT || ensemble.find_input(INPUT).is_some() {
+        if &*name != INPUT_COLUMN || ensemble.find_input(INPUT_COLUMN).is_some() {
             row.values.insert(name, Arc::new(value));
             continue;
         }
@@ -253,7 +253,7 @@ fn resolve_row(
 ///
 /// # Errors
 /// The text contains a number that a value cannot hold.
-fn resolve_text(name: &str, text: String, ensemble: &Ensemble) -> Result<Value, String> {
+fn resolve_text_cell(name: &str, text: String, ensemble: &Ensemble) -> Result<Value, String> {
     let value = Value::from(text);
     let Some(input) = ensemble.find_input(name) else {
         return Ok(value);

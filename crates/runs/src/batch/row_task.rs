@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use ensemble_core::conversation::CompletionReason;
 use ensemble_language::data::Cost;
 
-use super::answers::has_answer;
-use super::entry::{ExhaustedRows, RowStanding};
+use super::answers::has_answer_for_any;
+use super::entry::{ExhaustedRowPolicy, RowStatus};
 use super::identity::list_changed_parts;
 use super::tries::sum_costs;
 use super::{Batch, BatchEntry, PlannedRow};
@@ -22,9 +22,9 @@ pub enum RetriedRows {
 
 impl RetriedRows {
     /// Returns whether the row with this result is one of them.
-    fn contains(self, entry: &BatchEntry, limits: ExhaustedRows) -> bool {
+    fn selects_row(self, entry: &BatchEntry, limits: ExhaustedRowPolicy) -> bool {
         match self {
-            Self::Failed => !entry.is_success(limits) && entry.standing(limits) != RowStanding::Waiting,
+            Self::Failed => !entry.has_exit_code_zero(limits) && entry.status(limits) != RowStatus::Waiting,
             Self::Outcome(outcome) => entry.outcome == outcome,
         }
     }
@@ -54,7 +54,7 @@ pub enum RowTask {
 
 impl RowTask {
     /// Returns whether the next call runs the row.
-    pub fn is_to_run(&self) -> bool {
+    pub fn is_executed(&self) -> bool {
         !matches!(self, Self::Elsewhere(_) | Self::Nothing)
     }
 
@@ -72,7 +72,7 @@ impl RowTask {
     }
 
     /// Returns why this number of rows run or do not, with the number: `2 run again: tool `search` has changed`.
-    pub fn to_words(&self, rows: usize) -> String {
+    pub fn describe_for_rows(&self, rows: usize) -> String {
         let choose = |one: &'static str, several: &'static str| if rows == 1 { one } else { several };
         let run = choose("runs", "run");
         let words = match self {
@@ -107,7 +107,7 @@ pub struct TaskGroup {
 
 impl Batch {
     /// Returns the rows by their tasks.
-    pub fn group_tasks(&self) -> Vec<TaskGroup> {
+    pub fn group_rows_by_task(&self) -> Vec<TaskGroup> {
         let mut groups: BTreeMap<RowTask, TaskGroup> = BTreeMap::new();
         for planned in &self.rows {
             let task = self.decide_task(planned);
@@ -117,7 +117,7 @@ impl Batch {
                 cost: None,
             });
             group.rows += 1;
-            group.cost = sum_costs([group.cost, planned.tries.total_cost()].into_iter().flatten());
+            group.cost = sum_costs([group.cost, planned.tries.known_cost()].into_iter().flatten());
         }
         groups.into_values().collect()
     }
@@ -125,7 +125,7 @@ impl Batch {
     /// Returns the number of rows that the next call runs.
     pub fn count_rows_to_run(&self) -> usize {
         let rows = self.rows.iter();
-        rows.filter(|planned| self.decide_task(planned).is_to_run()).count()
+        rows.filter(|planned| self.decide_task(planned).is_executed()).count()
     }
 
     /// Decides what the next call does with the row.
@@ -137,7 +137,7 @@ impl Batch {
         let Some(entry) = &tries.entry else {
             return match &tries.outdated {
                 Some(outdated) => RowTask::RunOutdated {
-                    changed: self.list_changes(&outdated.version),
+                    changed: self.list_changes_since_version(&outdated.version),
                 },
                 None => RowTask::Run,
             };
@@ -147,19 +147,19 @@ impl Batch {
         }
         let is_waiting = entry.outcome == CompletionReason::WaitingForInput;
         if is_waiting {
-            let answers = planned.answers.merge_into(&self.answers);
-            if has_answer(&answers, &entry.questions, self.decides_tools) {
+            let answers = planned.answers.with_common_answers(&self.answers);
+            if has_answer_for_any(&answers, &entry.questions, self.decides_tools) {
                 return RowTask::Answer;
             }
         }
-        match self.retry.iter().any(|rows| rows.contains(entry, self.limits)) {
+        match self.retry.iter().any(|rows| rows.selects_row(entry, self.limits)) {
             true => RowTask::Retry,
             false => RowTask::Nothing,
         }
     }
 
     /// Lists the parts that have changed since this version.
-    fn list_changes(&self, version: &str) -> Vec<String> {
+    fn list_changes_since_version(&self, version: &str) -> Vec<String> {
         let old = self.earlier_versions.get(version);
         old.map_or_else(Vec::new, |old| list_changed_parts(old, &self.version.parts))
     }

@@ -10,12 +10,12 @@ use ensemble_language::data::Cost;
 use serde_json::{Value, json};
 
 use super::answers::{DirectoryEntry, RowDirectory};
-use super::entry::ExhaustedRows;
-use super::facts::BatchFacts;
-use super::identity::{BatchVersion, RunName, VersionParts, format_run_id, list_changed_parts};
-use super::report::describe_cause;
-use super::tries::{parse_index, sum_costs};
-use super::{BatchCounts, BatchEntry, BatchError, RowStanding, append_entry, open_files};
+use super::entry::ExhaustedRowPolicy;
+use super::facts::LastBatchCall;
+use super::identity::{BatchVersion, RowRunName, VersionParts, format_row_run_id, list_changed_parts};
+use super::report::describe_short_cause;
+use super::tries::{parse_index_lines, sum_costs};
+use super::{RowStatusCounts, BatchEntry, BatchError, RowStatus, append_entry_to_index, open_files_for_work};
 use crate::error::RunError;
 use crate::prepare::PreparedEnsemble;
 use crate::start::runs::Runs;
@@ -36,7 +36,7 @@ pub struct BatchSummary {
     /// The process that works on the batch.
     pub process: Option<u32>,
     /// The rows of the last call, by their standing.
-    pub counts: BatchCounts,
+    pub counts: RowStatusCounts,
     /// What all tries of these rows have cost, as far as it is known.
     pub cost: Option<Cost>,
     /// The rows of the last call.
@@ -93,8 +93,8 @@ pub fn find_batch(project_root: &Path, name: &str) -> Result<Option<BatchSummary
 ///
 /// # Errors
 /// A process works on the batch or executes one of its runs, or the folder cannot be deleted.
-pub fn remove_batch(project_root: &Path, name: &str) -> Result<(), BatchError> {
-    let files = open_files(project_root, name)?;
+pub fn remove_idle_batch(project_root: &Path, name: &str) -> Result<(), BatchError> {
+    let files = open_files_for_work(project_root, name)?;
     for run in files.list_run_names() {
         if let Some(process) = files.find_run(&run).and_then(|run| run.driver_pid()) {
             return Err(BatchError::Busy {
@@ -111,25 +111,25 @@ pub fn remove_batch(project_root: &Path, name: &str) -> Result<(), BatchError> {
 ///
 /// # Errors
 /// The index cannot be written.
-pub fn index_row(run_folder: &Path, state: &ConversationState) -> Result<(), BatchError> {
-    let Some((project_root, name, run)) = parse_run_folder(run_folder) else {
+pub fn index_run_end(run_folder: &Path, state: &ConversationState) -> Result<(), BatchError> {
+    let Some((project_root, name, run)) = parse_batch_run_folder(run_folder) else {
         return Ok(());
     };
-    let (Some(row), Ok(())) = (RunName::parse(run), RunId::new(name).check()) else {
+    let (Some(row), Ok(())) = (RowRunName::parse(run), RunId::new(name).check()) else {
         return Ok(());
     };
-    let Some(entry) = BatchEntry::from_state(row.key, run, state) else {
+    let Some(entry) = BatchEntry::from_ended_run(row.key, run, state) else {
         return Ok(());
     };
-    match open_files(project_root, name) {
+    match open_files_for_work(project_root, name) {
         Err(BatchError::Busy { .. }) => Ok(()),
         Err(error) => Err(error),
-        Ok(files) => append_entry(&files, &entry).map_err(Into::into),
+        Ok(files) => append_entry_to_index(&files, &entry).map_err(Into::into),
     }
 }
 
 /// Returns the project, the name of the batch and the id of the run in this folder; `None`: the run is not in a batch.
-fn parse_run_folder(folder: &Path) -> Option<(&Path, &str, &str)> {
+fn parse_batch_run_folder(folder: &Path) -> Option<(&Path, &str, &str)> {
     let runs = folder.parent()?;
     let batch = runs.parent()?;
     let is_batch = runs.ends_with("runs") && batch.parent()?.ends_with(".ensemble/batches");
@@ -147,11 +147,11 @@ impl BatchSummary {
     /// Its files cannot be read.
     pub fn load(project_root: &Path, name: &str) -> Result<Self, StoreError> {
         let files = BatchFiles::inspect(project_root, name)?;
-        let facts = BatchFacts::parse(&files.read_facts()?).unwrap_or_default();
+        let facts = LastBatchCall::parse(&files.read_facts()?).unwrap_or_default();
         let index = files.read_index()?;
         // The last line of each run, by row; the runs in the order of their first lines.
         let mut tries: HashMap<String, Vec<BatchEntry>> = HashMap::new();
-        for entry in parse_index(&index) {
+        for entry in parse_index_lines(&index) {
             let of_row = tries.entry(entry.id.clone()).or_default();
             match of_row.iter_mut().find(|known| known.run == entry.run) {
                 Some(known) => *known = entry,
@@ -164,12 +164,12 @@ impl BatchSummary {
         for (number, key) in facts.rows {
             let mut tries = tries.remove(&key).unwrap_or_default();
             costs.extend(tries.iter().filter_map(BatchEntry::cost));
-            tries.retain(|entry| RunName::parse(&entry.run).is_some_and(|run| run.version == facts.current));
+            tries.retain(|entry| RowRunName::parse(&entry.run).is_some_and(|run| run.version == facts.current));
             let latest = tries
                 .into_iter()
-                .max_by_key(|entry| RunName::parse(&entry.run).map(|run| run.number));
+                .max_by_key(|entry| RowRunName::parse(&entry.run).map(|run| run.number));
             let run = latest.as_ref().map_or_else(
-                || format_run_id(&key, &facts.current, 1).to_string(),
+                || format_row_run_id(&key, &facts.current, 1).to_string(),
                 |entry| entry.run.clone(),
             );
             rows.push(SummaryRow {
@@ -187,7 +187,7 @@ impl BatchSummary {
             ensemble: facts.ensemble,
             data: facts.data,
             process: files.working_process(),
-            counts: BatchCounts::from_entries(rows.iter().map(|row| row.entry.as_ref()), ExhaustedRows::Accepted),
+            counts: RowStatusCounts::from_entries(rows.iter().map(|row| row.entry.as_ref()), ExhaustedRowPolicy::Accepted),
             cost: sum_costs(costs.into_iter()),
             rows,
             models: facts.models,
@@ -196,7 +196,7 @@ impl BatchSummary {
     }
 
     /// Returns whether rows can continue: they wait for an answer, were cut off by a time limit, or have not ended.
-    pub fn has_open_rows(&self) -> bool {
+    pub fn has_resumable_rows(&self) -> bool {
         let mut entries = self.rows.iter().map(|row| row.entry.as_ref());
         entries.any(|entry| entry.is_none_or(|entry| entry.outcome.is_resumable()))
     }
@@ -217,15 +217,15 @@ impl BatchSummary {
             key: &row.key,
             label: row.label.as_deref(),
         }));
-        Ok(self.found_row(&self.rows[directory.find_row(name)?]))
+        Ok(self.to_found_row(&self.rows[directory.find_row(name)?]))
     }
 
     /// Returns all rows.
     pub fn list_rows(&self) -> Vec<FoundRow<'_>> {
-        self.rows.iter().map(|row| self.found_row(row)).collect()
+        self.rows.iter().map(|row| self.to_found_row(row)).collect()
     }
 
-    fn found_row<'b>(&self, row: &'b SummaryRow) -> FoundRow<'b> {
+    fn to_found_row<'b>(&self, row: &'b SummaryRow) -> FoundRow<'b> {
         FoundRow {
             number: row.number,
             label: row.label.as_deref(),
@@ -235,17 +235,17 @@ impl BatchSummary {
     }
 
     /// Lists the numbers of the rows in the table.
-    pub fn list_numbers(&self) -> impl Iterator<Item = usize> {
+    pub fn list_row_numbers(&self) -> impl Iterator<Item = usize> {
         self.rows.iter().map(|row| row.number)
     }
 
     /// Lists the keys of the rows, which follow from their values only.
-    pub fn list_keys(&self) -> impl Iterator<Item = &str> {
+    pub fn list_row_keys(&self) -> impl Iterator<Item = &str> {
         self.rows.iter().map(|row| row.key.as_str())
     }
 
     /// Returns the results of the rows, in their order.
-    pub fn list_entries(&self) -> Vec<Option<&BatchEntry>> {
+    pub fn list_row_entries(&self) -> Vec<Option<&BatchEntry>> {
         self.rows.iter().map(|row| row.entry.as_ref()).collect()
     }
 
@@ -253,14 +253,14 @@ impl BatchSummary {
     ///
     /// # Errors
     /// An override of models cannot be read.
-    pub fn list_changes(&self, runs: &Runs, prepared: &PreparedEnsemble) -> Result<Vec<String>, RunError> {
-        let now = BatchVersion::read(runs, prepared, &self.models)?;
+    pub fn list_changed_version_parts(&self, runs: &Runs, prepared: &PreparedEnsemble) -> Result<Vec<String>, RunError> {
+        let now = BatchVersion::compute(runs, prepared, &self.models)?;
         let before = self.parts.as_ref();
         Ok(before.map_or_else(Vec::new, |before| list_changed_parts(before, &now.parts)))
     }
 
     /// Returns the batch as JSON, without its rows.
-    pub fn to_json(&self) -> Value {
+    pub fn to_json_without_rows(&self) -> Value {
         let counts = &self.counts;
         json!({
             "batch": self.name,
@@ -271,7 +271,7 @@ impl BatchSummary {
             "driver_pid": self.process,
             "rows": counts.rows,
             "failed": counts.failed,
-            "waiting": counts.waiting_rows(),
+            "waiting": counts.count_waiting_rows(),
             "waiting_for": counts.waiting,
             "limited": counts.limited,
             "left": counts.left,
@@ -286,20 +286,20 @@ impl BatchSummary {
         rows.map(|row| {
             let (number, run) = (row.number, &row.run);
             let Some(entry) = &row.entry else {
-                return json!({"row": number, "run": run, "standing": RowStanding::Left.as_str()});
+                return json!({"row": number, "run": run, "standing": RowStatus::Left.as_str()});
             };
-            let standing = entry.standing(ExhaustedRows::Accepted);
-            let is_failure = matches!(standing, RowStanding::Failed | RowStanding::Limited);
+            let standing = entry.status(ExhaustedRowPolicy::Accepted);
+            let is_failure = matches!(standing, RowStatus::Failed | RowStatus::Limited);
             json!({
                 "row": number,
                 "run": run,
                 "standing": standing.as_str(),
                 "outcome": entry.outcome,
-                "success": (!entry.is_interrupted()).then(|| entry.is_success(ExhaustedRows::Accepted)),
+                "success": (!entry.is_interrupted()).then(|| entry.has_exit_code_zero(ExhaustedRowPolicy::Accepted)),
                 "detail": entry.detail,
                 "exhausted": entry.exhausted,
                 "failed_work": entry.failed_work,
-                "cause": is_failure.then(|| describe_cause(entry)),
+                "cause": is_failure.then(|| describe_short_cause(entry)),
                 "questions": entry.questions,
                 "turns": entry.turns,
                 "cost": entry.cost(),

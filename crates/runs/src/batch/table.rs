@@ -9,7 +9,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Map, Value};
 
 use super::tries::TriesTotals;
-use super::{BatchEntry, BatchRow, ExhaustedRows, RowError, RowPlace};
+use super::{BatchEntry, BatchRow, ExhaustedRowPolicy, RowError, RowPlace};
 
 /// A row and what has come of it.
 #[derive(Clone)]
@@ -23,7 +23,7 @@ pub struct TableLine<'a> {
     /// All tries, if there are several.
     pub tries: Option<TriesTotals>,
     /// The meaning of a success with exhausted agents.
-    pub limits: ExhaustedRows,
+    pub limits: ExhaustedRowPolicy,
 }
 
 impl Serialize for TableLine<'_> {
@@ -40,7 +40,7 @@ impl Serialize for TableLine<'_> {
         line.serialize_entry("run", &entry.map(|entry| &entry.run))?;
         line.serialize_entry("outcome", &entry.map(|entry| entry.outcome))?;
         let success = entry.filter(|entry| !entry.is_interrupted());
-        line.serialize_entry("success", &success.map(|entry| entry.is_success(self.limits)))?;
+        line.serialize_entry("success", &success.map(|entry| entry.has_exit_code_zero(self.limits)))?;
         line.serialize_entry("detail", &entry.and_then(|entry| entry.detail.as_ref()))?;
         line.serialize_entry("turns", &entry.map(|entry| entry.turns))?;
         line.serialize_entry("values", &row.values)?;
@@ -76,7 +76,7 @@ pub fn to_json_lines<'a>(lines: impl Iterator<Item = TableLine<'a>>) -> String {
 ///
 /// # Errors
 /// A line is no line of results.
-pub fn to_csv(json_lines: &str) -> io::Result<String> {
+pub fn json_lines_to_csv(json_lines: &str) -> io::Result<String> {
     const FIRST: [&str; 4] = ["row", "outcome", "detail", "run"];
     const USED: [&str; 4] = ["requests", "input_tokens", "output_tokens", "cost"];
     let lines: Result<Vec<Value>, _> = json_lines.lines().map(serde_json::from_str).collect();
@@ -93,10 +93,10 @@ pub fn to_csv(json_lines: &str) -> io::Result<String> {
         .chain(USED.iter().map(|name| (*name).to_owned()));
     table.write_record(names)?;
     for line in &lines {
-        let of = |key: &str, name: &str| cell_text(line.get(key).and_then(|map| map.get(name)));
-        let cells = FIRST.iter().map(|name| cell_text(line.get(name)));
+        let of = |key: &str, name: &str| to_cell_text(line.get(key).and_then(|map| map.get(name)));
+        let cells = FIRST.iter().map(|name| to_cell_text(line.get(name)));
         let cells = cells
-            .chain(has_input.then(|| cell_text(line.get("input"))))
+            .chain(has_input.then(|| to_cell_text(line.get("input"))))
             .chain(value_names.iter().map(|name| of("values", name)))
             .chain(results.iter().map(|name| of("result", name)))
             .chain(USED.iter().map(|name| of("usage", name)));
@@ -117,7 +117,7 @@ fn collect_keys(lines: &[Value], key: &str) -> Vec<String> {
 }
 
 /// Returns a cell: a text as it is, nothing for null, all else as JSON.
-fn cell_text(value: Option<&Value>) -> String {
+fn to_cell_text(value: Option<&Value>) -> String {
     match value {
         None | Some(Value::Null) => String::new(),
         Some(Value::String(text)) => text.clone(),
@@ -127,7 +127,7 @@ fn cell_text(value: Option<&Value>) -> String {
 
 /// Results of several parts as one table.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct MergedTable {
+pub struct MergedResults {
     /// The table, in the order of the rows.
     pub text: String,
     /// The number of rows by outcome; rows that have not ended have none.
@@ -140,7 +140,7 @@ pub struct MergedTable {
 ///
 /// # Errors
 /// All lines that are no results, and rows that two parts have with different values.
-pub fn merge_results(parts: &[(String, String)]) -> Result<MergedTable, Vec<RowError>> {
+pub fn merge_results(parts: &[(String, String)]) -> Result<MergedResults, Vec<RowError>> {
     let mut lines: BTreeMap<u64, Value> = BTreeMap::new();
     let mut wrong = Vec::new();
     for (name, text) in parts {
@@ -161,7 +161,7 @@ pub fn merge_results(parts: &[(String, String)]) -> Result<MergedTable, Vec<RowE
                     let same = |key: &str| place.get().get(key) == value.get(key);
                     if !same("values") || !same("input") {
                         refuse(format!("another part has row {row} with different values"));
-                    } else if place.get().get("outcome").is_none_or(|known| !is_end_outcome(known)) {
+                    } else if place.get().get("outcome").is_none_or(|known| !is_final_outcome(known)) {
                         place.insert(value);
                     }
                 }
@@ -171,7 +171,7 @@ pub fn merge_results(parts: &[(String, String)]) -> Result<MergedTable, Vec<RowE
     if !wrong.is_empty() {
         return Err(wrong);
     }
-    let mut merged = MergedTable::default();
+    let mut merged = MergedResults::default();
     let last = lines.keys().next_back().copied().unwrap_or_default();
     merged.missing_rows = (1..=last).filter(|row| !lines.contains_key(row)).collect();
     for line in lines.values() {
@@ -183,7 +183,7 @@ pub fn merge_results(parts: &[(String, String)]) -> Result<MergedTable, Vec<RowE
 }
 
 /// Has a run with this outcome ended?
-fn is_end_outcome(outcome: &Value) -> bool {
+fn is_final_outcome(outcome: &Value) -> bool {
     !outcome.is_null() && outcome != "cancelled"
 }
 
@@ -223,7 +223,7 @@ mod tests {
             row: Cow::Borrowed(row),
             entry,
             tries: None,
-            limits: ExhaustedRows::Accepted,
+            limits: ExhaustedRowPolicy::Accepted,
         };
         let without_input = BatchRow {
             input: None,
@@ -249,7 +249,7 @@ mod tests {
             "{\"row\":1,\"outcome\":\"completed\",\"values\":{\"a\":1},\"result\":{\"x\":\"say \\\"hi\\\", twice\"},\"usage\":{\"requests\":2}}\n",
             "{\"row\":2,\"outcome\":null,\"values\":{\"b\":[1]},\"result\":null,\"usage\":null}\n",
         );
-        let table = to_csv(lines).expect("a table");
+        let table = json_lines_to_csv(lines).expect("a table");
         assert_eq!(
             table,
             "row,outcome,detail,run,a,b,result.x,requests,input_tokens,output_tokens,cost\n\

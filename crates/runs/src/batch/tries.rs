@@ -13,8 +13,8 @@ use ensemble_language::data::Cost;
 use serde_json::{Value, json};
 
 use super::BatchEntry;
-use super::entry::add_usage;
-use super::identity::RunName;
+use super::entry::sum_usage;
+use super::identity::RowRunName;
 use crate::error::RunError;
 use crate::project::Project;
 use crate::start::recorded_run::RecordedRun;
@@ -68,7 +68,7 @@ impl RowTries {
     /// Returns the usage of all tries.
     fn total_usage(&self) -> Value {
         let latest = self.entry.as_ref().map_or(&Value::Null, |entry| &entry.usage);
-        add_usage(&self.earlier_usage, latest)
+        sum_usage(&self.earlier_usage, latest)
     }
 
     /// Returns the tries taken together.
@@ -81,7 +81,7 @@ impl RowTries {
     }
 
     /// Returns the cost of all tries, as far as it is known.
-    pub(super) fn total_cost(&self) -> Option<Cost> {
+    pub(super) fn known_cost(&self) -> Option<Cost> {
         let open = self.open.as_ref().and_then(|open| open.cost);
         let latest = self.entry.as_ref().and_then(BatchEntry::cost);
         sum_costs([self.earlier_cost(), latest, open].into_iter().flatten())
@@ -93,15 +93,15 @@ impl RowTries {
     }
 
     /// Notes that another try begins: what the latest one has used counts on.
-    pub(super) fn begin_try(&mut self, number: u32) {
+    pub(super) fn start_next_try(&mut self, number: u32) {
         if let Some(entry) = self.entry.take() {
-            self.add_earlier(&entry.usage);
+            self.add_earlier_usage(&entry.usage);
         }
         self.latest = number;
     }
 
-    fn add_earlier(&mut self, usage: &Value) {
-        self.earlier_usage = add_usage(&self.earlier_usage, usage);
+    fn add_earlier_usage(&mut self, usage: &Value) {
+        self.earlier_usage = sum_usage(&self.earlier_usage, usage);
         self.earlier_count += 1;
     }
 }
@@ -112,7 +112,7 @@ pub(super) fn sum_costs(costs: impl Iterator<Item = Cost>) -> Option<Cost> {
 }
 
 /// The index of a batch and the names of its runs.
-pub(super) struct BatchRecords {
+pub(super) struct BatchIndexRecords {
     /// The last line of each run.
     entries: HashMap<String, BatchEntry>,
     /// The runs of each row, in the order in which they are known.
@@ -127,25 +127,25 @@ enum RecordedTry {
     NotBegun,
 }
 
-impl BatchRecords {
+impl BatchIndexRecords {
     /// Reads the index and the names of the runs.
-    pub(super) fn read(files: &BatchFiles) -> Result<Self, RunError> {
+    pub(super) fn load(files: &BatchFiles) -> Result<Self, RunError> {
         let mut records = Self {
             entries: HashMap::new(),
             runs: HashMap::new(),
         };
-        for entry in parse_index(&files.read_index()?) {
-            records.add_run(&entry.run);
+        for entry in parse_index_lines(&files.read_index()?) {
+            records.add_run_name(&entry.run);
             records.entries.insert(entry.run.clone(), entry);
         }
         for run in files.list_run_names() {
-            records.add_run(&run);
+            records.add_run_name(&run);
         }
         Ok(records)
     }
 
-    fn add_run(&mut self, run: &str) {
-        let Some(name) = RunName::parse(run) else { return };
+    fn add_run_name(&mut self, run: &str) {
+        let Some(name) = RowRunName::parse(run) else { return };
         let runs = self.runs.entry(name.key.to_owned()).or_default();
         if !self.entries.contains_key(run) && !runs.iter().any(|known| known == run) {
             runs.push(run.to_owned());
@@ -153,7 +153,7 @@ impl BatchRecords {
     }
 
     /// Returns what is recorded of the row, of this version and of others.
-    pub(super) async fn read_tries(
+    pub(super) async fn load_row_tries(
         &self,
         (key, version): (&str, &str),
         files: &BatchFiles,
@@ -162,7 +162,7 @@ impl BatchRecords {
         let mut tries = RowTries::default();
         let mut latest = None;
         for run in self.runs.get(key).into_iter().flatten() {
-            let Some(name) = RunName::parse(run) else { continue };
+            let Some(name) = RowRunName::parse(run) else { continue };
             let is_current = name.version == version;
             let recorded = self.read_try(run, is_current, files, project).await?;
             if let RecordedTry::NotBegun = recorded {
@@ -176,15 +176,15 @@ impl BatchRecords {
                         version: name.version.to_owned(),
                     });
                 }
-                tries.add_earlier(recorded.usage());
+                tries.add_earlier_usage(recorded.usage());
             } else if name.number > tries.latest {
                 let before: Option<RecordedTry> = latest.replace(recorded);
                 if let Some(before) = before {
-                    tries.add_earlier(before.usage());
+                    tries.add_earlier_usage(before.usage());
                 }
                 tries.latest = name.number;
             } else {
-                tries.add_earlier(recorded.usage());
+                tries.add_earlier_usage(recorded.usage());
             }
         }
         match latest {
@@ -223,13 +223,13 @@ impl BatchRecords {
         let Some(end) = history.end_event() else {
             let cost = history.usage().cost;
             return Ok(match history.start_event() {
-                Some(_) => RecordedTry::Open(OpenTry { driver, cost }, usage_to_json(&history)),
+                Some(_) => RecordedTry::Open(OpenTry { driver, cost }, history_usage_to_json(&history)),
                 None => RecordedTry::NotBegun,
             });
         };
         match entry {
-            Some(entry) if is_same_end(entry, end, &history) => Ok(ended(entry)),
-            _ => read_end(run, &history, end, stored, is_current.then_some(project)).await,
+            Some(entry) if is_indexed_end(entry, end, &history) => Ok(ended(entry)),
+            _ => load_try_end(run, &history, end, stored, is_current.then_some(project)).await,
         }
     }
 }
@@ -244,12 +244,12 @@ impl RecordedTry {
     }
 }
 
-fn usage_to_json(history: &RunHistory) -> Value {
+fn history_usage_to_json(history: &RunHistory) -> Value {
     json!(history.usage())
 }
 
 /// Returns whether the end that the index has is the end of the journal.
-fn is_same_end(entry: &BatchEntry, end: &RunEnded, history: &RunHistory) -> bool {
+fn is_indexed_end(entry: &BatchEntry, end: &RunEnded, history: &RunHistory) -> bool {
     let pending = history.pending_requests();
     let addresses = pending.iter().map(|request| &request.address);
     let is_waiting = end.completion_reason == CompletionReason::WaitingForInput;
@@ -258,17 +258,17 @@ fn is_same_end(entry: &BatchEntry, end: &RunEnded, history: &RunHistory) -> bool
 }
 
 /// Reads the end of a run. Of a run of another version (without `project`), only the outcome and the usage are read.
-async fn read_end(
+async fn load_try_end(
     run: &str,
     history: &RunHistory,
     end: &RunEnded,
     stored: Arc<dyn StoredRun>,
     project: Option<&Project>,
 ) -> Result<RecordedTry, RunError> {
-    let key = RunName::parse(run).map_or(run, |name| name.key);
+    let key = RowRunName::parse(run).map_or(run, |name| name.key);
     if let Some(project) = project {
         let recorded = RecordedRun::load(stored, project).await?;
-        if let Some(entry) = BatchEntry::from_state(key, run, &recorded.state) {
+        if let Some(entry) = BatchEntry::from_ended_run(key, run, &recorded.state) {
             return Ok(RecordedTry::Ended(Box::new(entry)));
         }
     }
@@ -283,11 +283,11 @@ async fn read_end(
         questions: Vec::new(),
         turns: u64::from(history.run_totals().turns),
         result: Value::Null,
-        usage: usage_to_json(history),
+        usage: history_usage_to_json(history),
     })))
 }
 
 /// Parses the lines of an index. Lines that cannot be read are left out: their runs are found by their names.
-pub(super) fn parse_index(text: &str) -> impl Iterator<Item = BatchEntry> {
+pub(super) fn parse_index_lines(text: &str) -> impl Iterator<Item = BatchEntry> {
     text.lines().filter_map(|line| serde_json::from_str(line).ok())
 }

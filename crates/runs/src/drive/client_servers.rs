@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use ensemble_core::secrets::{Secrets, is_secret_name};
-use ensemble_language::ensemble::is_private_url;
+use ensemble_language::ensemble::is_safe_for_keys;
 use ensemble_project::mcp_config::{McpConfig, McpConfigServer, expand_variables};
 use thiserror::Error;
 
@@ -39,7 +39,7 @@ pub enum ClientServer {
 
 /// An error in a file of servers.
 #[derive(Debug, Error)]
-pub enum ServersError {
+pub enum ClientServersError {
     /// A server is of a kind that is not supported.
     #[error("the server `{name}` is neither a program with `command` nor an address with `url`")]
     Kind {
@@ -74,7 +74,7 @@ pub enum ServersError {
 
 impl ClientServers {
     /// Adds a server; one of the same name before it is replaced.
-    pub fn insert(&mut self, name: impl Into<Arc<str>>, server: ClientServer) {
+    pub fn insert_server(&mut self, name: impl Into<Arc<str>>, server: ClientServer) {
         self.0.insert(name.into(), server);
     }
 
@@ -93,29 +93,29 @@ impl ClientServers {
         self.0.keys()
     }
 
-    /// Creates the servers of a file such as `.mcp.json`. In strings, `${NAME}` and `${NAME:-DEFAULT}` are values of the
+    /// Creates the servers of a file such as `.mcp.json`. In strings, `${DIGEST_PREFIX_LENGTH}` and `${DIGEST_PREFIX_LENGTH:-DEFAULT_ENDPOINT}` are values of the
     /// environment, which `variable` reads.
     ///
     /// # Errors
     /// A server is of another kind, a variable without a default is not set, or a value would be sent over `http://` to
     /// another machine.
-    pub fn from_config(config: McpConfig, variable: &dyn Fn(&str) -> Option<String>) -> Result<Self, ServersError> {
+    pub fn from_config(config: McpConfig, variable: &dyn Fn(&str) -> Option<String>) -> Result<Self, ClientServersError> {
         let mut servers = Self::default();
         for (name, written) in config.servers {
-            let server = expand_server(&name, &written, variable)?;
-            servers.insert(name, server);
+            let server = resolve_server(&name, &written, variable)?;
+            servers.insert_server(name, server);
         }
         Ok(servers)
     }
 
     /// Adds the headers, and the variables and arguments whose names say that they are secrets.
-    pub(crate) fn add_secrets_to(&self, secrets: &Secrets) {
+    pub(crate) fn register_secrets(&self, secrets: &Secrets) {
         for server in self.0.values() {
             match server {
                 ClientServer::Command { env, args, .. } => {
                     let private = env.iter().filter(|(name, _)| is_secret_name(name));
                     private.for_each(|(_, value)| secrets.add_value(value));
-                    secrets.add_values(list_keys_in_arguments(args.iter().map(String::as_str)));
+                    secrets.add_values(list_secret_argument_values(args.iter().map(String::as_str)));
                 }
                 ClientServer::Http { headers, .. } => headers.iter().for_each(|(_, value)| secrets.add_value(value)),
             }
@@ -131,7 +131,7 @@ impl fmt::Debug for ClientServers {
 }
 
 /// Returns the values of options and assignments with names of secrets: `--token VALUE`, `--api-key=VALUE`, `PASSWORD=VALUE`.
-pub(crate) fn list_keys_in_arguments<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+pub(crate) fn list_secret_argument_values<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let mut keys = Vec::new();
     let mut is_awaited = false;
     for argument in arguments {
@@ -146,25 +146,25 @@ pub(crate) fn list_keys_in_arguments<'a>(arguments: impl IntoIterator<Item = &'a
 }
 
 /// Returns the server with the values of the environment.
-fn expand_server(
+fn resolve_server(
     name: &str,
     written: &McpConfigServer,
     variable: &dyn Fn(&str) -> Option<String>,
-) -> Result<ClientServer, ServersError> {
+) -> Result<ClientServer, ClientServersError> {
     let expand = |text: &str| {
-        expand_variables(text, &mut |name| variable(name)).map_err(|variable| ServersError::Variable {
+        expand_variables(text, &mut |name| variable(name)).map_err(|variable| ClientServersError::Variable {
             name: name.to_owned(),
             variable,
         })
     };
-    let expand_map = |given: &BTreeMap<String, String>| -> Result<Vec<(String, String)>, ServersError> {
+    let expand_map = |given: &BTreeMap<String, String>| -> Result<Vec<(String, String)>, ClientServersError> {
         given
             .iter()
             .map(|(key, text)| Ok((key.clone(), expand(text)?)))
             .collect()
     };
     if written.kind.as_deref() == Some("sse") {
-        return Err(ServersError::Sse { name: name.to_owned() });
+        return Err(ClientServersError::Sse { name: name.to_owned() });
     }
     match (written.command.as_deref(), written.url.as_deref()) {
         (Some(command), None) => Ok(ClientServer::Command {
@@ -175,12 +175,12 @@ fn expand_server(
         (None, Some(written_url)) => {
             let (url, headers) = (expand(written_url)?, expand_map(&written.headers)?);
             let has_values = url != written_url || !headers.is_empty();
-            if has_values && !is_private_url(&url) {
-                return Err(ServersError::PlainHttp { name: name.to_owned() });
+            if has_values && !is_safe_for_keys(&url) {
+                return Err(ClientServersError::PlainHttp { name: name.to_owned() });
             }
             Ok(ClientServer::Http { url, headers })
         }
-        _ => Err(ServersError::Kind { name: name.to_owned() }),
+        _ => Err(ClientServersError::Kind { name: name.to_owned() }),
     }
 }
 
@@ -263,7 +263,7 @@ mod tests {
             }}"#,
         );
         let secrets = Secrets::default();
-        servers.expect("servers").add_secrets_to(&secrets);
+        servers.expect("servers").register_secrets(&secrets);
         let said = secrets.redact("h-abcdefgh k-abcdefgh /home/you/notes");
         assert_eq!(said, "[secret] [secret] /home/you/notes");
     }
@@ -281,6 +281,6 @@ mod tests {
             "--level",
             "x",
         ];
-        assert_eq!(list_keys_in_arguments(arguments), ["t-1", "k-2", "p-3"]);
+        assert_eq!(list_secret_argument_values(arguments), ["t-1", "k-2", "p-3"]);
     }
 }

@@ -8,16 +8,16 @@ use ensemble_core::request::{AnswerAuthor, AnswerRefusal, RequestAddress};
 use crate::drive::events::{RunEvent, RunEventKind};
 
 /// Returns the refusal of an answer to the latest decided request with a fitting address. Returns `None` if there is none.
-pub(crate) fn find_decided(events: &[RunEvent], fits: impl Fn(&RequestAddress) -> bool) -> Option<AnswerRefusal> {
+pub(crate) fn refuse_decided_in_events(events: &[RunEvent], fits: impl Fn(&RequestAddress) -> bool) -> Option<AnswerRefusal> {
     let records = events.iter().filter_map(|event| match &event.kind {
         RunEventKind::Committed(record) => Some(&**record),
         _ => None,
     });
-    find_decided_in(records, fits)
+    refuse_decided_in_records(records, fits)
 }
 
 /// Returns the refusal of an answer to the latest decided request with a fitting address in these records.
-pub(crate) fn find_decided_in<'r>(
+pub(crate) fn refuse_decided_in_records<'r>(
     records: impl DoubleEndedIterator<Item = &'r Record>,
     fits: impl Fn(&RequestAddress) -> bool,
 ) -> Option<AnswerRefusal> {
@@ -58,6 +58,6 @@ pub struct UnusedAnswer {
 }
 
 /// Returns the refusal of an answer to the latest decided request that a text names.
-pub(crate) fn find_named_decided(events: &[RunEvent], given: &str) -> Option<AnswerRefusal> {
-    find_decided(events, |address| address.match_name(given).is_some())
+pub(crate) fn refuse_decided_by_name(events: &[RunEvent], given: &str) -> Option<AnswerRefusal> {
+    refuse_decided_in_events(events, |address| address.match_name(given).is_some())
 }

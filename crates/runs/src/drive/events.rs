@@ -2,7 +2,7 @@
 //!
 //! A subscriber gets every record once and in order, those of runs inside the run included, and live pieces between
 //! them. Records come from the log where the subscriber was not there yet, or was too slow. Live pieces and questions are
-//! lost then; [`Run::open_requests`](crate::Run::open_requests) has what is open.
+//! lost then; [`RunHandle::sorted_open_requests`](crate::Run::open_requests) has what is open.
 //! So a subscriber that stops reading costs a bounded amount of memory and never slows the run down.
 //!
 //! Invariant: a subscriber gets every record once, in order, and never slows the run down.
@@ -22,7 +22,7 @@ use ensemble_core::trace::{SpanContext, TraceParent};
 use tokio::sync::Notify;
 
 /// Most events that wait for a subscriber; one that is slower reads records from the log.
-const WAITING: usize = 1024;
+const MAX_WAITING_EVENTS: usize = 1024;
 
 /// An event of a run.
 #[derive(Debug, Clone)]
@@ -40,9 +40,9 @@ pub enum RunEventKind {
     Committed(Arc<Record>),
     /// Something was said or begun that no record holds yet. It may be lost, and it may turn out not to count.
     Live(LiveEvent),
-    /// A question waits for [`Run::answer_request`](crate::Run::answer_request).
+    /// A question waits for [`RunHandle::answer_request_when_asked`](crate::Run::answer_request).
     QuestionAsked(QuestionRequest),
-    /// A call waits for permission by [`Run::answer_request`](crate::Run::answer_request).
+    /// A call waits for permission by [`RunHandle::answer_request_when_asked`](crate::Run::answer_request).
     PermissionRequested(PermissionRequest),
 }
 
@@ -146,7 +146,7 @@ struct EventQueueState {
     is_closed: bool,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock_ignoring_poison<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -165,7 +165,7 @@ impl EventHub {
     }
 
     /// Returns the segment that the record `seq` of this run begins, in this span; `None` without telemetry.
-    pub(crate) fn segment_span(&self, run: &RunId, seq: u64, parent: Option<&TraceParent>) -> Option<SpanContext> {
+    pub(crate) fn segment_span_context(&self, run: &RunId, seq: u64, parent: Option<&TraceParent>) -> Option<SpanContext> {
         let tracer = self.tracer()?;
         let parent = parent.and_then(TraceParent::span_context);
         let segment = SpanContext::for_segment(run.as_str(), seq, parent.as_ref());
@@ -176,7 +176,7 @@ impl EventHub {
     }
 
     /// The run has its id from now on.
-    pub(crate) fn set_outermost(&self, outermost: RunId) {
+    pub(crate) fn set_outermost_run(&self, outermost: RunId) {
         let _ = self.0.outermost.set(outermost);
     }
 
@@ -193,7 +193,7 @@ impl EventHub {
             run: run.clone(),
             kind: kind(),
         };
-        let mut queues = lock(&self.0.queues);
+        let mut queues = lock_ignoring_poison(&self.0.queues);
         queues.open.retain(|queue| {
             let queue = queue.upgrade();
             if let Some(queue) = &queue {
@@ -206,10 +206,10 @@ impl EventHub {
 
     /// No more events come: subscribers end when they have read what there is.
     pub(crate) fn close_queues(&self) {
-        let mut queues = lock(&self.0.queues);
+        let mut queues = lock_ignoring_poison(&self.0.queues);
         queues.are_closed = true;
         for queue in queues.open.iter().filter_map(Weak::upgrade) {
-            lock(&queue.state).is_closed = true;
+            lock_ignoring_poison(&queue.state).is_closed = true;
             queue.changed.notify_one();
         }
     }
@@ -217,14 +217,14 @@ impl EventHub {
     /// Events of the run from the record `from` on.
     pub(crate) fn subscribe_run(&self, run: Arc<dyn StoredRun>, from: u64) -> EventSubscription {
         let queue = Arc::new(EventQueue::default());
-        let mut queues = lock(&self.0.queues);
-        lock(&queue.state).is_closed = queues.are_closed;
+        let mut queues = lock_ignoring_poison(&self.0.queues);
+        lock_ignoring_poison(&queue.state).is_closed = queues.are_closed;
         queues.open.push(Arc::downgrade(&queue));
         self.0.count.store(queues.open.len(), Ordering::Release);
         drop(queues);
         EventSubscription {
             queue,
-            log: LogReader::new(run, from),
+            log: RunTreeReader::new(run, from),
             is_new: true,
             ready: VecDeque::new(),
             open: Vec::new(),
@@ -232,18 +232,18 @@ impl EventHub {
     }
 
     /// Returns a reporter that hands the records of one run on.
-    pub(crate) fn create_reporter(&self, run: RunId) -> HubReporter {
+    pub(crate) fn create_run_reporter(&self, run: RunId) -> HubReporter {
         HubReporter { hub: self.clone(), run }
     }
 }
 
 impl EventQueue {
     fn push_event(&self, event: RunEvent) {
-        let mut state = lock(&self.state);
+        let mut state = lock_ignoring_poison(&self.state);
         if state.is_behind {
             return;
         }
-        if state.events.len() >= WAITING {
+        if state.events.len() >= MAX_WAITING_EVENTS {
             state.events.clear();
             state.is_behind = true;
         } else {
@@ -317,7 +317,7 @@ impl LiveEventKind {
 /// The events of a run of this process that a client has not received yet.
 pub(crate) struct EventSubscription {
     queue: Arc<EventQueue>,
-    log: LogReader,
+    log: RunTreeReader,
     /// The log was not read yet.
     is_new: bool,
     /// Records that were read from the log and not handed out.
@@ -340,12 +340,12 @@ impl EventSubscription {
                 return Ok(Some(event));
             }
             if std::mem::take(&mut self.is_new) {
-                self.ready.extend(self.log.read_rest().await?);
+                self.ready.extend(self.log.read_unread_records().await?);
                 self.ready.extend(self.open.iter().cloned());
                 continue;
             }
             let (event, is_closed) = {
-                let mut state = lock(&self.queue.state);
+                let mut state = lock_ignoring_poison(&self.queue.state);
                 let event = match state.events.pop_front() {
                     None if state.is_behind => {
                         // From here on events are queued; what came before them is in the log.
@@ -358,8 +358,8 @@ impl EventSubscription {
                 (event, state.is_closed)
             };
             match event {
-                None => self.ready.extend(self.log.read_rest().await?),
-                Some(Some(event)) => self.accept_event(event).await?,
+                None => self.ready.extend(self.log.read_unread_records().await?),
+                Some(Some(event)) => self.queue_unread_event(event).await?,
                 Some(None) if is_closed => return Ok(None),
                 Some(None) => self.queue.changed.notified().await,
             }
@@ -367,7 +367,7 @@ impl EventSubscription {
     }
 
     /// Hands out an event, unless it is a record that was read from the log already.
-    async fn accept_event(&mut self, event: RunEvent) -> Result<(), ReadError> {
+    async fn queue_unread_event(&mut self, event: RunEvent) -> Result<(), ReadError> {
         let RunEventKind::Committed(record) = &event.kind else {
             let twin = self.open.iter().position(|open| open.is_same_request(&event));
             match twin {
@@ -376,13 +376,13 @@ impl EventSubscription {
             }
             return Ok(());
         };
-        let next = self.log.next_seq(&event.run);
+        let next = self.log.next_unread_seq(&event.run);
         if record.seq == next {
-            self.log.mark_returned(&event.run, record.seq);
+            self.log.mark_record_returned(&event.run, record.seq);
             self.ready.push_back(event);
         } else if record.seq > next {
             // A subscriber that joined in the middle of a run inside the run: its beginning is in the log.
-            let missing = self.log.read_run_rest(&event.run).await?;
+            let missing = self.log.read_nested_unread(&event.run).await?;
             self.ready.extend(missing);
         }
         Ok(())
@@ -390,7 +390,7 @@ impl EventSubscription {
 }
 
 /// Reads the records of a run and of the runs inside it, each once.
-pub(crate) struct LogReader {
+pub(crate) struct RunTreeReader {
     run: Arc<dyn StoredRun>,
     /// The number of the next record of each run that is handed out; 0 for a run that is not named.
     next: HashMap<RunId, u64>,
@@ -414,7 +414,7 @@ impl FollowedLog {
     }
 }
 
-impl LogReader {
+impl RunTreeReader {
     pub(crate) fn new(run: Arc<dyn StoredRun>, from: u64) -> Self {
         Self {
             next: HashMap::from([(run.id().clone(), from)]),
@@ -423,32 +423,32 @@ impl LogReader {
         }
     }
 
-    fn next_seq(&self, run: &RunId) -> u64 {
+    fn next_unread_seq(&self, run: &RunId) -> u64 {
         self.next.get(run).copied().unwrap_or_default()
     }
 
     /// The record with that number was handed out.
-    fn mark_returned(&mut self, run: &RunId, seq: u64) {
+    fn mark_record_returned(&mut self, run: &RunId, seq: u64) {
         self.next.insert(run.clone(), seq + 1);
     }
 
     /// Returns all records that were not handed out.
-    pub(crate) async fn read_rest(&mut self) -> Result<Vec<RunEvent>, ReadError> {
+    pub(crate) async fn read_unread_records(&mut self) -> Result<Vec<RunEvent>, ReadError> {
         let mut events = Vec::new();
-        self.read_log(self.run.clone(), &mut events).await?;
+        self.read_run_log(self.run.clone(), &mut events).await?;
         Ok(events)
     }
 
     /// Returns the records of one run inside the run that were not handed out.
-    async fn read_run_rest(&mut self, run: &RunId) -> Result<Vec<RunEvent>, ReadError> {
+    async fn read_nested_unread(&mut self, run: &RunId) -> Result<Vec<RunEvent>, ReadError> {
         let mut events = Vec::new();
-        if let Some(stored_run) = self.find_run(run).await {
-            self.read_log(stored_run, &mut events).await?;
+        if let Some(stored_run) = self.find_nested_run(run).await {
+            self.read_run_log(stored_run, &mut events).await?;
         }
         Ok(events)
     }
 
-    async fn find_run(&self, run: &RunId) -> Option<Arc<dyn StoredRun>> {
+    async fn find_nested_run(&self, run: &RunId) -> Option<Arc<dyn StoredRun>> {
         let mut stored_run = self.run.clone();
         let depth = self.run.id().nested_names().count();
         for name in run.nested_names().skip(depth) {
@@ -458,7 +458,7 @@ impl LogReader {
     }
 
     /// Reads the log of a run, and where an execution ends, the runs inside it first.
-    fn read_log<'a>(
+    fn read_run_log<'a>(
         &'a mut self,
         run: Arc<dyn StoredRun>,
         events: &'a mut Vec<RunEvent>,
@@ -472,18 +472,18 @@ impl LogReader {
             let records = match log.follower.poll_records().await {
                 Ok(records) => records,
                 // A run that was only just created has no log yet.
-                Err(ReadError::Unavailable { .. }) if self.next_seq(&id) == 0 => return Ok(()),
+                Err(ReadError::Unavailable { .. }) if self.next_unread_seq(&id) == 0 => return Ok(()),
                 Err(error) => return Err(error),
             };
             for record in records {
-                let ended_execution = self.track_execution(&id, &record);
+                let ended_execution = self.track_open_executions(&id, &record);
                 if let Some((agent, execution)) = ended_execution {
-                    self.read_inner_runs(&id, &agent, execution, events).await?;
+                    self.read_execution_nested_runs(&id, &agent, execution, events).await?;
                 }
-                if record.seq < self.next_seq(&id) {
+                if record.seq < self.next_unread_seq(&id) {
                     continue;
                 }
-                self.mark_returned(&id, record.seq);
+                self.mark_record_returned(&id, record.seq);
                 events.push(RunEvent {
                     run: id.clone(),
                     kind: RunEventKind::Committed(Arc::new(record)),
@@ -491,15 +491,15 @@ impl LogReader {
             }
             let open = self.logs.get(&id).map(|log| log.open.clone()).unwrap_or_default();
             for (agent, execution) in open {
-                self.read_inner_runs(&id, &agent, execution, events).await?;
+                self.read_execution_nested_runs(&id, &agent, execution, events).await?;
             }
             Ok(())
         })
     }
 
     /// Notes which executions are open; the execution that the record ends, if it is handed out.
-    fn track_execution(&mut self, id: &RunId, record: &Record) -> Option<(Arc<str>, u32)> {
-        let next = self.next_seq(id);
+    fn track_open_executions(&mut self, id: &RunId, record: &Record) -> Option<(Arc<str>, u32)> {
+        let next = self.next_unread_seq(id);
         let log = self.logs.get_mut(id)?;
         match &record.event {
             Event::ExecutionStarted(started) => {
@@ -518,7 +518,7 @@ impl LogReader {
         }
     }
 
-    async fn read_inner_runs(
+    async fn read_execution_nested_runs(
         &mut self,
         id: &RunId,
         agent: &str,
@@ -534,7 +534,7 @@ impl LogReader {
             .filter(|name| NestedRunName::belongs_to(name, agent, execution))
         {
             if let Ok(Some(inner)) = run.find_nested(name).await {
-                self.read_log(inner, events).await?;
+                self.read_run_log(inner, events).await?;
             }
         }
         Ok(())

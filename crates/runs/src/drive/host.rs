@@ -1,6 +1,6 @@
 //! What a program that holds runs hands in: the environment, the clock, randomness, the watchdog, and who is asked.
 //!
-//! Invariant: only `Host::from_system` and `Project::from_process` read the environment and the clock of the process.
+//! Invariant: only `RunHost::from_system` and `Project::from_process` read the environment and the clock of the process.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,31 +10,31 @@ use chrono::{DateTime, Utc};
 use ensemble_core::executor::WallClock;
 use ensemble_core::operator::{Operator, UnattendedOperator};
 use ensemble_core::secrets::Secrets;
-use ensemble_language::ensemble::{RIGHTS, carries_rights};
+use ensemble_language::ensemble::{RIGHTS_VARIABLES, carries_rights};
 use ensemble_models::ModelNetwork;
 use ensemble_process::{ProcessWatchdog, ProgramInvocation};
 
 use crate::drive::client_servers::ClientServers;
 
 /// Reads a variable of the environment.
-type Variables = dyn Fn(&str) -> Option<String> + Send + Sync;
+type EnvironmentReader = dyn Fn(&str) -> Option<String> + Send + Sync;
 /// Tells the time.
-type Now = dyn Fn() -> DateTime<Utc> + Send + Sync;
+type ClockReader = dyn Fn() -> DateTime<Utc> + Send + Sync;
 /// A number from 0 to 1, exclusive.
-type Random = dyn Fn() -> f64 + Send + Sync;
+type RandomSource = dyn Fn() -> f64 + Send + Sync;
 
 /// The world around runs. Nothing in the run layer reads the environment, the clock or randomness from elsewhere.
 #[derive(Clone)]
-pub struct Host {
-    variables: Arc<Variables>,
-    now: Arc<Now>,
-    random: Arc<Random>,
+pub struct RunHost {
+    variables: Arc<EnvironmentReader>,
+    now: Arc<ClockReader>,
+    random: Arc<RandomSource>,
     watchdog: WatchdogChoice,
     sandbox_helper: Option<ProgramInvocation>,
     simulated_acp: Option<ProgramInvocation>,
     /// The access to models that all runs share.
     network: Option<ModelNetwork>,
-    operator: OperatorChoice,
+    operator: OperatorSource,
     /// Servers of tools for runs that are given none.
     client_servers: Arc<ClientServers>,
     /// The variables with rights of the user that this program adds to those that are known.
@@ -56,14 +56,14 @@ enum WatchdogChoice {
 
 /// The operator of a run.
 #[derive(Clone)]
-enum OperatorChoice {
+enum OperatorSource {
     /// Whoever holds the handle of the run.
     Handle,
     /// This operator.
     Operator(Arc<dyn Operator>),
 }
 
-impl Host {
+impl RunHost {
     /// The process's own environment, clock and randomness. There is no watchdog, and whoever holds the handle of a
     /// run answers its questions.
     #[expect(
@@ -80,7 +80,7 @@ impl Host {
             sandbox_helper: None,
             simulated_acp: None,
             network: None,
-            operator: OperatorChoice::Handle,
+            operator: OperatorSource::Handle,
             client_servers: Arc::default(),
             private_variables: Arc::default(),
             secret_values: Arc::default(),
@@ -89,7 +89,7 @@ impl Host {
 
     /// Reads variables of the environment with this function.
     #[must_use]
-    pub fn with_variables(self, variables: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
+    pub fn with_environment(self, variables: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
         Self {
             variables: Arc::new(variables),
             ..self
@@ -160,7 +160,7 @@ impl Host {
     #[must_use]
     pub fn with_operator(self, operator: Arc<dyn Operator>) -> Self {
         Self {
-            operator: OperatorChoice::Operator(operator),
+            operator: OperatorSource::Operator(operator),
             ..self
         }
     }
@@ -172,16 +172,16 @@ impl Host {
     }
 
     /// With its operator, if it has one; else nobody is asked, since nobody holds a handle.
-    pub(crate) fn or_without_operator(self) -> Self {
+    pub(crate) fn without_handle_questions(self) -> Self {
         match self.operator {
-            OperatorChoice::Handle => self.without_operator(),
-            OperatorChoice::Operator(_) => self,
+            OperatorSource::Handle => self.without_operator(),
+            OperatorSource::Operator(_) => self,
         }
     }
 
     /// With these servers of tools for runs whose options name none.
     #[must_use]
-    pub fn with_client_servers(self, servers: ClientServers) -> Self {
+    pub fn with_default_client_servers(self, servers: ClientServers) -> Self {
         Self {
             client_servers: Arc::new(servers),
             ..self
@@ -190,7 +190,7 @@ impl Host {
 
     /// Gives all runs one access to models: they share rate limits, pauses and connections.
     #[must_use]
-    pub fn with_shared_models(self) -> Self {
+    pub fn with_shared_model_network(self) -> Self {
         let network = Some(self.model_network());
         Self { network, ..self }
     }
@@ -207,7 +207,7 @@ impl Host {
             ..self.clone()
         };
         match self.network {
-            Some(_) => host.with_shared_models(),
+            Some(_) => host.with_shared_model_network(),
             None => host,
         }
     }
@@ -226,12 +226,12 @@ impl Host {
     }
 
     /// Adds the tokens of this program to the secrets of a run, and withholds their variables from child processes.
-    pub(crate) fn add_secrets_to(&self, secrets: &Secrets) {
+    pub(crate) fn register_secrets(&self, secrets: &Secrets) {
         secrets.add_values(self.secret_values.iter().map(String::as_str));
         for variable in self.private_variables.iter() {
             secrets.withhold_variable(variable);
         }
-        let variables = self.private_variables.iter().map(String::as_str).chain(RIGHTS);
+        let variables = self.private_variables.iter().map(String::as_str).chain(RIGHTS_VARIABLES);
         let values: Vec<String> = variables.filter_map(|variable| (self.variables)(variable)).collect();
         secrets.add_values(values.iter().map(String::as_str));
     }
@@ -242,7 +242,7 @@ impl Host {
     }
 
     /// Returns the watchdog for a new run, which starts with the first child process.
-    pub(crate) fn watchdog(&self) -> Option<Arc<ProcessWatchdog>> {
+    pub(crate) fn watchdog_command(&self) -> Option<Arc<ProcessWatchdog>> {
         match &self.watchdog {
             WatchdogChoice::None => None,
             WatchdogChoice::EachRun(command) => Some(Arc::new(ProcessWatchdog::new(command.clone()))),
@@ -250,24 +250,24 @@ impl Host {
         }
     }
 
-    pub(crate) fn sandbox_helper(&self) -> Option<&ProgramInvocation> {
+    pub(crate) fn sandbox_helper_command(&self) -> Option<&ProgramInvocation> {
         self.sandbox_helper.as_ref()
     }
 
-    pub(crate) fn simulated_acp(&self) -> Option<&ProgramInvocation> {
+    pub(crate) fn simulated_acp_command(&self) -> Option<&ProgramInvocation> {
         self.simulated_acp.as_ref()
     }
 
     /// Returns the servers of tools for runs whose options name none.
-    pub(crate) fn client_servers(&self) -> &Arc<ClientServers> {
+    pub(crate) fn default_client_servers(&self) -> &Arc<ClientServers> {
         &self.client_servers
     }
 
     /// Returns the operator; `None`: whoever holds the run's handle.
     pub(crate) fn operator(&self) -> Option<Arc<dyn Operator>> {
         match &self.operator {
-            OperatorChoice::Handle => None,
-            OperatorChoice::Operator(operator) => Some(Arc::clone(operator)),
+            OperatorSource::Handle => None,
+            OperatorSource::Operator(operator) => Some(Arc::clone(operator)),
         }
     }
 
@@ -281,13 +281,13 @@ impl Host {
     }
 }
 
-impl Default for Host {
+impl Default for RunHost {
     fn default() -> Self {
         Self::from_system()
     }
 }
 
-impl WallClock for Host {
+impl WallClock for RunHost {
     fn now(&self) -> DateTime<Utc> {
         // As exactly as a journal keeps it, so that a run and its record tell the same.
         let at = (self.now)();
@@ -296,7 +296,7 @@ impl WallClock for Host {
     }
 }
 
-impl fmt::Debug for Host {
+impl fmt::Debug for RunHost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Host")
             .field("watchdog", &self.watchdog)
@@ -310,9 +310,9 @@ mod tests {
 
     #[test]
     fn the_token_of_a_server_is_for_nobody() {
-        let host = Host::from_system()
-            .with_variables(|name| Some(format!("value-of-{name}")))
-            .with_shared_models()
+        let host = RunHost::from_system()
+            .with_environment(|name| Some(format!("value-of-{name}")))
+            .with_shared_model_network()
             .with_server_token("token-0123456789", Some("MY_TOKEN"));
         for (name, is_private) in [
             ("MY_TOKEN", true),
@@ -323,7 +323,7 @@ mod tests {
             assert_eq!(host.read_variable(name).is_none(), is_private, "{name}");
         }
         let secrets = Secrets::default();
-        host.add_secrets_to(&secrets);
+        host.register_secrets(&secrets);
         assert!(secrets.withheld_variables().contains("MY_TOKEN"));
         for text in ["token-0123456789", "value-of-MY_TOKEN", "value-of-ENSEMBLE_UI_TOKEN"] {
             assert_eq!(secrets.redact(text), "[secret]");

@@ -17,43 +17,43 @@ use ensemble_core::runner::BoxFuture;
 use tokio::sync::{oneshot, watch};
 
 use crate::drive::events::{EventHub, RunEvent, RunEventKind};
-use crate::drive::host::Host;
+use crate::drive::host::RunHost;
 
 /// The requests of a run that wait for an answer. Clones share them.
 #[derive(Clone)]
-pub(crate) struct RequestDesk(Arc<DeskInner>);
+pub(crate) struct OpenRequestDesk(Arc<RequestDeskShared>);
 
-struct DeskInner {
+struct RequestDeskShared {
     hub: EventHub,
-    host: Host,
-    state: Mutex<DeskState>,
+    host: RunHost,
+    state: Mutex<RequestDeskState>,
     /// Counts the changes of the state.
     changes: watch::Sender<u64>,
 }
 
 #[derive(Default)]
-struct DeskState {
+struct RequestDeskState {
     next: u64,
-    open: Vec<OpenRequest>,
+    open: Vec<OpenDeskRequest>,
     /// Requests of a resumed run that were recorded and are not asked again yet.
     expected_requests: Vec<PendingRequest>,
-    decided_requests: Vec<DecidedRequest>,
+    decided_requests: Vec<DecidedDeskRequest>,
 }
 
-impl DeskState {
+impl RequestDeskState {
     fn open_addresses(&self) -> Vec<RequestAddress> {
         let open = self.open.iter();
         open.map(|open| open.request.request().address.clone()).collect()
     }
 }
 
-struct OpenRequest {
+struct OpenDeskRequest {
     number: u64,
     request: OperatorRequest,
     answer: oneshot::Sender<(RequestAnswer, AnswerAuthor)>,
 }
 
-struct DecidedRequest {
+struct DecidedDeskRequest {
     address: RequestAddress,
     digest: RequestDigest,
     answer: String,
@@ -75,19 +75,19 @@ pub(crate) struct ClientAnswer {
 }
 
 /// The result of an answer that was not refused.
-enum AcceptedAnswer {
+enum AnswerDelivery {
     Delivered,
     /// The run was resumed and has not asked again yet.
     NotAskedYet,
 }
 
 /// Withdraws the request when it is dropped.
-struct WithdrawGuard<'a> {
-    desk: &'a RequestDesk,
+struct WithdrawRequestGuard<'a> {
+    desk: &'a OpenRequestDesk,
     number: u64,
 }
 
-impl Drop for WithdrawGuard<'_> {
+impl Drop for WithdrawRequestGuard<'_> {
     fn drop(&mut self) {
         let mut state = self.desk.lock_state();
         let before = state.open.len();
@@ -95,14 +95,14 @@ impl Drop for WithdrawGuard<'_> {
         let is_withdrawn = state.open.len() < before;
         drop(state);
         if is_withdrawn {
-            self.desk.notify_change();
+            self.desk.notify_subscribers();
         }
     }
 }
 
-impl RequestDesk {
-    pub(crate) fn new(hub: EventHub, host: Host) -> Self {
-        Self(Arc::new(DeskInner {
+impl OpenRequestDesk {
+    pub(crate) fn new(hub: EventHub, host: RunHost) -> Self {
+        Self(Arc::new(RequestDeskShared {
             hub,
             host,
             state: Mutex::default(),
@@ -110,21 +110,21 @@ impl RequestDesk {
         }))
     }
 
-    fn lock_state(&self) -> MutexGuard<'_, DeskState> {
+    fn lock_state(&self) -> MutexGuard<'_, RequestDeskState> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn notify_change(&self) {
+    fn notify_subscribers(&self) {
         self.0.changes.send_modify(|changes| *changes += 1);
     }
 
     /// Sets the requests that the run had recorded before it was resumed, and asks again.
-    pub(crate) fn set_expected(&self, requests: Vec<PendingRequest>) {
+    pub(crate) fn set_expected_requests(&self, requests: Vec<PendingRequest>) {
         self.lock_state().expected_requests = requests;
     }
 
     /// Returns whether the request was recorded before the run was resumed, and is not asked again yet.
-    pub(crate) fn is_expected(&self, digest: &RequestDigest) -> bool {
+    pub(crate) fn is_request_expected(&self, digest: &RequestDigest) -> bool {
         let state = self.lock_state();
         state
             .expected_requests
@@ -138,7 +138,7 @@ impl RequestDesk {
     }
 
     /// Returns the open requests, in the order of the file.
-    pub(crate) fn open_requests(&self) -> Vec<OperatorRequest> {
+    pub(crate) fn sorted_open_requests(&self) -> Vec<OperatorRequest> {
         let state = self.lock_state();
         let mut open: Vec<OperatorRequest> = state.open.iter().map(|open| open.request.clone()).collect();
         open.sort_by(|one, other| one.request().compare_positions(other.request()));
@@ -146,21 +146,21 @@ impl RequestDesk {
     }
 
     /// Returns the open requests, as events.
-    pub(crate) fn open_events(&self) -> Vec<RunEvent> {
-        self.open_requests().into_iter().map(request_event).collect()
+    pub(crate) fn open_request_events(&self) -> Vec<RunEvent> {
+        self.sorted_open_requests().into_iter().map(to_run_event).collect()
     }
 
     /// Answers a request. If a resumed run has not asked again yet, waits until it asks.
     ///
     /// # Errors
     /// The request is decided, is not the one that was shown, or does not take the answer.
-    pub(crate) async fn answer_request(&self, answer: ClientAnswer) -> Result<(), AnswerRefusal> {
+    pub(crate) async fn answer_request_when_asked(&self, answer: ClientAnswer) -> Result<(), AnswerRefusal> {
         let mut changes = self.subscribe_changes();
         loop {
             changes.mark_unchanged();
-            match self.try_answer(&answer)? {
-                AcceptedAnswer::Delivered => return Ok(()),
-                AcceptedAnswer::NotAskedYet => {
+            match self.try_deliver_answer(&answer)? {
+                AnswerDelivery::Delivered => return Ok(()),
+                AnswerDelivery::NotAskedYet => {
                     // The sender is in this desk.
                     let _ = changes.changed().await;
                 }
@@ -168,7 +168,7 @@ impl RequestDesk {
         }
     }
 
-    fn try_answer(&self, given: &ClientAnswer) -> Result<AcceptedAnswer, AnswerRefusal> {
+    fn try_deliver_answer(&self, given: &ClientAnswer) -> Result<AnswerDelivery, AnswerRefusal> {
         let mut state = self.lock_state();
         let is_same =
             |address: &RequestAddress, digest: &RequestDigest| *address == given.address && *digest == given.digest;
@@ -183,7 +183,7 @@ impl RequestDesk {
             }
             let open = state.open.remove(at);
             if open.answer.send((given.answer.clone(), given.by.clone())).is_ok() {
-                let decided = DecidedRequest {
+                let decided = DecidedDeskRequest {
                     address: given.address.clone(),
                     digest: given.digest.clone(),
                     answer: given.answer.as_text().to_owned(),
@@ -192,8 +192,8 @@ impl RequestDesk {
                 };
                 state.decided_requests.push(decided);
                 drop(state);
-                self.notify_change();
-                return Ok(AcceptedAnswer::Delivered);
+                self.notify_subscribers();
+                return Ok(AnswerDelivery::Delivered);
             }
         }
         let exact = state
@@ -201,7 +201,7 @@ impl RequestDesk {
             .iter()
             .find(|decided| is_same(&decided.address, &decided.digest));
         if exact.is_none() {
-            let has_address = |open: &&OpenRequest| open.request.request().address == given.address;
+            let has_address = |open: &&OpenDeskRequest| open.request.request().address == given.address;
             if let Some(open) = state.open.iter().find(has_address) {
                 return Err(AnswerRefusal::for_changed(open.request.request()));
             }
@@ -210,7 +210,7 @@ impl RequestDesk {
                 .iter()
                 .any(|expected| is_same(&expected.address, &expected.digest))
             {
-                return Ok(AcceptedAnswer::NotAskedYet);
+                return Ok(AnswerDelivery::NotAskedYet);
             }
         }
         let latest = || {
@@ -235,7 +235,7 @@ impl RequestDesk {
     }
 
     /// Adds a request, and waits for its answer. Returns `None` if the desk is gone.
-    async fn wait_for_answer(&self, request: OperatorRequest) -> Option<(RequestAnswer, AnswerAuthor)> {
+    async fn open_and_wait(&self, request: OperatorRequest) -> Option<(RequestAnswer, AnswerAuthor)> {
         let (answer, answered) = oneshot::channel();
         let number = {
             let mut state = self.lock_state();
@@ -243,22 +243,22 @@ impl RequestDesk {
             state.next += 1;
             let digest = &request.request().digest;
             state.expected_requests.retain(|expected| expected.digest != *digest);
-            state.open.push(OpenRequest {
+            state.open.push(OpenDeskRequest {
                 number,
                 request: request.clone(),
                 answer,
             });
             number
         };
-        let _guard = WithdrawGuard { desk: self, number };
+        let _guard = WithdrawRequestGuard { desk: self, number };
         let run = request.run_id().clone();
-        self.0.hub.send_event(&run, || request_event(request).kind);
-        self.notify_change();
+        self.0.hub.send_event(&run, || to_run_event(request).kind);
+        self.notify_subscribers();
         answered.await.ok()
     }
 }
 
-fn request_event(request: OperatorRequest) -> RunEvent {
+fn to_run_event(request: OperatorRequest) -> RunEvent {
     RunEvent {
         run: request.run_id().clone(),
         kind: match request {
@@ -268,11 +268,11 @@ fn request_event(request: OperatorRequest) -> RunEvent {
     }
 }
 
-impl Operator for RequestDesk {
+impl Operator for OpenRequestDesk {
     fn ask_question(&self, asked: QuestionRequest) -> BoxFuture<'_, OperatorAnswer> {
         Box::pin(async move {
             let timeout = asked.timeout;
-            let answered = self.wait_for_answer(OperatorRequest::Question(asked));
+            let answered = self.open_and_wait(OperatorRequest::Question(asked));
             let answered = match timeout {
                 None => answered.await,
                 Some(timeout) => match tokio::time::timeout(timeout, answered).await {
@@ -289,7 +289,7 @@ impl Operator for RequestDesk {
 
     fn request_permission(&self, requested: PermissionRequest) -> BoxFuture<'_, PermissionAnswer> {
         Box::pin(async move {
-            match self.wait_for_answer(OperatorRequest::Permission(requested)).await {
+            match self.open_and_wait(OperatorRequest::Permission(requested)).await {
                 Some((RequestAnswer::Permission(decision), by)) => PermissionAnswer::Decided { decision, by },
                 Some((RequestAnswer::Text(_), _)) | None => PermissionAnswer::Cancelled,
             }

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use ensemble_agents::agent::acp::AcpPrograms;
+use ensemble_agents::agent::acp::ExternalPrograms;
 use ensemble_agents::agent::kinds::input::AnswerQueue;
 use ensemble_agents::agent::mcp::McpServers;
 use ensemble_core::conversation::{
@@ -22,30 +22,30 @@ use ensemble_core::runner::Runner;
 use ensemble_core::secrets::Secrets;
 use ensemble_core::store::{Lease, RunId, StoredRun};
 use ensemble_core::trace::{self, SpanContext};
-use ensemble_process::wait_for_processes;
+use ensemble_process::wait_and_kill_strays;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
-use crate::drive::decided_requests::{UnusedAnswer, find_named_decided};
-use crate::drive::events::{EventHub, HubReporter, LogReader, RunTracer};
-use crate::drive::host::Host;
-use crate::drive::request_desk::{ClientAnswer, RequestDesk};
-use crate::drive::run_events::RunEvents;
+use crate::drive::decided_requests::{UnusedAnswer, refuse_decided_by_name};
+use crate::drive::events::{EventHub, HubReporter, RunTreeReader, RunTracer};
+use crate::drive::host::RunHost;
+use crate::drive::request_desk::{ClientAnswer, OpenRequestDesk};
+use crate::drive::run_events::RunEventStream;
 use crate::error::RunError;
 use crate::prepare::PreparedEnsemble;
 
 /// A run that is driven in a task of its own, on the runtime of whoever started it.
 ///
 /// Dropping the handle does not end the run: the conversation goes on to its end, and then the run is closed.
-pub struct Run {
+pub struct RunHandle {
     stored_run: Arc<dyn StoredRun>,
     prepared: Arc<PreparedEnsemble>,
-    desk: RequestDesk,
+    desk: OpenRequestDesk,
     answers: Arc<AnswerQueue>,
     hub: EventHub,
     message_sender: mpsc::UnboundedSender<Arc<str>>,
     interruptions: mpsc::UnboundedSender<RunInterruption>,
-    leg: watch::Receiver<RunSegment>,
+    leg: watch::Receiver<RunSegmentState>,
     task: JoinHandle<(ConversationState, Result<(), CommitError>)>,
     /// Its sender is dropped when the run is closed.
     closed_signal: watch::Receiver<()>,
@@ -53,7 +53,7 @@ pub struct Run {
 
 /// The conversation from an input or a message to its end.
 #[derive(Debug, Clone)]
-enum RunSegment {
+enum RunSegmentState {
     /// It goes on.
     Open,
     /// It has ended.
@@ -71,7 +71,7 @@ pub struct FinishedRun {
 }
 
 /// All that the task which drives a run needs.
-pub(crate) struct DrivenRun {
+pub(crate) struct RunDriverState {
     pub(crate) stored_run: Arc<dyn StoredRun>,
     pub(crate) prepared: Arc<PreparedEnsemble>,
     /// Held until the run is closed.
@@ -82,35 +82,35 @@ pub(crate) struct DrivenRun {
     pub(crate) first: Option<Event>,
     pub(crate) runners: Vec<Arc<dyn Runner>>,
     pub(crate) servers: Arc<McpServers>,
-    pub(crate) programs: Arc<AcpPrograms>,
+    pub(crate) programs: Arc<ExternalPrograms>,
     pub(crate) reporters: Vec<Box<dyn Reporter + Send>>,
-    pub(crate) desk: RequestDesk,
+    pub(crate) desk: OpenRequestDesk,
     pub(crate) answers: Arc<AnswerQueue>,
     pub(crate) hub: EventHub,
     /// With telemetry: the segment of the trace that begins.
     pub(crate) segment: Option<SpanContext>,
     /// What no event may tell.
     pub(crate) secrets: Secrets,
-    pub(crate) host: Host,
+    pub(crate) host: RunHost,
 }
 
-impl Run {
+impl RunHandle {
     /// Drives the run in a task of its own.
-    pub(crate) fn spawn_driver(driven: DrivenRun) -> Self {
+    pub(crate) fn spawn_driver(driven: RunDriverState) -> Self {
         let (message_sender, messages) = mpsc::unbounded_channel();
         let (interruptions, interrupted) = mpsc::unbounded_channel();
-        let (sender, leg) = watch::channel(RunSegment::Open);
-        driven.hub.set_outermost(driven.stored_run.id().clone());
+        let (sender, leg) = watch::channel(RunSegmentState::Open);
+        driven.hub.set_outermost_run(driven.stored_run.id().clone());
         let (stored_run, prepared) = (driven.stored_run.clone(), driven.prepared.clone());
         let (desk, answers, hub) = (driven.desk.clone(), driven.answers.clone(), driven.hub.clone());
-        let channels = RunChannels {
+        let channels = RunDriverChannels {
             messages,
             interruptions: interrupted,
             segment_sender: sender,
         };
         let (closing, closed_signal) = watch::channel(());
         let task = tokio::spawn(async move {
-            let drive_result = driven.drive_to_end(channels).await;
+            let drive_result = driven.drive_and_close(channels).await;
             drop(closing);
             drive_result
         });
@@ -144,21 +144,21 @@ impl Run {
     }
 
     /// Returns all events, from the first record on.
-    pub fn events(&self) -> RunEvents {
+    pub fn events(&self) -> RunEventStream {
         self.events_from(0)
     }
 
     /// Returns all events from the record `seq` on. What waits for an answer or for permission at this moment follows
     /// the records that are in the log.
-    pub fn events_from(&self, seq: u64) -> RunEvents {
+    pub fn events_from(&self, seq: u64) -> RunEventStream {
         let events = self.hub.subscribe_run(self.stored_run.clone(), seq);
         // Looked at after the subscription begins, so that no question is missed; the events drop those that come twice.
-        RunEvents::from_subscription(events.with_open_requests(self.desk.open_events()))
+        RunEventStream::from_subscription(events.with_open_requests(self.desk.open_request_events()))
     }
 
     /// Returns whether the conversation has ended, or its log failed.
-    pub(crate) fn has_ended(&self) -> bool {
-        !matches!(&*self.leg.borrow(), RunSegment::Open)
+    pub(crate) fn has_segment_ended(&self) -> bool {
+        !matches!(&*self.leg.borrow(), RunSegmentState::Open)
     }
 
     /// Waits until the run is closed: nothing of it is under way, and its lease is given back.
@@ -169,16 +169,16 @@ impl Run {
 
     /// Returns the questions and permission requests that wait for an answer, in the order of the file.
     pub fn open_requests(&self) -> Vec<OperatorRequest> {
-        self.desk.open_requests()
+        self.desk.sorted_open_requests()
     }
 
     /// Returns whether the request was recorded before the run was resumed, and is not asked again yet.
     pub(crate) fn is_request_expected(&self, digest: &RequestDigest) -> bool {
-        self.desk.is_expected(digest)
+        self.desk.is_request_expected(digest)
     }
 
     /// Changes when a request is asked, decided or withdrawn.
-    pub fn request_changes(&self) -> watch::Receiver<u64> {
+    pub fn subscribe_request_changes(&self) -> watch::Receiver<u64> {
         self.desk.subscribe_changes()
     }
 
@@ -194,7 +194,7 @@ impl Run {
         by: impl Into<AnswerAuthor>,
     ) -> Result<(), RunError> {
         let (address, digest, by) = (request.address.clone(), request.digest.clone(), by.into());
-        self.answer_shown_request(ClientAnswer {
+        self.answer_by_digest(ClientAnswer {
             address,
             digest,
             answer,
@@ -203,10 +203,10 @@ impl Run {
         .await
     }
 
-    pub(crate) async fn answer_shown_request(&self, answer: ClientAnswer) -> Result<(), RunError> {
+    pub(crate) async fn answer_by_digest(&self, answer: ClientAnswer) -> Result<(), RunError> {
         let address = answer.address.clone();
-        let answered = self.desk.answer_request(answer);
-        self.wait_unless_ended(answered, || {
+        let answered = self.desk.answer_request_when_asked(answer);
+        self.wait_while_open(answered, || {
             format!("the run has ended, and `{address}` did not ask a question")
         })
         .await?
@@ -217,15 +217,15 @@ impl Run {
     ///
     /// # Errors
     /// The journal cannot be read.
-    pub async fn unused_answers(&self) -> Result<Vec<UnusedAnswer>, RunError> {
+    pub async fn list_unused_answers(&self) -> Result<Vec<UnusedAnswer>, RunError> {
         let (next, mut always) = (self.answers.list_unused_next(), self.answers.list_unused_always());
         always.extend(self.answers.list_unused_file());
         if next.is_empty() && always.is_empty() {
             return Ok(Vec::new());
         }
-        let events = LogReader::new(self.stored_run.clone(), 0).read_rest().await?;
+        let events = RunTreeReader::new(self.stored_run.clone(), 0).read_unread_records().await?;
         let unused = |(address, text): (String, String), is_for_every_question| UnusedAnswer {
-            decided_refusal: find_named_decided(&events, &address),
+            decided_refusal: refuse_decided_by_name(&events, &address),
             address,
             text,
             is_for_every_question,
@@ -256,12 +256,12 @@ impl Run {
             }
         };
         let not_asked_message = || format!("the run has ended, and `{given}` did not ask a question");
-        self.wait_unless_ended(waited, not_asked_message)
+        self.wait_while_open(waited, not_asked_message)
             .await?
             .map_err(RunError::from)
     }
 
-    async fn wait_unless_ended<T>(
+    async fn wait_while_open<T>(
         &self,
         asked: impl Future<Output = T>,
         why: impl FnOnce() -> String,
@@ -270,7 +270,7 @@ impl Run {
         tokio::select! {
             biased;
             value = asked => Ok(value),
-            _ = leg.wait_for(|leg| !matches!(leg, RunSegment::Open)) => Err(RunError::NotAsked(why())),
+            _ = leg.wait_for(|leg| !matches!(leg, RunSegmentState::Open)) => Err(RunError::NotAsked(why())),
         }
     }
 
@@ -292,14 +292,14 @@ impl Run {
     ///
     /// # Errors
     /// The log failed, so the run stopped; [`Self::wait_and_close`] has the error.
-    pub fn wait<'f>(&'f self) -> BoxFuture<'f, Result<RunEnded, RunError>> {
+    pub fn wait_for_end<'f>(&'f self) -> BoxFuture<'f, Result<RunEnded, RunError>> {
         Box::pin(async move {
             let mut leg = self.leg.clone();
-            let segment_end = leg.wait_for(|leg| !matches!(leg, RunSegment::Open)).await;
+            let segment_end = leg.wait_for(|leg| !matches!(leg, RunSegmentState::Open)).await;
             match segment_end.as_deref() {
-                Ok(RunSegment::Ended(ended)) => Ok(RunEnded::clone(ended)),
-                Ok(RunSegment::Failed(error)) => Err(RunError::Stopped(error.clone())),
-                Ok(RunSegment::Open) | Err(_) => Err(RunError::Stopped("its task has ended".to_owned())),
+                Ok(RunSegmentState::Ended(ended)) => Ok(RunEnded::clone(ended)),
+                Ok(RunSegmentState::Failed(error)) => Err(RunError::Stopped(error.clone())),
+                Ok(RunSegmentState::Open) | Err(_) => Err(RunError::Stopped("its task has ended".to_owned())),
             }
         })
     }
@@ -307,8 +307,8 @@ impl Run {
     /// Returns how the conversation has ended. Returns `None` while it continues, or if its log failed.
     pub fn try_outcome(&self) -> Option<RunEnded> {
         match &*self.leg.borrow() {
-            RunSegment::Ended(ended) => Some(RunEnded::clone(ended)),
-            RunSegment::Open | RunSegment::Failed(_) => None,
+            RunSegmentState::Ended(ended) => Some(RunEnded::clone(ended)),
+            RunSegmentState::Open | RunSegmentState::Failed(_) => None,
         }
     }
 
@@ -317,8 +317,8 @@ impl Run {
     ///
     /// # Errors
     /// The conversation waits for input, or its log failed.
-    pub async fn send_message(&self, text: impl Into<Arc<str>>) -> Result<(), RunError> {
-        let run_end = self.wait().await?;
+    pub async fn continue_with_message(&self, text: impl Into<Arc<str>>) -> Result<(), RunError> {
+        let run_end = self.wait_for_end().await?;
         if !run_end.completion_reason.is_continuable() {
             return Err(RunError::NotEnded(self.id().clone()));
         }
@@ -347,10 +347,10 @@ impl Run {
 }
 
 /// The ends of a handle's channels that the driver holds.
-struct RunChannels {
+struct RunDriverChannels {
     messages: mpsc::UnboundedReceiver<Arc<str>>,
     interruptions: mpsc::UnboundedReceiver<RunInterruption>,
-    segment_sender: watch::Sender<RunSegment>,
+    segment_sender: watch::Sender<RunSegmentState>,
 }
 
 /// Tells several reporters.
@@ -368,26 +368,26 @@ impl Reporter for ReporterFanout {
     }
 }
 
-impl DrivenRun {
-    async fn drive_to_end(mut self, channels: RunChannels) -> (ConversationState, Result<(), CommitError>) {
+impl RunDriverState {
+    async fn drive_and_close(mut self, channels: RunDriverChannels) -> (ConversationState, Result<(), CommitError>) {
         let leg = channels.segment_sender.clone();
-        let result = self.drive_segments(channels).await;
+        let result = self.drive_all_segments(channels).await;
         if let Err(error) = &result {
-            leg.send_replace(RunSegment::Failed(error.to_string()));
+            leg.send_replace(RunSegmentState::Failed(error.to_string()));
         }
-        self.servers.close_all().await;
-        self.programs.close_all().await;
-        wait_for_processes().await;
+        self.servers.close_all_connections().await;
+        self.programs.shut_down_all().await;
+        wait_and_kill_strays().await;
         drop(self.leases);
         self.hub.close_queues();
         (self.state, result)
     }
 
     /// The conversation, and one more for each message.
-    async fn drive_segments(&mut self, mut channels: RunChannels) -> Result<(), CommitError> {
+    async fn drive_all_segments(&mut self, mut channels: RunDriverChannels) -> Result<(), CommitError> {
         let mut reporter = ReporterFanout {
             reporters: std::mem::take(&mut self.reporters),
-            hub: self.hub.create_reporter(self.stored_run.id().clone()),
+            hub: self.hub.create_run_reporter(self.stored_run.id().clone()),
         };
         let mut executor = Executor {
             runners: std::mem::take(&mut self.runners),
@@ -408,16 +408,16 @@ impl DrivenRun {
                 trace::run_in_span(self.segment.clone(), executor.drive_conversation(&mut self.state)).await?;
             channels
                 .segment_sender
-                .send_replace(RunSegment::Ended(Arc::new(run_end)));
+                .send_replace(RunSegmentState::Ended(Arc::new(run_end)));
             let Some(text) = channels.messages.recv().await else {
                 return Ok(());
             };
             // What was cancelled before the message was said is over.
             while executor.interruptions.try_recv().is_ok() {}
-            channels.segment_sender.send_replace(RunSegment::Open);
+            channels.segment_sender.send_replace(RunSegmentState::Open);
             let trace = self.hub.tracer().and_then(RunTracer::parent_span);
             let begins_at = self.state.next_seq();
-            self.segment = self.hub.segment_span(self.stored_run.id(), begins_at, trace.as_ref());
+            self.segment = self.hub.segment_span_context(self.stored_run.id(), begins_at, trace.as_ref());
             let message_event = Event::MessageAdded(MessageAdded {
                 text,
                 trace,

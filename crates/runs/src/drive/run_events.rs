@@ -11,19 +11,19 @@ use ensemble_core::store::{ReadError, StoredRun};
 use futures_util::stream::{self, BoxStream};
 use futures_util::{Stream, TryStreamExt};
 
-use super::events::{EventSubscription, LogReader, RunEvent};
+use super::events::{EventSubscription, RunTreeReader, RunEvent};
 
 /// The pause between two reads of the log of a run that another process executes.
-const POLL_INTERVAL: Duration = Duration::from_millis(20);
+const LOG_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The events of a run, in order, as a [`Stream`] that ends when the run is closed and every event was returned.
 ///
 /// An event is returned once. An item is an error when the log cannot be read; the next poll tries again. Dropping the
 /// stream ends the subscription and changes nothing in the run.
 #[must_use = "a stream does nothing until it is polled"]
-pub struct RunEvents(BoxStream<'static, Result<RunEvent, ReadError>>);
+pub struct RunEventStream(BoxStream<'static, Result<RunEvent, ReadError>>);
 
-impl RunEvents {
+impl RunEventStream {
     /// Returns the events of a run that this process executes.
     pub(crate) fn from_subscription(subscription: EventSubscription) -> Self {
         let next_event = async |mut subscription: EventSubscription| {
@@ -36,12 +36,12 @@ impl RunEvents {
     /// Returns the records of a run that another process executes, or no process, from the record `from` on. Live events
     /// and questions are missing.
     pub(crate) fn from_stored_run(run: Arc<dyn StoredRun>, from: u64) -> Self {
-        let log = RecordedEvents {
-            log: LogReader::new(run.clone(), from),
+        let log = StoredRunEvents {
+            log: RunTreeReader::new(run.clone(), from),
             run,
             ready: VecDeque::new(),
         };
-        let next_event = async |mut log: RecordedEvents| {
+        let next_event = async |mut log: StoredRunEvents| {
             let event = log.next_event().await.transpose()?;
             Some((event, log))
         };
@@ -58,7 +58,7 @@ impl RunEvents {
     }
 }
 
-impl Stream for RunEvents {
+impl Stream for RunEventStream {
     type Item = Result<RunEvent, ReadError>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -67,14 +67,14 @@ impl Stream for RunEvents {
 }
 
 /// The records of a run that a client has not received yet.
-struct RecordedEvents {
+struct StoredRunEvents {
     run: Arc<dyn StoredRun>,
-    log: LogReader,
+    log: RunTreeReader,
     /// Events that were read from the log and not returned.
     ready: VecDeque<RunEvent>,
 }
 
-impl RecordedEvents {
+impl StoredRunEvents {
     /// Returns the next event; `None` when every record was returned and no process executes the run.
     async fn next_event(&mut self) -> Result<Option<RunEvent>, ReadError> {
         loop {
@@ -83,12 +83,12 @@ impl RecordedEvents {
             }
             // Asked before the log is read, so that the last records of a process that ends now are read, too.
             let is_executed = self.run.driver_pid().is_some();
-            self.ready.extend(self.log.read_rest().await?);
+            self.ready.extend(self.log.read_unread_records().await?);
             if self.ready.is_empty() {
                 if !is_executed {
                     return Ok(None);
                 }
-                tokio::time::sleep(POLL_INTERVAL).await;
+                tokio::time::sleep(LOG_POLL_INTERVAL).await;
             }
         }
     }

@@ -6,27 +6,27 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use ensemble_agents::agent::kinds::input::RunAnswers;
+use ensemble_agents::agent::kinds::input::PreparedAnswers;
 use ensemble_core::conversation::{AgentStart, ConversationState, Event, ForkedFrom, MessageAdded, Record, RunStarted};
 use ensemble_core::executor::WallClock;
 use ensemble_core::request::RequestAddress;
 use ensemble_core::store::RunId;
 use ensemble_language::data::RunContext;
-use ensemble_language::definition::ExternalDefinitions;
+use ensemble_language::definition::ExternalDefinitionDigests;
 use ensemble_language::ensemble::AgentKind;
 use ensemble_language::loader::{ComparedEnsemble, EnsembleChanges, compare_ensembles};
 use ensemble_language::plan::Plan;
-use ensemble_process::kill_leftovers;
+use ensemble_process::kill_processes_of_run;
 
 use crate::error::RunError;
-use crate::fork::reuse::{RepeatedExecution, collect_reusable};
-use crate::fork::reused_results::{AddedInputs, AgentReads, ReusableResults, ReusingRunner};
+use crate::fork::reuse::{ExecutionToRepeat, collect_reusable_results};
+use crate::fork::reused_results::{AddedInputNames, OptionalReads, ReusableResults, ReusingRunner};
 use crate::fork::shared_records::{
-    check_agents, find_start, finished_turn_records, list_executed_agents, list_later_messages, list_starts,
-    no_execution_error, records_until_turn, reopen_last_turn,
+    check_agents_exist, find_execution_start, records_until_finished_turn, list_executed_agents, list_later_messages, list_execution_starts,
+    missing_execution_error, records_until_turn, reopen_turn_for_reruns,
 };
 use crate::inputs::InputValues;
-use crate::options::arguments::parse_overrides;
+use crate::options::arguments::parse_model_overrides;
 use crate::options::run_options::RunOptions;
 use crate::prepare::{PreparedEnsemble, prepare_file};
 use crate::start::carried_inputs::{CarriedInputs, carry_inputs_over};
@@ -36,7 +36,7 @@ use crate::start::recorded_run::{RecordedRun, is_rerun_on_resume, load_recorded_
 use crate::start::runs::{Runs, WhichRun};
 
 /// A fork that is ready.
-pub struct ReadyFork {
+pub struct PreparedFork {
     /// Begins the new run.
     pub ready: ReadyRun,
     /// The changes since the other run.
@@ -59,29 +59,29 @@ pub struct ForkChanges {
 }
 
 /// The text by which a fork is decided.
-pub(crate) struct ForkText {
+pub(crate) struct ForkEnsemble {
     pub(crate) prepared: Arc<PreparedEnsemble>,
     /// The file, if the text is edited.
     file: Option<PathBuf>,
     /// The differences from the other run, in the text and in everything behind the agents.
     changes: EnsembleChanges,
     recorded_definitions: RecordedDefinitions,
-    pub(crate) definitions: ExternalDefinitions,
+    pub(crate) definitions: ExternalDefinitionDigests,
 }
 
-impl ForkText {
+impl ForkEnsemble {
     /// Returns whether the agent must be executed again, whatever the record contains.
-    fn is_outdated(&self, agent: &str, execution: u32) -> bool {
-        self.changes.affects_agent(agent)
+    fn must_execute_again(&self, agent: &str, execution: u32) -> bool {
+        self.changes.invalidates_agent(agent)
             || !self.recorded_definitions.is_latest(agent, execution)
             || is_rerun_on_resume(&self.prepared, agent)
     }
 
     /// Returns the agents whose shared executions were performed with another definition, each with the last of them.
-    pub(crate) fn list_outdated(&self, kept: &[Record]) -> BTreeMap<Arc<str>, u32> {
+    pub(crate) fn list_outdated_executions(&self, kept: &[Record]) -> BTreeMap<Arc<str>, u32> {
         let mut outdated = BTreeMap::new();
-        for (_, start) in list_starts(kept) {
-            if self.changes.affects_agent(&start.agent)
+        for (_, start) in list_execution_starts(kept) {
+            if self.changes.invalidates_agent(&start.agent)
                 || !self.recorded_definitions.is_latest(&start.agent, start.execution)
             {
                 outdated.insert(start.agent.clone(), start.execution);
@@ -92,7 +92,7 @@ impl ForkText {
 }
 
 /// A fork, before its agents are ready.
-struct RunFork {
+struct UnbuiltFork {
     origin: RecordedRun,
     /// The records that both have, the first included.
     kept_records: Vec<Record>,
@@ -100,7 +100,7 @@ struct RunFork {
     turn: u32,
     /// The execution that is repeated, as `agent@turn`, or `agent[key]@turn`.
     repeated_execution: Option<Arc<str>>,
-    text: ForkText,
+    text: ForkEnsemble,
     reuse: ReusableResults,
     context_changes: InputValues,
     messages: Vec<Arc<str>>,
@@ -108,10 +108,10 @@ struct RunFork {
     next_message: Option<Arc<str>>,
 }
 
-impl RunFork {
+impl UnbuiltFork {
     /// With what the new run goes on. Beside inputs, what stands in the context can be set, save inputs of the run
     /// before that the text does not take any more.
-    fn carry_inputs(&self, before: &RunStarted) -> Result<CarriedInputs, RunError> {
+    fn carry_run_inputs(&self, before: &RunStarted) -> Result<CarriedInputs, RunError> {
         let mut state = ConversationState::new(self.origin.prepared.plan.clone());
         if !self.context_changes.values.is_empty() {
             state = ConversationState::from_records(state.plan().clone(), &self.kept_records)?;
@@ -141,23 +141,23 @@ impl Runs {
         set: RunContext,
         edited: Option<&str>,
         mut options: RunOptions,
-    ) -> Result<ReadyFork, RunError> {
+    ) -> Result<PreparedFork, RunError> {
         let origin = RecordedRun::load(self.resolve_run(which).await?, self.project()).await?;
         let kept_records = records_until_turn(&origin, at_turn)?.to_vec();
-        let text = self.load_fork_text(&origin, edited, &mut options).await?;
-        check_agents(&kept_records, &text.prepared, at_turn)?;
+        let text = self.load_fork_ensemble(&origin, edited, &mut options).await?;
+        check_agents_exist(&kept_records, &text.prepared, at_turn)?;
         // Later results replace executions only if the text is edited. Otherwise everything is executed.
         let reuse = match text.file.is_some() && set.is_empty() {
-            true => collect_reusable(
+            true => collect_reusable_results(
                 &origin,
                 at_turn + 1,
-                |agent, number| text.is_outdated(agent, number),
+                |agent, number| text.must_execute_again(agent, number),
                 None,
             )?,
             false => ReusableResults::default(),
         };
-        let fork = RunFork {
-            kept_records: reopen_last_turn(&kept_records, at_turn, &text.prepared),
+        let fork = UnbuiltFork {
+            kept_records: reopen_turn_for_reruns(&kept_records, at_turn, &text.prepared),
             turn: at_turn,
             repeated_execution: None,
             text,
@@ -186,30 +186,30 @@ impl Runs {
         turn: u32,
         edited: Option<&str>,
         mut options: RunOptions,
-    ) -> Result<ReadyFork, RunError> {
+    ) -> Result<PreparedFork, RunError> {
         let origin = RecordedRun::load(self.resolve_run(which).await?, self.project()).await?;
         let records = &origin.journal.records;
-        let execution_start = find_start(records, agent, turn);
-        let (at, start) = execution_start.ok_or_else(|| no_execution_error(&origin, agent, turn))?;
+        let execution_start = find_execution_start(records, agent, turn);
+        let (at, start) = execution_start.ok_or_else(|| missing_execution_error(&origin, agent, turn))?;
         let part = part.map(|key| resolve_part_key(&origin, start, key)).transpose()?;
         let kept_records = records[..at].to_vec();
-        let text = self.load_fork_text(&origin, edited, &mut options).await?;
-        check_agents(&kept_records, &text.prepared, turn - 1)?;
+        let text = self.load_fork_ensemble(&origin, edited, &mut options).await?;
+        check_agents_exist(&kept_records, &text.prepared, turn - 1)?;
         let repeats = match &part {
             Some(key) => format!("{agent}[{key}]@{turn}"),
             None => format!("{agent}@{turn}"),
         };
-        let repeated = RepeatedExecution {
+        let repeated = ExecutionToRepeat {
             execution_key: (start.agent.clone(), start.execution),
             part,
         };
-        let reuse = collect_reusable(
+        let reuse = collect_reusable_results(
             &origin,
             turn,
-            |agent, number| text.is_outdated(agent, number),
+            |agent, number| text.must_execute_again(agent, number),
             Some(repeated),
         )?;
-        let fork = RunFork {
+        let fork = UnbuiltFork {
             messages: list_later_messages(&records[at..]),
             next_message: None,
             kept_records,
@@ -233,20 +233,20 @@ impl Runs {
         which: impl Into<WhichRun>,
         edited: &str,
         mut options: RunOptions,
-    ) -> Result<ReadyFork, RunError> {
+    ) -> Result<PreparedFork, RunError> {
         let run = self.resolve_run(which).await?;
         let lease = run.acquire_lease().await?;
         let origin = RecordedRun::load(run, self.project()).await?;
         if origin.has_ended() {
-            return Err(ended_run_error(&origin, edited));
+            return Err(already_ended_error(&origin, edited));
         }
-        let text = self.load_fork_text(&origin, Some(edited), &mut options).await?;
-        let kept_records = finished_turn_records(&origin.journal.records).to_vec();
+        let text = self.load_fork_ensemble(&origin, Some(edited), &mut options).await?;
+        let kept_records = records_until_finished_turn(&origin.journal.records).to_vec();
         let turn = origin.state.turn_count();
-        check_agents(&kept_records, &text.prepared, turn)?;
-        let reuse = collect_reusable(&origin, turn + 1, |agent, number| text.is_outdated(agent, number), None)?;
-        kill_leftovers(&origin.start_event()?.run_id);
-        let fork = RunFork {
+        check_agents_exist(&kept_records, &text.prepared, turn)?;
+        let reuse = collect_reusable_results(&origin, turn + 1, |agent, number| text.must_execute_again(agent, number), None)?;
+        kill_processes_of_run(&origin.start_event()?.run_id);
+        let fork = UnbuiltFork {
             kept_records,
             turn,
             repeated_execution: None,
@@ -274,21 +274,21 @@ impl Runs {
         message: impl Into<Arc<str>>,
         set: RunContext,
         mut options: RunOptions,
-    ) -> Result<ReadyFork, RunError> {
+    ) -> Result<PreparedFork, RunError> {
         let run = self.resolve_run(which).await?;
         let lease = run.acquire_lease().await?;
         let origin = RecordedRun::load(run, self.project()).await?;
         if !origin.can_continue() {
             return Err(RunError::NotEnded(origin.run.id().clone()));
         }
-        let text = self.load_fork_text(&origin, Some(edited), &mut options).await?;
+        let text = self.load_fork_ensemble(&origin, Some(edited), &mut options).await?;
         let kept_records = origin.journal.records.clone();
         let turn = origin
             .state
             .open_turn()
             .map_or(origin.state.turn_count(), |open| open.turn);
-        check_agents(&kept_records, &text.prepared, turn)?;
-        let fork = RunFork {
+        check_agents_exist(&kept_records, &text.prepared, turn)?;
+        let fork = UnbuiltFork {
             kept_records,
             turn,
             repeated_execution: None,
@@ -309,12 +309,12 @@ impl Runs {
 
     /// Loads the text by which a fork is decided: the file, if one is given, else the text of the other run. Adds to the
     /// options what replaced agents in the other run.
-    pub(crate) async fn load_fork_text(
+    pub(crate) async fn load_fork_ensemble(
         &self,
         origin: &RecordedRun,
         edited: Option<&str>,
         options: &mut RunOptions,
-    ) -> Result<ForkText, RunError> {
+    ) -> Result<ForkEnsemble, RunError> {
         let before = origin.start_event()?;
         let file = edited.map(|file| self.resolve_ensemble_file(file)).transpose()?;
         let prepared = match &file {
@@ -322,7 +322,7 @@ impl Runs {
             None => load_recorded_ensemble(&*origin.run, before, self.project()).await?,
         };
         options.keep_replacements(before, |name| prepared.plan.find_agent_id(name).is_some());
-        let overrides = parse_overrides(model_overrides(options, before))?;
+        let overrides = parse_model_overrides(effective_model_overrides(options, before))?;
         let responders = options.list_responders();
         let definition_options = DefinitionOptions::for_records(&overrides, &options.stubs, &responders);
         let definitions = read_definitions(&prepared, definition_options, self.project());
@@ -340,7 +340,7 @@ impl Runs {
             ),
             _ => EnsembleChanges::default(),
         };
-        Ok(ForkText {
+        Ok(ForkEnsemble {
             prepared: Arc::new(prepared),
             file,
             changes,
@@ -349,30 +349,30 @@ impl Runs {
         })
     }
 
-    fn build_fork(&self, fork: RunFork, options: RunOptions) -> Result<ReadyFork, RunError> {
+    fn build_fork(&self, fork: UnbuiltFork, options: RunOptions) -> Result<PreparedFork, RunError> {
         let before = fork.origin.start_event()?.clone();
-        let models = model_overrides(&options, &before).to_vec();
+        let models = effective_model_overrides(&options, &before).to_vec();
         let prepared = fork.text.prepared.clone();
         let CarriedInputs {
             run_arguments: starts_with,
             context_changes: set,
-        } = fork.carry_inputs(&before)?;
+        } = fork.carry_run_inputs(&before)?;
         let mut built_agents = self
             .agent_build_options(prepared.clone(), options, &models)
             .build_agents()?;
         if !fork.reuse.is_empty() {
-            let added = AddedInputs::from_previous(&before, &starts_with.inputs);
+            let added = AddedInputNames::from_previous_run(&before, &starts_with.inputs);
             let reuse = Arc::new(fork.reuse.with_added_inputs(added));
             let answers = built_agents.shared.answers.clone();
             replace_runners(&mut built_agents, |at, agent, runner| {
-                if answers.with_answers(|answers| has_answer(&prepared.plan, &agent.kind, &agent.name, answers)) {
+                if answers.read_answers(|answers| has_replacing_answer(&prepared.plan, &agent.kind, &agent.name, answers)) {
                     return runner;
                 }
                 match prepared.plan.agent_ids().nth(at) {
                     Some(id) => Arc::new(ReusingRunner::new(
                         runner,
                         reuse.clone(),
-                        AgentReads::for_agent(&prepared.plan, id),
+                        OptionalReads::for_agent(&prepared.plan, id),
                     )),
                     None => runner,
                 }
@@ -408,16 +408,16 @@ impl Runs {
                 turn: fork.turn,
                 repeats: fork.repeated_execution,
                 given: given_records,
-                outdated: fork.text.list_outdated(&fork.kept_records),
+                outdated: fork.text.list_outdated_executions(&fork.kept_records),
             }),
             definitions: Some(fork.text.definitions),
             project_root: before.project_root.clone(),
             ..built_agents.start_event(file, starts_with, &models)
         };
         let mut records = fork.kept_records;
-        records.iter_mut().for_each(forget_definitions);
+        records.iter_mut().for_each(remove_definitions);
         let changes = ForkChanges {
-            changed_agents: list_changed_agents(&records, &fork.text.changes),
+            changed_agents: list_changed_executed_agents(&records, &fork.text.changes),
             file: fork.text.file,
             changes: fork.text.changes,
             origin: fork.origin.run.id().clone(),
@@ -431,7 +431,7 @@ impl Runs {
             records,
             then: set,
         };
-        Ok(ReadyFork {
+        Ok(PreparedFork {
             ready: built_agents.into_ready_run(opening),
             changes,
             messages: fork.messages,
@@ -463,7 +463,7 @@ fn resolve_part_key(origin: &RecordedRun, start: &AgentStart, key: &str) -> Resu
 }
 
 /// Returns the overrides of models of a run that continues from another: its own, or else those of the other run.
-fn model_overrides<'o>(options: &'o RunOptions, before: &'o RunStarted) -> &'o [String] {
+fn effective_model_overrides<'o>(options: &'o RunOptions, before: &'o RunStarted) -> &'o [String] {
     match options.models.is_empty() {
         true => &before.models,
         false => &options.models,
@@ -471,7 +471,7 @@ fn model_overrides<'o>(options: &'o RunOptions, before: &'o RunStarted) -> &'o [
 }
 
 /// Removes definitions from a shared record: the first event of the new run says which executions are outdated.
-fn forget_definitions(record: &mut Record) {
+fn remove_definitions(record: &mut Record) {
     match &mut record.event {
         Event::RunResumed(resumed) => resumed.definitions = None,
         Event::MessageAdded(message) => message.definitions = None,
@@ -480,7 +480,7 @@ fn forget_definitions(record: &mut Record) {
 }
 
 /// Returns whether there is an answer for this agent, or for an agent inside it. It precedes a recorded one.
-fn has_answer(plan: &Plan, kind: &AgentKind, name: &str, answers: &RunAnswers) -> bool {
+fn has_replacing_answer(plan: &Plan, kind: &AgentKind, name: &str, answers: &PreparedAnswers) -> bool {
     let is_inside = |given: &str| match given.parse::<RequestAddress>() {
         Ok(address) if address.segments().len() > 1 => *address.segments()[0].agent == *name,
         _ => plan.find_agent_id(given).is_none(),
@@ -497,17 +497,17 @@ fn has_answer(plan: &Plan, kind: &AgentKind, name: &str, answers: &RunAnswers) -
 }
 
 /// Changed agents that ran, each with the turn in which it first ran.
-fn list_changed_agents(kept: &[Record], changes: &EnsembleChanges) -> Vec<(Arc<str>, u32)> {
+fn list_changed_executed_agents(kept: &[Record], changes: &EnsembleChanges) -> Vec<(Arc<str>, u32)> {
     let mut changed_agents: Vec<(Arc<str>, u32)> = Vec::new();
     for (turn, agent) in list_executed_agents(kept) {
-        if changes.affects_agent(agent) && !changed_agents.iter().any(|(known, _)| known == agent) {
+        if changes.invalidates_agent(agent) && !changed_agents.iter().any(|(known, _)| known == agent) {
             changed_agents.push((agent.clone(), turn));
         }
     }
     changed_agents
 }
 
-fn ended_run_error(origin: &RecordedRun, file: &str) -> RunError {
+fn already_ended_error(origin: &RecordedRun, file: &str) -> RunError {
     let state = &origin.state;
     let failed = state.first_failed_agent().map(|id| origin.prepared.plan.agent_name(id));
     let last_failure = state

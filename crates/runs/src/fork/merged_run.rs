@@ -12,7 +12,7 @@ use ensemble_core::store::{Durability, Lease, RunId, StoreError, StoredRun};
 use ensemble_core::thread::MergeOrder;
 
 use crate::error::{RunError, RunMergeError};
-use crate::fork::forked_run::ForkText;
+use crate::fork::forked_run::ForkEnsemble;
 use crate::options::run_options::RunOptions;
 use crate::start::nested_run::PROGRAM;
 use crate::start::new_run::NewRun;
@@ -33,9 +33,9 @@ pub struct MergedRun {
 }
 
 /// A run of a merge, which no other process executes meanwhile.
-struct MergeOrigin {
+struct LeasedOrigin {
     recorded: RecordedRun,
-    text: ForkText,
+    text: ForkEnsemble,
     _lease: Box<dyn Lease>,
 }
 
@@ -56,7 +56,7 @@ impl Runs {
         if first.id() == second.id() {
             return Err(RunMergeError::SameRun(first.id().clone()).into());
         }
-        let origins = [self.load_origin(first).await?, self.load_origin(second).await?];
+        let origins = [self.lease_and_load_origin(first).await?, self.lease_and_load_origin(second).await?];
         let [left, right] = &origins;
         let merged = merge_records(
             &left.recorded.prepared.plan,
@@ -72,7 +72,7 @@ impl Runs {
                 turn: merged.shared_turn,
                 repeats: None,
                 given: Some(merged.records.len() as u64 - 1),
-                outdated: list_outdated(&origins, &merged),
+                outdated: list_outdated_executions(&origins, &merged),
             }),
             definitions: Some(left.text.definitions.clone()),
             trace: None,
@@ -101,14 +101,14 @@ impl Runs {
         })
     }
 
-    async fn load_origin(&self, run: Arc<dyn StoredRun>) -> Result<MergeOrigin, RunError> {
+    async fn lease_and_load_origin(&self, run: Arc<dyn StoredRun>) -> Result<LeasedOrigin, RunError> {
         let lease = run.acquire_lease().await.map_err(|error| match error {
             StoreError::Leased { id, owner } => RunMergeError::Running { run: id, owner }.into(),
             error => RunError::Store(error),
         })?;
         let recorded = RecordedRun::load(run, self.project()).await?;
-        let text = self.load_fork_text(&recorded, None, &mut RunOptions::default()).await?;
-        Ok(MergeOrigin {
+        let text = self.load_fork_ensemble(&recorded, None, &mut RunOptions::default()).await?;
+        Ok(LeasedOrigin {
             recorded,
             text,
             _lease: lease,
@@ -118,10 +118,10 @@ impl Runs {
 
 /// Returns the agents whose executions were performed with another definition than the present one, each with the new number
 /// of the last of them.
-fn list_outdated(origins: &[MergeOrigin; 2], merged: &MergedRecords) -> BTreeMap<Arc<str>, u32> {
+fn list_outdated_executions(origins: &[LeasedOrigin; 2], merged: &MergedRecords) -> BTreeMap<Arc<str>, u32> {
     let mut outdated: BTreeMap<Arc<str>, u32> = BTreeMap::new();
     for (origin, numbers) in origins.iter().zip(&merged.executions) {
-        for (agent, execution) in origin.text.list_outdated(&origin.recorded.journal.records) {
+        for (agent, execution) in origin.text.list_outdated_executions(&origin.recorded.journal.records) {
             let number = numbers.get(&(agent.clone(), execution)).copied().unwrap_or(execution);
             let last = outdated.entry(agent).or_default();
             *last = number.max(*last);

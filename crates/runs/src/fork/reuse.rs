@@ -14,14 +14,14 @@ use ensemble_language::ensemble::{AgentKind, MemoryMode};
 use ensemble_language::plan::Plan;
 
 use crate::error::RunError;
-use crate::fork::reused_results::{AddedInputs, AgentReads, ReusableResults, digest_reads};
+use crate::fork::reused_results::{AddedInputNames, OptionalReads, ReusableResults, digest_reads};
 use crate::start::recorded_run::RecordedRun;
 
 /// An agent, and which of its executions.
 type ExecutionKey = (Arc<str>, u32);
 
 /// The executions that are repeated in any case.
-pub(crate) struct RepeatedExecution {
+pub(crate) struct ExecutionToRepeat {
     pub(crate) execution_key: ExecutionKey,
     /// Only the part of this key.
     pub(crate) part: Option<Arc<str>>,
@@ -29,11 +29,11 @@ pub(crate) struct RepeatedExecution {
 
 /// Returns the results of the origin from turn `from` on, save those of executions that are `out`, and those of the
 /// execution that is repeated and of everything that followed from it.
-pub(crate) fn collect_reusable(
+pub(crate) fn collect_reusable_results(
     origin: &RecordedRun,
     from: u32,
     is_out: impl Fn(&str, u32) -> bool,
-    repeated: Option<RepeatedExecution>,
+    repeated: Option<ExecutionToRepeat>,
 ) -> Result<ReusableResults, RunError> {
     let plan = &origin.prepared.plan;
     let mut state = ConversationState::new(plan.clone());
@@ -46,7 +46,7 @@ pub(crate) fn collect_reusable(
         match &record.event {
             Event::TurnStarted(turn) if turn.turn >= from => {
                 if let Some(open) = state.open_turn() {
-                    read = digest_turn_reads(plan, &state, open, &mut followed);
+                    read = digest_reads_and_mark_followers(plan, &state, open, &mut followed);
                 }
             }
             Event::PartEnded(part)
@@ -57,7 +57,7 @@ pub(crate) fn collect_reusable(
                     repeated.execution_key == key && repeated.part.as_ref().is_none_or(|name| *name == part.key)
                 });
                 if !is_repeated {
-                    reuse.insert_part(with_all_iterations(part, &state));
+                    reuse.insert_part(with_earlier_iterations(part, &state));
                 }
             }
             Event::ExecutionFinished(finished)
@@ -66,7 +66,7 @@ pub(crate) fn collect_reusable(
                 let key = (finished.agent.clone(), finished.execution);
                 if let (false, Some(read)) = (followed.contains(&key), read.get(&finished.agent)) {
                     let finished = state.finished_execution(&finished.agent).unwrap_or(finished);
-                    let observation = recorded_result(finished, &state);
+                    let observation = result_with_total_usage(finished, &state);
                     reuse.insert_execution(key.0, key.1, read.clone(), observation);
                 }
             }
@@ -77,7 +77,7 @@ pub(crate) fn collect_reusable(
 }
 
 /// Returns the digest of what each execution of the turn reads. Those that follow from one that is repeated are noted.
-fn digest_turn_reads(
+fn digest_reads_and_mark_followers(
     plan: &Plan,
     state: &ConversationState,
     open: &OpenTurn,
@@ -87,14 +87,14 @@ fn digest_turn_reads(
     let mut following = Vec::new();
     for slot in &open.slots {
         let execution = build_execution(plan, state, slot, Stopwatch::default());
-        let also = AgentReads::for_agent(plan, slot.agent);
+        let also = OptionalReads::for_agent(plan, slot.agent);
         let heard_of = || (0..execution.history.len()).filter_map(|at| execution.history.find_execution(at));
-        if follows_repeated(plan, state, slot, followed)
+        if follows_from_repeated(plan, state, slot, followed)
             || (also.history && heard_of().any(|one| followed.contains(&one)))
         {
             following.push((slot.start.agent.clone(), slot.start.execution));
         }
-        let digest = digest_reads(&execution, also, &AddedInputs::default());
+        let digest = digest_reads(&execution, also, &AddedInputNames::default());
         reads.insert(slot.start.agent.clone(), digest);
     }
     followed.extend(following);
@@ -102,7 +102,7 @@ fn digest_turn_reads(
 }
 
 /// Does the execution follow from one of those: by what it reads, by who asked for it, or by what it remembers?
-fn follows_repeated(
+fn follows_from_repeated(
     plan: &Plan,
     state: &ConversationState,
     slot: &ExecutionSlot,
@@ -123,7 +123,7 @@ fn follows_repeated(
 }
 
 /// Returns the part, with the iterations that earlier records contain.
-fn with_all_iterations(part: &PartEnded, state: &ConversationState) -> PartEnded {
+fn with_earlier_iterations(part: &PartEnded, state: &ConversationState) -> PartEnded {
     let slots = state.open_turn().into_iter().flat_map(|turn| &turn.slots);
     let slot = slots.into_iter().find(|slot| slot.start.agent == part.agent);
     let ended_part = slot.and_then(|slot| slot.parts.ended_parts.last());
@@ -132,7 +132,7 @@ fn with_all_iterations(part: &PartEnded, state: &ConversationState) -> PartEnded
 }
 
 /// Returns the parts that have ended, with what all their attempts cost.
-fn list_ended_parts(slot: &ExecutionSlot) -> Vec<Arc<PartEnded>> {
+fn list_parts_with_total_usage(slot: &ExecutionSlot) -> Vec<Arc<PartEnded>> {
     let with_all = |part: &Arc<PartEnded>| match slot.parts.failed_attempts.get(&part.key) {
         None => part.clone(),
         Some(failed) => Arc::new(PartEnded {
@@ -144,10 +144,10 @@ fn list_ended_parts(slot: &ExecutionSlot) -> Vec<Arc<PartEnded>> {
 }
 
 /// Returns the recorded result, with the cost of all its attempts.
-fn recorded_result(finished: &ExecutionFinished, state: &ConversationState) -> AttemptResult {
+fn result_with_total_usage(finished: &ExecutionFinished, state: &ConversationState) -> AttemptResult {
     let slots = state.open_turn().into_iter().flat_map(|turn| &turn.slots);
     let slot = slots.into_iter().find(|slot| slot.start.agent == finished.agent);
-    let parts = slot.map_or_else(Vec::new, list_ended_parts);
+    let parts = slot.map_or_else(Vec::new, list_parts_with_total_usage);
     let recorded = AttemptResult::from_record(finished.clone());
     AttemptResult {
         // What its parts used is told with them.

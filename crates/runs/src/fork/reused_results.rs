@@ -10,34 +10,34 @@ use serde_json::json;
 
 use ensemble_core::conversation::{PartEnded, RunStarted};
 use ensemble_core::runner::{AttemptOutcome, AttemptResult, BoxFuture, ExecutionInput, Runner};
-use ensemble_language::data::{RunContext, digest_text};
+use ensemble_language::data::{RunContext, sha256_of_text};
 use ensemble_language::plan::{AgentId, HistoryRead, Plan};
 
 /// Parts by key.
-type KnownParts = HashMap<Arc<str>, Arc<PartEnded>>;
+type PartsByKey = HashMap<Arc<str>, Arc<PartEnded>>;
 
 /// Results that may be taken over.
 #[derive(Debug, Default)]
 pub(crate) struct ReusableResults {
     results: HashMap<(Arc<str>, u32), (String, AttemptResult)>,
     /// The parts of executions, by key; a part is taken over where its item is the same.
-    parts: HashMap<(Arc<str>, u32), Arc<KnownParts>>,
-    added_inputs: AddedInputs,
+    parts: HashMap<(Arc<str>, u32), Arc<PartsByKey>>,
+    added_inputs: AddedInputNames,
 }
 
 /// Inputs that the run before did not take. What reads the same but for them reads the same: an agent whose text names
 /// one was changed, too.
 #[derive(Debug, Default)]
-pub(crate) struct AddedInputs {
+pub(crate) struct AddedInputNames {
     /// Those that are not among its inputs.
     inputs: HashSet<Arc<str>>,
     /// Those of them that were not in its initial context, either.
     context: HashSet<Arc<str>>,
 }
 
-impl AddedInputs {
+impl AddedInputNames {
     /// Returns the added ones of `inputs` that the previous run did not take.
-    pub(crate) fn from_previous(before: &RunStarted, inputs: &RunContext) -> Self {
+    pub(crate) fn from_previous_run(before: &RunStarted, inputs: &RunContext) -> Self {
         let names = inputs.iter().map(|(name, _)| name.clone());
         let inputs: HashSet<Arc<str>> = names.filter(|name| before.inputs.get(name).is_none()).collect();
         let is_new = |name: &&Arc<str>| before.context.get(name).is_none();
@@ -50,18 +50,18 @@ impl AddedInputs {
 
 /// The values that the agent reads in addition to those of every execution.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct AgentReads {
+pub(crate) struct OptionalReads {
     /// Has it no dependencies, or a list of items, so that it reads whatever anybody says?
     context: bool,
     /// Does it read the history?
     pub(crate) history: bool,
 }
 
-impl AgentReads {
+impl OptionalReads {
     /// Returns the values that this agent reads.
     pub(crate) fn for_agent(plan: &Plan, agent: AgentId) -> Self {
         Self {
-            // The expressions of a `for_each` may read anything.
+            // The expressions of a `random_for_each` may read anything.
             context: plan.incoming_edges(agent).next().is_none() || plan.agent(agent).for_each.is_some(),
             history: plan.execution_reads(agent).history != HistoryRead::Nothing,
         }
@@ -72,16 +72,16 @@ impl AgentReads {
 pub(crate) struct ReusingRunner {
     runner: Arc<dyn Runner>,
     results: Arc<ReusableResults>,
-    reads: AgentReads,
+    reads: OptionalReads,
 }
 
 /// Returns the digest of what an execution reads: the input, the outputs of its dependencies, the request, and what the
 /// agent and its model have said before; where a prompt without variables is followed by what everybody has said, that;
 /// for an agent without dependencies also the context; for one that reads the history also that; and the inputs of the
 /// run. Inputs that were `added` do not count.
-pub(crate) fn digest_reads(execution: &ExecutionInput, reads: AgentReads, added: &AddedInputs) -> String {
-    let context = reads.context.then(|| remove_names(&execution.context, &added.context));
-    let inputs = remove_names(&execution.inputs, &added.inputs);
+pub(crate) fn digest_reads(execution: &ExecutionInput, reads: OptionalReads, added: &AddedInputNames) -> String {
+    let context = reads.context.then(|| without_names(&execution.context, &added.context));
+    let inputs = without_names(&execution.inputs, &added.inputs);
     let mut read = json!({
         "input": execution.input,
         "dependencies": execution.dependencies,
@@ -97,11 +97,11 @@ pub(crate) fn digest_reads(execution: &ExecutionInput, reads: AgentReads, added:
     if !inputs.is_empty() {
         read["inputs"] = json!(inputs);
     }
-    digest_text(&read.to_string())
+    sha256_of_text(&read.to_string())
 }
 
 /// Returns the values, without those of these names.
-fn remove_names(values: &Arc<RunContext>, names: &HashSet<Arc<str>>) -> Arc<RunContext> {
+fn without_names(values: &Arc<RunContext>, names: &HashSet<Arc<str>>) -> Arc<RunContext> {
     if names.is_empty() {
         return values.clone();
     }
@@ -137,14 +137,14 @@ impl ReusableResults {
     }
 
     /// For a run with those inputs beside the ones of the run before.
-    pub(crate) fn with_added_inputs(self, added: AddedInputs) -> Self {
+    pub(crate) fn with_added_inputs(self, added: AddedInputNames) -> Self {
         Self {
             added_inputs: added,
             ..self
         }
     }
 
-    fn find_result(&self, execution: &ExecutionInput, reads: AgentReads) -> Option<&AttemptResult> {
+    fn find_result(&self, execution: &ExecutionInput, reads: OptionalReads) -> Option<&AttemptResult> {
         let key = (execution.agent_name.clone(), execution.execution);
         let (read, observation) = self.results.get(&key)?;
         (digest_reads(execution, reads, &self.added_inputs) == *read).then_some(observation)
@@ -153,7 +153,7 @@ impl ReusableResults {
 
 impl ReusingRunner {
     /// Puts the results before `runner`.
-    pub(crate) fn new(runner: Arc<dyn Runner>, results: Arc<ReusableResults>, reads: AgentReads) -> Self {
+    pub(crate) fn new(runner: Arc<dyn Runner>, results: Arc<ReusableResults>, reads: OptionalReads) -> Self {
         Self { runner, results, reads }
     }
 }
@@ -181,12 +181,12 @@ mod tests {
     use ensemble_core::thread::{Message, Role, Thread, ThreadIteration};
     use ensemble_language::data::{AgentRequest, JsonMap};
 
-    const OUTPUTS: AgentReads = AgentReads {
+    const OUTPUTS: OptionalReads = OptionalReads {
         context: false,
         history: false,
     };
 
-    const CONTEXT: AgentReads = AgentReads {
+    const CONTEXT: OptionalReads = OptionalReads {
         context: true,
         history: false,
     };
@@ -212,7 +212,7 @@ mod tests {
             reusable.insert_execution(
                 "judge".into(),
                 number,
-                digest_reads(&read, reads, &AddedInputs::default()),
+                digest_reads(&read, reads, &AddedInputNames::default()),
                 observation,
             );
         }

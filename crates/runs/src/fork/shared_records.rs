@@ -12,11 +12,11 @@ use crate::start::recorded_run::{RecordedRun, is_rerun_on_resume};
 
 /// Iterates over the agents that ran, with their turns.
 pub(crate) fn list_executed_agents(records: &[Record]) -> impl Iterator<Item = (u32, &Arc<str>)> {
-    list_starts(records).map(|(turn, start)| (turn, &start.agent))
+    list_execution_starts(records).map(|(turn, start)| (turn, &start.agent))
 }
 
 /// Returns the executions that were started, each with its turn.
-pub(crate) fn list_starts(records: &[Record]) -> impl Iterator<Item = (u32, &AgentStart)> {
+pub(crate) fn list_execution_starts(records: &[Record]) -> impl Iterator<Item = (u32, &AgentStart)> {
     let turns = records.iter().filter_map(|record| match &record.event {
         Event::TurnStarted(turn) => Some(turn),
         _ => None,
@@ -48,7 +48,7 @@ pub(crate) fn records_until_turn(origin: &RecordedRun, turn: u32) -> Result<&[Re
 }
 
 /// Returns the records up to the end of the last finished turn, or to the message after it.
-pub(crate) fn finished_turn_records(records: &[Record]) -> &[Record] {
+pub(crate) fn records_until_finished_turn(records: &[Record]) -> &[Record] {
     let is_kept = |record: &Record| {
         matches!(
             record.event,
@@ -61,7 +61,7 @@ pub(crate) fn finished_turn_records(records: &[Record]) -> &[Record] {
 
 /// Returns the records, with the last turn open again where an agent with `on_resume: rerun` ran in it: without its
 /// result.
-pub(crate) fn reopen_last_turn(kept: &[Record], turn: u32, prepared: &PreparedEnsemble) -> Vec<Record> {
+pub(crate) fn reopen_turn_for_reruns(kept: &[Record], turn: u32, prepared: &PreparedEnsemble) -> Vec<Record> {
     let again: Vec<&Arc<str>> = list_executed_agents(kept)
         .filter(|(ran_in, agent)| *ran_in == turn && is_rerun_on_resume(prepared, agent))
         .map(|(_, agent)| agent)
@@ -84,7 +84,7 @@ pub(crate) fn reopen_last_turn(kept: &[Record], turn: u32, prepared: &PreparedEn
 }
 
 /// Every agent that has run must be in the ensemble that goes on.
-pub(crate) fn check_agents(kept: &[Record], prepared: &PreparedEnsemble, turn: u32) -> Result<(), RunError> {
+pub(crate) fn check_agents_exist(kept: &[Record], prepared: &PreparedEnsemble, turn: u32) -> Result<(), RunError> {
     match list_executed_agents(kept).find(|(_, agent)| prepared.plan.find_agent_id(agent).is_none()) {
         None => Ok(()),
         Some((_, agent)) => Err(RunError::AgentIsGone {
@@ -95,7 +95,7 @@ pub(crate) fn check_agents(kept: &[Record], prepared: &PreparedEnsemble, turn: u
 }
 
 /// Returns the start of the agent in that turn, and the position of the turn's first record.
-pub(crate) fn find_start<'a>(records: &'a [Record], agent: &str, turn: u32) -> Option<(usize, &'a AgentStart)> {
+pub(crate) fn find_execution_start<'a>(records: &'a [Record], agent: &str, turn: u32) -> Option<(usize, &'a AgentStart)> {
     records.iter().enumerate().find_map(|(at, record)| match &record.event {
         Event::TurnStarted(started) if started.turn == turn => {
             let start = started.starts.iter().find(|start| *start.agent == *agent)?;
@@ -106,7 +106,7 @@ pub(crate) fn find_start<'a>(records: &'a [Record], agent: &str, turn: u32) -> O
 }
 
 /// The run has no such execution.
-pub(crate) fn no_execution_error(origin: &RecordedRun, agent: &str, turn: u32) -> RunError {
+pub(crate) fn missing_execution_error(origin: &RecordedRun, agent: &str, turn: u32) -> RunError {
     let records = &origin.journal.records;
     let mut agents: Vec<String> = Vec::new();
     for (_, ran) in list_executed_agents(records) {

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use ensemble_agents::agent::kinds::input::{RunAnswers, check_answer};
+use ensemble_agents::agent::kinds::input::{PreparedAnswers, check_answer};
 use ensemble_core::request::{AnswerRefusal, PendingRequest, RequestAddress, RequestAnswer, RequestDigest};
 use ensemble_language::data::OperatorQuestion;
 use ensemble_language::diagnostic::find_similar_word;
@@ -15,14 +15,14 @@ use ensemble_language::profiles::ModelOverride;
 use ensemble_models::ReplyCache;
 
 use crate::error::RunError;
-use crate::options::run_options::CacheFolder;
+use crate::options::run_options::ReplyCacheFolder;
 use crate::project::Project;
 
 /// Overrides of models, read.
 ///
 /// # Errors
 /// The first that cannot be read.
-pub fn parse_overrides(models: &[String]) -> Result<Vec<ModelOverride>, RunError> {
+pub fn parse_model_overrides(models: &[String]) -> Result<Vec<ModelOverride>, RunError> {
     let parse = |model: &String| {
         let read: Result<ModelOverride, _> = model.parse();
         read.map_err(|error| RunError::Model {
@@ -34,8 +34,8 @@ pub fn parse_overrides(models: &[String]) -> Result<Vec<ModelOverride>, RunError
 }
 
 /// Returns the cache in that folder.
-pub(crate) fn open_cache(given: Option<&CacheFolder>, project: &Project) -> Result<Option<ReplyCache>, RunError> {
-    let Some(CacheFolder {
+pub(crate) fn open_reply_cache(given: Option<&ReplyCacheFolder>, project: &Project) -> Result<Option<ReplyCache>, RunError> {
+    let Some(ReplyCacheFolder {
         folder,
         is_read_only: only,
     }) = given
@@ -58,16 +58,16 @@ pub(crate) fn open_cache(given: Option<&CacheFolder>, project: &Project) -> Resu
 
 /// The input agents of an ensemble and of those inside it.
 #[derive(Debug, Default)]
-pub(crate) struct InputQuestions {
+pub(crate) struct InputAgentQuestions {
     /// Their questions before a run, each with an address without keys of parts.
     questions: Mutex<Vec<PendingRequest>>,
     /// Whether something stands in for an ensemble, so that the agents inside it are unknown.
     is_open: AtomicBool,
 }
 
-impl InputQuestions {
+impl InputAgentQuestions {
     /// Adds those of the ensemble at this address.
-    pub(crate) fn add_ensemble(&self, ensemble: &Ensemble, address: &RequestAddress) {
+    pub(crate) fn add_input_agents(&self, ensemble: &Ensemble, address: &RequestAddress) {
         let mut questions = self.questions.lock().unwrap_or_else(PoisonError::into_inner);
         questions.extend(ensemble.agents.iter().filter_map(|agent| {
             let AgentKind::Input(spec) = &agent.kind else {
@@ -88,7 +88,7 @@ impl InputQuestions {
     }
 
     /// Notes that this agent was not made ready, because something stands in for it.
-    pub(crate) fn exclude_agent(&self, agent: &Agent) {
+    pub(crate) fn mark_agent_unbuilt(&self, agent: &Agent) {
         let holds_ensembles = match &agent.kind {
             AgentKind::Ensemble { .. } => true,
             AgentKind::Llm(llm) => !llm.tools.is_empty(),
@@ -104,7 +104,7 @@ impl InputQuestions {
     ///
     /// # Errors
     /// The first answer that no question can take.
-    pub(crate) fn check_answers(&self, answers: &RunAnswers) -> Result<(), RunError> {
+    pub(crate) fn check_answers(&self, answers: &PreparedAnswers) -> Result<(), RunError> {
         let questions = self.questions.lock().unwrap_or_else(PoisonError::into_inner);
         let next_count = answers.next_answers().len();
         for (at, (given, text)) in answers.option_answers().enumerate() {
@@ -155,21 +155,21 @@ impl InputQuestions {
         if asking.is_empty() && !self.is_open.load(Ordering::Relaxed) {
             return Err(RunError::AnswerForNobody {
                 agent: given.to_owned(),
-                inputs: question_addresses(questions),
+                inputs: sorted_addresses(questions),
             });
         }
         Ok(asking)
     }
 }
 
-fn question_addresses(questions: &[PendingRequest]) -> Vec<String> {
+fn sorted_addresses(questions: &[PendingRequest]) -> Vec<String> {
     let addresses: BTreeSet<String> = questions.iter().map(|question| question.address.to_string()).collect();
     addresses.into_iter().collect()
 }
 
 /// Returns whether a permission can be about this name: a tool, an external agent, the address of a call, or `*` for all
 /// tools. An ensemble with nested ensembles has every name, because their tools are not known here.
-pub fn is_permission_name(name: &str, ensemble: &Ensemble) -> bool {
+pub fn can_name_permission(name: &str, ensemble: &Ensemble) -> bool {
     let has_nested_ensembles = ensemble.agents.iter().any(|agent| agent.kind_name() == "ensemble")
         || ensemble
             .tools
@@ -185,13 +185,13 @@ pub fn is_permission_name(name: &str, ensemble: &Ensemble) -> bool {
     has_nested_ensembles
         || is_address
         || name == "*"
-        || is_external_agent(ensemble, name)
+        || names_external_agent(ensemble, name)
         || tool_definition.is_some_and(|tool| member.is_none() || is_server(tool))
 }
 
 /// Refuses permissions (or their denial) for tools that do not exist.
-pub(crate) fn check_tools(allowed: &[String], is_denied: bool, ensemble: &Ensemble) -> Result<(), RunError> {
-    match allowed.iter().find(|name| !is_permission_name(name, ensemble)) {
+pub(crate) fn check_permission_names(allowed: &[String], is_denied: bool, ensemble: &Ensemble) -> Result<(), RunError> {
+    match allowed.iter().find(|name| !can_name_permission(name, ensemble)) {
         Some(name) => {
             let externals = ensemble.agents.iter().filter(|agent| agent.kind_name() == "acp");
             let tools = ensemble.tools.iter().map(|(name, _)| &**name);
@@ -208,7 +208,7 @@ pub(crate) fn check_tools(allowed: &[String], is_denied: bool, ensemble: &Ensemb
 }
 
 /// Does it name an external agent, or a kind of its tools (`coder.edit`)?
-fn is_external_agent(ensemble: &Ensemble, name: &str) -> bool {
+fn names_external_agent(ensemble: &Ensemble, name: &str) -> bool {
     let of_agent = |agent: &Agent| {
         let suffix = name.strip_prefix(&*agent.name);
         let kind = suffix.and_then(|rest| rest.strip_prefix('.'));

@@ -11,7 +11,7 @@ use ensemble_core::runner::BoxFuture;
 
 /// A run inside a run that is to be driven.
 #[derive(Debug, Clone, PartialEq)]
-pub struct InnerRunStart {
+pub struct NestedRunStart {
     /// Its name in the run that it is inside.
     pub name: String,
     /// The name of a run that this attempt of its agent would begin. It is another one where the attempt goes on with the run of an
@@ -31,7 +31,7 @@ pub struct InnerRunStart {
 
 /// The result of a nested run.
 #[derive(Debug, Clone, PartialEq)]
-pub enum InnerRunResult {
+pub enum NestedRunResult {
     /// It has ended, or waits for an answer: its records.
     Ended(Arc<Vec<Record>>),
     /// It had not ended within the time limit of the attempt, and was stopped.
@@ -40,21 +40,21 @@ pub enum InnerRunResult {
 
 /// The driver of the runs of an agent's nested ensemble, and the time limit of each attempt.
 #[derive(Clone)]
-pub(crate) struct LimitedInnerDriver {
-    pub(crate) driver: Arc<dyn InnerRunDriver>,
+pub(crate) struct TimedNestedDriver {
+    pub(crate) driver: Arc<dyn NestedRunDriver>,
     pub(crate) limit: Option<Duration>,
 }
 
 /// Drives the runs of inner ensembles, in place of the run that they are inside. Only such runs come here as are all of their
 /// agent's execution, or of a part of it.
-pub trait InnerRunDriver: Send + Sync {
+pub trait NestedRunDriver: Send + Sync {
     /// Does it drive the inner runs of this agent?
     fn drives_agent(&self, agent: &str) -> bool;
 
     /// Was a run with this name begun in an attempt that did not end, so that the next attempt goes on with it?
     fn has_unfinished_run(&self, name: &str) -> bool;
 
-    /// Drives a run to its end, or until it waits for an answer, within the time limit of the attempt. The runs of an agent with `for_each` are
+    /// Drives a run to its end, or until it waits for an answer, within the time limit of the attempt. The runs of an agent with `random_for_each` are
     /// driven side by side.
-    fn drive_inner_run(&self, start: InnerRunStart) -> BoxFuture<'_, InnerRunResult>;
+    fn drive_nested_run(&self, start: NestedRunStart) -> BoxFuture<'_, NestedRunResult>;
 }

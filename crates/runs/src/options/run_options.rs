@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use ensemble_agents::agent::kinds::generator::ResponseGenerator;
-use ensemble_agents::agent::kinds::input::RunAnswers;
+use ensemble_agents::agent::kinds::input::PreparedAnswers;
 use ensemble_core::reporter::Reporter;
 use ensemble_core::request::RequestDigest;
 use ensemble_core::store::{Durability, RunId};
@@ -33,10 +33,10 @@ pub struct RunOptions {
     /// text does, the text is meant.
     pub texts: HashMap<Arc<str>, Arc<str>>,
     /// Answers of input agents.
-    pub answers: RunAnswers,
+    pub answers: PreparedAnswers,
     /// Overrides of models: `PROFILE=PROVIDER/MODEL`. A run that goes on keeps its own where this is empty.
     pub models: Vec<String>,
-    /// Tools that may be called without asking: `NAME`, `SERVER.TOOL`, or `*`.
+    /// Tools that may be called without asking: `DIGEST_PREFIX_LENGTH`, `SERVER.TOOL`, or `*`.
     pub allowed_tools: Vec<String>,
     /// Tools whose calls are denied without asking if they need permission, by their names.
     pub denied_tools: Vec<String>,
@@ -47,7 +47,7 @@ pub struct RunOptions {
     /// recorded: a run that goes on is given them again.
     pub servers: Arc<ClientServers>,
     /// Where replies of models are kept and looked up.
-    pub cache: Option<CacheFolder>,
+    pub cache: Option<ReplyCacheFolder>,
     /// How much a power failure may take.
     pub durability: Durability,
     /// Who is told of each event at once, in the task that drives the run.
@@ -69,7 +69,7 @@ pub struct RunOptions {
 
 /// A folder of cached replies.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CacheFolder {
+pub struct ReplyCacheFolder {
     /// The folder.
     pub folder: PathBuf,
     /// Does a request fail that the cache has no reply to?
@@ -88,7 +88,7 @@ impl RunOptions {
 
     /// With this input, or this value in the context where the ensemble declares no inputs.
     #[must_use]
-    pub fn with_value(mut self, key: impl Into<Arc<str>>, value: impl Into<Value>) -> Self {
+    pub fn with_input_value(mut self, key: impl Into<Arc<str>>, value: impl Into<Value>) -> Self {
         self.context.insert(key.into(), Arc::new(value.into()));
         self
     }
@@ -126,7 +126,7 @@ impl RunOptions {
 
     /// With another model for a profile (`*`: all), as `PROVIDER/MODEL` or `simulated`.
     #[must_use]
-    pub fn with_model(mut self, profile: &str, model: &str) -> Self {
+    pub fn with_model_override(mut self, profile: &str, model: &str) -> Self {
         self.models.push(format!("{profile}={model}"));
         self
     }

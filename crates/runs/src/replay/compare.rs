@@ -11,12 +11,12 @@ use ensemble_core::runner::BoxFuture;
 use ensemble_core::store::ReadError;
 
 /// Tells what was decided, in order.
-pub(crate) trait RecordedDecisions: Send {
+pub(crate) trait RecordedDecisionReader: Send {
     /// Returns the next decision. After [`RecordedDecision::Ended`] it is not asked again.
     ///
     /// # Errors
     /// The record cannot be read.
-    fn next_decision(&mut self) -> BoxFuture<'_, Result<RecordedDecision, ReadError>>;
+    fn read_next_decision(&mut self) -> BoxFuture<'_, Result<RecordedDecision, ReadError>>;
 }
 
 /// A recorded decision.
@@ -41,17 +41,17 @@ pub(crate) enum RecordedDecision {
 }
 
 /// Compares instead of writing.
-pub(crate) struct ComparingLog<'a> {
-    recorded_decisions: &'a mut dyn RecordedDecisions,
+pub(crate) struct DecisionComparisonLog<'a> {
+    recorded_decisions: &'a mut dyn RecordedDecisionReader,
     /// Decisions that were the same.
     pub(crate) equal_decisions: u64,
     /// The last turn that began.
     last_turn: u32,
 }
 
-impl<'a> ComparingLog<'a> {
+impl<'a> DecisionComparisonLog<'a> {
     /// Compares with these, which follow `last_turn`.
-    pub(crate) fn new(recorded_decisions: &'a mut dyn RecordedDecisions, last_turn: u32) -> Self {
+    pub(crate) fn new(recorded_decisions: &'a mut dyn RecordedDecisionReader, last_turn: u32) -> Self {
         Self {
             recorded_decisions,
             equal_decisions: 0,
@@ -61,7 +61,7 @@ impl<'a> ComparingLog<'a> {
 
     async fn compare_turn(&mut self, decided: &TurnStarted) -> Result<(), CommitError> {
         let agents: BTreeSet<Arc<str>> = decided.starts.iter().map(|start| start.agent.clone()).collect();
-        match self.recorded_decisions.next_decision().await? {
+        match self.recorded_decisions.read_next_decision().await? {
             RecordedDecision::Ended { is_cut: true, .. } => Err(CommitError::EndOfRecord { turn: decided.turn }),
             RecordedDecision::Ended { reason, .. } => {
                 divergence_error(decided.turn, ReplayDecision::End(reason), ReplayDecision::Turn(agents))
@@ -92,7 +92,7 @@ impl<'a> ComparingLog<'a> {
 
     async fn compare_end(&mut self, decided: CompletionReason) -> Result<(), CommitError> {
         let turn = self.last_turn + 1;
-        match self.recorded_decisions.next_decision().await? {
+        match self.recorded_decisions.read_next_decision().await? {
             RecordedDecision::Turn { agents, .. } => {
                 divergence_error(turn, ReplayDecision::Turn(agents), ReplayDecision::End(Some(decided)))
             }
@@ -107,7 +107,7 @@ impl<'a> ComparingLog<'a> {
     }
 }
 
-impl RunLog for ComparingLog<'_> {
+impl RunLog for DecisionComparisonLog<'_> {
     fn append<'a>(&'a mut self, record: &'a Record) -> LogFuture<'a> {
         match &record.event {
             Event::TurnStarted(turn) => LogFuture::boxed(self.compare_turn(turn)),

@@ -30,11 +30,11 @@ use crate::start::ready::RequestCountGuard;
 use crate::start::recorded_run::load_recorded_ensemble;
 use crate::start::runs::{Runs, WhichRun};
 use crate::store::files::{FileStore, open_journal};
-use compare::ComparingLog;
+use compare::DecisionComparisonLog;
 use record::RunRecording;
-use recorded::{ReplayRunner, TurnRecording};
+use recorded::{ReplayRunner, SharedTurnRecording};
 
-pub use record::Progress;
+pub use record::LogPositionCallback;
 pub use saved::SavedRecords;
 
 /// A record of a run, in whatever form.
@@ -59,7 +59,7 @@ pub struct ReplayOptions {
     /// Keep the history and the context, so that the result can be shown; without them memory does not grow.
     pub keeps_history: bool,
     /// Is told how far the record was read.
-    pub progress: Option<Box<Progress>>,
+    pub progress: Option<Box<LogPositionCallback>>,
     /// Cancels the replay when it gets an interruption.
     pub interruptions: Option<UnboundedReceiver<RunInterruption>>,
 }
@@ -90,7 +90,7 @@ pub enum ReplayOutcome {
 
 impl ReplayResult {
     /// Returns the reasons why agents that ran in the record do not run now.
-    pub fn list_idle_reasons(&self) -> Vec<(String, AgentSkipReason)> {
+    pub fn list_missing_agent_reasons(&self) -> Vec<(String, AgentSkipReason)> {
         let ReplayOutcome::Diverged(divergence) = &self.outcome else {
             return Vec::new();
         };
@@ -150,17 +150,17 @@ impl Runs {
         mut options: ReplayOptions,
     ) -> BoxFuture<'f, Result<ReplayResult, RunError>> {
         Box::pin(async move {
-            let (mut recordings, prepared) = self.open_record(record, &mut options).await?;
+            let (mut recordings, prepared) = self.open_record_with_ensemble(record, &mut options).await?;
             let mut reporters = std::mem::take(&mut options.run.reporters);
             let keeps_history = options.keeps_history || !options.live.is_empty() || prepared.plan.reads_history();
-            let mut runners = recorded_runners(&prepared, &recordings.recording);
+            let mut runners = build_replay_runners(&prepared, &recordings.recording);
             let mut live = None;
             if !options.live.is_empty() {
                 let models = options.run.models.clone();
                 let built_agents = self
                     .agent_build_options(prepared.clone(), options.run, &models)
                     .build_agents()?;
-                use_live_runners(&mut runners, &built_agents, &options.live)?;
+                replace_with_live_runners(&mut runners, &built_agents, &options.live)?;
                 live = Some(built_agents);
             }
             let mut state = ConversationState::new(prepared.plan.clone());
@@ -168,7 +168,7 @@ impl Runs {
                 state = state.without_history();
             }
             let mut silent = NoReporter;
-            let mut all = AllReporters(&mut reporters);
+            let mut all = BorrowedReporters(&mut reporters);
             let reporter: &mut (dyn Reporter + Send) = if all.0.is_empty() { &mut silent } else { &mut all };
             let interruptions = options.interruptions.unwrap_or_else(|| unbounded_channel().1);
             let deciding = ReplayDecider {
@@ -180,8 +180,8 @@ impl Runs {
                 .replay_decisions(&mut state, &mut recordings, interruptions)
                 .await?;
             if let Some(built_agents) = live {
-                built_agents.agents.servers.close_all().await;
-                built_agents.agents.programs.close_all().await;
+                built_agents.agents.servers.close_all_connections().await;
+                built_agents.agents.programs.shut_down_all().await;
             }
             Ok(ReplayResult {
                 outcome,
@@ -192,7 +192,7 @@ impl Runs {
     }
 
     /// Returns the record and the ensemble that decides about it.
-    async fn open_record(
+    async fn open_record_with_ensemble(
         &self,
         record: RunRecord,
         options: &mut ReplayOptions,
@@ -233,7 +233,7 @@ impl Runs {
                     (None, Some(name)) => prepare_file(&self.resolve_ensemble_file(&name)?, project)?,
                     (None, None) => return Err(RunError::NoEnsemble),
                 };
-                (RunRecording::from_saved(saved).await?, prepared)
+                (RunRecording::from_saved_records(saved).await?, prepared)
             }
         };
         if !by_own_text {
@@ -244,9 +244,9 @@ impl Runs {
 }
 
 /// Tells all of them.
-struct AllReporters<'a>(&'a mut [Box<dyn Reporter + Send>]);
+struct BorrowedReporters<'a>(&'a mut [Box<dyn Reporter + Send>]);
 
-impl Reporter for AllReporters<'_> {
+impl Reporter for BorrowedReporters<'_> {
     fn report_event(&mut self, record: &Record, state: &ConversationState) {
         for reporter in self.0.iter_mut() {
             reporter.report_event(record, state);
@@ -254,12 +254,12 @@ impl Reporter for AllReporters<'_> {
     }
 }
 
-fn recorded_runners(prepared: &PreparedEnsemble, recording: &TurnRecording) -> Vec<Arc<dyn Runner>> {
+fn build_replay_runners(prepared: &PreparedEnsemble, recording: &SharedTurnRecording) -> Vec<Arc<dyn Runner>> {
     let runner: Arc<dyn Runner> = Arc::new(ReplayRunner(recording.clone()));
-    vec![runner; prepared.plan.len()]
+    vec![runner; prepared.plan.agent_count()]
 }
 
-fn use_live_runners(
+fn replace_with_live_runners(
     runners: &mut [Arc<dyn Runner>],
     made: &RequestCountGuard,
     live: &[String],
@@ -277,7 +277,7 @@ fn use_live_runners(
 
 /// Decides every turn again.
 struct ReplayDecider<'a> {
-    host: &'a crate::drive::host::Host,
+    host: &'a crate::drive::host::RunHost,
     runners: &'a [Arc<dyn Runner>],
     reporter: &'a mut (dyn Reporter + Send),
 }
@@ -304,7 +304,7 @@ impl ReplayDecider<'_> {
         apply_and_report(&first, state)?;
         let mut apply_result = Ok(());
         recordings
-            .forward_given_records(|record| {
+            .forward_undecided_records(|record| {
                 if apply_result.is_ok() {
                     apply_result = apply_and_report(record, state);
                 }
@@ -315,13 +315,13 @@ impl ReplayDecider<'_> {
         let mut message = None;
         if state.run_end().is_some() {
             // The records that are not decided again contain the end of the run, as in a merge.
-            message = recordings.read_message().await?;
+            message = recordings.read_next_message().await?;
             if message.is_none() {
                 return Ok((ReplayOutcome::Same, compared));
             }
         }
         loop {
-            let mut log = ComparingLog::new(recordings, state.turn_count());
+            let mut log = DecisionComparisonLog::new(recordings, state.turn_count());
             let mut executor = Executor {
                 runners: self.runners.to_vec(),
                 log: &mut log,
@@ -350,7 +350,7 @@ impl ReplayDecider<'_> {
                 Err(CommitError::Record(error)) => return Err(error.into()),
                 Err(error) => return Err(error.into()),
             }
-            message = recordings.take_message();
+            message = recordings.take_next_message();
             if message.is_none() {
                 return Ok((ReplayOutcome::Same, compared));
             }

@@ -14,23 +14,23 @@ use ensemble_core::store::{LogEnd, ReadError, RunReader};
 use ensemble_history::ExecutionAccount;
 use ensemble_language::ensemble::Ensemble;
 
-use super::compare::{RecordedDecision, RecordedDecisions};
-use super::recorded::{RecordedResult, RecordedTurn, TurnRecording};
+use super::compare::{RecordedDecision, RecordedDecisionReader};
+use super::recorded::{RecordedExecutionResult, RecordedTurn, SharedTurnRecording};
 use super::saved::SavedRecords;
 use crate::error::RunError;
 use crate::inputs::InputValues;
 use crate::start::carried_inputs::carry_inputs_over;
 
 /// Is told how far a long record was read: the position of the log.
-pub type Progress = dyn Fn(u64) + Send + Sync;
+pub type LogPositionCallback = dyn Fn(u64) + Send + Sync;
 
 /// The contents of a record, whatever its form.
 pub(crate) struct RunRecording {
     /// With what the run was started.
     pub(crate) start_event: RunStarted,
     /// What the executions of the turn under way came to.
-    pub(crate) recording: TurnRecording,
-    turns: LoggedTurns,
+    pub(crate) recording: SharedTurnRecording,
+    turns: LoggedTurnReader,
 }
 
 impl RunRecording {
@@ -38,14 +38,14 @@ impl RunRecording {
     pub(crate) async fn from_log(
         mut reader: Box<dyn RunReader>,
         for_models: bool,
-        progress: Option<Box<Progress>>,
+        progress: Option<Box<LogPositionCallback>>,
     ) -> Result<Self, RunError> {
         let started = match reader.next_record().await?.map(|record| record.event) {
             Some(Event::RunStarted(started)) => started,
             _ => return Err(RunError::NotBegun),
         };
         let given_records = started.forked_from.as_ref().and_then(|forked| forked.given);
-        let turns = LoggedTurns {
+        let turns = LoggedTurnReader {
             reader,
             given_records: given_records.unwrap_or_default(),
             pending_event: None,
@@ -59,14 +59,14 @@ impl RunRecording {
         };
         Ok(Self {
             start_event: *started,
-            recording: TurnRecording::default(),
+            recording: SharedTurnRecording::default(),
             turns,
         })
     }
 
     /// Reads the records of a saved result.
-    pub(crate) async fn from_saved(saved: SavedRecords) -> Result<Self, RunError> {
-        let mut recordings = Self::from_log(Box::new(RecordsReader(saved.records.into_iter())), false, None).await?;
+    pub(crate) async fn from_saved_records(saved: SavedRecords) -> Result<Self, RunError> {
+        let mut recordings = Self::from_log(Box::new(InMemoryRecordReader(saved.records.into_iter())), false, None).await?;
         recordings.turns.is_log = false;
         recordings.turns.is_cut = false;
         recordings.turns.partial = saved.partial_turns;
@@ -82,38 +82,38 @@ impl RunRecording {
     }
 
     /// Hands over the records that are not decided again.
-    pub(crate) async fn forward_given_records(&mut self, mut each: impl FnMut(&Record) + Send) -> Result<(), RunError> {
-        let open = self.turns.read_given(&mut each).await?;
-        self.recording.set_turn(open);
+    pub(crate) async fn forward_undecided_records(&mut self, mut each: impl FnMut(&Record) + Send) -> Result<(), RunError> {
+        let open = self.turns.read_undecided_records(&mut each).await?;
+        self.recording.set_current_turn(open);
         Ok(())
     }
 
     /// Reads the message that follows the records that are not decided again.
-    pub(crate) async fn read_message(&mut self) -> Result<Option<MessageAdded>, RunError> {
+    pub(crate) async fn read_next_message(&mut self) -> Result<Option<MessageAdded>, RunError> {
         self.turns.read_turn_rest().await?;
-        Ok(self.take_message())
+        Ok(self.take_next_message())
     }
 
     /// Returns the message that was added after the end that has been reached.
-    pub(crate) fn take_message(&mut self) -> Option<MessageAdded> {
+    pub(crate) fn take_next_message(&mut self) -> Option<MessageAdded> {
         self.turns.take_message()
     }
 }
 
-impl RecordedDecisions for RunRecording {
-    fn next_decision(&mut self) -> BoxFuture<'_, Result<RecordedDecision, ReadError>> {
+impl RecordedDecisionReader for RunRecording {
+    fn read_next_decision(&mut self) -> BoxFuture<'_, Result<RecordedDecision, ReadError>> {
         Box::pin(async move {
-            let (decision, turn) = self.turns.next_turn().await?;
-            self.recording.set_turn(turn);
+            let (decision, turn) = self.turns.read_next_turn().await?;
+            self.recording.set_current_turn(turn);
             Ok(decision)
         })
     }
 }
 
 /// Reads records that are in memory.
-struct RecordsReader(std::vec::IntoIter<Record>);
+struct InMemoryRecordReader(std::vec::IntoIter<Record>);
 
-impl RunReader for RecordsReader {
+impl RunReader for InMemoryRecordReader {
     fn next_record(&mut self) -> BoxFuture<'_, Result<Option<Record>, ReadError>> {
         Box::pin(std::future::ready(Ok(self.0.next())))
     }
@@ -128,7 +128,7 @@ impl RunReader for RecordsReader {
 }
 
 /// Turns as a log tells them.
-struct LoggedTurns {
+struct LoggedTurnReader {
     reader: Box<dyn RunReader>,
     /// Records that are not decided again.
     given_records: u64,
@@ -143,10 +143,10 @@ struct LoggedTurns {
     /// Turns of which only the executions that had ended are known.
     partial: BTreeSet<u32>,
     for_models: bool,
-    progress: Option<Box<Progress>>,
+    progress: Option<Box<LogPositionCallback>>,
 }
 
-impl LoggedTurns {
+impl LoggedTurnReader {
     /// Takes the message after the end that has been reached.
     fn take_message(&mut self) -> Option<MessageAdded> {
         match self.pending_event.take() {
@@ -158,7 +158,7 @@ impl LoggedTurns {
         }
     }
 
-    async fn next_turn(&mut self) -> Result<(RecordedDecision, RecordedTurn), ReadError> {
+    async fn read_next_turn(&mut self) -> Result<(RecordedDecision, RecordedTurn), ReadError> {
         if self.pending_event.is_none() {
             self.read_turn_rest().await?;
         }
@@ -178,13 +178,13 @@ impl LoggedTurns {
         (self.reason, self.is_cut, self.cut_by) = (None, self.is_log, None);
         let decision = RecordedDecision::Turn {
             turn: started.turn,
-            agents: started_agents(&started),
+            agents: list_started_agents(&started),
             is_partial: self.partial.contains(&started.turn),
         };
         Ok((decision, self.read_turn_rest().await?))
     }
 
-    async fn read_given(&mut self, each: &mut (dyn FnMut(&Record) + Send)) -> Result<RecordedTurn, ReadError> {
+    async fn read_undecided_records(&mut self, each: &mut (dyn FnMut(&Record) + Send)) -> Result<RecordedTurn, ReadError> {
         let mut is_open = false;
         for _ in 0..self.given_records {
             let Some(record) = self.reader.next_record().await? else {
@@ -206,7 +206,7 @@ impl LoggedTurns {
 
     /// Reads on to the next turn or message, or to the end.
     async fn read_turn_rest(&mut self) -> Result<RecordedTurn, ReadError> {
-        let mut executions: HashMap<Arc<str>, RecordedResult> = HashMap::new();
+        let mut executions: HashMap<Arc<str>, RecordedExecutionResult> = HashMap::new();
         let mut accounts: HashMap<Arc<str>, ExecutionAccount> = HashMap::new();
         let mut parts: HashMap<Arc<str>, Vec<Arc<PartEnded>>> = HashMap::new();
         let mut exchanges: HashMap<Arc<str>, RecordedExchanges> = HashMap::new();
@@ -257,15 +257,15 @@ impl LoggedTurns {
                         usage: used,
                         ..recorded
                     };
-                    let result = RecordedResult::AttemptEnded(observation);
+                    let result = RecordedExecutionResult::AttemptEnded(observation);
                     executions.insert(agent, result);
                 }
                 Event::InputRequested(asked) => {
                     let request = asked.pending_request();
                     match executions.get_mut(&asked.agent) {
-                        Some(RecordedResult::QuestionsAsked(requests)) => requests.push(request),
+                        Some(RecordedExecutionResult::QuestionsAsked(requests)) => requests.push(request),
                         _ => {
-                            executions.insert(asked.agent, RecordedResult::QuestionsAsked(vec![request]));
+                            executions.insert(asked.agent, RecordedExecutionResult::QuestionsAsked(vec![request]));
                         }
                     }
                 }
@@ -292,6 +292,6 @@ impl LoggedTurns {
     }
 }
 
-fn started_agents(turn: &TurnStarted) -> BTreeSet<Arc<str>> {
+fn list_started_agents(turn: &TurnStarted) -> BTreeSet<Arc<str>> {
     turn.starts.iter().map(|start| start.agent.clone()).collect()
 }

@@ -9,7 +9,7 @@ use ensemble_core::runner::{AttemptOutcome, AttemptResult, BoxFuture, ExecutionI
 
 /// The recorded result of one execution.
 #[derive(Debug, Clone)]
-pub(crate) enum RecordedResult {
+pub(crate) enum RecordedExecutionResult {
     /// It ended so.
     AttemptEnded(AttemptResult),
     /// Its requests were never answered.
@@ -20,30 +20,30 @@ pub(crate) enum RecordedResult {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RecordedTurn {
     /// What each came to.
-    pub(crate) executions: HashMap<Arc<str>, RecordedResult>,
+    pub(crate) executions: HashMap<Arc<str>, RecordedExecutionResult>,
     /// What ended the recorded run while others were under way.
     pub(crate) cut_by: Option<RunInterruption>,
 }
 
 /// The turn of a record that is being decided again. Whoever reads the record sets it.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct TurnRecording(Arc<Mutex<RecordedTurn>>);
+pub(crate) struct SharedTurnRecording(Arc<Mutex<RecordedTurn>>);
 
 /// Answers for every agent from one recording.
-pub(crate) struct ReplayRunner(pub(crate) TurnRecording);
+pub(crate) struct ReplayRunner(pub(crate) SharedTurnRecording);
 
-impl TurnRecording {
+impl SharedTurnRecording {
     /// From now on this turn is told of.
-    pub(crate) fn set_turn(&self, turn: RecordedTurn) {
+    pub(crate) fn set_current_turn(&self, turn: RecordedTurn) {
         *self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = turn;
     }
 
     /// Takes the result of the agent in this turn; a recording returns it once.
-    fn take_result(&self, agent: &str) -> AttemptOutcome {
+    fn take_attempt_outcome(&self, agent: &str) -> AttemptOutcome {
         let mut turn = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         match turn.executions.remove(agent) {
-            Some(RecordedResult::AttemptEnded(observation)) => AttemptOutcome::Recorded(observation),
-            Some(RecordedResult::QuestionsAsked(requests)) => AttemptOutcome::NeedsInput(requests),
+            Some(RecordedExecutionResult::AttemptEnded(observation)) => AttemptOutcome::Recorded(observation),
+            Some(RecordedExecutionResult::QuestionsAsked(requests)) => AttemptOutcome::NeedsInput(requests),
             // Executions that were under way when the record was cut have no end in it.
             None => AttemptOutcome::Interrupted(turn.cut_by.clone().unwrap_or(RunInterruption::Cancelled {
                 by: RunCanceller::Signal,
@@ -54,6 +54,6 @@ impl TurnRecording {
 
 impl Runner for ReplayRunner {
     fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
-        Box::pin(std::future::ready(self.0.take_result(&execution.agent_name)))
+        Box::pin(std::future::ready(self.0.take_attempt_outcome(&execution.agent_name)))
     }
 }

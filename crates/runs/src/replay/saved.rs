@@ -17,7 +17,7 @@ use ensemble_core::log::FORMAT;
 use ensemble_core::request::RequestOrigin;
 use ensemble_core::thread::{StopReason, ThreadIteration};
 use ensemble_language::data::{
-    ExecutionFailure, FailureKind, JsonMap, ModelUsage, RunContext, parse_object, value_to_output,
+    ExecutionFailure, FailureKind, JsonMap, ModelUsage, RunContext, parse_whole_object, value_to_output,
 };
 use ensemble_project::ProjectError;
 use ensemble_scripts::regular_files;
@@ -25,7 +25,7 @@ use ensemble_scripts::regular_files;
 use crate::error::RunError;
 
 #[derive(Deserialize)]
-struct SavedResult {
+struct SavedResultJson {
     run_id: Option<String>,
     ensemble: Option<String>,
     input: Option<String>,
@@ -42,11 +42,11 @@ struct SavedResult {
     success: Option<bool>,
     detail: Option<String>,
     final_state: Option<RunContext>,
-    conversation_history: Vec<SavedEntry>,
+    conversation_history: Vec<SavedExecution>,
 }
 
 #[derive(Deserialize)]
-struct SavedEntry {
+struct SavedExecution {
     turn_number: u32,
     agent_name: Arc<str>,
     #[serde(default)]
@@ -84,7 +84,7 @@ impl SavedRecords {
             path: path.to_owned(),
             reason,
         };
-        let text = regular_files::read_bytes(path, LARGEST).map_err(|error| unreadable(error.to_string()))?;
+        let text = regular_files::read_bytes(path, MAX_SAVED_RESULT_BYTES).map_err(|error| unreadable(error.to_string()))?;
         let parsed = Self::parse(&text).map_err(|error| {
             unreadable(format!(
                 "it is neither a journal nor a saved result with a `conversation_history`: {error}"
@@ -98,31 +98,31 @@ impl SavedRecords {
     /// # Errors
     /// The text is no JSON of a result.
     pub fn parse(text: &[u8]) -> Result<Self, serde_json::Error> {
-        serde_json::from_slice(text).map(convert_result)
+        serde_json::from_slice(text).map(convert_to_records)
     }
 }
 
 /// The largest saved result that is read, in bytes: 1 GiB.
-const LARGEST: u64 = 1 << 30;
+const MAX_SAVED_RESULT_BYTES: u64 = 1 << 30;
 
 /// Converts a result to records.
-fn convert_result(mut saved: SavedResult) -> SavedRecords {
-    let reason = saved.completion_reason.as_deref().and_then(parse_reason);
+fn convert_to_records(mut saved: SavedResultJson) -> SavedRecords {
+    let reason = saved.completion_reason.as_deref().and_then(find_completion_reason);
     // Turns count from 1; a record that counts from 0 is shifted.
     let shift = u32::from(saved.conversation_history.iter().any(|entry| entry.turn_number == 0));
-    let mut turns: BTreeMap<u32, Vec<SavedEntry>> = BTreeMap::new();
+    let mut turns: BTreeMap<u32, Vec<SavedExecution>> = BTreeMap::new();
     for entry in std::mem::take(&mut saved.conversation_history) {
         turns.entry(entry.turn_number + shift).or_default().push(entry);
     }
     let started_at = turns
         .values()
         .flatten()
-        .find_map(SavedEntry::parse_timestamp)
+        .find_map(SavedExecution::parse_timestamp)
         .unwrap_or_default();
     let messages: Vec<LaterMessage> = saved.messages.iter().skip(1).cloned().collect();
     let (ensemble, context) = (saved.ensemble.clone(), saved.final_state.take());
     let (success, detail) = (saved.success, saved.detail.take());
-    let mut converter = SavedResultConverter {
+    let mut converter = SavedResultEvents {
         latest: started_at,
         events: Vec::new(),
         executions: HashMap::new(),
@@ -141,7 +141,7 @@ fn convert_result(mut saved: SavedResult) -> SavedRecords {
     }
     if let Some(reason) = reason {
         if reason.is_resumable() {
-            converter.mark_last_turn();
+            converter.mark_last_turn_partial();
         }
         converter.add_event(Event::RunEnded(build_end_event(reason, success, detail)));
     }
@@ -155,7 +155,7 @@ fn convert_result(mut saved: SavedResult) -> SavedRecords {
 }
 
 /// Collects the events of a saved result.
-struct SavedResultConverter {
+struct SavedResultEvents {
     /// The time of the latest event.
     latest: DateTime<Utc>,
     events: Vec<(DateTime<Utc>, Event)>,
@@ -163,12 +163,12 @@ struct SavedResultConverter {
     partial_turns: BTreeSet<u32>,
 }
 
-impl SavedResultConverter {
+impl SavedResultEvents {
     fn add_event(&mut self, event: Event) {
         self.events.push((self.latest, event));
     }
 
-    fn add_turn(&mut self, turn: u32, entries: Vec<SavedEntry>) {
+    fn add_turn(&mut self, turn: u32, entries: Vec<SavedExecution>) {
         let started_at = self.latest;
         let (mut starts, mut ends) = (Vec::new(), Vec::new());
         for entry in entries {
@@ -220,7 +220,7 @@ impl SavedResultConverter {
             if self.last_turn() != Some(later.after_turn) {
                 self.add_turn(later.after_turn, Vec::new());
             }
-            self.mark_last_turn();
+            self.mark_last_turn_partial();
             self.add_event(Event::Interrupted(cut_by));
         }
         if let Some(reason) = later.ended {
@@ -230,7 +230,7 @@ impl SavedResultConverter {
     }
 
     /// Notes that executions of the last turn may be missing.
-    fn mark_last_turn(&mut self) {
+    fn mark_last_turn_partial(&mut self) {
         self.partial_turns.extend(self.last_turn());
     }
 
@@ -256,7 +256,7 @@ fn build_end_event(completion_reason: CompletionReason, success: Option<bool>, d
     }
 }
 
-fn build_start_event(mut saved: SavedResult) -> RunStarted {
+fn build_start_event(mut saved: SavedResultJson) -> RunStarted {
     RunStarted {
         format: FORMAT,
         run_id: saved.run_id.unwrap_or_default().into(),
@@ -283,11 +283,11 @@ fn build_start_event(mut saved: SavedResult) -> RunStarted {
 }
 
 /// Parses a reason that this program writes; others are not compared.
-fn parse_reason(text: &str) -> Option<CompletionReason> {
+fn find_completion_reason(text: &str) -> Option<CompletionReason> {
     CompletionReason::ALL.into_iter().find(|reason| reason.as_str() == text)
 }
 
-impl SavedEntry {
+impl SavedExecution {
     /// Returns when the execution ended, if the entry has a timestamp of this program.
     fn parse_timestamp(&self) -> Option<DateTime<Utc>> {
         self.timestamp.as_str()?.parse().ok()
@@ -297,8 +297,8 @@ impl SavedEntry {
         let success = self.success.unwrap_or(self.error.is_null());
         let execution_time = self.execution_time.as_f64().unwrap_or_default();
         let result = match success {
-            true => Ok(parse_output(self.output_data)),
-            false => Err(parse_failure(&self.output_data, &self.error)),
+            true => Ok(parse_saved_output(self.output_data)),
+            false => Err(parse_saved_failure(&self.output_data, &self.error)),
         };
         ExecutionFinished {
             turn,
@@ -323,12 +323,12 @@ impl SavedEntry {
 }
 
 /// Returns the output itself, or the object that is JSON text under `result`.
-fn parse_output(data: Value) -> JsonMap {
-    let inner = data.get("result").and_then(Value::as_str).and_then(parse_object);
+fn parse_saved_output(data: Value) -> JsonMap {
+    let inner = data.get("result").and_then(Value::as_str).and_then(parse_whole_object);
     inner.unwrap_or_else(|| value_to_output(data))
 }
 
-fn parse_failure(data: &Value, error: &Value) -> ExecutionFailure {
+fn parse_saved_failure(data: &Value, error: &Value) -> ExecutionFailure {
     let kind = data
         .get("kind")
         .cloned()

@@ -5,12 +5,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use ensemble_agents::agent::acp::{ExternalAgent, ProgramServer, ProgramServerKind, SIMULATED_CONFIG};
+use ensemble_agents::agent::acp::{ExternalAgent, ProgramMcpServer, ProgramMcpTransport, SIMULATED_CONFIG};
 use ensemble_agents::agent::mcp::McpAddress;
 use ensemble_core::executor::WallClock;
 use ensemble_language::ensemble::{AcpAgent, AcpProgram, Agent, CommandLine, LlmSpec, ToolKind};
 use ensemble_process::ChildEnvironment;
-use ensemble_process::program::{ResolvedScript, resolve_external, resolve_script, resolve_words};
+use ensemble_process::program::{ResolvedScript, resolve_external_program, resolve_script, resolve_command_words};
 use serde_json::Value;
 
 use crate::runners::shared_parts::{AgentBuildContext, AgentBuildError};
@@ -27,18 +27,18 @@ pub(crate) fn build_external_agent(
     parts: &AgentBuildContext<'_>,
 ) -> Result<ExternalAgent, AgentBuildError> {
     let host = parts.shared.host.clone();
-    let mut env_values = parts.resolve_settings(acp.program.env_variables())?;
+    let mut env_values = parts.resolve_settings(acp.program.declared_variables())?;
     let invocation = if acp.is_simulated() {
         env_values.push((
             SIMULATED_CONFIG.to_owned(),
             Value::Object(agent.config.clone()).to_string(),
         ));
-        let simulated_program = host.simulated_acp().cloned();
+        let simulated_program = host.simulated_acp_command().cloned();
         simulated_program.ok_or_else(|| {
             AgentBuildError::new("the built-in external agent is available only in the program `ensemble`".to_owned())
         })?
     } else {
-        let resolved_program = resolve_external(&acp.program, &parts.places);
+        let resolved_program = resolve_external_program(&acp.program, &parts.places);
         resolved_program.map_err(|why| AgentBuildError::new(why.message).with_help(why.help))?
     };
     let root = parts.prepared.root.clone();
@@ -71,7 +71,7 @@ pub(crate) fn build_external_agent(
 }
 
 /// Returns the servers of tools that the program is given.
-fn list_program_servers(llm: &LlmSpec, parts: &AgentBuildContext<'_>) -> Result<Vec<ProgramServer>, AgentBuildError> {
+fn list_program_servers(llm: &LlmSpec, parts: &AgentBuildContext<'_>) -> Result<Vec<ProgramMcpServer>, AgentBuildError> {
     let ensemble = parts.prepared.plan.ensemble();
     let mut servers = Vec::new();
     for used in &llm.tools {
@@ -81,13 +81,13 @@ fn list_program_servers(llm: &LlmSpec, parts: &AgentBuildContext<'_>) -> Result<
         };
         let failed = |error: AgentBuildError| error.for_tool(&used.tool);
         let kind = match resolve_address(&used.tool, server, parts).map_err(failed)? {
-            McpAddress::Http { url, headers } => ProgramServerKind::Http { url, headers },
+            McpAddress::Http { url, headers } => ProgramMcpTransport::Http { url, headers },
             McpAddress::Child {
                 command, places, env, ..
             } => {
                 let resolved_command = match &command {
                     CommandLine::Text(text) => resolve_script(text, &places),
-                    CommandLine::Words(words) => resolve_words(words, &places),
+                    CommandLine::Words(words) => resolve_command_words(words, &places),
                 };
                 let resolved_command =
                     resolved_command.map_err(|why| failed(AgentBuildError::new(why.message).with_help(why.help)))?;
@@ -95,10 +95,10 @@ fn list_program_servers(llm: &LlmSpec, parts: &AgentBuildContext<'_>) -> Result<
                     let message = "a Rhai script cannot be a server".to_owned();
                     return Err(failed(AgentBuildError::new(message)));
                 };
-                ProgramServerKind::Command { invocation, env }
+                ProgramMcpTransport::Command { invocation, env }
             }
         };
-        servers.push(ProgramServer {
+        servers.push(ProgramMcpServer {
             name: used.tool.clone(),
             kind,
         });

@@ -3,8 +3,8 @@
 //! Invariant: an agent without such a part starts no process and asks no model.
 
 use ensemble_language::ensemble::{
-    Agent, AgentKind, InputSpec, LlmSpec, ModelChoice, PermissionMode, PreparedResponses, ToolDefinition, ToolKind,
-    ToolUse, WindowStrategy,
+    Agent, AgentKind, QuestionSpec, LlmSpec, ModelChoice, PermissionMode, PreparedResponses, ToolDefinition, ToolKind,
+    ToolReference, WindowStrategy,
 };
 use ensemble_process::program::{ResolvedScript, resolve_script};
 
@@ -20,7 +20,7 @@ pub(crate) fn describe_external_need(agent: &Agent, parts: &AgentBuildContext<'_
             false => format!("the external agent `{}`", acp.program.display_name()),
         }),
         AgentKind::Llm(llm) => find_agent_model(llm, parts).or_else(|| find_external_tools(agent, llm, parts)),
-        AgentKind::Input(InputSpec {
+        AgentKind::Input(QuestionSpec {
             responses: Some(PreparedResponses::Profile(profile)),
             ..
         }) => find_external_model(&ModelChoice::Profile(profile.clone()), parts),
@@ -54,17 +54,17 @@ pub(crate) fn find_external_model(choice: &ModelChoice, parts: &AgentBuildContex
         ModelChoice::Model { provider, model } => format!("{provider}/{model}"),
         ModelChoice::Acp(acp) => acp.program.display_name().to_owned(),
     };
-    match parts.profiles.resolve_choice(choice) {
-        Ok(resolved) => resolved.first_remote().map(|model| format!("the model `{model}`")),
+    match parts.profiles.resolve_chain(choice) {
+        Ok(resolved) => resolved.first_remote_model().map(|model| format!("the model `{model}`")),
         Err(_) => Some(format!("the model profile `{model_name}`")),
     }
 }
 
 /// Returns whether a stub replaces the whole server, so that the server is not started.
-fn is_stubbed_server(agent: &Agent, used: &ToolUse, parts: &AgentBuildContext<'_>) -> bool {
+fn is_stubbed_server(agent: &Agent, used: &ToolReference, parts: &AgentBuildContext<'_>) -> bool {
     let replacements = parts.shared.replacements.as_deref();
     let stub = replacements.and_then(|replacements| replacements.find_server_stub(agent, used));
-    stub.is_some_and(|stub| stub.list_tools().is_some())
+    stub.is_some_and(|stub| stub.stubbed_tool_names().is_some())
 }
 
 /// Describes the first MCP server of the agent's tools that no stub replaces.
@@ -104,5 +104,5 @@ fn find_external_tools(agent: &Agent, llm: &LlmSpec, parts: &AgentBuildContext<'
 /// Returns whether a stub replaces the tool, so that the tool itself is not called.
 fn replaces_tool(name: &str, tool: &ToolDefinition, parts: &AgentBuildContext<'_>) -> bool {
     let replacements = parts.shared.replacements.as_deref();
-    replacements.is_some_and(|replacements| replacements.replaces_tool(name, tool))
+    replacements.is_some_and(|replacements| replacements.never_starts_tool(name, tool))
 }

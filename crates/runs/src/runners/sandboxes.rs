@@ -54,7 +54,7 @@ pub(crate) fn build_sandbox(
         let help = "run it on Linux 6.12 or later with Landlock and seccomp, or accept weaker rules with `sandbox: {best_effort: true}`";
         return Err(AgentBuildError::new(message).with_help(help.to_owned()).for_sandbox());
     }
-    let Some(helper) = parts.shared.host.sandbox_helper() else {
+    let Some(helper) = parts.shared.host.sandbox_helper_command() else {
         let message = "its sandbox cannot be enforced: the program that executes this run has no helper for sandboxes";
         let help = "set one with `Host::with_sandbox_helper`";
         return Err(AgentBuildError::new(message.to_owned())

@@ -5,36 +5,36 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ensemble_agents::agent::acp::AcpPrograms;
-use ensemble_agents::agent::build_error::BuildError;
+use ensemble_agents::agent::acp::ExternalPrograms;
+use ensemble_agents::agent::build_error::RunnerBuildError;
 use ensemble_agents::agent::kinds::input::AnswerQueue;
-use ensemble_agents::agent::kinds::nested_ensemble::NestedConversations;
+use ensemble_agents::agent::kinds::nested_ensemble::NestedRunService;
 use ensemble_agents::agent::kinds::script::ScriptStartError;
 use ensemble_agents::agent::mcp::McpServers;
 use ensemble_agents::agent::tools::ToolPermissions;
-use ensemble_agents::agent::window::{AgentWindow, WindowResources, default_window, input_token_limit};
+use ensemble_agents::agent::window::{AgentWindow, AgentWindowOptions, implicit_window, input_token_limit};
 use ensemble_core::operator::Operator;
 use ensemble_core::request::RequestAddress;
 use ensemble_core::store::Durability;
 use ensemble_core::thread::LiveOutput;
 use ensemble_language::diagnostic::Finding;
 use ensemble_language::diagnostic::FindingCode;
-use ensemble_language::ensemble::{Agent, AgentKind, LlmSpec, ModelChoice, SettingValue};
+use ensemble_language::ensemble::{Agent, AgentKind, LlmSpec, ModelChoice, EnvOrHeaderValue};
 use ensemble_language::loader::codes::{BROKEN_SCRIPT, MISSING_SCRIPT_FILE, NO_PROCESS, NO_SANDBOX, NOT_READY};
 use ensemble_language::profiles::{ModelOverride, ModelProfiles, ProfileError};
 use ensemble_language::source::Route;
 use ensemble_models::{Model, ModelNetwork, ReplyCache};
 use ensemble_process::confine::ProcessSandbox;
 use ensemble_process::program::ScriptFolders;
-use ensemble_process::{ChildEnvironment, ProcessLimits, ProcessWatchdog};
+use ensemble_process::{ChildEnvironment, ProcessSettings, ProcessWatchdog};
 use ensemble_scripts::regular_files::{LARGEST_SCRIPT, read_text};
 
 use crate::drive::client_servers::ClientServers;
 use crate::drive::events::EventHub;
-use crate::drive::host::Host;
+use crate::drive::host::RunHost;
 use crate::error::RunError;
-use crate::options::arguments::InputQuestions;
-use crate::options::nested_driver::LimitedInnerDriver;
+use crate::options::arguments::InputAgentQuestions;
+use crate::options::nested_driver::TimedNestedDriver;
 use crate::options::replacements::AgentReplacements;
 use crate::prepare::PreparedEnsemble;
 use crate::project::Project;
@@ -48,7 +48,7 @@ pub(crate) struct SharedServices {
     /// Answers given with the run.
     pub(crate) answers: Arc<AnswerQueue>,
     /// Which agents ask.
-    pub(crate) input_questions: Arc<InputQuestions>,
+    pub(crate) input_questions: Arc<InputAgentQuestions>,
     /// Who is asked.
     pub(crate) operator: Arc<dyn Operator>,
     /// Who gets live pieces.
@@ -62,13 +62,13 @@ pub(crate) struct SharedServices {
     /// Servers of tools that were given with the run.
     pub(crate) client_servers: Arc<ClientServers>,
     /// Programs of external agents.
-    pub(crate) programs: Arc<AcpPrograms>,
+    pub(crate) programs: Arc<ExternalPrograms>,
     /// Overrides of models.
     pub(crate) overrides: Vec<ModelOverride>,
     /// Where ensembles are looked for.
     pub(crate) project: Arc<Project>,
     /// The world around the run.
-    pub(crate) host: Host,
+    pub(crate) host: RunHost,
     /// The address of the ensemble, without the keys of parts.
     pub(crate) address: RequestAddress,
     /// The ensembles that contain this one, outermost first.
@@ -86,7 +86,7 @@ pub(crate) struct SharedServices {
     /// Whether errors in files refuse the run. They do not refuse a step of a run that has started elsewhere.
     pub(crate) checks_files: bool,
     /// Who drives the runs of inner ensembles, if not this run.
-    pub(crate) inner_run_driver: Option<LimitedInnerDriver>,
+    pub(crate) inner_run_driver: Option<TimedNestedDriver>,
 }
 
 impl SharedServices {
@@ -144,7 +144,7 @@ pub(crate) enum ModelPrices {
 /// An ensemble inside another, ready.
 pub(crate) struct ReadyNestedEnsemble {
     /// Holds its conversations.
-    pub(crate) conversations: Arc<dyn NestedConversations>,
+    pub(crate) conversations: Arc<dyn NestedRunService>,
     /// Does a simulated model take part?
     pub(crate) is_simulated: bool,
     /// The schema of its inputs as one map, if it declares inputs.
@@ -170,11 +170,11 @@ impl AgentBuildContext<'_> {
     /// Returns the limits of all child processes, and the environment of one that has these variables.
     pub(crate) fn process_limits(
         &self,
-        env: &[(String, SettingValue)],
+        env: &[(String, EnvOrHeaderValue)],
         sandbox: Option<Arc<ProcessSandbox>>,
-    ) -> Result<ProcessLimits, AgentBuildError> {
+    ) -> Result<ProcessSettings, AgentBuildError> {
         let secrets = self.shared.network.secrets().clone();
-        Ok(ProcessLimits {
+        Ok(ProcessSettings {
             output_cap: OUTPUT_CAP,
             watchdog: self.shared.watchdog.clone(),
             environment: ChildEnvironment::for_user_program(secrets).with_variables(self.resolve_settings(env)?),
@@ -185,14 +185,14 @@ impl AgentBuildContext<'_> {
     /// Returns the values of these settings. A variable that is only passed on and not set is left out.
     pub(crate) fn resolve_settings(
         &self,
-        settings: &[(String, SettingValue)],
+        settings: &[(String, EnvOrHeaderValue)],
     ) -> Result<Vec<(String, String)>, AgentBuildError> {
         let host = &self.shared.host;
         let mut values = Vec::new();
         for (name, setting) in settings {
             let source = match setting {
-                SettingValue::FromEnvironment { variable, .. } => variable,
-                SettingValue::Text(_) | SettingValue::Inherited => name,
+                EnvOrHeaderValue::FromEnvironment { variable, .. } => variable,
+                EnvOrHeaderValue::Text(_) | EnvOrHeaderValue::Inherited => name,
             };
             if let Some(private) = [name, source].into_iter().find(|name| host.is_private_variable(name)) {
                 let message =
@@ -200,9 +200,9 @@ impl AgentBuildContext<'_> {
                 return Err(AgentBuildError::new(message).with_help("remove it from `env` or `headers`".to_owned()));
             }
             let value = match setting {
-                SettingValue::Text(text) => Some(text.clone()),
-                SettingValue::Inherited => host.read_variable(name),
-                SettingValue::FromEnvironment { variable, prefix } => match host.read_variable(variable) {
+                EnvOrHeaderValue::Text(text) => Some(text.clone()),
+                EnvOrHeaderValue::Inherited => host.read_variable(name),
+                EnvOrHeaderValue::FromEnvironment { variable, prefix } => match host.read_variable(variable) {
                     Some(value) => Some(format!("{prefix}{value}")),
                     None => {
                         let message =
@@ -220,7 +220,7 @@ impl AgentBuildContext<'_> {
     /// Returns the model of that choice, with its fallbacks.
     pub(crate) fn connect_model(&self, choice: &ModelChoice) -> Result<Model, ProfileError> {
         let model = Model::connect_profiles(
-            &self.profiles.resolve_choice(choice)?,
+            &self.profiles.resolve_chain(choice)?,
             &self.script_loader(),
             &self.shared.network,
         )?;
@@ -228,7 +228,7 @@ impl AgentBuildContext<'_> {
             // What the cache has needs no key.
             Some(cache) => model.with_cache(cache),
             None => {
-                model.check_keys()?;
+                model.check_any_key()?;
                 model
             }
         })
@@ -240,10 +240,10 @@ impl AgentBuildContext<'_> {
         let max_tokens = link.and_then(|link| input_token_limit(&link.profile));
         let window = match &llm.context_window {
             Some(window) => window,
-            None if max_tokens.is_some() => &default_window(),
+            None if max_tokens.is_some() => &implicit_window(),
             None => return Ok(None),
         };
-        let outside = WindowResources {
+        let outside = AgentWindowOptions {
             tokenizer: None,
             model: &llm.model,
             model_name: link.map_or("", |link| &link.profile.model),
@@ -378,10 +378,10 @@ impl From<ScriptStartError> for AgentBuildError {
     }
 }
 
-impl From<BuildError> for AgentBuildError {
-    fn from(error: BuildError) -> Self {
+impl From<RunnerBuildError> for AgentBuildError {
+    fn from(error: RunnerBuildError) -> Self {
         match error {
-            BuildError::Profile(error) => error.into(),
+            RunnerBuildError::Profile(error) => error.into(),
             other => Self::new(other.to_string()),
         }
     }
@@ -399,7 +399,7 @@ impl From<ProfileError> for AgentBuildError {
 impl From<RunError> for AgentBuildError {
     fn from(error: RunError) -> Self {
         Self {
-            help: error.advice_text(),
+            help: error.advice(),
             ..Self::new(error.to_string())
         }
     }

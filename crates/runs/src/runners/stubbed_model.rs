@@ -5,9 +5,9 @@
 use std::sync::Arc;
 
 use ensemble_core::thread::ToolCall;
-use ensemble_language::ensemble::{LlmSpec, ModelProfile, PreparedReply, SIMULATED};
+use ensemble_language::ensemble::{LlmSpec, ModelProfile, PreparedReply, SIMULATED_PROVIDER};
 use ensemble_language::profiles::ChainedProfile;
-use ensemble_models::{BoxFuture, Model, ModelError, ModelProvider, ModelReply, ModelRequest, OnPiece, ReplyPiece};
+use ensemble_models::{BoxFuture, Model, ModelError, ModelProvider, ModelReply, ModelRequest, ReplyPieceCallback, ReplyPiece};
 use serde_json::Value;
 
 use crate::options::replacements::ReplyStub;
@@ -18,14 +18,14 @@ struct StubbedModelProvider(Arc<dyn ReplyStub>);
 
 /// Builds the model whose replies the stub gives. The model has the profile of the agent.
 pub(crate) fn build_stubbed_model(llm: &LlmSpec, stub: Arc<dyn ReplyStub>, parts: &AgentBuildContext<'_>) -> Model {
-    let resolved = parts.profiles.resolve_choice(&llm.model).ok();
+    let resolved = parts.profiles.resolve_chain(&llm.model).ok();
     let link = resolved.and_then(|resolved| resolved.chain.into_iter().next());
     let (name, profile) = match link {
         Some(link) => (link.name, ModelProfile::clone(&link.profile)),
-        None => (SIMULATED.into(), ModelProfile::default()),
+        None => (SIMULATED_PROVIDER.into(), ModelProfile::default()),
     };
     let profile = ModelProfile {
-        provider: SIMULATED.into(),
+        provider: SIMULATED_PROVIDER.into(),
         simulated: None,
         ..profile
     };
@@ -40,7 +40,7 @@ impl ModelProvider for StubbedModelProvider {
     fn complete_request<'a>(
         &'a self,
         request: ModelRequest,
-        on_piece: &'a OnPiece<'a>,
+        on_piece: &'a ReplyPieceCallback<'a>,
     ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
         Box::pin(async move {
             let reply = self.0.find_reply(request.execution, request.request_number);

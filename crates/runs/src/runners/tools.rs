@@ -6,16 +6,16 @@ use std::sync::Arc;
 
 use ensemble_agents::agent::kinds::nested_ensemble::NestedEnsembleRunner;
 use ensemble_agents::agent::kinds::script::{self, ScriptTemplates};
-use ensemble_agents::agent::kinds::tool_call::{CalledToolOptions, CalledToolRunner};
+use ensemble_agents::agent::kinds::tool_call::{ToolAgentOptions, ToolAgentRunner};
 use ensemble_agents::agent::mcp::{McpAddress, McpServerHandle};
-use ensemble_agents::agent::tools::{AgentToolset, ResultSummarizer, ToolRunner};
+use ensemble_agents::agent::tools::{AgentToolset, ResultSummarizer, DeclaredToolRunner};
 use ensemble_core::runner::Runner;
 use ensemble_models::Model;
 use serde_json::Value;
 
 use ensemble_language::data::JsonMap;
 use ensemble_language::ensemble::{
-    Agent, AgentKind, CommandLine, LlmSpec, McpServer, ModelChoice, PermissionMode, ToolDefinition, ToolKind, ToolUse,
+    Agent, AgentKind, CommandLine, LlmSpec, McpServer, ModelChoice, PermissionMode, ToolDefinition, ToolKind, ToolReference,
 };
 
 use crate::drive::client_servers::ClientServer;
@@ -59,13 +59,13 @@ pub(crate) fn build_toolset(
         match &tool.kind {
             ToolKind::Mcp(server) => {
                 let server = find_server(agent, used, server, parts).map_err(failed)?;
-                toolset.add_server(used, tool, server);
+                toolset.add_server_tools(used, tool, server);
             }
             _ => {
                 let built_tool =
                     build_tool_runner((&agent.name, &used.tool), tool, parts, open, made).map_err(failed)?;
                 simulated |= built_tool.is_simulated;
-                toolset.add_declared(
+                toolset.add_declared_tool(
                     &used.tool,
                     tool,
                     tool_parameters(tool, built_tool.input_schema),
@@ -101,7 +101,7 @@ impl AgentTools {
             return Ok(Self { toolset: None, ..self });
         };
         let replacements = parts.shared.replacements.as_deref();
-        let has_stub = replacements.is_some_and(|replacements| replacements.find_replies(agent).is_some());
+        let has_stub = replacements.is_some_and(|replacements| replacements.find_reply_stub(agent).is_some());
         for used in &llm.tools {
             let tool = parts.prepared.plan.ensemble().find_tool(&used.tool);
             let Some((tool, above)) = tool.and_then(|tool| Some((tool, tool.summarize_above?))) else {
@@ -129,7 +129,7 @@ impl AgentTools {
 /// The server cannot be made ready, or a text of the arguments is not a template.
 pub(crate) fn build_called_tool(
     agent: &Agent,
-    used: &ToolUse,
+    used: &ToolReference,
     arguments: &JsonMap,
     parts: &AgentBuildContext<'_>,
 ) -> Result<Arc<dyn Runner>, AgentBuildError> {
@@ -138,19 +138,19 @@ pub(crate) fn build_called_tool(
         return Err(AgentBuildError::new(format!("there is no MCP server `{}`", used.tool)));
     };
     let server = find_server(agent, used, server, parts);
-    let options = CalledToolOptions {
+    let options = ToolAgentOptions {
         server: server.map_err(|error| error.for_tool(&used.tool).for_whole_agent())?,
         permissions: parts.shared.permissions.clone(),
         live_output: parts.shared.live_output.clone(),
     };
-    Ok(Arc::new(CalledToolRunner::new(agent, used, tool, arguments, options)?))
+    Ok(Arc::new(ToolAgentRunner::new(agent, used, tool, arguments, options)?))
 }
 
 /// Returns the server of a tool that an agent uses, or what a stub replaces of the server. A server whose tools the stub
 /// lists needs nothing from outside.
 fn find_server(
     agent: &Agent,
-    used: &ToolUse,
+    used: &ToolReference,
     server: &McpServer,
     parts: &AgentBuildContext<'_>,
 ) -> Result<Arc<McpServerHandle>, AgentBuildError> {
@@ -160,11 +160,11 @@ fn find_server(
         Ok(parts
             .shared
             .servers
-            .server_for(resolve_address(&used.tool, server, parts)?))
+            .get_or_add_server(resolve_address(&used.tool, server, parts)?))
     };
     match stub {
         Some(stub) => {
-            let server = match stub.list_tools() {
+            let server = match stub.stubbed_tool_names() {
                 Some(_) => None,
                 None => Some(connected()?),
             };
@@ -176,7 +176,7 @@ fn find_server(
 
 /// A tool's runner.
 struct BuiltTool {
-    runner: ToolRunner,
+    runner: DeclaredToolRunner,
     /// Is it simulated and not told elsewhere?
     is_simulated: bool,
     /// For an ensemble: the schema of the arguments that it takes, if it declares inputs.
@@ -218,10 +218,10 @@ fn build_tool_runner(
             let bounds = parts.process_limits(env, build_sandbox(given.as_deref(), parts)?)?;
             let runner = script::build_checked_runner(script, ScriptTemplates::default(), &parts.places, bounds)?;
             let runner = match &parts.shared.replacements {
-                Some(stand_ins) => stand_ins.wrap_tool(agent, name, runner, resolve_program(script, parts)),
+                Some(stand_ins) => stand_ins.wrap_script_tool(agent, name, runner, resolve_program(script, parts)),
                 None => runner,
             };
-            plain(ToolRunner::Script(runner))
+            plain(DeclaredToolRunner::Script(runner))
         }
         ToolKind::Agent { agent, .. } => {
             let ensemble = parts.prepared.plan.ensemble();
@@ -229,7 +229,7 @@ fn build_tool_runner(
                 return Err(AgentBuildError::new(format!("there is no agent `{agent}`")));
             };
             let (runner, _) = made(performing)?;
-            let tool_runner = ToolRunner::Agent {
+            let tool_runner = DeclaredToolRunner::Agent {
                 name: performing.name.clone(),
                 config: Arc::new(performing.config.clone()),
                 timeout: performing.timeout,
@@ -247,7 +247,7 @@ fn build_tool_runner(
             let inner = open(ensemble, parts.prepared, &parts.shared.for_nested_tool(agent, name))?;
             let runner = NestedEnsembleRunner::for_tool(inner.conversations);
             BuiltTool {
-                runner: ToolRunner::Ensemble(Arc::new(runner)),
+                runner: DeclaredToolRunner::Ensemble(Arc::new(runner)),
                 is_simulated: inner.is_simulated,
                 input_schema: inner.input_schema,
             }

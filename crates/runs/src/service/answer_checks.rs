@@ -2,14 +2,14 @@
 //!
 //! Invariant: all answers are checked before the first is used.
 
-use ensemble_agents::agent::kinds::input::{RunAnswers, check_answer};
+use ensemble_agents::agent::kinds::input::{PreparedAnswers, check_answer};
 use ensemble_core::conversation::Record;
 use ensemble_core::request::{
     AnswerRefusal, PendingRequest, RequestAddress, RequestAnswer, list_named_requests, resolve_request,
 };
 
-use crate::drive::decided_requests::{find_decided, find_decided_in};
-use crate::drive::events::{LogReader, RunEvent, RunEventKind};
+use crate::drive::decided_requests::{refuse_decided_in_events, refuse_decided_in_records};
+use crate::drive::events::{RunTreeReader, RunEvent, RunEventKind};
 use crate::drive::request_desk::ClientAnswer;
 use crate::error::RunError;
 use crate::options::run_options::RunOptions;
@@ -27,7 +27,7 @@ pub(crate) fn check_recorded_answer(
 ) -> Result<(), AnswerRefusal> {
     let mut pending = recorded.state.pending_requests();
     let Some(request) = pending.find(|request| request.address == answer.address) else {
-        let decided = find_decided(events, |address| *address == answer.address);
+        let decided = refuse_decided_in_events(events, |address| *address == answer.address);
         let pending = pending_addresses(recorded);
         return Err(match decided {
             Some(decided) => decided.with_pending(pending),
@@ -64,7 +64,7 @@ impl HeldRun {
             return Ok(());
         }
         let recorded = self.recorded_run();
-        let events = LogReader::new(recorded.run.clone(), 0).read_rest().await?;
+        let events = RunTreeReader::new(recorded.run.clone(), 0).read_unread_records().await?;
         let records = events.iter().filter_map(|event| match &event.kind {
             RunEventKind::Committed(record) => Some(&**record),
             _ => None,
@@ -88,7 +88,7 @@ pub fn check_option_answers<'r>(
     let refused = |given: &str, refusal: AnswerRefusal| match refusal {
         AnswerRefusal::NotPending { .. } => {
             let is_meant = |address: &RequestAddress| address.match_name(given).is_some();
-            let decided = find_decided_in(records.clone(), is_meant);
+            let decided = refuse_decided_in_records(records.clone(), is_meant);
             // An agent that has not asked can ask later.
             decided.or_else(|| has_ended.then_some(refusal))
         }
@@ -119,7 +119,7 @@ fn is_call_address(name: &str) -> bool {
 
 /// Replaces the names of the first answers by the addresses of the requests for which they are.
 fn resolve_answers(
-    answers: &mut RunAnswers,
+    answers: &mut PreparedAnswers,
     pending: &[PendingRequest],
     refused: &dyn Fn(&str, AnswerRefusal) -> Option<AnswerRefusal>,
 ) -> Result<(), AnswerRefusal> {
@@ -150,6 +150,6 @@ fn resolve_answers(
             check_answer(request, &RequestAnswer::Text(text), false)?;
         }
     }
-    answers.set_next(next);
+    answers.set_next_answers(next);
     Ok(())
 }

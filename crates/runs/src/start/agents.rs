@@ -6,18 +6,18 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use ensemble_agents::agent::acp::{self, AcpPrograms};
+use ensemble_agents::agent::acp::{self, ExternalPrograms};
 use ensemble_agents::agent::chat::MessageSelector;
 use ensemble_agents::agent::for_each::ForEachRunner;
 use ensemble_agents::agent::kinds::generator::ResponseGenerator;
-use ensemble_agents::agent::kinds::generator_runner::GeneratorRunner;
-use ensemble_agents::agent::kinds::input::{InputOptions, InputRunner};
+use ensemble_agents::agent::kinds::generator_runner::ScriptGeneratorRunner;
+use ensemble_agents::agent::kinds::input::{InputRunnerOptions, InputRunner};
 use ensemble_agents::agent::kinds::llm::{self, LlmRunner};
 use ensemble_agents::agent::kinds::nested_ensemble::NestedEnsembleRunner;
-use ensemble_agents::agent::kinds::nested_inputs::NestedInputs;
+use ensemble_agents::agent::kinds::nested_inputs::NestedInputTemplates;
 use ensemble_agents::agent::kinds::script::{self, ScriptTemplates};
 use ensemble_agents::agent::mcp::McpServers;
-use ensemble_agents::agent::output::schema::CompiledSchema;
+use ensemble_agents::agent::output::schema::OutputSchema;
 use ensemble_agents::agent::output::schema_check::SchemaCheckedRunner;
 use ensemble_agents::agent::window::AgentWindow;
 use ensemble_core::runner::Runner;
@@ -52,7 +52,7 @@ pub(crate) struct ReadyAgents {
     /// Servers of tools, to be closed when the run is over.
     pub(crate) servers: Arc<McpServers>,
     /// Programs of external agents, to be ended when the run is over.
-    pub(crate) programs: Arc<AcpPrograms>,
+    pub(crate) programs: Arc<ExternalPrograms>,
     /// The prices of the models, also of nested ensembles.
     pub(crate) prices: ModelPrices,
 }
@@ -77,7 +77,7 @@ pub(crate) fn prepare_agents(
         nested_prices.set(inner.prices.max(nested_prices.get()));
         Ok(inner)
     };
-    shared.input_questions.add_ensemble(ensemble, &shared.address);
+    shared.input_questions.add_input_agents(ensemble, &shared.address);
     let profiles = collect_profiles(ensemble, &prepared.folder, shared.overrides.clone(), &shared.project)?;
     add_secrets(ensemble, &profiles, &shared.host, shared.network.secrets());
     let maker = RunnerFactory {
@@ -103,10 +103,10 @@ pub(crate) fn prepare_agents(
     for (at, agent) in ensemble.agents.iter().enumerate() {
         let replacement = maker
             .find_replacements()
-            .and_then(|stand_ins| stand_ins.whole_agent_runner(agent));
+            .and_then(|stand_ins| stand_ins.find_whole_agent_runner(agent));
         let built_runner = match replacement {
             Some(runner) => {
-                shared.input_questions.exclude_agent(agent);
+                shared.input_questions.mark_agent_unbuilt(agent);
                 Ok((runner, false))
             }
             None => maker.get_or_build(agent).and_then(|made| wrap_in_parts(agent, made)),
@@ -169,13 +169,13 @@ impl RunnerFactory<'_> {
         }
         let (runner, simulated) = match self.find_replacement(agent) {
             Some(runner) => {
-                self.parts.shared.input_questions.exclude_agent(agent);
+                self.parts.shared.input_questions.mark_agent_unbuilt(agent);
                 (runner, false)
             }
             None => self.build_runner(agent)?,
         };
         let runner = match self.find_replacements() {
-            Some(stand_ins) => stand_ins.wrap_runner(agent, runner),
+            Some(stand_ins) => stand_ins.wrap_execution_runner(agent, runner),
             None => runner,
         };
         let built_runner = (wrap_in_schema_check(agent, runner), simulated);
@@ -193,14 +193,14 @@ impl RunnerFactory<'_> {
             choices.map(|choice| self.find_price(agent, &choice))
         });
         let own_prices = match self.find_replacements() {
-            Some(stand_ins) if stand_ins.has_own_costs() => ModelPrices::Known,
+            Some(stand_ins) if stand_ins.can_have_costs() => ModelPrices::Known,
             _ => of_agents.max().unwrap_or_default(),
         };
         own_prices.max(self.nested_prices.get())
     }
 
     fn find_price(&self, agent: &Agent, choice: &ModelChoice) -> ModelPrices {
-        let resolved = self.parts.profiles.resolve_choice(choice);
+        let resolved = self.parts.profiles.resolve_chain(choice);
         let has_price = resolved.is_ok_and(|all| all.chain.iter().any(|link| link.profile.cost.is_some()));
         match choice {
             ModelChoice::Acp(_) => ModelPrices::Known,
@@ -212,7 +212,7 @@ impl RunnerFactory<'_> {
 
     fn is_replaced(&self, agent: &Agent) -> bool {
         self.find_replacements().is_some_and(|stand_ins| {
-            stand_ins.whole_agent_runner(agent).is_some() || stand_ins.find_runner(agent).is_some()
+            stand_ins.find_whole_agent_runner(agent).is_some() || stand_ins.find_execution_runner(agent).is_some()
         })
     }
 
@@ -228,8 +228,8 @@ impl RunnerFactory<'_> {
                 ExecutedParts::Nothing
             }
             AgentKind::Script { .. } if has_responder => ExecutedParts::Nothing,
-            AgentKind::Input(_) if has_responder || stand_ins.replaces_person(agent) => ExecutedParts::WithoutResponses,
-            AgentKind::Llm(_) if stand_ins.find_replies(agent).is_some() => ExecutedParts::WithoutModel,
+            AgentKind::Input(_) if has_responder || stand_ins.replaces_operator(agent) => ExecutedParts::WithoutResponses,
+            AgentKind::Llm(_) if stand_ins.find_reply_stub(agent).is_some() => ExecutedParts::WithoutModel,
             _ => ExecutedParts::All,
         }
     }
@@ -242,26 +242,26 @@ impl RunnerFactory<'_> {
     fn find_replacement(&self, agent: &Agent) -> Option<Arc<dyn Runner>> {
         let stand_ins = self.find_replacements()?;
         let needs = || match (self.find_responder(agent), &agent.kind) {
-            _ if stand_ins.replaces_person(agent) || self.find_generator(agent).is_some() => None,
+            _ if stand_ins.replaces_operator(agent) || self.find_generator(agent).is_some() => None,
             (Some(profile), _) => find_external_model(&ModelChoice::Profile(profile), &self.parts),
-            (None, AgentKind::Llm(llm)) if stand_ins.find_replies(agent).is_some() => {
+            (None, AgentKind::Llm(llm)) if stand_ins.find_reply_stub(agent).is_some() => {
                 find_external_server(agent, llm, &self.parts)
             }
             (None, _) => describe_external_need(agent, &self.parts),
         };
         stand_ins
-            .find_runner(agent)
-            .or_else(|| stand_ins.missing_agent_runner(agent, needs()?))
+            .find_execution_runner(agent)
+            .or_else(|| stand_ins.find_required_replacement(agent, needs()?))
     }
 
     /// Finds the model profile that answers for this agent.
     fn find_responder(&self, agent: &Agent) -> Option<Arc<str>> {
-        self.find_answering_replacements(agent)?.find_responder(agent)
+        self.find_answering_replacements(agent)?.find_responder_profile(agent)
     }
 
     /// Finds the generator that answers for this agent.
     fn find_generator(&self, agent: &Agent) -> Option<Arc<dyn ResponseGenerator>> {
-        self.find_answering_replacements(agent)?.find_generator(agent)
+        self.find_answering_replacements(agent)?.find_response_generator(agent)
     }
 
     /// Returns the replacements if a model or a generator can answer for an agent of this kind.
@@ -274,7 +274,7 @@ impl RunnerFactory<'_> {
         let (parts, shared) = (&self.parts, self.parts.shared);
         Ok(match &agent.kind {
             AgentKind::Script { .. } if let Some(generator) = self.find_generator(agent) => {
-                (Arc::new(GeneratorRunner::for_script_agent(agent, generator)), false)
+                (Arc::new(ScriptGeneratorRunner::for_script_agent(agent, generator)), false)
             }
             AgentKind::Script { .. } if let Some(profile) = self.find_responder(agent) => {
                 let model = parts.connect_model(&ModelChoice::Profile(profile))?;
@@ -295,18 +295,18 @@ impl RunnerFactory<'_> {
             }
             AgentKind::Llm(llm) if let Some(acp) = llm.acp_agent() => {
                 let external = build_external_agent(agent, llm, acp, parts)?;
-                let runner = acp::build_runner(agent, llm, external, shared.live_output.clone())?;
+                let runner = acp::build_external_runner(agent, llm, external, shared.live_output.clone())?;
                 let simulated = runner.is_simulated();
                 (Arc::new(runner), simulated)
             }
             AgentKind::Llm(llm) => {
-                let own_model = || match self.find_replacements().and_then(|all| all.find_replies(agent)) {
+                let own_model = || match self.find_replacements().and_then(|all| all.find_reply_stub(agent)) {
                     Some(stub) => Ok(build_stubbed_model(llm, stub, parts)),
                     None => parts.connect_model(&llm.model).map_err(AgentBuildError::from),
                 };
                 let model = own_model()?;
                 let window = parts.build_window(llm, &model)?;
-                let sums_up = window.as_ref().is_some_and(AgentWindow::is_simulated);
+                let sums_up = window.as_ref().is_some_and(AgentWindow::has_simulated_summarizer);
                 let agent_tools = build_toolset(agent, llm, parts, self.open, &|agent| self.get_or_build(agent))?
                     .with_summarizers(agent, llm, parts, &own_model)?;
                 let wiring = llm::LlmOptions {
@@ -323,7 +323,7 @@ impl RunnerFactory<'_> {
                 (Arc::new(runner), simulated)
             }
             AgentKind::Input(spec) => {
-                let wiring = InputOptions {
+                let wiring = InputRunnerOptions {
                     answers: shared.answers.clone(),
                     operator: shared.operator.clone(),
                     load: &parts.script_loader(),
@@ -339,7 +339,7 @@ impl RunnerFactory<'_> {
                     generator: self.find_generator(agent),
                 };
                 let mut spec = spec.clone();
-                if self.find_replacements().is_some_and(|all| all.replaces_person(agent)) {
+                if self.find_replacements().is_some_and(|all| all.replaces_operator(agent)) {
                     spec.responses = None;
                 } else if let Some(profile) = self.find_responder(agent) {
                     spec.responses = Some(PreparedResponses::Profile(profile));
@@ -358,7 +358,7 @@ impl RunnerFactory<'_> {
                     outside.limit = agent.timeout;
                 }
                 let inner = (self.open)(ensemble, parts.prepared, &shared)?;
-                let inputs = NestedInputs::compile_templates(agent, prompt.as_deref(), inputs)?;
+                let inputs = NestedInputTemplates::compile_templates(agent, prompt.as_deref(), inputs)?;
                 let runner = NestedEnsembleRunner::for_agent(inner.conversations, inputs);
                 (Arc::new(runner), inner.is_simulated)
             }
@@ -367,7 +367,7 @@ impl RunnerFactory<'_> {
     }
 }
 
-/// Puts the parts of an agent with `for_each` round its runner.
+/// Puts the parts of an agent with `random_for_each` round its runner.
 fn wrap_in_parts(agent: &Agent, (runner, simulated): BuiltRunner) -> Result<BuiltRunner, AgentBuildError> {
     let Some(spec) = &agent.for_each else {
         return Ok((runner, simulated));
@@ -378,7 +378,7 @@ fn wrap_in_parts(agent: &Agent, (runner, simulated): BuiltRunner) -> Result<Buil
 /// Puts the agent's schema round its runner.
 fn wrap_in_schema_check(agent: &Agent, runner: Arc<dyn Runner>) -> Arc<dyn Runner> {
     let is_reply = matches!(agent.kind, AgentKind::Llm(_));
-    match agent.output_schema.as_ref().map(CompiledSchema::compile) {
+    match agent.output_schema.as_ref().map(OutputSchema::compile) {
         Some(Ok(schema)) => Arc::new(SchemaCheckedRunner::new(runner, schema, is_reply)),
         // The loader has refused schemas that do not compile.
         Some(Err(_)) | None => runner,

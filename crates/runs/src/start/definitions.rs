@@ -11,15 +11,15 @@ use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
 use ensemble_core::conversation::{Event, Record};
-use ensemble_language::data::{digest_bytes, digest_text};
-use ensemble_language::definition::{AgentDefinition, DefinitionPart, DefinitionPartKind, ExternalDefinitions};
+use ensemble_language::data::{sha256_of_bytes, sha256_of_text};
+use ensemble_language::definition::{AgentDefinitionDigests, DefinitionPart, DefinitionPartKind, ExternalDefinitionDigests};
 use ensemble_language::ensemble::{
-    AcpProgram, Agent, AgentKind, CommandLine, Ensemble, InputSpec, LlmSpec, McpServer, ModelChoice, PreparedResponses,
+    AcpProgram, Agent, AgentKind, CommandLine, Ensemble, QuestionSpec, LlmSpec, McpServer, ModelChoice, PreparedResponses,
     SimulatedReplySource, ToolKind, WindowStrategy,
 };
-use ensemble_language::loader::{self, YamlDocument, canonical_text};
+use ensemble_language::loader::{self, YamlDocument, canonical_ensemble_text};
 use ensemble_language::profiles::{ModelOverride, ModelProfiles, ProfileChain};
-use ensemble_process::program::{ScriptFolders, find_files, find_files_in_words, must_be_file};
+use ensemble_process::program::{ScriptFolders, find_script_files, find_script_files_in_words, must_be_file};
 use ensemble_scripts::regular_files::read_bytes;
 
 use crate::prepare::{PreparedEnsemble, collect_profiles, ensemble_folder};
@@ -52,7 +52,7 @@ impl<'a> DefinitionOptions<'a> {
             overrides,
             stubs,
             responders,
-            nested_text: canonical_text,
+            nested_text: canonical_ensemble_text,
         }
     }
 }
@@ -62,7 +62,7 @@ pub(crate) fn read_definitions(
     prepared: &PreparedEnsemble,
     options: DefinitionOptions<'_>,
     project: &Project,
-) -> ExternalDefinitions {
+) -> ExternalDefinitionDigests {
     let reader = DefinitionReader {
         project,
         options,
@@ -97,14 +97,14 @@ struct DefinitionReader<'a> {
     /// Files are named relative to this folder.
     root: &'a Path,
     files: RefCell<HashMap<PathBuf, Arc<str>>>,
-    nested_definitions: RefCell<HashMap<PathBuf, Arc<AgentDefinition>>>,
+    nested_definitions: RefCell<HashMap<PathBuf, Arc<AgentDefinitionDigests>>>,
 }
 
 /// Collects the parts of one agent.
 struct DefinitionCollector<'r, 'e> {
     reader: &'r DefinitionReader<'r>,
     scope: &'r EnsembleScope<'e>,
-    definition: AgentDefinition,
+    definition: AgentDefinitionDigests,
     /// The agents that are part of it.
     agents: Vec<Arc<str>>,
 }
@@ -136,11 +136,11 @@ impl DefinitionReader<'_> {
         }
     }
 
-    fn collect_definition(&self, agent: &Agent, scope: &EnsembleScope<'_>) -> AgentDefinition {
+    fn collect_definition(&self, agent: &Agent, scope: &EnsembleScope<'_>) -> AgentDefinitionDigests {
         let mut collector = DefinitionCollector {
             reader: self,
             scope,
-            definition: AgentDefinition::default(),
+            definition: AgentDefinitionDigests::default(),
             agents: Vec::new(),
         };
         collector.add_agent(agent);
@@ -162,17 +162,17 @@ impl DefinitionReader<'_> {
     }
 
     /// Returns the parts of a nested ensemble: its file, and everything behind its agents.
-    fn nested_definition(&self, file: &Path, scope: &EnsembleScope<'_>) -> Arc<AgentDefinition> {
+    fn nested_definition(&self, file: &Path, scope: &EnsembleScope<'_>) -> Arc<AgentDefinitionDigests> {
         if let Some(cached_definition) = self.nested_definitions.borrow().get(file) {
             return cached_definition.clone();
         }
-        let mut definition = AgentDefinition::default();
+        let mut definition = AgentDefinitionDigests::default();
         let part = DefinitionPart::new(DefinitionPartKind::Ensemble, self.display_name(file));
         let loaded = self.project.read_file(&self.project.relative_path(file)).ok();
         let loaded = loaded.map(|source| loader::load_ensemble(&source));
         match loaded.as_ref().and_then(|loaded| loaded.document.as_ref()) {
             Some(document) => definition.add_part(part, &(self.options.nested_text)(document)),
-            None => definition.add_digest(part, MISSING.into()),
+            None => definition.add_part_digest(part, MISSING.into()),
         }
         if let Some(ensemble) = loaded.as_ref().and_then(|loaded| loaded.ensemble.as_ref()) {
             let folder = ensemble_folder(file, self.project);
@@ -213,7 +213,7 @@ impl DefinitionCollector<'_, '_> {
             Some(acp) => {
                 if let AcpProgram::Command { command, args, .. } = &acp.program {
                     let words: Vec<String> = std::iter::once(command).chain(args).cloned().collect();
-                    self.add_files(find_files_in_words(&words, &self.scope.places));
+                    self.add_files(find_script_files_in_words(&words, &self.scope.places));
                 }
             }
             None => self.add_profile(&llm.model),
@@ -224,16 +224,16 @@ impl DefinitionCollector<'_, '_> {
             _ => {}
         }
         for path in llm.attachments.iter().filter(|path| !path.contains('{')) {
-            let file = self.scope.places.attachment(path);
+            let file = self.scope.places.attachment_path(path);
             let part = DefinitionPart::new(DefinitionPartKind::Attachment, self.reader.display_name(&file));
-            self.definition.add_digest(part, self.reader.file_digest(&file));
+            self.definition.add_part_digest(part, self.reader.file_digest(&file));
         }
         for used in &llm.tools {
             self.add_tool(&used.tool);
         }
     }
 
-    fn add_input(&mut self, input: &InputSpec) {
+    fn add_input(&mut self, input: &QuestionSpec) {
         match &input.responses {
             Some(PreparedResponses::Script(script)) => self.add_script(script),
             Some(PreparedResponses::Profile(profile)) => self.add_profile(&ModelChoice::Profile(profile.clone())),
@@ -261,17 +261,17 @@ impl DefinitionCollector<'_, '_> {
             }
             ToolKind::Mcp(McpServer::Command { command, .. }) => match command {
                 CommandLine::Text(text) => self.add_script(text),
-                CommandLine::Words(words) => self.add_files(find_files_in_words(words, &self.scope.places)),
+                CommandLine::Words(words) => self.add_files(find_script_files_in_words(words, &self.scope.places)),
             },
             ToolKind::Mcp(McpServer::Url { .. } | McpServer::Client) => {}
         }
     }
 
     fn add_script(&mut self, script: &str) {
-        let files = find_files(script, &self.scope.places);
+        let files = find_script_files(script, &self.scope.places);
         if files.is_empty() && must_be_file(script) {
             let part = DefinitionPart::new(DefinitionPartKind::Script, script.trim());
-            self.definition.add_digest(part, MISSING.into());
+            self.definition.add_part_digest(part, MISSING.into());
         }
         self.add_files(files);
     }
@@ -279,7 +279,7 @@ impl DefinitionCollector<'_, '_> {
     fn add_files(&mut self, files: Vec<PathBuf>) {
         for file in files {
             let part = DefinitionPart::new(DefinitionPartKind::Script, self.reader.display_name(&file));
-            self.definition.add_digest(part, self.reader.file_digest(&file));
+            self.definition.add_part_digest(part, self.reader.file_digest(&file));
         }
     }
 
@@ -293,10 +293,10 @@ impl DefinitionCollector<'_, '_> {
             .scope
             .profiles
             .as_ref()
-            .and_then(|all| all.resolve_choice(choice).ok());
+            .and_then(|all| all.resolve_chain(choice).ok());
         let part = DefinitionPart::new(DefinitionPartKind::Profile, name);
         let Some(resolved) = resolved else {
-            return self.definition.add_digest(part, MISSING.into());
+            return self.definition.add_part_digest(part, MISSING.into());
         };
         self.definition.add_part(part, &describe_profile(&resolved));
         for link in &resolved.chain {
@@ -314,7 +314,7 @@ impl DefinitionCollector<'_, '_> {
         let project = self.reader.project;
         let Ok(ensemble_file) = project.resolve_ensemble_file_from(named, ensemble_dir, project_root) else {
             let part = DefinitionPart::new(DefinitionPartKind::Ensemble, named);
-            return self.definition.add_digest(part, MISSING.into());
+            return self.definition.add_part_digest(part, MISSING.into());
         };
         let file = project.folder.join(ensemble_file);
         let file = file.canonicalize().unwrap_or(file);
@@ -376,16 +376,16 @@ fn file_content_digest(path: &Path) -> Option<String> {
     let data = path.metadata().ok().filter(|data| data.is_file())?;
     if data.len() > LARGEST_READ {
         let changed = data.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
-        return Some(digest_text(&format!("{} bytes, changed at {changed:?}", data.len())));
+        return Some(sha256_of_text(&format!("{} bytes, changed at {changed:?}", data.len())));
     }
-    read_bytes(path, LARGEST_READ).ok().map(|bytes| digest_bytes(&bytes))
+    read_bytes(path, LARGEST_READ).ok().map(|bytes| sha256_of_bytes(&bytes))
 }
 
 /// The definitions that the records of a run contain.
 #[derive(Debug, Default)]
 pub(crate) struct RecordedDefinitions {
     /// Those of the executions that the run performed last; `None`: not recorded.
-    pub(crate) latest: Option<ExternalDefinitions>,
+    pub(crate) latest: Option<ExternalDefinitionDigests>,
     /// Agents, with the number of the last execution that was performed with another definition than the latest.
     outdated_agents: BTreeMap<Arc<str>, u32>,
 }

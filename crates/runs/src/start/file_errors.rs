@@ -4,7 +4,7 @@
 
 use ensemble_language::check::check_file_errors;
 use ensemble_language::diagnostic::Finding;
-use ensemble_language::ensemble::{Agent, AgentKind, InputSpec, ModelChoice, PreparedResponses, ToolDefinition};
+use ensemble_language::ensemble::{Agent, AgentKind, QuestionSpec, ModelChoice, PreparedResponses, ToolDefinition};
 use ensemble_language::source::{Route, RouteStep};
 use ensemble_project::check::EnsembleFolder;
 
@@ -80,7 +80,7 @@ impl NeededFiles<'_> {
     fn needs_tool(&self, name: &str) -> bool {
         let uses_tool = |agent: &Agent| agent.kind.callable_tools().iter().any(|used| *used.tool == *name);
         let replacements = self.parts.shared.replacements.as_deref();
-        let is_stubbed = |tool: &ToolDefinition| replacements.is_some_and(|all| all.replaces_tool(name, tool));
+        let is_stubbed = |tool: &ToolDefinition| replacements.is_some_and(|all| all.never_starts_tool(name, tool));
         if self
             .parts
             .prepared
@@ -109,7 +109,7 @@ impl NeededFiles<'_> {
     fn runs_profile(&self, agent: &Agent, name: &str) -> bool {
         let models = self.parts.prepared.plan.ensemble().list_agent_models(agent);
         models.iter().any(|choice| {
-            let resolved = self.parts.profiles.resolve_choice(choice);
+            let resolved = self.parts.profiles.resolve_chain(choice);
             resolved.is_ok_and(|resolved| {
                 let mut links = resolved.chain.iter();
                 links.any(|link| *link.name == *name && link.profile.simulated.is_some())
@@ -128,7 +128,7 @@ impl NeededFiles<'_> {
 fn find_agent_script(agent: &Agent) -> Option<&str> {
     match &agent.kind {
         AgentKind::Script { script, .. } => Some(script),
-        AgentKind::Input(InputSpec {
+        AgentKind::Input(QuestionSpec {
             responses: Some(PreparedResponses::Script(script)),
             ..
         }) => Some(script),

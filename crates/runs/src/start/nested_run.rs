@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use ensemble_agents::agent::kinds::nested_ensemble::{NestedArguments, NestedConversations};
+use ensemble_agents::agent::kinds::nested_ensemble::{NestedRunArguments, NestedRunService};
 use ensemble_core::conversation::{ConversationState, Event, Record, RecordedExchange, RunResumed, RunStarted};
 use ensemble_core::executor::{Executor, OuterAttempt};
 use ensemble_core::log::{FORMAT, RunLog};
@@ -14,12 +14,12 @@ use ensemble_core::reporter::Reporter;
 use ensemble_core::runner::{AttemptLedger, BoxFuture, ExecutionInput, attempt_timeout_failure};
 use ensemble_core::store::{LogEnd, ReadError, StoreError, StoredRun};
 use ensemble_core::trace::{self, TraceParent};
-use ensemble_language::data::{ExecutionFailure, FailureKind, ModelUsage, RunContext, digest_text};
+use ensemble_language::data::{ExecutionFailure, FailureKind, ModelUsage, RunContext, sha256_of_text};
 
 use crate::drive::events::HubReporter;
 use crate::error::RunError;
 use crate::inputs;
-use crate::options::nested_driver::{InnerRunResult, InnerRunStart, LimitedInnerDriver};
+use crate::options::nested_driver::{NestedRunResult, NestedRunStart, TimedNestedDriver};
 use crate::prepare::{DEEPEST, PreparedEnsemble, prepare_nested_file};
 use crate::runners::shared_parts::{ReadyNestedEnsemble, SharedServices};
 use crate::start::agents::{ReadyAgents, prepare_agents};
@@ -36,7 +36,7 @@ struct InnerEnsemble {
     shared: SharedServices,
     outermost: Outermost,
     /// Who drives its conversations, if not the outer run.
-    outside_driver: Option<LimitedInnerDriver>,
+    outside_driver: Option<TimedNestedDriver>,
 }
 
 /// Makes the ensemble that an agent names ready: everything in it is checked before the outer run starts.
@@ -115,11 +115,11 @@ fn choose_run_name(execution: &ExecutionInput, has_begun: impl Fn(&str) -> bool)
     begun_name.unwrap_or_else(|| attempt_run_name(execution, execution.attempt))
 }
 
-impl NestedConversations for InnerEnsemble {
+impl NestedRunService for InnerEnsemble {
     fn run_nested<'a>(
         &'a self,
         execution: &'a ExecutionInput,
-        given: NestedArguments,
+        given: NestedRunArguments,
     ) -> BoxFuture<'a, Result<ConversationState, ExecutionFailure>> {
         Box::pin(async move {
             let (inputs, context) = self.resolve_inputs(given).map_err(conversation_failure)?;
@@ -172,22 +172,22 @@ impl InnerEnsemble {
     /// The conversation is a run that somebody else drives.
     async fn run_outside(
         &self,
-        outside: &LimitedInnerDriver,
+        outside: &TimedNestedDriver,
         execution: &ExecutionInput,
         inputs: RunContext,
         context: RunContext,
     ) -> Result<ConversationState, ExecutionFailure> {
         let name = choose_run_name(execution, |name| outside.driver.has_unfinished_run(name));
-        let start = InnerRunStart {
+        let start = NestedRunStart {
             limit: outside.limit,
             ..self.build_inner_start(execution, name, inputs, context)
         };
-        match outside.driver.drive_inner_run(start).await {
-            InnerRunResult::Ended(records) => {
+        match outside.driver.drive_nested_run(start).await {
+            NestedRunResult::Ended(records) => {
                 let state = ConversationState::from_records(self.prepared.plan.clone(), records.iter());
                 state.map_err(|error| ExecutionFailure::new(FailureKind::Unavailable, error.to_string()))
             }
-            InnerRunResult::TimedOut => Err(attempt_timeout_failure(outside.limit.unwrap_or_default())),
+            NestedRunResult::TimedOut => Err(attempt_timeout_failure(outside.limit.unwrap_or_default())),
         }
     }
 
@@ -222,7 +222,7 @@ impl InnerEnsemble {
             runners: self.agents.runners.clone(),
             log: &mut *log,
             reporter: &mut UsageReporter {
-                reporter: self.shared.hub.create_reporter(run.id().clone()),
+                reporter: self.shared.hub.create_run_reporter(run.id().clone()),
                 ledger,
                 used_before,
             },
@@ -237,7 +237,7 @@ impl InnerEnsemble {
             turn_ends_in: None,
         };
         let trace = trace::current_span().as_ref().map(TraceParent::from);
-        let segment = self.shared.hub.segment_span(run.id(), state.next_seq(), trace.as_ref());
+        let segment = self.shared.hub.segment_span_context(run.id(), state.next_seq(), trace.as_ref());
         let first = if is_new {
             Event::RunStarted(Box::new(RunStarted {
                 trace,
@@ -256,8 +256,8 @@ impl InnerEnsemble {
     }
 
     /// Returns the inputs of the inner conversation, and its context, which holds them too.
-    fn resolve_inputs(&self, given: NestedArguments) -> Result<(RunContext, RunContext), RunError> {
-        let NestedArguments {
+    fn resolve_inputs(&self, given: NestedRunArguments) -> Result<(RunContext, RunContext), RunError> {
+        let NestedRunArguments {
             inputs,
             optional,
             mut context,
@@ -284,9 +284,9 @@ impl InnerEnsemble {
         name: String,
         inputs: RunContext,
         context: RunContext,
-    ) -> InnerRunStart {
+    ) -> NestedRunStart {
         let id = format!("{}/sub/{name}", execution.run_id);
-        InnerRunStart {
+        NestedRunStart {
             start_event: self.start_event(id.into(), execution, inputs, context),
             name,
             attempt_name: attempt_run_name(execution, execution.attempt),
@@ -309,7 +309,7 @@ impl InnerEnsemble {
             run_id,
             ensemble: self.prepared.plan.ensemble().name.clone(),
             ensemble_file: self.prepared.source.name().to_owned(),
-            ensemble_digest: digest_text(self.prepared.source.text()),
+            ensemble_digest: sha256_of_text(self.prepared.source.text()),
             project_root: self.prepared.root.display().to_string(),
             input: execution.input.clone(),
             context,
@@ -380,7 +380,7 @@ impl InnerEnsemble {
         };
         let state = ConversationState::from_records(self.prepared.plan.clone(), &journal.records)?;
         let began_with = state.run_start().map(|started| started.ensemble_digest.as_str());
-        if began_with != Some(digest_text(self.prepared.source.text()).as_str()) {
+        if began_with != Some(sha256_of_text(self.prepared.source.text()).as_str()) {
             let file = self.prepared.source.name();
             execution.ledger.warn(format!(
                 "{file} has changed, so its conversation starts from the beginning"

@@ -9,13 +9,13 @@ use ensemble_core::executor::WallClock;
 use ensemble_core::log::{CommitError, RunLog};
 use ensemble_core::store::{Durability, Lease, LogEnd, RunId, RunStore, StoreError, StoredRun};
 
-use crate::drive::host::Host;
+use crate::drive::host::RunHost;
 use crate::error::RunError;
 
 /// The place of a new run.
 pub(crate) struct NewRun<'a> {
     pub(crate) store: &'a dyn RunStore,
-    pub(crate) host: &'a Host,
+    pub(crate) host: &'a RunHost,
     /// The text of the ensemble.
     pub(crate) ensemble: &'a str,
     /// The id; `None`: one of the present time.
@@ -92,7 +92,7 @@ fn number_record(mut record: Record, seq: u64, id: &RunId) -> Record {
 }
 
 /// Returns a new run, under an id that no other has.
-async fn create_run(store: &dyn RunStore, host: &Host, ensemble: &str) -> Result<Arc<dyn StoredRun>, StoreError> {
+async fn create_run(store: &dyn RunStore, host: &RunHost, ensemble: &str) -> Result<Arc<dyn StoredRun>, StoreError> {
     let mut number = random_number(host);
     loop {
         match store.create_run(&RunId::from_time(host.now(), number), ensemble).await {
@@ -103,7 +103,7 @@ async fn create_run(store: &dyn RunStore, host: &Host, ensemble: &str) -> Result
 }
 
 /// Returns the number of an id among all ids of one time.
-fn random_number(host: &Host) -> u32 {
+fn random_number(host: &RunHost) -> u32 {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -128,7 +128,7 @@ mod tests {
         for millisecond in [0, 1, 999, 1000] {
             // The clock and the random numbers stand still.
             let now = DateTime::<Utc>::UNIX_EPOCH + Duration::milliseconds(millisecond);
-            let host = Host::from_system()
+            let host = RunHost::from_system()
                 .with_clock(move || now)
                 .with_randomness(|| 0.999_999_9);
             let mut ids = Vec::new();
@@ -153,7 +153,7 @@ mod tests {
     #[tokio::test]
     async fn a_clock_before_1970_gives_a_run() {
         let now = DateTime::<Utc>::UNIX_EPOCH - Duration::milliseconds(1);
-        let host = Host::from_system().with_clock(move || now);
+        let host = RunHost::from_system().with_clock(move || now);
         let run = create_run(&MemoryStore::new(), &host, "").await.expect("an id is free");
         assert!(run.id().as_str().ends_with("-19691231-235959999"), "{}", run.id());
     }

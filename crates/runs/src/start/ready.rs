@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-use ensemble_agents::agent::acp::AcpPrograms;
+use ensemble_agents::agent::acp::ExternalPrograms;
 use ensemble_agents::agent::kinds::input::AnswerQueue;
 use ensemble_agents::agent::mcp::McpServers;
 use ensemble_agents::agent::tools::ToolPermissions;
@@ -22,19 +22,19 @@ use ensemble_core::runner::Runner;
 use ensemble_core::secrets::{RedactionError, Secrets};
 use ensemble_core::store::{Durability, Lease, LogEnd, RunId, RunStore, StoredRun};
 use ensemble_core::trace::TraceParent;
-use ensemble_language::data::{RunContext, digest_text};
-use ensemble_language::definition::ExternalDefinitions;
+use ensemble_language::data::{RunContext, sha256_of_text};
+use ensemble_language::definition::ExternalDefinitionDigests;
 use ensemble_language::diagnostic::Diagnostic;
 use ensemble_language::ensemble::Agent;
 use ensemble_process::kill_leftovers;
 
 use crate::drive::events::{EventHub, HubLiveOutput, RunTracer};
-use crate::drive::host::Host;
-use crate::drive::request_desk::RequestDesk;
-use crate::drive::run::{DrivenRun, Run};
+use crate::drive::host::RunHost;
+use crate::drive::request_desk::OpenRequestDesk;
+use crate::drive::run::{RunDriverState, RunHandle};
 use crate::error::RunError;
 use crate::options::arguments;
-use crate::options::nested_driver::{InnerRunDriver, LimitedInnerDriver};
+use crate::options::nested_driver::{NestedRunDriver, TimedNestedDriver};
 use crate::options::run_options::RunOptions;
 use crate::prepare::PreparedEnsemble;
 use crate::project::Project;
@@ -48,9 +48,9 @@ use crate::start::substitutes::RunReplacements;
 /// An ensemble whose agents can run. Nothing was written and nothing was started yet.
 pub struct ReadyRun {
     pub(crate) prepared: Arc<PreparedEnsemble>,
-    pub(crate) host: Host,
+    pub(crate) host: RunHost,
     agents: ReadyAgents,
-    desk: RequestDesk,
+    desk: OpenRequestDesk,
     answers: Arc<AnswerQueue>,
     hub: EventHub,
     secrets: Secrets,
@@ -106,9 +106,9 @@ pub(crate) struct AgentBuildOptions<'a> {
     /// The overrides of models to use.
     pub(crate) models: &'a [String],
     pub(crate) project: &'a Project,
-    pub(crate) host: &'a Host,
+    pub(crate) host: &'a RunHost,
     /// Who drives the runs of inner ensembles, if not the run.
-    pub(crate) inner_run_driver: Option<Arc<dyn InnerRunDriver>>,
+    pub(crate) inner_run_driver: Option<Arc<dyn NestedRunDriver>>,
     /// The names of agents and tools in the options were checked when the run started.
     pub(crate) are_checked: bool,
 }
@@ -123,12 +123,12 @@ pub(crate) struct RunArguments {
 /// Agents that can run, with what the run needs beside them.
 pub(crate) struct RequestCountGuard {
     pub(crate) prepared: Arc<PreparedEnsemble>,
-    pub(crate) host: Host,
+    pub(crate) host: RunHost,
     pub(crate) agents: ReadyAgents,
     pub(crate) shared: SharedServices,
     stubs: BTreeMap<Arc<str>, Arc<str>>,
     responders: BTreeMap<Arc<str>, Arc<str>>,
-    desk: RequestDesk,
+    desk: OpenRequestDesk,
     outermost: Outermost,
     reporters: Vec<Box<dyn Reporter + Send>>,
 }
@@ -137,7 +137,7 @@ pub(crate) struct RequestCountGuard {
 pub(crate) struct ExecutionRunners {
     pub(crate) runners: Vec<Arc<dyn Runner>>,
     pub(crate) servers: Arc<McpServers>,
-    pub(crate) programs: Arc<AcpPrograms>,
+    pub(crate) programs: Arc<ExternalPrograms>,
     pub(crate) secrets: Secrets,
     /// Where runs inside the run are kept.
     pub(crate) outermost: Outermost,
@@ -157,8 +157,8 @@ impl AgentBuildOptions<'_> {
         } = self;
         let ensemble = prepared.plan.ensemble();
         if !are_checked {
-            arguments::check_tools(&options.allowed_tools, false, ensemble)?;
-            arguments::check_tools(&options.denied_tools, true, ensemble)?;
+            arguments::check_permission_names(&options.allowed_tools, false, ensemble)?;
+            arguments::check_permission_names(&options.denied_tools, true, ensemble)?;
         }
         let responders = options.list_responders();
         let substitutes = RunReplacements::from_options(&options);
@@ -167,48 +167,48 @@ impl AgentBuildOptions<'_> {
         }
         let file = project.folder.join(prepared.source.name());
         let hub = EventHub::with_tracer(options.tracer);
-        let desk = RequestDesk::new(hub.clone(), host.clone());
+        let desk = OpenRequestDesk::new(hub.clone(), host.clone());
         let operator = host
             .operator()
             .unwrap_or_else(|| Arc::new(desk.clone()) as Arc<dyn Operator>);
         let watchdog = host.watchdog();
         let network = host.model_network();
         let servers = match options.servers.is_empty() {
-            true => host.client_servers().clone(),
+            true => host.default_client_servers().clone(),
             false => options.servers,
         };
-        servers.add_secrets_to(network.secrets());
-        host.add_secrets_to(network.secrets());
+        servers.register_secrets(network.secrets());
+        host.register_secrets(network.secrets());
         let tracer_secrets = hub.tracer().map(|tracer| tracer.secret_values()).unwrap_or_default();
         network
             .secrets()
             .add_values(tracer_secrets.iter().map(|secret| &**secret));
-        let option_author = options.answers.author(AnswerSource::Option);
+        let option_author = options.answers.author_for_source(AnswerSource::Option);
         let shared = SharedServices {
             answers: Arc::new(AnswerQueue::new(options.answers)),
             input_questions: Arc::default(),
             permissions: Arc::new(
                 ToolPermissions::new(Arc::clone(&operator), options.allowed_tools)
-                    .with_denied(options.denied_tools)
+                    .with_denied_tools(options.denied_tools)
                     .with_shown_requests(options.shown_requests)
                     .with_option_author(option_author),
             ),
             servers: Arc::new(McpServers::new(watchdog.clone(), network.secrets().clone())),
             client_servers: servers,
-            programs: Arc::new(AcpPrograms::new(watchdog.clone())),
+            programs: Arc::new(ExternalPrograms::new(watchdog.clone())),
             operator,
             live_output: Arc::new(HubLiveOutput {
                 hub: hub.clone(),
                 live_output: options.live_output,
             }),
             hub,
-            overrides: arguments::parse_overrides(models)?,
+            overrides: arguments::parse_model_overrides(models)?,
             project: Arc::new(project.clone()),
             host: host.clone(),
             address: RequestAddress::default(),
             outer: vec![canonical_path(file)],
             durability: options.durability,
-            cache: arguments::open_cache(options.cache.as_ref(), project)?,
+            cache: arguments::open_reply_cache(options.cache.as_ref(), project)?,
             watchdog,
             network,
             replacements: substitutes
@@ -216,18 +216,18 @@ impl AgentBuildOptions<'_> {
                 .map(RunReplacements::for_outermost)
                 .or(options.replacements),
             checks_files: !are_checked,
-            inner_run_driver: elsewhere.map(|driver| LimitedInnerDriver { driver, limit: None }),
+            inner_run_driver: elsewhere.map(|driver| TimedNestedDriver { driver, limit: None }),
         };
         let outermost: Outermost = Arc::new(OnceLock::new());
         let agents = prepare_agents(&prepared, &shared, &nested_ensemble_opener(outermost.clone()))?;
         shared.network.secrets().check_search().map_err(CommitError::from)?;
         for (address, text) in substitutes.iter().flat_map(|all| all.list_stub_answers()) {
-            shared.answers.add_stub(&address, &text);
+            shared.answers.add_stub_answer(&address, &text);
         }
         if !are_checked {
             shared
                 .answers
-                .with_answers(|answers| shared.input_questions.check_answers(answers))?;
+                .read_answers(|answers| shared.input_questions.check_answers(answers))?;
         }
         substitutes.map_or(Ok(()), |substitutes| substitutes.check_all())?;
         Ok(RequestCountGuard {
@@ -256,7 +256,7 @@ impl RequestCountGuard {
             run_id: "".into(),
             ensemble: self.prepared.plan.ensemble().name.clone(),
             ensemble_file: file,
-            ensemble_digest: digest_text(self.prepared.source.text()),
+            ensemble_digest: sha256_of_text(self.prepared.source.text()),
             project_root: self.prepared.root.display().to_string(),
             input: given.input,
             context: given.context,
@@ -274,7 +274,7 @@ impl RequestCountGuard {
     }
 
     /// Reads the digests of everything behind the agents as it is now.
-    pub(crate) fn current_definitions(&self) -> ExternalDefinitions {
+    pub(crate) fn current_definitions(&self) -> ExternalDefinitionDigests {
         let options = DefinitionOptions::for_records(&self.shared.overrides, &self.stubs, &self.responders);
         read_definitions(&self.prepared, options, &self.shared.project)
     }
@@ -387,7 +387,7 @@ impl ReadyRun {
     ///
     /// # Errors
     /// The store cannot be written.
-    pub fn start(mut self) -> BoxFuture<'static, Result<Run, RunError>> {
+    pub fn start(mut self) -> BoxFuture<'static, Result<RunHandle, RunError>> {
         Box::pin(async move {
             let mut reporters = std::mem::take(&mut self.reporters);
             let trace = self.hub.tracer().and_then(RunTracer::parent_span);
@@ -442,10 +442,10 @@ impl ReadyRun {
                     first,
                 } => {
                     if let Some(started) = state.run_start() {
-                        kill_leftovers(&started.run_id);
+                        kill_processes_of_run(&started.run_id);
                     }
                     if matches!(first, Event::RunResumed(_)) {
-                        self.desk.set_expected(state.pending_requests().cloned().collect());
+                        self.desk.set_expected_requests(state.pending_requests().cloned().collect());
                     }
                     let log = run.open_log(end, self.durability).await?;
                     (run, lease, log, *state, Some(first))
@@ -454,14 +454,14 @@ impl ReadyRun {
             let _ = self.outermost.set(stored.clone());
             // What is said at the beginning of a new run belongs to its first segment.
             let begins_at = if is_new { 0 } else { state.next_seq() };
-            let segment = self.hub.segment_span(stored.id(), begins_at, trace.as_ref());
+            let segment = self.hub.segment_span_context(stored.id(), begins_at, trace.as_ref());
             let ReadyAgents {
                 runners,
                 servers,
                 programs,
                 ..
             } = self.agents;
-            Ok(Run::spawn_driver(DrivenRun {
+            Ok(RunHandle::spawn_driver(RunDriverState {
                 stored_run: stored,
                 prepared: self.prepared,
                 leases: std::iter::once(lease).chain(self.source_lease).collect(),

@@ -8,14 +8,14 @@ use std::sync::Arc;
 use ensemble_core::conversation::{ConversationState, Event, ExecutionProgress, Record, RunStarted};
 use ensemble_core::runner::BoxFuture;
 use ensemble_core::store::{Journal, StoredRun};
-use ensemble_language::data::{RunContext, digest_text};
+use ensemble_language::data::{RunContext, sha256_of_text};
 use ensemble_language::ensemble::{Ensemble, OnResume};
 use ensemble_language::loader::{self, ComparedEnsemble, EnsembleChanges};
 use ensemble_language::source::SourceText;
 
 use crate::error::RunError;
 use crate::inputs::InputValues;
-use crate::options::arguments::parse_overrides;
+use crate::options::arguments::parse_model_overrides;
 use crate::prepare::{PreparedEnsemble, prepare_file, prepare_text};
 use crate::project::Project;
 use crate::start::carried_inputs::carry_inputs_over;
@@ -94,7 +94,7 @@ impl RecordedRun {
         let started = self.start_event().ok()?;
         let path = project.relative_path(Path::new(&started.ensemble_file));
         let file = project.read_file(&path).ok()?;
-        if digest_text(file.text()) == started.ensemble_digest {
+        if sha256_of_text(file.text()) == started.ensemble_digest {
             return None;
         }
         let loaded = loader::load_ensemble(&file);
@@ -110,7 +110,7 @@ impl RecordedRun {
         let (Some(recorded), Ok(started)) = (recorded, self.start_event()) else {
             return Vec::new();
         };
-        let (Ok(overrides), Some(document)) = (parse_overrides(&started.models), &self.prepared.loaded.document) else {
+        let (Ok(overrides), Some(document)) = (parse_model_overrides(&started.models), &self.prepared.loaded.document) else {
             return Vec::new();
         };
         let options = DefinitionOptions::for_records(&overrides, &started.stubs, &started.responders);
@@ -190,5 +190,5 @@ pub fn load_recorded_ensemble<'f>(
 pub fn load_unchanged_ensemble(started: &RunStarted, project: &Project) -> Option<PreparedEnsemble> {
     let file = project.relative_path(Path::new(&started.ensemble_file));
     let prepared = prepare_file(&file, project).ok()?;
-    (digest_text(prepared.source.text()) == started.ensemble_digest).then_some(prepared)
+    (sha256_of_text(prepared.source.text()) == started.ensemble_digest).then_some(prepared)
 }

@@ -12,10 +12,10 @@ use ensemble_core::secrets::Secrets;
 use ensemble_core::store::{Lease, RunId, RunStore, StoreError, StoredRun};
 use ensemble_language::data::RunContext;
 use ensemble_language::source::SourceText;
-use ensemble_process::kill_leftovers;
+use ensemble_process::kill_processes_of_run;
 
-use crate::drive::host::Host;
-use crate::drive::run::Run;
+use crate::drive::host::RunHost;
+use crate::drive::run::RunHandle;
 use crate::error::RunError;
 use crate::inputs;
 use crate::inputs::InputValues;
@@ -33,7 +33,7 @@ use crate::store::files::FileStore;
 #[derive(Clone)]
 pub struct Runs {
     project: Project,
-    host: Host,
+    host: RunHost,
     /// `None`: files in the root of each ensemble's project.
     store: Option<Arc<dyn RunStore>>,
 }
@@ -103,7 +103,7 @@ impl From<Option<&str>> for WhichRun {
 
 impl Runs {
     /// Returns the runs of the project, kept in files.
-    pub fn open(project: Project, host: Host) -> Self {
+    pub fn open(project: Project, host: RunHost) -> Self {
         Self {
             project,
             host,
@@ -145,7 +145,7 @@ impl Runs {
     }
 
     /// Returns the world around the runs.
-    pub fn host(&self) -> &Host {
+    pub fn host(&self) -> &RunHost {
         &self.host
     }
 
@@ -236,7 +236,7 @@ impl Runs {
             Ok(inputs) => inputs,
             Err(mut wrong) => {
                 let secrets = self.collect_secrets(&prepared)?;
-                wrong.iter_mut().for_each(|error| error.redact(&secrets));
+                wrong.iter_mut().for_each(|error| error.redact_schema_errors(&secrets));
                 return Err(RunError::Inputs(wrong));
             }
         };
@@ -293,7 +293,7 @@ impl Runs {
     ///
     /// # Errors
     /// As [`Self::prepare_run`], or the store cannot be written.
-    pub async fn start_run(&self, ensemble: impl Into<EnsembleRef>, options: RunOptions) -> Result<Run, RunError> {
+    pub async fn start_run(&self, ensemble: impl Into<EnsembleRef>, options: RunOptions) -> Result<RunHandle, RunError> {
         self.prepare_run(ensemble, options)?.start().await
     }
 
@@ -315,7 +315,7 @@ impl Runs {
     ///
     /// # Errors
     /// As [`Self::lease_run`] and [`HeldRun::prepare_resume`], or the store cannot be written.
-    pub async fn resume_run(&self, which: impl Into<WhichRun>, options: RunOptions) -> Result<Run, RunError> {
+    pub async fn resume_run(&self, which: impl Into<WhichRun>, options: RunOptions) -> Result<RunHandle, RunError> {
         let leased_run = self.lease_run(which).await?;
         let mut options = options;
         leased_run.check_answers(&mut options).await?;
@@ -331,7 +331,7 @@ impl Runs {
         which: impl Into<WhichRun>,
         message: impl Into<Arc<str>>,
         options: RunOptions,
-    ) -> Result<Run, RunError> {
+    ) -> Result<RunHandle, RunError> {
         let leased_run = self.lease_run(which).await?;
         leased_run
             .prepare_continuation(message, RunContext::default(), options)?
@@ -389,7 +389,7 @@ impl HeldRun {
             .recorded_run
             .resolve_set_values(self.recorded_run.prepared.plan.ensemble(), &set)?;
         if self.recorded_run.state.open_turn().is_some() {
-            kill_leftovers(&self.recorded_run.start_event()?.run_id);
+            kill_processes_of_run(&self.recorded_run.start_event()?.run_id);
         }
         let text = message.into();
         let message = MessageAdded {

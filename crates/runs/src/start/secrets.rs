@@ -6,7 +6,7 @@ use std::path::Path;
 
 use ensemble_core::secrets::Secrets;
 use ensemble_language::ensemble::{
-    AcpProgram, AgentKind, CommandLine, Ensemble, HeaderText, McpServer, ModelProfile, SettingValue, ToolKind,
+    AcpProgram, AgentKind, CommandLine, Ensemble, ConfiguredHeader, McpServer, ModelProfile, EnvOrHeaderValue, ToolKind,
     list_key_variables,
 };
 use ensemble_language::profiles::ModelProfiles;
@@ -14,14 +14,14 @@ use ensemble_process::is_minimal_variable;
 use ensemble_project::ProjectError;
 use ensemble_project::nested::load_named_ensembles;
 
-use crate::drive::client_servers::list_keys_in_arguments;
-use crate::drive::host::Host;
+use crate::drive::client_servers::list_secret_argument_values;
+use crate::drive::host::RunHost;
 use crate::prepare::{PreparedEnsemble, collect_profiles, ensemble_folder};
 use crate::project::Project;
 
 /// Adds what the ensemble and its profiles make a secret: keys of providers, all values of the environment that a file
 /// names, and keys in the arguments of servers. Child processes do not inherit the keys, nor what profiles name.
-pub(crate) fn add_secrets(ensemble: &Ensemble, profiles: &ModelProfiles, host: &Host, secrets: &Secrets) {
+pub(crate) fn add_secrets(ensemble: &Ensemble, profiles: &ModelProfiles, host: &RunHost, secrets: &Secrets) {
     let of_profiles = profiles.written_profiles().flat_map(profile_variables);
     let of_providers: Vec<&str> = list_key_variables().collect();
     let mut values = Vec::new();
@@ -40,14 +40,14 @@ pub(crate) fn add_secrets(ensemble: &Ensemble, profiles: &ModelProfiles, host: &
                 CommandLine::Text(text) => text.split_whitespace().collect(),
                 CommandLine::Words(words) => words.iter().map(String::as_str).collect(),
             };
-            values.extend(list_keys_in_arguments(words).into_iter().map(str::to_owned));
+            values.extend(list_secret_argument_values(words).into_iter().map(str::to_owned));
         }
     }
     for agent in &ensemble.agents {
         if let AgentKind::Llm(llm) = &agent.kind
             && let Some(AcpProgram::Command { args, .. }) = llm.acp_agent().map(|acp| &acp.program)
         {
-            let keys = list_keys_in_arguments(args.iter().map(String::as_str));
+            let keys = list_secret_argument_values(args.iter().map(String::as_str));
             values.extend(keys.into_iter().map(str::to_owned));
         }
     }
@@ -61,11 +61,11 @@ pub(crate) fn add_secrets(ensemble: &Ensemble, profiles: &ModelProfiles, host: &
 pub(crate) fn collect_secrets(
     prepared: &PreparedEnsemble,
     project: &Project,
-    host: &Host,
+    host: &RunHost,
 ) -> Result<Secrets, ProjectError> {
     let secrets = host.model_network().secrets().clone();
-    host.add_secrets_to(&secrets);
-    host.client_servers().add_secrets_to(&secrets);
+    host.register_secrets(&secrets);
+    host.default_client_servers().register_secrets(&secrets);
     let add_ensemble = |ensemble: &Ensemble, folder: &Path| -> Result<(), ProjectError> {
         let profiles = collect_profiles(ensemble, folder, Vec::new(), project)?;
         add_secrets(ensemble, &profiles, host, &secrets);
@@ -81,17 +81,17 @@ pub(crate) fn collect_secrets(
 
 fn profile_variables(profile: &ModelProfile) -> impl Iterator<Item = &str> {
     let headers = profile.headers.iter().filter_map(|(_, text)| match text {
-        HeaderText::Env(variable) => Some(variable.as_str()),
-        HeaderText::Text(_) => None,
+        ConfiguredHeader::Env(variable) => Some(variable.as_str()),
+        ConfiguredHeader::Text(_) => None,
     });
     profile.api_key_env.as_deref().into_iter().chain(headers)
 }
 
-/// Returns the variables that agents and tools name by `{env: NAME}`, or in a list.
+/// Returns the variables that agents and tools name by `{env: DIGEST_PREFIX_LENGTH}`, or in a list.
 fn setting_variables(ensemble: &Ensemble) -> impl Iterator<Item = &str> {
     let agents = ensemble.agents.iter().filter_map(|agent| match &agent.kind {
         AgentKind::Script { env, .. } => Some(env.as_slice()),
-        AgentKind::Llm(llm) => llm.acp_agent().map(|acp| acp.program.env_variables()),
+        AgentKind::Llm(llm) => llm.acp_agent().map(|acp| acp.program.declared_variables()),
         _ => None,
     });
     let tools = ensemble.tools.iter().filter_map(|(_, tool)| match &tool.kind {
@@ -104,9 +104,9 @@ fn setting_variables(ensemble: &Ensemble) -> impl Iterator<Item = &str> {
         .chain(tools)
         .flatten()
         .filter_map(|(name, setting)| match setting {
-            SettingValue::FromEnvironment { variable, .. } => Some(variable.as_str()),
-            SettingValue::Inherited => Some(name.as_str()),
-            SettingValue::Text(_) => None,
+            EnvOrHeaderValue::FromEnvironment { variable, .. } => Some(variable.as_str()),
+            EnvOrHeaderValue::Inherited => Some(name.as_str()),
+            EnvOrHeaderValue::Text(_) => None,
         })
 }
 

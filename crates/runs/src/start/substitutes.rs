@@ -48,7 +48,7 @@ impl OutputMode {
         match self {
             Self::Reply => Ok(reply::parse_plain_reply(text)),
             Self::ReplyAsked => Ok(reply::parse_json_reply(text)),
-            Self::Printed => output::from_text(text, ledger),
+            Self::Printed => output::output_from_text(text, ledger),
         }
     }
 }
@@ -249,11 +249,11 @@ impl EnsembleReplacements {
 }
 
 impl AgentReplacements for EnsembleReplacements {
-    fn whole_agent_runner(&self, _agent: &Agent) -> Option<Arc<dyn Runner>> {
+    fn find_whole_agent_runner(&self, _agent: &Agent) -> Option<Arc<dyn Runner>> {
         None
     }
 
-    fn find_runner(&self, agent: &Agent) -> Option<Arc<dyn Runner>> {
+    fn find_execution_runner(&self, agent: &Agent) -> Option<Arc<dyn Runner>> {
         let path = self.agent_path(&agent.name);
         let kind = ReplaceableKind::for_agent(agent);
         // The stub of an input agent is an answer.
@@ -267,16 +267,16 @@ impl AgentReplacements for EnsembleReplacements {
         })
     }
 
-    fn missing_agent_runner(&self, _agent: &Agent, _needs: String) -> Option<Arc<dyn Runner>> {
+    fn find_required_replacement(&self, _agent: &Agent, _needs: String) -> Option<Arc<dyn Runner>> {
         None
     }
 
-    fn find_responder(&self, agent: &Agent) -> Option<Arc<str>> {
+    fn find_responder_profile(&self, agent: &Agent) -> Option<Arc<str>> {
         let profile = self.all.responders.get(self.agent_path(&agent.name).as_str());
         profile.filter(|profile| ***profile != *RunStarted::GENERATOR).cloned()
     }
 
-    fn find_generator(&self, agent: &Agent) -> Option<Arc<dyn ResponseGenerator>> {
+    fn find_response_generator(&self, agent: &Agent) -> Option<Arc<dyn ResponseGenerator>> {
         self.all.generators.get(self.agent_path(&agent.name).as_str()).cloned()
     }
 

@@ -10,9 +10,9 @@ use reqwest::{Client, Response, StatusCode};
 use crate::settings::{BodyCompression, BodyEncoding, CollectorEndpoint};
 
 /// As much of an answer is read.
-const LARGEST: usize = 64 << 10;
+const MAX_ANSWER_BYTES: usize = 64 << 10;
 /// As much of the collector's words is told.
-const TOLD: usize = 200;
+const MAX_QUOTED_CHARS: usize = 200;
 
 /// The meaning of an answer.
 pub(super) enum CollectorAnswer {
@@ -62,14 +62,14 @@ fn interpret_response(
 ) -> CollectorAnswer {
     let problem = format!("the collector answered with HTTP {}", status.as_u16());
     match status.as_u16() {
-        200..=299 => parse_success(body, encoding),
+        200..=299 => parse_success_body(body, encoding),
         429 | 502 | 503 | 504 => CollectorAnswer::RetryLater(problem, pause),
         _ => CollectorAnswer::Refused(problem),
     }
 }
 
 /// A success may be a partial one.
-fn parse_success(body: &[u8], encoding: BodyEncoding) -> CollectorAnswer {
+fn parse_success_body(body: &[u8], encoding: BodyEncoding) -> CollectorAnswer {
     let read = match encoding {
         BodyEncoding::Protobuf => ExportTraceServiceResponse::decode(body)
             .ok()
@@ -85,7 +85,7 @@ fn parse_success(body: &[u8], encoding: BodyEncoding) -> CollectorAnswer {
         }),
     };
     let partial = read.unwrap_or_default();
-    let error_message: String = partial.error_message.chars().take(TOLD).collect();
+    let error_message: String = partial.error_message.chars().take(MAX_QUOTED_CHARS).collect();
     let rejected = u64::try_from(partial.rejected_spans).unwrap_or_default();
     let problem = match (rejected, error_message.is_empty()) {
         (0, true) => None,
@@ -104,11 +104,11 @@ fn parse_retry_after(response: &Response) -> Option<Duration> {
 
 async fn read_beginning(mut response: Response) -> Vec<u8> {
     let mut bytes = Vec::new();
-    while bytes.len() < LARGEST
+    while bytes.len() < MAX_ANSWER_BYTES
         && let Ok(Some(chunk)) = response.chunk().await
     {
         bytes.extend_from_slice(&chunk);
     }
-    bytes.truncate(LARGEST);
+    bytes.truncate(MAX_ANSWER_BYTES);
     bytes
 }

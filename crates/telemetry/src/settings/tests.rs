@@ -77,7 +77,7 @@ fn headers_and_attributes_are_decoded_and_the_special_variable_wins() {
         .map(|(name, value)| (name.as_str(), value.to_str().expect("a text")))
         .collect();
     assert_eq!(headers, [("authorization", "Bearer x,y"), ("b", "2")]);
-    assert_eq!(settings.endpoint.secret_values(), ["Bearer x,y", "2"]);
+    assert_eq!(settings.endpoint.header_values(), ["Bearer x,y", "2"]);
     assert_eq!(settings.endpoint.timeout, Duration::from_millis(250));
     assert_eq!(settings.resource.service, "two");
     let more = [("deployment.environment.name".to_owned(), "test lab".to_owned())];

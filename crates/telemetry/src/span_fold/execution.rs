@@ -13,16 +13,16 @@ use opentelemetry_proto::tonic::trace::v1::Span;
 use opentelemetry_proto::tonic::trace::v1::span::{Event as SpanEvent, SpanKind};
 use serde_json::Value;
 
-use super::{SpanFold, to_nanoseconds};
+use super::{RunSpanBuilder, to_nanoseconds};
 use crate::content;
-use crate::span::{SpanAttributes, SpanParent, failed_status, new_event, new_span};
+use crate::span::{SpanAttributes, SpanParent, error_status, new_span_event, new_internal_span};
 
 /// Where inside an execution: the part, and the calls around it.
-type Key = (Option<Arc<str>>, Vec<Arc<str>>);
+type ScopeKey = (Option<Arc<str>>, Vec<Arc<str>>);
 
 /// The end of an execution that has no end of its own.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum UnfinishedEnd {
+pub(super) enum UnfinishedExecutionEnd {
     /// With this error.
     CutOff(&'static str),
     /// It waits for an answer.
@@ -31,7 +31,7 @@ pub(super) enum UnfinishedEnd {
 
 /// An execution that has not ended.
 #[derive(Debug)]
-pub(super) struct ExecutionLedger {
+pub(super) struct OpenExecutionSpan {
     pub(super) agent: Arc<str>,
     pub(super) number: u32,
     pub(super) context: SpanContext,
@@ -46,7 +46,7 @@ pub(super) struct ExecutionLedger {
     /// How many requests and calls there were at each place, so that each has a name of its own.
     counts: HashMap<String, u32>,
     /// When the request under way began, by place.
-    marks: HashMap<Key, u64>,
+    marks: HashMap<ScopeKey, u64>,
     calls: Vec<OpenCallSpan>,
     parts: HashMap<Arc<str>, (u64, u64)>,
 }
@@ -54,13 +54,13 @@ pub(super) struct ExecutionLedger {
 /// A call of a tool that was announced by a reply.
 #[derive(Debug)]
 struct OpenCallSpan {
-    key: Key,
+    key: ScopeKey,
     call: ToolCall,
     /// Its span, and when it began; `None`: it has not begun.
     begun_span: Option<(SpanContext, u64)>,
 }
 
-impl ExecutionLedger {
+impl OpenExecutionSpan {
     pub(super) fn new(
         place: &AttemptScope,
         context: SpanContext,
@@ -98,12 +98,12 @@ impl ExecutionLedger {
     }
 
     /// Adds an event to the account.
-    pub(super) fn count(&mut self, event: &Event, at: DateTime<Utc>) {
+    pub(super) fn count_event(&mut self, event: &Event, at: DateTime<Utc>) {
         self.account.apply_event(event, at);
     }
 
     /// Returns the usage in this segment.
-    pub(super) fn usage(&self) -> ModelUsage {
+    pub(super) fn segment_usage(&self) -> ModelUsage {
         self.account.current_totals().usage
     }
 
@@ -112,10 +112,10 @@ impl ExecutionLedger {
     }
 
     /// Takes an event that happened inside.
-    pub(super) fn apply_event(&mut self, event: &Event, fold: &SpanFold, ended: &mut Vec<Span>) {
+    pub(super) fn apply_event(&mut self, event: &Event, fold: &RunSpanBuilder, ended: &mut Vec<Span>) {
         match event {
             Event::ReplyReceived(reply) => {
-                let key = span_key(&reply.within);
+                let key = scope_key(&reply.within);
                 // An agent that calls a tool without a model has no request.
                 if !reply.iteration.messages.is_empty() {
                     self.add_chat_span(&key, &reply.iteration, fold.now, None, fold, ended);
@@ -124,11 +124,11 @@ impl ExecutionLedger {
             }
             Event::RequestStopped(stopped) if stopped.iteration.messages.is_empty() => {}
             Event::RequestStopped(stopped) => {
-                let key = span_key(&stopped.within);
+                let key = scope_key(&stopped.within);
                 self.add_chat_span(&key, &stopped.iteration, fold.now, Some("cancelled"), fold, ended);
             }
-            Event::ToolCallStarted(started) => self.start_call(&span_key(&started.within), &started.call, fold.now),
-            Event::ToolCallEnded(call) => self.end_call(&span_key(&call.within), &call.call, fold, ended),
+            Event::ToolCallStarted(started) => self.start_call(&scope_key(&started.within), &started.call, fold.now),
+            Event::ToolCallEnded(call) => self.end_call(&scope_key(&call.within), &call.call, fold, ended),
             Event::PermissionDecided(decided) => {
                 let decision = serde_json::to_value(decided.decision).unwrap_or_default();
                 let attributes = SpanAttributes::default()
@@ -141,17 +141,17 @@ impl ExecutionLedger {
         }
     }
 
-    pub(super) fn apply_failed_attempt(&mut self, attempt: &AttemptFailed, fold: &SpanFold, ended: &mut Vec<Span>) {
+    pub(super) fn apply_failed_attempt(&mut self, attempt: &AttemptFailed, fold: &RunSpanBuilder, ended: &mut Vec<Span>) {
         self.add_iterations(&(None, Vec::new()), &attempt.exchange, fold, ended);
         let attributes = SpanAttributes::default()
             .with_number("ensemble.attempt", u64::from(attempt.attempt))
             .with_text("error.type", failure_kind(&attempt.failure))
             .with_optional_text("exception.message", failure_content(&attempt.failure, fold));
         self.add_span_event("ensemble.attempt_failed", fold.now, attributes);
-        self.close_calls("cancelled", fold, ended);
+        self.close_started_calls("cancelled", fold, ended);
     }
 
-    pub(super) fn apply_part_end(&mut self, part: &PartEnded, fold: &SpanFold, ended: &mut Vec<Span>) {
+    pub(super) fn apply_part_end(&mut self, part: &PartEnded, fold: &RunSpanBuilder, ended: &mut Vec<Span>) {
         let key = (Some(part.key.clone()), Vec::new());
         let took = seconds_to_nanoseconds(part.execution_time);
         let began = fold.now.saturating_sub(took).max(self.began);
@@ -162,7 +162,7 @@ impl ExecutionLedger {
             return;
         }
         let context = self.part_context(&part.key);
-        let mut span = new_span(
+        let mut span = new_internal_span(
             &context,
             &SpanParent::Own(&self.context),
             format!("invoke_agent {}", self.agent),
@@ -189,9 +189,9 @@ impl ExecutionLedger {
     }
 
     /// The end of the execution.
-    pub(super) fn finish_execution(mut self, end: &ExecutionFinished, fold: &mut SpanFold, ended: &mut Vec<Span>) {
+    pub(super) fn finish_execution(mut self, end: &ExecutionFinished, fold: &mut RunSpanBuilder, ended: &mut Vec<Span>) {
         self.add_iterations(&(None, Vec::new()), &end.exchange, fold, ended);
-        self.close_calls("cancelled", fold, ended);
+        self.close_started_calls("cancelled", fold, ended);
         let attributes = self
             .total_attributes()
             .with_flag("ensemble.reused", end.reused)
@@ -206,22 +206,22 @@ impl ExecutionLedger {
     }
 
     /// The end of the segment comes before that of the execution.
-    pub(super) fn close_unfinished(mut self, ending: UnfinishedEnd, fold: &mut SpanFold, ended: &mut Vec<Span>) {
+    pub(super) fn close_at_segment_end(mut self, ending: UnfinishedExecutionEnd, fold: &mut RunSpanBuilder, ended: &mut Vec<Span>) {
         let error = match ending {
-            UnfinishedEnd::CutOff(error) => Some(error),
-            UnfinishedEnd::WaitsForAnswer => None,
+            UnfinishedExecutionEnd::CutOff(error) => Some(error),
+            UnfinishedExecutionEnd::WaitsForAnswer => None,
         };
-        self.close_calls(error.unwrap_or("cancelled"), fold, ended);
+        self.close_started_calls(error.unwrap_or("cancelled"), fold, ended);
         let mut span = self.build_span(fold);
         span.attributes = self.total_attributes().with_optional_text("error.type", error).0;
-        span.status = error.and_then(|_| failed_status(None));
+        span.status = error.and_then(|_| error_status(None));
         ended.push(span);
         fold.add_execution_span(&self);
     }
 
-    fn build_span(&mut self, fold: &SpanFold) -> Span {
+    fn build_span(&mut self, fold: &RunSpanBuilder) -> Span {
         let name = format!("invoke_agent {}", self.agent);
-        let mut span = new_span(
+        let mut span = new_internal_span(
             &self.context,
             &SpanParent::Own(&self.parent),
             name,
@@ -244,7 +244,7 @@ impl ExecutionLedger {
         self.identity_attributes()
             .with_number("ensemble.attempts", self.attempts)
             .with_optional_text("gen_ai.request.model", self.model.clone())
-            .with_usage(Some(self.usage()))
+            .with_usage(Some(self.segment_usage()))
     }
 
     fn part_context(&self, key: &str) -> SpanContext {
@@ -252,7 +252,7 @@ impl ExecutionLedger {
     }
 
     /// Returns the span around this place: a call, a part, or the execution itself.
-    fn find_outer_context(&self, key: &Key) -> SpanContext {
+    fn find_outer_context(&self, key: &ScopeKey) -> SpanContext {
         let call = key.1.split_last().and_then(|(call, outer)| {
             let outer = (key.0.clone(), outer.to_vec());
             let is_it = |open: &&OpenCallSpan| open.key == outer && *open.call.id == **call;
@@ -268,7 +268,7 @@ impl ExecutionLedger {
     }
 
     /// Returns a span that is the next of its kind at this place.
-    fn next_context(&mut self, kind: &str, key: &Key) -> SpanContext {
+    fn next_child_context(&mut self, kind: &str, key: &ScopeKey) -> SpanContext {
         let place = format!("{kind} {:?} {:?}", key.0, key.1);
         let count = self.counts.entry(place.clone()).or_default();
         *count += 1;
@@ -276,18 +276,18 @@ impl ExecutionLedger {
     }
 
     fn add_span_event(&mut self, name: &str, at: u64, attributes: SpanAttributes) {
-        self.events.push(new_event(name, at, attributes));
+        self.events.push(new_span_event(name, at, attributes));
     }
 
     /// Returns the earliest time of something that is in a part, or in the execution.
-    fn earliest_time(&mut self, key: &Key, at: u64) -> u64 {
+    fn earliest_start_time(&mut self, key: &ScopeKey, at: u64) -> u64 {
         let Some(part) = &key.0 else { return self.began };
         let began = self.parts.entry(part.clone()).or_insert((at.max(self.began), 0));
         began.0
     }
 
     /// Iterations that no record has shown before.
-    fn add_iterations(&mut self, key: &Key, iterations: &[ThreadIteration], fold: &SpanFold, ended: &mut Vec<Span>) {
+    fn add_iterations(&mut self, key: &ScopeKey, iterations: &[ThreadIteration], fold: &RunSpanBuilder, ended: &mut Vec<Span>) {
         for (at, iteration) in iterations.iter().enumerate() {
             let next = iterations.get(at + 1).and_then(|next| next.started_at);
             let tools: u64 = iteration
@@ -312,17 +312,17 @@ impl ExecutionLedger {
     /// A request to a model, and its reply at this time.
     fn add_chat_span(
         &mut self,
-        key: &Key,
+        key: &ScopeKey,
         iteration: &ThreadIteration,
         end: u64,
         error: Option<&'static str>,
-        fold: &SpanFold,
+        fold: &RunSpanBuilder,
         ended: &mut Vec<Span>,
     ) {
         let mark = self.marks.get(key).copied().unwrap_or(self.began);
         let request_time = iteration.started_at.map_or(mark, to_nanoseconds);
         let start = request_time
-            .max(self.earliest_time(key, request_time))
+            .max(self.earliest_start_time(key, request_time))
             .min(end.max(self.began));
         let end = end.max(start);
         self.marks.insert(key.clone(), end);
@@ -332,12 +332,12 @@ impl ExecutionLedger {
             .map(provider_and_model)
             .unzip();
         self.model = self.model.take().or_else(|| model.clone());
-        let context = self.next_context("chat", key);
+        let context = self.next_child_context("chat", key);
         let name = match &model {
             Some(model) => format!("chat {model}"),
             None => "chat".to_owned(),
         };
-        let mut request = new_span(
+        let mut request = new_internal_span(
             &context,
             &SpanParent::Own(&self.find_outer_context(key)),
             name,
@@ -364,11 +364,11 @@ impl ExecutionLedger {
             .with_optional_text("gen_ai.input.messages", input)
             .with_optional_text("gen_ai.output.messages", output)
             .0;
-        request.status = error.and_then(|_| failed_status(None));
+        request.status = error.and_then(|_| error_status(None));
         ended.push(request);
     }
 
-    fn announce_calls(&mut self, key: &Key, iteration: &ThreadIteration) {
+    fn announce_calls(&mut self, key: &ScopeKey, iteration: &ThreadIteration) {
         let calls = iteration.tool_calls.iter().map(|call| OpenCallSpan {
             key: key.clone(),
             call: call.clone(),
@@ -377,8 +377,8 @@ impl ExecutionLedger {
         self.calls.extend(calls);
     }
 
-    fn start_call(&mut self, key: &Key, id: &str, now: u64) {
-        let context = self.next_context("tool", key);
+    fn start_call(&mut self, key: &ScopeKey, id: &str, now: u64) {
+        let context = self.next_child_context("tool", key);
         let is_it = |open: &&mut OpenCallSpan| open.key == *key && open.call.id == *id && open.begun_span.is_none();
         match self.calls.iter_mut().find(is_it) {
             Some(open) => open.begun_span = Some((context, now)),
@@ -391,20 +391,20 @@ impl ExecutionLedger {
         }
     }
 
-    fn end_call(&mut self, key: &Key, call: &ToolCall, fold: &SpanFold, ended: &mut Vec<Span>) {
+    fn end_call(&mut self, key: &ScopeKey, call: &ToolCall, fold: &RunSpanBuilder, ended: &mut Vec<Span>) {
         self.end_call_at(key, call, fold.now, fold, ended);
         self.marks.insert(key.clone(), fold.now);
     }
 
-    fn end_call_at(&mut self, key: &Key, call: &ToolCall, end: u64, fold: &SpanFold, ended: &mut Vec<Span>) {
+    fn end_call_at(&mut self, key: &ScopeKey, call: &ToolCall, end: u64, fold: &RunSpanBuilder, ended: &mut Vec<Span>) {
         let is_it = |open: &OpenCallSpan| open.key == *key && open.call.id == call.id;
         let open_call = self.calls.iter().position(is_it).map(|at| self.calls.remove(at));
         let began = end.saturating_sub(seconds_to_nanoseconds(call.duration));
         let (context, began) = match open_call.and_then(|open| open.begun_span) {
             Some(begun_span) => begun_span,
             None => (
-                self.next_context("tool", key),
-                began.max(self.earliest_time(key, began)),
+                self.next_child_context("tool", key),
+                began.max(self.earliest_start_time(key, began)),
             ),
         };
         let error = match &call.end {
@@ -416,7 +416,7 @@ impl ExecutionLedger {
     }
 
     /// Ends the calls that were begun.
-    fn close_calls(&mut self, error: &'static str, fold: &SpanFold, ended: &mut Vec<Span>) {
+    fn close_started_calls(&mut self, error: &'static str, fold: &RunSpanBuilder, ended: &mut Vec<Span>) {
         for open in self.calls.split_off(0) {
             if let Some((context, began)) = open.begun_span {
                 self.add_tool_span(
@@ -435,16 +435,16 @@ impl ExecutionLedger {
     #[expect(clippy::too_many_arguments, reason = "all of it is one span")]
     fn add_tool_span(
         &self,
-        key: &Key,
+        key: &ScopeKey,
         call: &ToolCall,
         context: &SpanContext,
         time: (u64, u64),
         error: Option<&'static str>,
-        fold: &SpanFold,
+        fold: &RunSpanBuilder,
         ended: &mut Vec<Span>,
     ) {
         let parent = self.find_outer_context(key);
-        let mut span = new_span(
+        let mut span = new_internal_span(
             context,
             &SpanParent::Own(&parent),
             format!("execute_tool {}", call.name),
@@ -461,19 +461,19 @@ impl ExecutionLedger {
         span.attributes = attributes
             .with_optional_text(
                 "gen_ai.tool.call.arguments",
-                fold.with_content.then(|| content::value_text(&call.arguments)),
+                fold.with_content.then(|| content::limited_value_text(&call.arguments)),
             )
             .with_optional_text(
                 "gen_ai.tool.call.result",
                 includes_result.then(|| content::limit_length(&call.result_text())),
             )
             .0;
-        span.status = error.and_then(|_| failed_status(None));
+        span.status = error.and_then(|_| error_status(None));
         ended.push(span);
     }
 }
 
-fn span_key(within: &AttemptScope) -> Key {
+fn scope_key(within: &AttemptScope) -> ScopeKey {
     (within.part.clone(), within.outer_calls.clone())
 }
 
@@ -482,12 +482,12 @@ fn with_failure(
     whole: &mut Span,
     attributes: SpanAttributes,
     failure: Option<&ExecutionFailure>,
-    fold: &SpanFold,
+    fold: &RunSpanBuilder,
 ) -> Vec<opentelemetry_proto::tonic::common::v1::KeyValue> {
     let Some(failure) = failure else {
         return attributes.0;
     };
-    whole.status = failed_status(failure_content(failure, fold).as_deref());
+    whole.status = error_status(failure_content(failure, fold).as_deref());
     attributes.with_text("error.type", failure_kind(failure)).0
 }
 
@@ -521,12 +521,12 @@ fn failure_kind(failure: &ExecutionFailure) -> String {
 }
 
 /// Returns the words of the failure, which may repeat what an agent said.
-fn failure_content(failure: &ExecutionFailure, fold: &SpanFold) -> Option<String> {
+fn failure_content(failure: &ExecutionFailure, fold: &RunSpanBuilder) -> Option<String> {
     fold.with_content.then(|| content::limit_length(&failure.error))
 }
 
-fn output_content(output: Option<&Value>, fold: &SpanFold) -> Option<String> {
-    output.filter(|_| fold.with_content).map(content::value_text)
+fn output_content(output: Option<&Value>, fold: &RunSpanBuilder) -> Option<String> {
+    output.filter(|_| fold.with_content).map(content::limited_value_text)
 }
 
 /// Seconds in nanoseconds.

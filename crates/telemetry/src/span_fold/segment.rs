@@ -9,10 +9,10 @@ use ensemble_language::data::ModelUsage;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use opentelemetry_proto::tonic::trace::v1::span::{Event as SpanEvent, Link};
 
-use super::SpanFold;
-use super::execution::{ExecutionLedger, UnfinishedEnd};
+use super::RunSpanBuilder;
+use super::execution::{OpenExecutionSpan, UnfinishedExecutionEnd};
 use crate::content;
-use crate::span::{SpanAttributes, SpanParent, failed_status, new_event, new_link, new_span};
+use crate::span::{SpanAttributes, SpanParent, error_status, new_span_event, new_span_link, new_internal_span};
 
 /// The first record of a segment.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ pub(super) struct SegmentSpan {
     turns: u64,
     executions: u64,
     usage: ModelUsage,
-    open: Vec<ExecutionLedger>,
+    open: Vec<OpenExecutionSpan>,
 }
 
 impl SegmentSpan {
@@ -72,13 +72,13 @@ impl SegmentSpan {
         }
     }
 
-    pub(super) fn apply_event(&mut self, event: &Event, fold: &mut SpanFold, ended: &mut Vec<Span>) {
+    pub(super) fn apply_event(&mut self, event: &Event, fold: &mut RunSpanBuilder, ended: &mut Vec<Span>) {
         if let Some(place) = find_attempt_scope(event) {
             let at = DateTime::from_timestamp_nanos(i64::try_from(fold.now).unwrap_or(i64::MAX));
-            self.open_execution(&place, fold.now).count(event, at);
+            self.open_execution_or_new(&place, fold.now).count_event(event, at);
         }
         if let Some(within) = event.attempt_scope() {
-            let execution = self.open_execution(within, fold.now);
+            let execution = self.open_execution_or_new(within, fold.now);
             execution.apply_event(event, fold, ended);
             return;
         }
@@ -86,33 +86,33 @@ impl SegmentSpan {
             Event::TurnStarted(_) => self.turns += 1,
             Event::ExecutionStarted(started) => {
                 let place = scope_of_execution(started.turn, &started.agent, started.execution);
-                self.open_execution(&place, fold.now).start_attempt(fold.now);
+                self.open_execution_or_new(&place, fold.now).start_attempt(fold.now);
             }
             Event::AttemptFailed(failed) => {
                 let place = scope_of_execution(failed.turn, &failed.agent, failed.execution);
-                self.open_execution(&place, fold.now)
+                self.open_execution_or_new(&place, fold.now)
                     .apply_failed_attempt(failed, fold, ended);
             }
             Event::PartEnded(part) => {
                 let place = scope_of_execution(part.turn, &part.agent, part.execution);
-                self.open_execution(&place, fold.now).apply_part_end(part, fold, ended);
+                self.open_execution_or_new(&place, fold.now).apply_part_end(part, fold, ended);
             }
             Event::ExecutionFinished(finished) => {
                 let place = scope_of_execution(finished.turn, &finished.agent, finished.execution);
-                self.open_execution(&place, fold.now);
+                self.open_execution_or_new(&place, fold.now);
                 let open_index = self
                     .open
                     .iter()
                     .position(|open| open.is_execution(&place.agent, place.execution));
                 if let Some(open_index) = open_index {
                     let execution = self.open.remove(open_index);
-                    self.usage = self.usage + execution.usage();
+                    self.usage = self.usage + execution.segment_usage();
                     execution.finish_execution(finished, fold, ended);
                 }
             }
             Event::InputRequested(asked) => {
                 let place = scope_of_execution(asked.turn, &asked.agent, asked.execution);
-                self.open_execution(&place, fold.now).add_input_request(fold.now);
+                self.open_execution_or_new(&place, fold.now).add_input_request(fold.now);
             }
             Event::Interrupted(_) => self.add_span_event("ensemble.interrupted", fold.now),
             Event::MessageAdded(_) => self.add_span_event("ensemble.message_added", fold.now),
@@ -121,7 +121,7 @@ impl SegmentSpan {
         }
     }
 
-    pub(super) fn end_with_run(self, end: &RunEnded, fold: &mut SpanFold, ended: &mut Vec<Span>) {
+    pub(super) fn close_with_run_end(self, end: &RunEnded, fold: &mut RunSpanBuilder, ended: &mut Vec<Span>) {
         let reason = end.completion_reason;
         let error = match reason {
             CompletionReason::Cancelled => Some("cancelled"),
@@ -134,9 +134,9 @@ impl SegmentSpan {
         };
         let detail = end.detail.as_deref().filter(|_| fold.with_content);
         let open = match reason {
-            CompletionReason::Timeout => UnfinishedEnd::CutOff("timeout"),
-            CompletionReason::WaitingForInput => UnfinishedEnd::WaitsForAnswer,
-            _ => UnfinishedEnd::CutOff("cancelled"),
+            CompletionReason::Timeout => UnfinishedExecutionEnd::CutOff("timeout"),
+            CompletionReason::WaitingForInput => UnfinishedExecutionEnd::WaitsForAnswer,
+            _ => UnfinishedExecutionEnd::CutOff("cancelled"),
         };
         let more = SpanAttributes::default().with_text("ensemble.completion_reason", reason.as_str());
         let more = more.with_flag("ensemble.success", end.is_success());
@@ -144,10 +144,10 @@ impl SegmentSpan {
     }
 
     /// Ends a segment that has no end: its process was killed, its journal failed, or it continues.
-    pub(super) fn close_unfinished(self, fold: &mut SpanFold, ended: &mut Vec<Span>) {
+    pub(super) fn close_without_end(self, fold: &mut RunSpanBuilder, ended: &mut Vec<Span>) {
         let more = SpanAttributes::default().with_flag("ensemble.unfinished", true);
         self.finish_segment(
-            UnfinishedEnd::CutOff("unfinished"),
+            UnfinishedExecutionEnd::CutOff("unfinished"),
             Some("unfinished"),
             None,
             more,
@@ -158,16 +158,16 @@ impl SegmentSpan {
 
     fn finish_segment(
         mut self,
-        open: UnfinishedEnd,
+        open: UnfinishedExecutionEnd,
         error: Option<&'static str>,
         detail: Option<&str>,
         more: SpanAttributes,
-        fold: &mut SpanFold,
+        fold: &mut RunSpanBuilder,
         ended: &mut Vec<Span>,
     ) {
         for execution in std::mem::take(&mut self.open) {
-            self.usage = self.usage + execution.usage();
-            execution.close_unfinished(open, fold, ended);
+            self.usage = self.usage + execution.segment_usage();
+            execution.close_at_segment_end(open, fold, ended);
         }
         let is_inside = fold.is_inside || self.run_id.contains("/sub/");
         let parent = match &self.outer {
@@ -175,7 +175,7 @@ impl SegmentSpan {
             Some(outer) if is_inside => SpanParent::Own(outer),
             Some(outer) => SpanParent::Remote(outer),
         };
-        let mut segment_span = new_span(
+        let mut segment_span = new_internal_span(
             &self.context,
             &parent,
             format!("invoke_workflow {}", self.ensemble),
@@ -197,7 +197,7 @@ impl SegmentSpan {
         let mut attributes = attributes
             .with_optional_text(
                 "gen_ai.input.messages",
-                user_message.map(|said| content::message_json("user", said)),
+                user_message.map(|said| content::single_message_json("user", said)),
             )
             .with_usage(Some(self.usage))
             .with_optional_text("error.type", error);
@@ -205,12 +205,12 @@ impl SegmentSpan {
         segment_span.attributes = attributes.0;
         segment_span.links = self.links;
         segment_span.events = self.events;
-        segment_span.status = error.and_then(|_| failed_status(detail));
+        segment_span.status = error.and_then(|_| error_status(detail));
         ended.push(segment_span);
     }
 
     /// Returns the open execution at this place, which begins now if it is not open.
-    fn open_execution(&mut self, place: &AttemptScope, now: u64) -> &mut ExecutionLedger {
+    fn open_execution_or_new(&mut self, place: &AttemptScope, now: u64) -> &mut OpenExecutionSpan {
         let open_index = self
             .open
             .iter()
@@ -222,7 +222,7 @@ impl SegmentSpan {
                 let context = self.context.execution_span(&place.agent, place.execution);
                 let parent = self.context.clone();
                 let run = self.run_id.clone();
-                self.open.push(ExecutionLedger::new(place, context, parent, run, now));
+                self.open.push(OpenExecutionSpan::new(place, context, parent, run, now));
                 self.open.len() - 1
             }
         };
@@ -230,7 +230,7 @@ impl SegmentSpan {
     }
 
     fn add_span_event(&mut self, name: &str, now: u64) {
-        self.events.push(new_event(name, now, SpanAttributes::default()));
+        self.events.push(new_span_event(name, now, SpanAttributes::default()));
     }
 }
 
@@ -264,7 +264,7 @@ fn origin_links(started: &RunStarted, seq: u64) -> Vec<Link> {
         let attributes = SpanAttributes::default()
             .with_text("ensemble.link", why)
             .with_text("gen_ai.conversation.id", run);
-        new_link(to, attributes)
+        new_span_link(to, attributes)
     };
     match &started.forked_from {
         _ if seq > 0 => {

@@ -8,41 +8,41 @@ use ensemble_core::store::RunId;
 use ensemble_history::RunState;
 use ensemble_language::data::RunContext;
 use ensemble_runs::service::run_service::RunService;
-use ensemble_runs::{EnsembleRef, ReadyFork, RunOptions};
+use ensemble_runs::{EnsembleRef, PreparedFork, RunOptions};
 use serde_json::{Value, json};
 
-use super::usable_ensemble::{check_ensemble, take_edited_file};
-use crate::app::UiApp;
-use crate::conversations::BY_PAGE;
-use crate::reply::RequestFailure;
+use super::usable_ensemble::{check_usable_ensemble, checked_file_argument};
+use crate::app::UiState;
+use crate::conversations::CANCELLED_BY_PAGE;
+use crate::reply::ApiFailure;
 
 /// Returns a text that must be given.
-fn required_text<'g>(given: &'g Value, name: &str) -> Result<&'g str, RequestFailure> {
+fn required_text<'g>(given: &'g Value, name: &str) -> Result<&'g str, ApiFailure> {
     given[name]
         .as_str()
-        .ok_or_else(|| RequestFailure::bad_request(format!("`{name}` is missing")))
+        .ok_or_else(|| ApiFailure::bad_request(format!("`{name}` is missing")))
 }
 
 /// Returns the id of the run under the key `id`.
-pub(super) fn parse_run_id(given: &Value) -> Result<RunId, RequestFailure> {
-    RunId::parse(required_text(given, "id")?).map_err(|error| RequestFailure::not_found(error.to_string()))
+pub(super) fn parse_run_id(given: &Value) -> Result<RunId, ApiFailure> {
+    RunId::parse(required_text(given, "id")?).map_err(|error| ApiFailure::not_found(error.to_string()))
 }
 
 /// Starts a run: `{ensemble, input, values, answers, user, models}`.
-pub(super) async fn start_run(app: &Arc<UiApp>, given: &Value) -> Result<Value, RequestFailure> {
+pub(super) async fn start_run(app: &Arc<UiState>, given: &Value) -> Result<Value, ApiFailure> {
     let named = required_text(given, "ensemble")?;
-    check_ensemble(app, named).await?;
+    check_usable_ensemble(app, named).await?;
     let ensemble = EnsembleRef::from_file(named);
-    let options = parse_options(given);
+    let options = parse_run_options(given);
     let runs = app.runs.clone();
     let id = app
-        .run_on_driver(async move { runs.start_run(ensemble, options).await.map_err(RequestFailure::from) })
+        .run_on_driver_thread(async move { runs.start_run(ensemble, options).await.map_err(ApiFailure::from) })
         .await?;
     Ok(json!({"id": id}))
 }
 
 /// A text of `values` is what `--set` takes: JSON if it is JSON, else the text.
-fn parse_options(given: &Value) -> RunOptions {
+fn parse_run_options(given: &Value) -> RunOptions {
     let mut options = RunOptions {
         input: given["input"].as_str().map(Arc::from),
         ..RunOptions::default()
@@ -50,13 +50,13 @@ fn parse_options(given: &Value) -> RunOptions {
     for (key, value) in given["values"].as_object().into_iter().flatten() {
         options = match value.as_str() {
             Some(text) => options.with_text_value(key.as_str(), text),
-            None => options.with_value(key.as_str(), value.clone()),
+            None => options.with_input_value(key.as_str(), value.clone()),
         };
     }
     for (agent, answer) in given["answers"].as_object().into_iter().flatten() {
         options
             .answers
-            .insert_from(agent.as_str(), answer.clone(), parse_answer_author(given));
+            .insert_answer_by(agent.as_str(), answer.clone(), parse_answer_author(given));
     }
     for model in given["models"]
         .as_array()
@@ -75,50 +75,50 @@ fn parse_answer_author(given: &Value) -> AnswerAuthor {
 }
 
 /// Answers a question: `{id, address, digest, answer, user}`. A run that waits for it and that no process drives is resumed.
-pub(super) async fn answer_question(app: &UiApp, given: &Value) -> Result<Value, RequestFailure> {
+pub(super) async fn answer_question(app: &UiState, given: &Value) -> Result<Value, ApiFailure> {
     let answer = RequestAnswer::Text(required_text(given, "answer")?.to_owned());
-    answer_request(app, given, answer).await
+    answer_shown_request(app, given, answer).await
 }
 
 /// Decides about a call: `{id, address, digest, decision, user}`.
-pub(super) async fn decide_permission(app: &UiApp, given: &Value) -> Result<Value, RequestFailure> {
+pub(super) async fn decide_permission(app: &UiState, given: &Value) -> Result<Value, ApiFailure> {
     let word = required_text(given, "decision")?;
     let Some(decision) = PermissionDecision::from_word(word) else {
-        return Err(RequestFailure::bad_request(format!(
+        return Err(ApiFailure::bad_request(format!(
             "`{word}` is not `once`, `always` or `denied`"
         )));
     };
-    answer_request(app, given, RequestAnswer::Permission(decision)).await
+    answer_shown_request(app, given, RequestAnswer::Permission(decision)).await
 }
 
 /// Answers the request with the `address` and the `digest` that the page has shown.
-async fn answer_request(app: &UiApp, given: &Value, answer: RequestAnswer) -> Result<Value, RequestFailure> {
+async fn answer_shown_request(app: &UiState, given: &Value, answer: RequestAnswer) -> Result<Value, ApiFailure> {
     let id = parse_run_id(given)?;
     let address: Result<RequestAddress, _> = required_text(given, "address")?.parse();
-    let address = address.map_err(|error| RequestFailure::bad_request(error.to_string()))?;
+    let address = address.map_err(|error| ApiFailure::bad_request(error.to_string()))?;
     let digest = RequestDigest::new(required_text(given, "digest")?);
     let (runs, by) = (app.runs.clone(), parse_answer_author(given));
-    app.run_on_driver(async move {
+    app.run_on_driver_thread(async move {
         let shown_request = (&address, &digest);
         let answered = runs.answer_request(&id, shown_request, answer, by, RunOptions::default());
-        answered.await.map_err(RequestFailure::from)
+        answered.await.map_err(ApiFailure::from)
     })
     .await?;
     Ok(json!({}))
 }
 
 /// Stops a run that goes on here: `{id}`.
-pub(super) async fn cancel_run(app: &UiApp, given: &Value) -> Result<Value, RequestFailure> {
+pub(super) async fn cancel_run(app: &UiState, given: &Value) -> Result<Value, ApiFailure> {
     let (id, runs) = (parse_run_id(given)?, app.runs.clone());
-    app.run_on_driver(async move { runs.cancel_run(&id, BY_PAGE).await.map_err(RequestFailure::from) })
+    app.run_on_driver_thread(async move { runs.cancel_run(&id, CANCELLED_BY_PAGE).await.map_err(ApiFailure::from) })
         .await?;
     Ok(json!({}))
 }
 
 /// Refuses what only a run that has ended or was cut short allows.
-fn refuse_running(runs: &RunService, id: &RunId, consequence: &str) -> Result<(), RequestFailure> {
+fn check_not_running(runs: &RunService, id: &RunId, consequence: &str) -> Result<(), ApiFailure> {
     match runs.is_driven_here(id) {
-        true => Err(RequestFailure::conflict(format!(
+        true => Err(ApiFailure::conflict(format!(
             "run {id} has not ended, so {consequence}; stop it, or wait for its end"
         ))),
         false => Ok(()),
@@ -126,54 +126,54 @@ fn refuse_running(runs: &RunService, id: &RunId, consequence: &str) -> Result<()
 }
 
 /// Goes on with a run that was cut short: `{id}`.
-pub(super) async fn resume_run(app: &UiApp, given: &Value) -> Result<Value, RequestFailure> {
+pub(super) async fn resume_run(app: &UiState, given: &Value) -> Result<Value, ApiFailure> {
     let (id, runs) = (parse_run_id(given)?, app.runs.clone());
-    refuse_running(&runs, &id, "there is nothing to resume")?;
-    app.run_on_driver(async move {
+    check_not_running(&runs, &id, "there is nothing to resume")?;
+    app.run_on_driver_thread(async move {
         runs.resume_run(&id, RunOptions::default())
             .await
-            .map_err(RequestFailure::from)
+            .map_err(ApiFailure::from)
     })
     .await?;
     Ok(json!({}))
 }
 
 /// Adds a message to a run that has ended: `{id, text}`.
-pub(super) async fn add_message(app: &UiApp, given: &Value) -> Result<Value, RequestFailure> {
+pub(super) async fn continue_ended_run(app: &UiState, given: &Value) -> Result<Value, ApiFailure> {
     let (id, text) = (parse_run_id(given)?, required_text(given, "text")?.to_owned());
     let runs = app.runs.clone();
-    refuse_running(&runs, &id, "no message can be added")?;
-    app.run_on_driver(async move {
+    check_not_running(&runs, &id, "no message can be added")?;
+    app.run_on_driver_thread(async move {
         let continued = runs.continue_run(&id, text, RunContext::default(), RunOptions::default());
-        continued.await.map_err(RequestFailure::from)
+        continued.await.map_err(ApiFailure::from)
     })
     .await?;
     Ok(json!({}))
 }
 
 /// Starts a run with the records of another up to the end of a turn: `{id, turn, file}`.
-pub(super) async fn fork_run(app: &Arc<UiApp>, given: &Value) -> Result<Value, RequestFailure> {
+pub(super) async fn fork_run(app: &Arc<UiState>, given: &Value) -> Result<Value, ApiFailure> {
     let id = parse_run_id(given)?;
     let turn = parse_turn(given)?;
-    let file = take_edited_file(app, given).await?;
+    let file = checked_file_argument(app, given).await?;
     let runs = app.runs.clone();
-    let forked = app.run_on_driver(async move {
+    let forked = app.run_on_driver_thread(async move {
         let fork = runs
             .runs()
             .prepare_fork(&id, turn, RunContext::default(), file.as_deref(), RunOptions::default());
-        start_fork(runs.clone(), fork.await.map_err(RequestFailure::from)?).await
+        start_fork_with_messages(runs.clone(), fork.await.map_err(ApiFailure::from)?).await
     });
     Ok(json!({"id": forked.await?}))
 }
 
 /// Repeats an execution and what followed from it, in a new run: `{id, turn, agent, part, file}`.
-pub(super) async fn rerun_execution(app: &Arc<UiApp>, given: &Value) -> Result<Value, RequestFailure> {
+pub(super) async fn rerun_execution(app: &Arc<UiState>, given: &Value) -> Result<Value, ApiFailure> {
     let (id, agent) = (parse_run_id(given)?, required_text(given, "agent")?.to_owned());
     let turn = parse_turn(given)?;
-    let file = take_edited_file(app, given).await?;
+    let file = checked_file_argument(app, given).await?;
     let part = given["part"].as_str().map(str::to_owned);
     let runs = app.runs.clone();
-    let forked = app.run_on_driver(async move {
+    let forked = app.run_on_driver_thread(async move {
         let fork = runs.runs().prepare_rerun(
             &id,
             &agent,
@@ -182,19 +182,19 @@ pub(super) async fn rerun_execution(app: &Arc<UiApp>, given: &Value) -> Result<V
             file.as_deref(),
             RunOptions::default(),
         );
-        start_fork(runs.clone(), fork.await.map_err(RequestFailure::from)?).await
+        start_fork_with_messages(runs.clone(), fork.await.map_err(ApiFailure::from)?).await
     });
     Ok(json!({"id": forked.await?}))
 }
 
-fn parse_turn(given: &Value) -> Result<u32, RequestFailure> {
+fn parse_turn(given: &Value) -> Result<u32, ApiFailure> {
     let turn = given["turn"].as_u64().and_then(|turn| u32::try_from(turn).ok());
-    turn.ok_or_else(|| RequestFailure::bad_request("`turn` is missing"))
+    turn.ok_or_else(|| ApiFailure::bad_request("`turn` is missing"))
 }
 
 /// Begins a fork; what was said to the other run later on is said again, as long as the run ends well.
-async fn start_fork(runs: RunService, fork: ReadyFork) -> Result<RunId, RequestFailure> {
-    let id = runs.start_ready_run(fork.ready).await.map_err(RequestFailure::from)?;
+async fn start_fork_with_messages(runs: RunService, fork: PreparedFork) -> Result<RunId, ApiFailure> {
+    let id = runs.start_ready_run(fork.ready).await.map_err(ApiFailure::from)?;
     if !fork.messages.is_empty() {
         let (runs, id) = (runs, id.clone());
         tokio::spawn(async move {

@@ -10,12 +10,12 @@ use ensemble_project::catalogue::list_ensembles;
 use ensemble_project::project::Project;
 use serde_json::{Value, json};
 
-use crate::app::UiApp;
+use crate::app::UiState;
 
 /// Returns all ensembles of the project.
-pub(super) fn ensembles_to_json(app: &UiApp) -> Value {
+pub(super) fn ensembles_to_json(app: &UiState) -> Value {
     let project = app.runs.runs().project();
-    let tests = list_test_files(project, &project.list_named_files());
+    let tests = editable_tests_by_ensemble(project, &project.list_named_files());
     let documents = list_ensembles(project).map(|listed| {
         let errors: Vec<&str> = listed.errors.iter().map(|error| &*error.message).collect();
         let ensemble = listed.loaded.ensemble.as_ref();
@@ -31,7 +31,7 @@ pub(super) fn ensembles_to_json(app: &UiApp) -> Value {
 }
 
 /// Returns the test files that can be edited, by the ensembles that they test.
-fn list_test_files(project: &Project, files: &[(String, PathBuf)]) -> HashMap<PathBuf, Vec<String>> {
+fn editable_tests_by_ensemble(project: &Project, files: &[(String, PathBuf)]) -> HashMap<PathBuf, Vec<String>> {
     let mut tests: HashMap<PathBuf, Vec<String>> = HashMap::new();
     let is_one = |path: &PathBuf| is_test_file(&path.to_string_lossy()) && project.contains_file(path);
     for (_, path) in files.iter().filter(|(_, path)| is_one(path)) {

@@ -15,47 +15,47 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::app::UiApp;
+use crate::app::UiState;
 use crate::chat;
 use crate::design;
-use crate::reply::{self, Reply, RequestFailure};
+use crate::reply::{self, UiReply, ApiFailure};
 
 pub(crate) use query::RequestQuery;
 
 /// Answers a question. Nothing changes.
-pub(crate) async fn answer_get(app: &Arc<UiApp>, path: &str, query: &RequestQuery) -> Result<Reply, RequestFailure> {
-    if let Some(reply) = design::answer_get(app, path, query.required_text("file").ok()).await? {
+pub(crate) async fn answer_api_get(app: &Arc<UiState>, path: &str, query: &RequestQuery) -> Result<UiReply, ApiFailure> {
+    if let Some(reply) = design::answer_design_get(app, path, query.required_text("file").ok()).await? {
         return Ok(reply);
     }
     Ok(match path {
-        "/api/about" => reply::json_reply(&runs::about_project(app)),
+        "/api/about" => reply::json_reply(&runs::version_and_folder(app)),
         "/api/runs" => reply::json_reply(&runs::list_runs(app).await?),
         "/api/batches" => reply::json_reply(&batches::list_batches(app).await?),
-        "/api/batch" => reply::json_reply(&batches::batch_rows(app, query).await?),
+        "/api/batch" => reply::json_reply(&batches::batch_with_rows(app, query).await?),
         "/api/result" => reply::json_reply(&runs::run_result(app, query).await?),
         "/api/run" => reply::json_reply(&runs::run_head(app, query).await?),
         "/api/rows" => reply::json_reply(&runs::run_rows(app, query).await?),
-        "/api/execution" => reply::json_reply(&runs::run_execution(app, query).await?),
-        "/api/messages" => reply::json_reply(&runs::run_messages(app, query).await?),
+        "/api/execution" => reply::json_reply(&runs::execution_details(app, query).await?),
+        "/api/messages" => reply::json_reply(&runs::execution_messages(app, query).await?),
         "/api/graph" => reply::picture_reply(runs::run_graph(app, query).await?),
         "/api/events" => {
-            run_stream::stream_run(app.watch_run(query.required_text("id")?).await?, app.runs.clone()).await
+            run_stream::stream_run(app.get_current_watched_run(query.required_text("id")?).await?, app.runs.clone()).await
         }
         "/api/ensembles" => reply::json_reply(&app.run_blocking(|app| Ok(ensembles::ensembles_to_json(app))).await?),
-        "/v1/models" => reply::json_reply(&app.run_blocking(|app| Ok(chat::list_models(app))).await?),
+        "/v1/models" => reply::json_reply(&app.run_blocking(|app| Ok(chat::list_ensemble_models(app))).await?),
         _ => match path.strip_prefix("/v1/models/") {
             Some(name) => {
                 let name = name.to_owned();
-                reply::json_reply(&app.run_blocking(move |app| chat::find_model(app, &name)).await?)
+                reply::json_reply(&app.run_blocking(move |app| chat::ensemble_model(app, &name)).await?)
             }
-            None => return Err(unknown_path(path)),
+            None => return Err(unknown_path_failure(path)),
         },
     })
 }
 
 /// Does what is asked for.
-pub(crate) async fn answer_post(app: &Arc<UiApp>, path: &str, given: &Value) -> Result<Reply, RequestFailure> {
-    if let Some(reply) = design::answer_post(app, path, given).await? {
+pub(crate) async fn answer_api_post(app: &Arc<UiState>, path: &str, given: &Value) -> Result<UiReply, ApiFailure> {
+    if let Some(reply) = design::answer_design_post(app, path, given).await? {
         return Ok(reply);
     }
     let reply_document = match path {
@@ -65,15 +65,15 @@ pub(crate) async fn answer_post(app: &Arc<UiApp>, path: &str, given: &Value) -> 
         "/api/permit" => actions::decide_permission(app, given).await?,
         "/api/cancel" => actions::cancel_run(app, given).await?,
         "/api/resume" => actions::resume_run(app, given).await?,
-        "/api/say" => actions::add_message(app, given).await?,
+        "/api/say" => actions::continue_ended_run(app, given).await?,
         "/api/fork" => actions::fork_run(app, given).await?,
         "/api/rerun" => actions::rerun_execution(app, given).await?,
-        "/api/replay" => replay::replay_run(app, given).await?,
-        _ => return Err(unknown_path(path)),
+        "/api/replay" => replay::replay_decisions(app, given).await?,
+        _ => return Err(unknown_path_failure(path)),
     };
     Ok(reply::json_reply(&reply_document))
 }
 
-fn unknown_path(path: &str) -> RequestFailure {
-    RequestFailure::not_found(format!("there is nothing at {path}"))
+fn unknown_path_failure(path: &str) -> ApiFailure {
+    ApiFailure::not_found(format!("there is nothing at {path}"))
 }

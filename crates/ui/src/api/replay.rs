@@ -6,15 +6,15 @@ use ensemble_runs::replay::{ReplayOptions, ReplayOutcome, ReplayResult};
 use serde_json::{Value, json};
 
 use super::actions::parse_run_id;
-use super::usable_ensemble::take_edited_file;
-use crate::app::UiApp;
-use crate::reply::RequestFailure;
+use super::usable_ensemble::checked_file_argument;
+use crate::app::UiState;
+use crate::reply::ApiFailure;
 
 /// Decides the turns of a run again: `{id, file}`. Nothing is executed, and nothing is written.
-pub(super) async fn replay_run(app: &Arc<UiApp>, given: &Value) -> Result<Value, RequestFailure> {
+pub(super) async fn replay_decisions(app: &Arc<UiState>, given: &Value) -> Result<Value, ApiFailure> {
     let id = parse_run_id(given)?;
     let options = ReplayOptions {
-        ensemble: take_edited_file(app, given).await?,
+        ensemble: checked_file_argument(app, given).await?,
         ..ReplayOptions::default()
     };
     let runs = app.runs.runs().clone();
@@ -25,7 +25,7 @@ pub(super) async fn replay_run(app: &Arc<UiApp>, given: &Value) -> Result<Value,
     });
     let replayed = replayed
         .await
-        .map_err(|_| RequestFailure::unavailable("the replay has stopped"))??;
+        .map_err(|_| ApiFailure::unavailable("the replay has stopped"))??;
     Ok(replay_to_json(&replayed))
 }
 
@@ -36,7 +36,7 @@ fn replay_to_json(replayed: &ReplayResult) -> Value {
         ReplayOutcome::CutShort { turn } => json!({"outcome": "cut", "turn": turn, "compared": compared}),
         ReplayOutcome::Diverged(divergence) => {
             let idle_reasons: Vec<String> = replayed
-                .list_idle_reasons()
+                .list_missing_agent_reasons()
                 .into_iter()
                 .map(|(agent, reason)| format!("{agent} does not run: {reason}"))
                 .collect();

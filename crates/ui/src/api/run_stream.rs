@@ -7,15 +7,15 @@ use hyper::body::Bytes;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
 
-use crate::events::BEAT;
-use crate::reply::{Reply, events_reply};
+use crate::events::HEARTBEAT_INTERVAL;
+use crate::reply::{UiReply, events_reply};
 use crate::watched_run::WatchedRun;
 
 /// The events of a run, until the client is gone.
-pub(super) async fn stream_run(watched: Arc<WatchedRun>, runs: RunService) -> Reply {
+pub(super) async fn stream_run(watched: Arc<WatchedRun>, runs: RunService) -> UiReply {
     let (sender, receiver) = mpsc::channel(64);
     tokio::spawn(async move {
-        let (mut begin, mut news) = watched.subscribe(&runs).await;
+        let (mut begin, mut news) = watched.subscribe_and_start_pump(&runs).await;
         loop {
             if sender.send(begin).await.is_err() {
                 return;
@@ -23,7 +23,7 @@ pub(super) async fn stream_run(watched: Arc<WatchedRun>, runs: RunService) -> Re
             begin = loop {
                 let next = tokio::select! {
                     next = news.recv() => next,
-                    () = tokio::time::sleep(BEAT) => Ok(Bytes::from_static(b": still here\n\n")),
+                    () = tokio::time::sleep(HEARTBEAT_INTERVAL) => Ok(Bytes::from_static(b": still here\n\n")),
                     () = sender.closed() => return,
                 };
                 match next {
@@ -34,7 +34,7 @@ pub(super) async fn stream_run(watched: Arc<WatchedRun>, runs: RunService) -> Re
                     }
                     // The client was too slow: it begins again.
                     Err(RecvError::Lagged(_)) => {
-                        let (again, fresh) = watched.subscribe(&runs).await;
+                        let (again, fresh) = watched.subscribe_and_start_pump(&runs).await;
                         news = fresh;
                         break again;
                     }

@@ -9,24 +9,24 @@ use ensemble_runs::{RecordedRun, RunError};
 use serde_json::{Value, json};
 
 use super::RequestQuery;
-use crate::app::UiApp;
-use crate::reply::RequestFailure;
+use crate::app::UiState;
+use crate::reply::ApiFailure;
 use crate::view::draw_for_page;
 
 /// Most rows of one answer.
-const ROWS: usize = 500;
+const MAX_RETURNED_ROWS: usize = 500;
 
 /// Returns all runs, the latest first.
-pub(super) async fn list_runs(app: &UiApp) -> Result<Value, RequestFailure> {
+pub(super) async fn list_runs(app: &UiState) -> Result<Value, ApiFailure> {
     Ok(json!({"runs": app.briefs.lock().await.list_runs(&app.runs).await?}))
 }
 
 /// Returns the result that the ensemble of a run declares: `{result}`.
-pub(super) async fn run_result(app: &UiApp, query: &RequestQuery) -> Result<Value, RequestFailure> {
-    let watched = app.watch_run(query.required_text("id")?).await?;
+pub(super) async fn run_result(app: &UiState, query: &RequestQuery) -> Result<Value, ApiFailure> {
+    let watched = app.get_current_watched_run(query.required_text("id")?).await?;
     let recorded = RecordedRun::load(watched.run.clone(), app.runs.runs().project()).await?;
     if recorded.prepared.plan.ensemble().result.is_none() {
-        return Err(RequestFailure::not_found(
+        return Err(ApiFailure::not_found(
             "the ensemble of this run declares no `result`",
         ));
     }
@@ -34,43 +34,43 @@ pub(super) async fn run_result(app: &UiApp, query: &RequestQuery) -> Result<Valu
 }
 
 /// Returns the program and its project.
-pub(super) fn about_project(app: &UiApp) -> Value {
+pub(super) fn version_and_folder(app: &UiState) -> Value {
     let folder = &app.runs.runs().project().folder;
     json!({"version": app.version, "folder": folder.display().to_string()})
 }
 
 /// Returns a run without its rows.
-pub(super) async fn run_head(app: &UiApp, query: &RequestQuery) -> Result<Value, RequestFailure> {
+pub(super) async fn run_head(app: &UiState, query: &RequestQuery) -> Result<Value, ApiFailure> {
     Ok(app
-        .watch_run(query.required_text("id")?)
+        .get_current_watched_run(query.required_text("id")?)
         .await?
         .head_json(&app.runs)
         .await)
 }
 
 /// Rows of a run: `from`, `count`, and `whole` for whole texts.
-pub(super) async fn run_rows(app: &UiApp, query: &RequestQuery) -> Result<Value, RequestFailure> {
-    let watched = app.watch_run(query.required_text("id")?).await?;
+pub(super) async fn run_rows(app: &UiState, query: &RequestQuery) -> Result<Value, ApiFailure> {
+    let watched = app.get_current_watched_run(query.required_text("id")?).await?;
     let (from, count): (usize, usize) = (query.required_number("from")?, query.required_number("count")?);
     let view = watched.lock_view().await;
-    let until = from.saturating_add(count.min(ROWS)).min(view.len());
+    let until = from.saturating_add(count.min(MAX_RETURNED_ROWS)).min(view.len());
     let rows = (from..until).filter_map(|at| match query.contains("whole") {
-        true => view.whole_row(at),
-        false => view.short_row(at),
+        true => view.whole_row_json(at),
+        false => view.short_row_json(at),
     });
     Ok(json!({"total": view.len(), "rows": rows.collect::<Vec<_>>()}))
 }
 
 /// Returns an execution, by its turn and agent.
-pub(super) async fn run_execution(app: &UiApp, query: &RequestQuery) -> Result<Value, RequestFailure> {
-    let watched = app.watch_run(query.required_text("id")?).await?;
+pub(super) async fn execution_details(app: &UiState, query: &RequestQuery) -> Result<Value, ApiFailure> {
+    let watched = app.get_current_watched_run(query.required_text("id")?).await?;
     let (turn, agent): (u32, &str) = (query.required_number("turn")?, query.required_text("agent")?);
     let mut detail = {
         let view = watched.lock_view().await;
         let execution_detail = view
             .find_execution_row(turn, agent)
-            .and_then(|at| view.execution_detail(at));
-        execution_detail.ok_or_else(|| RequestFailure::not_found(format!("{agent} did not run in turn {turn}")))?
+            .and_then(|at| view.execution_detail_json(at));
+        execution_detail.ok_or_else(|| ApiFailure::not_found(format!("{agent} did not run in turn {turn}")))?
     };
     let number = detail["execution"]["execution"].as_u64();
     let number = number.and_then(|number| u32::try_from(number).ok()).unwrap_or_default();
@@ -84,11 +84,11 @@ pub(super) async fn run_execution(app: &UiApp, query: &RequestQuery) -> Result<V
 }
 
 /// Returns the messages between an agent and its models in a turn, as the models received them.
-pub(super) async fn run_messages(app: &UiApp, query: &RequestQuery) -> Result<Value, RequestFailure> {
-    let watched = app.watch_run(query.required_text("id")?).await?;
+pub(super) async fn execution_messages(app: &UiState, query: &RequestQuery) -> Result<Value, ApiFailure> {
+    let watched = app.get_current_watched_run(query.required_text("id")?).await?;
     let (turn, agent): (u32, &str) = (query.required_number("turn")?, query.required_text("agent")?);
     let plan = watched.lock_view().await.plan.clone();
-    let plan = plan.ok_or_else(|| RequestFailure::not_found("the ensemble of this run cannot be read"))?;
+    let plan = plan.ok_or_else(|| ApiFailure::not_found("the ensemble of this run cannot be read"))?;
     let records = watched.run.read_journal().await?.records;
     let fold = move |records: &[_]| {
         let files = FileRecords::from_records(records);
@@ -97,7 +97,7 @@ pub(super) async fn run_messages(app: &UiApp, query: &RequestQuery) -> Result<Va
         Ok::<Vec<_>, RunError>(described.collect())
     };
     let exchanges = tokio::task::spawn_blocking(move || fold(&records)).await;
-    let exchanges = exchanges.map_err(|_| RequestFailure::unavailable("the messages cannot be read"))??;
+    let exchanges = exchanges.map_err(|_| ApiFailure::unavailable("the messages cannot be read"))??;
     let selected_exchanges = exchanges
         .into_iter()
         .filter(|(within, _)| within.turn == turn && *within.agent == *agent);
@@ -106,12 +106,12 @@ pub(super) async fn run_messages(app: &UiApp, query: &RequestQuery) -> Result<Va
 
 /// Returns the graph of a run as SVG, after a `turn` if one is given. The page has its style: one inside a picture is
 /// not allowed there.
-pub(super) async fn run_graph(app: &Arc<UiApp>, query: &RequestQuery) -> Result<String, RequestFailure> {
-    let watched = app.watch_run(query.required_text("id")?).await?;
+pub(super) async fn run_graph(app: &Arc<UiState>, query: &RequestQuery) -> Result<String, ApiFailure> {
+    let watched = app.get_current_watched_run(query.required_text("id")?).await?;
     let now = watched.lock_view().await;
     let past = match query.contains("turn") {
         true => Some(
-            now.load_until_turn(query.required_number("turn")?, &*watched.run)
+            now.load_view_until_turn(query.required_number("turn")?, &*watched.run)
                 .await?,
         ),
         false => None,
@@ -120,12 +120,12 @@ pub(super) async fn run_graph(app: &Arc<UiApp>, query: &RequestQuery) -> Result<
     let plan = view
         .plan
         .as_ref()
-        .ok_or_else(|| RequestFailure::not_found("the ensemble of this run cannot be read"))?;
+        .ok_or_else(|| ApiFailure::not_found("the ensemble of this run cannot be read"))?;
     let mut picture = (app.picture)(plan.ensemble());
     let state = watched.run_state(view, watched.driver_location(&app.runs), &app.runs);
-    view.add_to_picture(&mut picture, state);
+    view.add_run_to_picture(&mut picture, state);
     // The layout of a large graph takes a while, in which the run is followed.
     drop(now);
     let drawn = tokio::task::spawn_blocking(move || draw_for_page(&picture)).await;
-    drawn.map_err(|_| RequestFailure::unavailable("the graph cannot be drawn"))?
+    drawn.map_err(|_| ApiFailure::unavailable("the graph cannot be drawn"))?
 }

@@ -9,21 +9,21 @@ use ensemble_language::loader::load_ensemble;
 use ensemble_project::prepare::is_quotable_file;
 use ensemble_project::project::Project;
 
-use crate::app::UiApp;
-use crate::reply::RequestFailure;
+use crate::app::UiState;
+use crate::reply::ApiFailure;
 
 /// Checks that a client may use the ensemble that it names, by a name or a path.
 ///
 /// # Errors
 /// The ensemble does not exist, is neither listed nor inside the folder, or the file is not an ensemble.
-pub(super) async fn check_ensemble(app: &Arc<UiApp>, given: &str) -> Result<(), RequestFailure> {
+pub(super) async fn check_usable_ensemble(app: &Arc<UiState>, given: &str) -> Result<(), ApiFailure> {
     let given = given.to_owned();
-    app.run_blocking(move |app| check_file(app.runs.runs().project(), &given))
+    app.run_blocking(move |app| check_usable_file(app.runs.runs().project(), &given))
         .await
 }
 
-fn check_file(project: &Project, given: &str) -> Result<(), RequestFailure> {
-    let unlisted = || RequestFailure::not_found(format!("there is no ensemble `{given}` on this page"));
+fn check_usable_file(project: &Project, given: &str) -> Result<(), ApiFailure> {
+    let unlisted = || ApiFailure::not_found(format!("there is no ensemble `{given}` on this page"));
     let file = project.resolve_ensemble_file(given).map_err(|_| unlisted())?;
     let absolute = project.folder.join(&file);
     let is_listed = || {
@@ -36,21 +36,21 @@ fn check_file(project: &Project, given: &str) -> Result<(), RequestFailure> {
     let source = project.read_file(&file).map_err(|_| unlisted())?;
     match is_quotable_file(&file, &load_ensemble(&source)) {
         true => Ok(()),
-        false => Err(RequestFailure::bad_request(format!("`{given}` is not an ensemble"))),
+        false => Err(ApiFailure::bad_request(format!("`{given}` is not an ensemble"))),
     }
 }
 
 /// Checks the ensemble under the key `file`, if there is one, and returns its name or path.
 ///
 /// # Errors
-/// As [`check_ensemble`].
-pub(super) async fn take_edited_file(
-    app: &Arc<UiApp>,
+/// As [`check_usable_ensemble`].
+pub(super) async fn checked_file_argument(
+    app: &Arc<UiState>,
     given: &serde_json::Value,
-) -> Result<Option<String>, RequestFailure> {
+) -> Result<Option<String>, ApiFailure> {
     let Some(file) = given["file"].as_str() else {
         return Ok(None);
     };
-    check_ensemble(app, file).await?;
+    check_usable_ensemble(app, file).await?;
     Ok(Some(file.to_owned()))
 }

@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use ensemble_core::store::RunId;
 use ensemble_language::data::ModelUsage;
 
-use crate::reply::RequestFailure;
+use crate::reply::ApiFailure;
 
 /// The reply to a message.
 pub(super) enum ChatReplyItem {
@@ -13,7 +13,7 @@ pub(super) enum ChatReplyItem {
     /// The reply is complete.
     End(ChatReply),
     /// There is no reply.
-    Failed(RequestFailure),
+    Failed(ApiFailure),
 }
 
 /// The whole reply.

@@ -3,14 +3,14 @@
 use ensemble_core::request::{AnswerAuthor, AnswerSource};
 use serde_json::Value;
 
-use crate::conversations::ChatMessages;
-use crate::reply::RequestFailure;
+use crate::conversations::ChatProgramMessages;
+use crate::reply::ApiFailure;
 
 /// A request.
 #[derive(Clone)]
-pub(super) struct ChatRequest {
+pub(super) struct ChatCompletionRequest {
     pub(super) model: String,
-    pub(super) messages: ChatMessages,
+    pub(super) messages: ChatProgramMessages,
     /// The run that the messages continue: `metadata.run`.
     pub(super) run: Option<String>,
     /// The name of the user, if the chat program gives one: `user`.
@@ -19,34 +19,34 @@ pub(super) struct ChatRequest {
     pub(super) wants_usage: bool,
 }
 
-impl ChatRequest {
-    pub(super) fn parse(given: &Value) -> Result<Self, RequestFailure> {
+impl ChatCompletionRequest {
+    pub(super) fn parse(given: &Value) -> Result<Self, ApiFailure> {
         let model = given["model"]
             .as_str()
-            .ok_or_else(|| RequestFailure::bad_request("`model` is missing"))?;
+            .ok_or_else(|| ApiFailure::bad_request("`model` is missing"))?;
         if given["n"].as_u64().is_some_and(|count| count > 1) {
-            return Err(RequestFailure::bad_request("`n` can only be 1"));
+            return Err(ApiFailure::bad_request("`n` can only be 1"));
         }
         let list = given["messages"]
             .as_array()
-            .ok_or_else(|| RequestFailure::bad_request("`messages` is missing"))?;
-        let mut messages = ChatMessages::default();
+            .ok_or_else(|| ApiFailure::bad_request("`messages` is missing"))?;
+        let mut messages = ChatProgramMessages::default();
         for message in list {
             match message["role"].as_str() {
                 Some("system" | "developer") => {}
                 Some(role @ ("user" | "assistant")) => {
-                    messages.push(role == "user", content_text(&message["content"])?)
+                    messages.push_message(role == "user", content_text(&message["content"])?)
                 }
                 other => {
-                    return Err(RequestFailure::bad_request(format!(
+                    return Err(ApiFailure::bad_request(format!(
                         "the role `{}` is not supported; use `user`, `assistant` or `system`",
                         other.unwrap_or_default()
                     )));
                 }
             }
         }
-        if !messages.ends_with_user() {
-            return Err(RequestFailure::bad_request(
+        if !messages.ends_with_user_message() {
+            return Err(ApiFailure::bad_request(
                 "the last message must have the role `user`",
             ));
         }
@@ -61,7 +61,7 @@ impl ChatRequest {
     }
 }
 
-impl ChatRequest {
+impl ChatCompletionRequest {
     /// Returns the user of the chat program as the source of an answer.
     pub(super) fn answer_author(&self) -> AnswerAuthor {
         AnswerAuthor::with_user(AnswerSource::Page, self.user.as_deref().unwrap_or_default())
@@ -69,7 +69,7 @@ impl ChatRequest {
 }
 
 /// Returns the text of a message: a string, or parts that are texts.
-fn content_text(content: &Value) -> Result<String, RequestFailure> {
+fn content_text(content: &Value) -> Result<String, ApiFailure> {
     if let Some(text) = content.as_str() {
         return Ok(text.to_owned());
     }
@@ -79,7 +79,7 @@ fn content_text(content: &Value) -> Result<String, RequestFailure> {
             Some("text") => full_text.push_str(part["text"].as_str().unwrap_or_default()),
             other => {
                 let kind = other.unwrap_or("without a type");
-                return Err(RequestFailure::bad_request(format!(
+                return Err(ApiFailure::bad_request(format!(
                     "the message part `{kind}` is not supported; use `text`"
                 )));
             }

@@ -16,23 +16,23 @@ use hyper::body::Bytes;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use crate::app::UiApp;
-use crate::reply::{self, Reply, RequestFailure, events_reply};
+use crate::app::UiState;
+use crate::reply::{self, UiReply, ApiFailure, events_reply};
 use chat_reply::ChatReplyItem;
-use chat_request::ChatRequest;
-use reply_listener::start_answer;
+use chat_request::ChatCompletionRequest;
+use reply_listener::start_answering_run;
 use reply_writer::ChatReplyWriter;
 
 /// Returns the ensembles as models.
-pub(crate) fn list_models(app: &UiApp) -> Value {
+pub(crate) fn list_ensemble_models(app: &UiState) -> Value {
     let names = app.runs.runs().project().list_named_files();
     let models: Vec<Value> = names.iter().map(|(name, _)| model_json(name)).collect();
     json!({"object": "list", "data": models})
 }
 
 /// Renders one ensemble as a model.
-pub(crate) fn find_model(app: &UiApp, name: &str) -> Result<Value, RequestFailure> {
-    find_ensemble_file(app, name).map(|_| model_json(name))
+pub(crate) fn ensemble_model(app: &UiState, name: &str) -> Result<Value, ApiFailure> {
+    resolve_ensemble_file(app, name).map(|_| model_json(name))
 }
 
 fn model_json(name: &str) -> Value {
@@ -40,26 +40,26 @@ fn model_json(name: &str) -> Value {
 }
 
 /// Returns the file of an ensemble that has a name.
-fn find_ensemble_file(app: &UiApp, name: &str) -> Result<String, RequestFailure> {
+fn resolve_ensemble_file(app: &UiState, name: &str) -> Result<String, ApiFailure> {
     let mut names = app.runs.runs().project().list_named_files().into_iter();
     let file_path = names
         .find(|(known, _)| known == name)
         .map(|(_, path)| path.display().to_string());
     file_path.ok_or_else(|| {
         let mut failure =
-            RequestFailure::not_found(format!("there is no ensemble `{name}`; /v1/models lists all ensembles"));
+            ApiFailure::not_found(format!("there is no ensemble `{name}`; /v1/models lists all ensembles"));
         failure.code = "model_not_found";
         failure
     })
 }
 
 /// Answers the last message.
-pub(crate) async fn complete_chat(app: &Arc<UiApp>, given: &Value) -> Result<Reply, RequestFailure> {
-    let chat_request = ChatRequest::parse(given)?;
+pub(crate) async fn complete_chat(app: &Arc<UiState>, given: &Value) -> Result<UiReply, ApiFailure> {
+    let chat_request = ChatCompletionRequest::parse(given)?;
     let model = chat_request.model.clone();
-    let file = app.run_blocking(move |app| find_ensemble_file(app, &model)).await?;
+    let file = app.run_blocking(move |app| resolve_ensemble_file(app, &model)).await?;
     let (sender, mut said) = mpsc::unbounded_channel();
-    let talking = start_answer(app.clone(), chat_request.clone(), file, sender).await?;
+    let talking = start_answering_run(app.clone(), chat_request.clone(), file, sender).await?;
     let mut wire = ChatReplyWriter::new(&chat_request.model, &talking);
     if !chat_request.is_streamed {
         while let Some(item) = said.recv().await {
@@ -69,7 +69,7 @@ pub(crate) async fn complete_chat(app: &Arc<UiApp>, given: &Value) -> Result<Rep
                 ChatReplyItem::Failed(failure) => return Err(failure),
             }
         }
-        return Err(RequestFailure::unavailable("the program is shutting down"));
+        return Err(ApiFailure::unavailable("the program is shutting down"));
     }
     let (frames, receiver) = mpsc::channel(64);
     tokio::spawn(async move {
@@ -81,7 +81,7 @@ pub(crate) async fn complete_chat(app: &Arc<UiApp>, given: &Value) -> Result<Rep
                 // The client is gone, and the run goes on.
                 return;
             }
-            let beat = tokio::time::sleep(crate::events::BEAT);
+            let beat = tokio::time::sleep(crate::events::HEARTBEAT_INTERVAL);
             tokio::select! {
                 one = said.recv() => match one {
                     Some(ChatReplyItem::Piece(text)) => next = Some(wire.text_chunk(&text)),

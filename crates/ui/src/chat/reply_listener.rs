@@ -10,7 +10,7 @@ use ensemble_history::answer::speaking_agents;
 use ensemble_history::question_text;
 use ensemble_language::data::{ModelUsage, RunContext};
 use ensemble_language::ensemble::AgentKind;
-use ensemble_runs::RunEvents;
+use ensemble_runs::RunEventStream;
 use ensemble_runs::service::run_service::RunService;
 use ensemble_runs::{EnsembleRef, LiveEvent, LiveEventKind, RunError, RunEventKind, RunOptions};
 use hyper::StatusCode;
@@ -18,28 +18,28 @@ use serde_json::json;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::chat_reply::{AnsweringRun, ChatReply, ChatReplyItem};
-use super::chat_request::ChatRequest;
-use crate::app::UiApp;
+use super::chat_request::ChatCompletionRequest;
+use crate::app::UiState;
 use crate::conversations::{
-    LastReply, MatchingRun, ShownRequest, TranscriptPosition, gives_reply, is_permission_granted, reply_text,
+    LastChatReply, MatchingRun, ShownRequestKey, TranscriptPosition, gives_reply, is_yes_message, successful_reply_text,
 };
-use crate::reply::RequestFailure;
+use crate::reply::ApiFailure;
 
 /// Begins a run or goes on with that of the conversation, and sends what is said. The run goes on if nobody listens.
-pub(super) async fn start_answer(
-    app: Arc<UiApp>,
-    asked: ChatRequest,
+pub(super) async fn start_answering_run(
+    app: Arc<UiState>,
+    asked: ChatCompletionRequest,
     file: String,
     said: UnboundedSender<ChatReplyItem>,
-) -> Result<AnsweringRun, RequestFailure> {
-    let StartedAnswer {
+) -> Result<AnsweringRun, ApiFailure> {
+    let FollowStart {
         run,
         from,
         used_before,
         last_heard: heard,
     } = start_or_continue(&app, &asked, file).await?;
-    let created_at = app.runs.load_summary(&run).await.map_err(RequestFailure::from)?.last_at;
-    let voice = find_voice(&app, &run).await;
+    let created_at = app.runs.load_summary(&run).await.map_err(ApiFailure::from)?.last_at;
+    let voice = find_streaming_agent(&app, &run).await;
     let listening = ReplyListener {
         app,
         asked,
@@ -59,7 +59,7 @@ pub(super) async fn start_answer(
 }
 
 /// The run that will answer.
-struct StartedAnswer {
+struct FollowStart {
     run: RunId,
     /// The first record of the answer.
     from: u64,
@@ -69,7 +69,7 @@ struct StartedAnswer {
     last_heard: Option<String>,
 }
 
-impl StartedAnswer {
+impl FollowStart {
     fn from_record(run: RunId, from: u64) -> Self {
         Self {
             run,
@@ -81,47 +81,47 @@ impl StartedAnswer {
 }
 
 /// Begins a run, or has that of the conversation go on.
-async fn start_or_continue(app: &UiApp, asked: &ChatRequest, file: String) -> Result<StartedAnswer, RequestFailure> {
+async fn start_or_continue(app: &UiState, asked: &ChatCompletionRequest, file: String) -> Result<FollowStart, ApiFailure> {
     let (runs, last) = (app.runs.clone(), asked.messages.last_text().to_owned());
-    let is_named = |last: &LastReply| asked.run.as_deref().is_none_or(|id| last.run.matches_prefix(id));
+    let is_named = |last: &LastChatReply| asked.run.as_deref().is_none_or(|id| last.run.matches_prefix(id));
     let remembered = app
         .conversations
-        .find_remembered(&asked.model, &asked.messages)
+        .find_remembered_reply(&asked.model, &asked.messages)
         .filter(is_named);
     let is_answer = remembered.as_ref().is_some_and(|last| last.shown.is_some());
     if !is_answer {
         let conversations = &app.conversations;
-        let search = conversations.find_run(&runs, &asked.model, &file, &asked.messages, asked.run.as_deref());
+        let search = conversations.find_recorded_run(&runs, &asked.model, &file, &asked.messages, asked.run.as_deref());
         if let Some(matching_run) = search.await? {
             return continue_found_run(app, matching_run, last).await;
         }
     }
-    if let Some(LastReply { run, shown }) = remembered {
-        let from = runs.load_summary(&run).await.map_err(RequestFailure::from)?.records;
+    if let Some(LastChatReply { run, shown }) = remembered {
+        let from = runs.load_summary(&run).await.map_err(ApiFailure::from)?.records;
         let (continued, by) = (run.clone(), asked.answer_author());
-        app.run_on_driver(async move {
+        app.run_on_driver_thread(async move {
             match shown {
                 Some(shown_request) => answer_shown_request(&runs, &continued, &shown_request, &last, by).await,
-                None => continue_run(&runs, &continued, last).await,
+                None => add_run_message(&runs, &continued, last).await,
             }
         })
         .await?;
-        return Ok(StartedAnswer::from_record(run, from));
+        return Ok(FollowStart::from_record(run, from));
     }
-    let options = RunOptions::default().with_input(asked.messages.as_input());
+    let options = RunOptions::default().with_input(asked.messages.to_run_input());
     let start_future = async move {
         let started_run = runs.start_run(EnsembleRef::from_file(file), options).await;
-        started_run.map_err(RequestFailure::from)
+        started_run.map_err(ApiFailure::from)
     };
-    let run = app.run_on_driver(start_future).await?;
+    let run = app.run_on_driver_thread(start_future).await?;
     app.conversations.remember_run(&app.runs, &run).await?;
-    Ok(StartedAnswer::from_record(run, 0))
+    Ok(FollowStart::from_record(run, 0))
 }
 
 /// Has a run go on that was found in the records.
-async fn continue_found_run(app: &UiApp, found: MatchingRun, last: String) -> Result<StartedAnswer, RequestFailure> {
+async fn continue_found_run(app: &UiState, found: MatchingRun, last: String) -> Result<FollowStart, ApiFailure> {
     let (runs, run) = (app.runs.clone(), found.run.clone());
-    app.run_on_driver(async move {
+    app.run_on_driver_thread(async move {
         let used_until_now = runs.load_summary(&run).await?.usage;
         if found.needs_resume {
             runs.resume_run(&run, RunOptions::default()).await?;
@@ -141,7 +141,7 @@ async fn continue_found_run(app: &UiApp, found: MatchingRun, last: String) -> Re
             TranscriptPosition::LastHeard(text) => Some(text),
             TranscriptPosition::Replied | TranscriptPosition::Unanswered => None,
         };
-        Ok(StartedAnswer {
+        Ok(FollowStart {
             run,
             from,
             used_before,
@@ -152,9 +152,9 @@ async fn continue_found_run(app: &UiApp, found: MatchingRun, last: String) -> Re
 }
 
 /// Adds a message to a run.
-async fn continue_run(runs: &RunService, run: &RunId, text: String) -> Result<(), RequestFailure> {
+async fn add_run_message(runs: &RunService, run: &RunId, text: String) -> Result<(), ApiFailure> {
     let continued = runs.continue_run(run, text, RunContext::default(), RunOptions::default());
-    continued.await.map_err(RequestFailure::from)
+    continued.await.map_err(ApiFailure::from)
 }
 
 /// Answers the request that the client was shown with its message. A request that does not take the answer stays open, so that
@@ -162,11 +162,11 @@ async fn continue_run(runs: &RunService, run: &RunId, text: String) -> Result<()
 async fn answer_shown_request(
     runs: &RunService,
     run: &RunId,
-    shown: &ShownRequest,
+    shown: &ShownRequestKey,
     text: &str,
     by: AnswerAuthor,
-) -> Result<(), RequestFailure> {
-    let answer = match (shown.is_permission, is_permission_granted(text)) {
+) -> Result<(), ApiFailure> {
+    let answer = match (shown.is_permission, is_yes_message(text)) {
         (false, _) => RequestAnswer::Text(text.to_owned()),
         (true, true) => RequestAnswer::Permission(PermissionDecision::Once),
         (true, false) => RequestAnswer::Permission(PermissionDecision::Denied),
@@ -175,13 +175,13 @@ async fn answer_shown_request(
     let answered = runs.answer_request(run, identity, answer, by, RunOptions::default());
     match answered.await {
         Err(RunError::Answer(AnswerRefusal::NotAChoice { .. } | AnswerRefusal::Schema { .. })) => Ok(()),
-        answered => answered.map_err(RequestFailure::from),
+        answered => answered.map_err(ApiFailure::from),
     }
 }
 
 /// Returns the agent whose text is the reply while it arrives: the only speaker of the ensemble, if it is a model.
-async fn find_voice(app: &UiApp, run: &RunId) -> Option<Arc<str>> {
-    let watched = app.watch_run(run.as_str()).await.ok()?;
+async fn find_streaming_agent(app: &UiState, run: &RunId) -> Option<Arc<str>> {
+    let watched = app.get_current_watched_run(run.as_str()).await.ok()?;
     let plan = watched.lock_view().await.plan.clone()?;
     if plan.result().is_some() {
         return None;
@@ -193,8 +193,8 @@ async fn find_voice(app: &UiApp, run: &RunId) -> Option<Arc<str>> {
 
 /// Listens to a run until it has answered.
 struct ReplyListener {
-    app: Arc<UiApp>,
-    asked: ChatRequest,
+    app: Arc<UiState>,
+    asked: ChatCompletionRequest,
     run: RunId,
     voice: Option<Arc<str>>,
     /// What the run had used before the answer.
@@ -202,48 +202,48 @@ struct ReplyListener {
 }
 
 impl ReplyListener {
-    /// Listens from that record on. `heard`: see [`StartedAnswer`].
+    /// Listens from that record on. `heard`: see [`FollowStart`].
     async fn wait_for_reply(
         mut self,
         mut from: u64,
         heard: Option<String>,
         said: &UnboundedSender<ChatReplyItem>,
-    ) -> Result<ChatReply, RequestFailure> {
+    ) -> Result<ChatReply, ApiFailure> {
         if let Some(last_heard) = heard {
-            from = self.send_after_question(from, &last_heard).await?;
+            from = self.send_message_when_ready(from, &last_heard).await?;
         }
         let follow = self
             .app
             .runs
             .follow_run(&self.run, from)
             .await
-            .map_err(missing_failure)?;
-        self.follow_to_end(follow, said).await
+            .map_err(not_found_failure)?;
+        self.follow_until_reply(follow, said).await
     }
 
     /// Waits until the run asks again what the client has heard, and answers it; or until its end, and adds the message. Where it asks
     /// something else, that is the reply. The record from which the reply is to be followed.
-    async fn send_after_question(&mut self, from: u64, heard: &str) -> Result<u64, RequestFailure> {
+    async fn send_message_when_ready(&mut self, from: u64, heard: &str) -> Result<u64, ApiFailure> {
         let (runs, run) = (self.app.runs.clone(), self.run.clone());
         let last = self.asked.messages.last_text().to_owned();
-        let mut follow = runs.follow_run(&run, from).await.map_err(missing_failure)?;
+        let mut follow = runs.follow_run(&run, from).await.map_err(not_found_failure)?;
         while let Some(next) = follow
             .next()
             .await
-            .map_err(|error| RequestFailure::unavailable(error.to_string()))?
+            .map_err(|error| ApiFailure::unavailable(error.to_string()))?
         {
             match next.kind {
                 RunEventKind::QuestionAsked(_) | RunEventKind::PermissionRequested(_) => {
                     let open = runs.open_requests(&run);
                     // Two requests with the same text: which one was shown is not known, so the run asks again.
-                    let mut heard_requests = open.iter().filter(|open| was_heard(&run, open, heard));
+                    let mut heard_requests = open.iter().filter(|open| was_request_shown(&run, open, heard));
                     let (Some(open_request), None) = (heard_requests.next(), heard_requests.next()) else {
                         return Ok(from);
                     };
-                    let shown_request = ShownRequest::new(open_request.request());
+                    let shown_request = ShownRequestKey::new(open_request.request());
                     let by = self.asked.answer_author();
                     let answered = async move { answer_shown_request(&runs, &run, &shown_request, &last, by).await };
-                    self.app.run_on_driver(answered).await?;
+                    self.app.run_on_driver_thread(answered).await?;
                     return Ok(from);
                 }
                 RunEventKind::Committed(record)
@@ -251,28 +251,28 @@ impl ReplyListener {
                 {
                     runs.wait_until_closed(&run).await;
                     self.used_before = self.run_usage().await?;
-                    let added = async move { continue_run(&runs, &run, last).await };
-                    self.app.run_on_driver(added).await?;
+                    let added = async move { add_run_message(&runs, &run, last).await };
+                    self.app.run_on_driver_thread(added).await?;
                     return Ok(record.seq + 1);
                 }
                 RunEventKind::Committed(_) | RunEventKind::Live(_) => {}
             }
         }
-        Err(RequestFailure::unavailable("the run was stopped"))
+        Err(ApiFailure::unavailable("the run was stopped"))
     }
 
-    async fn follow_to_end(
+    async fn follow_until_reply(
         self,
-        mut follow: RunEvents,
+        mut follow: RunEventStream,
         said: &UnboundedSender<ChatReplyItem>,
-    ) -> Result<ChatReply, RequestFailure> {
+    ) -> Result<ChatReply, ApiFailure> {
         loop {
             let next = follow
                 .next()
                 .await
-                .map_err(|error| RequestFailure::unavailable(error.to_string()))?;
+                .map_err(|error| ApiFailure::unavailable(error.to_string()))?;
             let Some(next) = next else {
-                return Err(RequestFailure::unavailable("the run was stopped"));
+                return Err(ApiFailure::unavailable("the run was stopped"));
             };
             let is_outermost = next.run == self.run;
             match next.kind {
@@ -281,7 +281,7 @@ impl ReplyListener {
                         return self.reply_at_end(ended).await;
                     }
                 }
-                RunEventKind::Live(live) if is_outermost && self.is_from_voice(&live) => {
+                RunEventKind::Live(live) if is_outermost && self.is_streamed_event(&live) => {
                     if let LiveEventKind::Text(text) = live.kind {
                         let _nobody_listens = said.send(ChatReplyItem::Piece(text));
                     }
@@ -289,9 +289,9 @@ impl ReplyListener {
                 RunEventKind::QuestionAsked(_) | RunEventKind::PermissionRequested(_) => {
                     // One request at a time is shown: the first in the order of the file.
                     if let Some(first) = self.app.runs.open_requests(&self.run).first() {
-                        let shown_request = ShownRequest::new(first.request());
+                        let shown_request = ShownRequestKey::new(first.request());
                         let text = request_text(first);
-                        return self.finish_reply(text, "stop", Some(shown_request)).await;
+                        return self.remember_and_build_reply(text, "stop", Some(shown_request)).await;
                     }
                 }
                 RunEventKind::Committed(_) | RunEventKind::Live(_) => {}
@@ -299,28 +299,28 @@ impl ReplyListener {
         }
     }
 
-    fn is_from_voice(&self, live: &LiveEvent) -> bool {
+    fn is_streamed_event(&self, live: &LiveEvent) -> bool {
         live.attempt == 1 && self.voice.as_deref() == Some(&*live.agent)
     }
 
     /// Returns the usage of the run until now.
-    async fn run_usage(&self) -> Result<ModelUsage, RequestFailure> {
+    async fn run_usage(&self) -> Result<ModelUsage, ApiFailure> {
         Ok(self
             .app
             .runs
             .load_summary(&self.run)
             .await
-            .map_err(RequestFailure::from)?
+            .map_err(ApiFailure::from)?
             .usage)
     }
 
-    async fn reply_at_end(self, ended: &RunEnded) -> Result<ChatReply, RequestFailure> {
+    async fn reply_at_end(self, ended: &RunEnded) -> Result<ChatReply, ApiFailure> {
         let finish = match ended.completion_reason {
             _ if ended.is_success() => "stop",
             reason if gives_reply(reason) => "length",
             _ => {
                 let message = format!("run {} ended as {}", self.run, ended.to_sentence().0);
-                return Err(RequestFailure::new(StatusCode::BAD_GATEWAY, "run_failed", message));
+                return Err(ApiFailure::new(StatusCode::BAD_GATEWAY, "run_failed", message));
             }
         };
         // The next message must find the run closed.
@@ -330,40 +330,40 @@ impl ReplyListener {
             .runs
             .load_recorded_run(&self.run)
             .await
-            .map_err(RequestFailure::from)?
+            .map_err(ApiFailure::from)?
             .state;
         if ended.completion_reason == CompletionReason::TokenBudget && state.segment_turns() == 0 {
             // The latest output is the reply to an earlier message.
             let message = format!("run {} ended as {}", self.run, ended.to_sentence().0);
-            return Err(RequestFailure::new(
+            return Err(ApiFailure::new(
                 StatusCode::PAYMENT_REQUIRED,
                 "budget_used_up",
                 message,
             ));
         }
-        self.finish_reply(reply_text(&state), finish, None).await
+        self.remember_and_build_reply(successful_reply_text(&state), finish, None).await
     }
 
     /// Returns the next message of this conversation belongs to this run.
-    async fn finish_reply(
+    async fn remember_and_build_reply(
         self,
         text: String,
         finish: &'static str,
-        shown: Option<ShownRequest>,
-    ) -> Result<ChatReply, RequestFailure> {
+        shown: Option<ShownRequestKey>,
+    ) -> Result<ChatReply, ApiFailure> {
         let usage = self.run_usage().await?.subtract_earlier(self.used_before);
-        let ChatRequest { model, messages, .. } = &self.asked;
-        let last = LastReply {
+        let ChatCompletionRequest { model, messages, .. } = &self.asked;
+        let last = LastChatReply {
             run: self.run.clone(),
             shown,
         };
-        let text = self.app.conversations.remember_reply(model, messages, text, last);
+        let text = self.app.conversations.remember_unique_reply(model, messages, text, last);
         Ok(ChatReply { text, finish, usage })
     }
 }
 
-fn missing_failure(error: impl std::fmt::Display) -> RequestFailure {
-    RequestFailure::not_found(error.to_string())
+fn not_found_failure(error: impl std::fmt::Display) -> ApiFailure {
+    ApiFailure::not_found(error.to_string())
 }
 
 /// Returns the text of a request for a client that shows no forms, with its hidden characters spelt out.
@@ -381,8 +381,8 @@ fn request_text(open: &OperatorRequest) -> String {
 }
 
 /// Returns whether the client has heard this request of the run: its text, alone or with its identity.
-fn was_heard(run: &RunId, open: &OperatorRequest, heard: &str) -> bool {
+fn was_request_shown(run: &RunId, open: &OperatorRequest, heard: &str) -> bool {
     let text = request_text(open);
-    let identity = ShownRequest::new(open.request()).identity_line(run);
+    let identity = ShownRequestKey::new(open.request()).identity_line(run);
     heard == text || heard.strip_prefix(&text) == Some(&identity)
 }

@@ -5,7 +5,7 @@ use hyper::body::Bytes;
 use serde_json::{Value, json};
 
 use super::chat_reply::{AnsweringRun, ChatReply};
-use crate::reply::RequestFailure;
+use crate::reply::ApiFailure;
 
 /// Writes the reply to one request.
 pub(super) struct ChatReplyWriter {
@@ -78,7 +78,7 @@ impl ChatReplyWriter {
     }
 
     /// Returns an error in a stream that has begun.
-    pub(super) fn failure_chunk(&self, failure: RequestFailure) -> Bytes {
+    pub(super) fn failure_chunk(&self, failure: ApiFailure) -> Bytes {
         event_frame(&failure.to_json())
     }
 

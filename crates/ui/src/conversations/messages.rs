@@ -1,35 +1,35 @@
 //! The messages of a chat program.
 
-use ensemble_language::data::digest_text;
+use ensemble_language::data::sha256_of_text;
 use serde_json::json;
 
 /// The messages of a conversation, without instructions for a model: an ensemble has its own.
 #[derive(Clone, Default)]
-pub(crate) struct ChatMessages(Vec<ChatMessage>);
+pub(crate) struct ChatProgramMessages(Vec<ChatProgramMessage>);
 
 #[derive(Clone)]
-pub(super) struct ChatMessage {
+pub(super) struct ChatProgramMessage {
     pub(super) is_users: bool,
     pub(super) text: String,
     pub(super) digest: String,
 }
 
-impl ChatMessages {
+impl ChatProgramMessages {
     /// Adds a message of the user, or a reply.
-    pub(crate) fn push(&mut self, is_users: bool, text: String) {
-        self.0.push(ChatMessage {
+    pub(crate) fn push_message(&mut self, is_users: bool, text: String) {
+        self.0.push(ChatProgramMessage {
             is_users,
-            digest: digest_text(&text),
+            digest: sha256_of_text(&text),
             text,
         });
     }
 
-    pub(super) fn as_slice(&self) -> &[ChatMessage] {
+    pub(super) fn as_slice(&self) -> &[ChatProgramMessage] {
         &self.0
     }
 
     /// Returns whether the last message is one of the user.
-    pub(crate) fn ends_with_user(&self) -> bool {
+    pub(crate) fn ends_with_user_message(&self) -> bool {
         self.0.last().is_some_and(|message| message.is_users)
     }
 
@@ -39,43 +39,43 @@ impl ChatMessages {
     }
 
     /// Returns the input of a new run: the only message, or all of them.
-    pub(crate) fn as_input(&self) -> String {
+    pub(crate) fn to_run_input(&self) -> String {
         messages_as_input(&self.0)
     }
 
     /// Returns the digest of the messages before the last one; `None`: there are none.
     pub(super) fn digest_before_last(&self) -> Option<String> {
         let (_, before) = self.0.split_last()?;
-        (!before.is_empty()).then(|| digest_messages(before.iter().map(ChatMessage::role_and_digest)))
+        (!before.is_empty()).then(|| digest_messages(before.iter().map(ChatProgramMessage::role_and_digest)))
     }
 
     /// Returns the digest of all messages, and of the reply with this digest.
     pub(super) fn digest_with_reply(&self, reply: &str) -> String {
-        digest_messages(self.0.iter().map(ChatMessage::role_and_digest).chain([(false, reply)]))
+        digest_messages(self.0.iter().map(ChatProgramMessage::role_and_digest).chain([(false, reply)]))
     }
 
     /// Returns the number of messages, from the first one on, that are the input with this digest.
-    pub(super) fn find_input_length(&self, input: &str) -> Option<usize> {
+    pub(super) fn find_input_message_count(&self, input: &str) -> Option<usize> {
         let mut ends = (1..=self.0.len()).filter(|end| self.0[end - 1].is_users);
-        ends.find(|end| digest_text(&messages_as_input(&self.0[..*end])) == input)
+        ends.find(|end| sha256_of_text(&messages_as_input(&self.0[..*end])) == input)
     }
 }
 
-impl ChatMessage {
+impl ChatProgramMessage {
     fn role_and_digest(&self) -> (bool, &str) {
         (self.is_users, &self.digest)
     }
 }
 
 fn digest_messages<'m>(messages: impl Iterator<Item = (bool, &'m str)>) -> String {
-    digest_text(&json!(messages.collect::<Vec<_>>()).to_string())
+    sha256_of_text(&json!(messages.collect::<Vec<_>>()).to_string())
 }
 
-fn messages_as_input(messages: &[ChatMessage]) -> String {
+fn messages_as_input(messages: &[ChatProgramMessage]) -> String {
     match messages {
         [only] => only.text.clone(),
         all => {
-            let role = |message: &ChatMessage| if message.is_users { "user" } else { "assistant" };
+            let role = |message: &ChatProgramMessage| if message.is_users { "user" } else { "assistant" };
             let lines: Vec<String> = all
                 .iter()
                 .map(|message| format!("{}: {}", role(message), message.text))

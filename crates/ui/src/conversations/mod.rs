@@ -18,40 +18,40 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use ensemble_core::operator::escape_hidden;
 use ensemble_core::request::{PendingRequest, RequestAddress, RequestDigest};
 use ensemble_core::store::RunId;
-use ensemble_language::data::digest_text;
+use ensemble_language::data::sha256_of_text;
 use ensemble_runs::service::run_service::RunService;
 
-use crate::reply::RequestFailure;
+use crate::reply::ApiFailure;
 use remembered_runs::{RememberedRuns, canonical_path};
 
-pub(crate) use messages::ChatMessages;
+pub(crate) use messages::ChatProgramMessages;
 pub(crate) use remembered_runs::MatchingRun;
-pub(crate) use reply::{gives_reply, is_permission_granted, reply_text};
+pub(crate) use reply::{gives_reply, is_yes_message, successful_reply_text};
 pub(crate) use transcript::TranscriptPosition;
 
 /// Who stops a run with the button of the page, as the record tells it.
-pub(crate) const BY_PAGE: &str = "the page";
+pub(crate) const CANCELLED_BY_PAGE: &str = "the page";
 /// Most conversations that are remembered.
-const REMEMBERED: usize = 1000;
+const MAX_REMEMBERED_REPLIES: usize = 1000;
 
 /// The last reply of a run to a chat program.
 #[derive(Debug, Clone)]
-pub(crate) struct LastReply {
+pub(crate) struct LastChatReply {
     /// The run.
     pub(crate) run: RunId,
     /// The request that the reply has shown. The next message answers it.
-    pub(crate) shown: Option<ShownRequest>,
+    pub(crate) shown: Option<ShownRequestKey>,
 }
 
 /// A request that a chat program was shown.
 #[derive(Debug, Clone)]
-pub(crate) struct ShownRequest {
+pub(crate) struct ShownRequestKey {
     pub(crate) address: RequestAddress,
     pub(crate) digest: RequestDigest,
     pub(crate) is_permission: bool,
 }
 
-impl ShownRequest {
+impl ShownRequestKey {
     pub(crate) fn new(request: &PendingRequest) -> Self {
         Self {
             address: request.address.clone(),
@@ -70,56 +70,56 @@ impl ShownRequest {
 #[derive(Default)]
 pub(crate) struct ChatConversations {
     /// What was replied last in each run, by the ensemble and a digest of all messages.
-    replied: Mutex<HashMap<(String, String), LastReply>>,
+    replied: Mutex<HashMap<(String, String), LastChatReply>>,
     recorded: tokio::sync::Mutex<RememberedRuns>,
 }
 
 impl ChatConversations {
     /// Returns the last reply in these messages, as far as it is remembered.
-    pub(crate) fn find_remembered(&self, model: &str, messages: &ChatMessages) -> Option<LastReply> {
+    pub(crate) fn find_remembered_reply(&self, model: &str, messages: &ChatProgramMessages) -> Option<LastChatReply> {
         let before = messages.digest_before_last()?;
         self.lock_replies().get(&(model.to_owned(), before)).cloned()
     }
 
     /// Remembers a run that a chat program has begun.
-    pub(crate) async fn remember_run(&self, runs: &RunService, run: &RunId) -> Result<(), RequestFailure> {
+    pub(crate) async fn remember_run(&self, runs: &RunService, run: &RunId) -> Result<(), ApiFailure> {
         let stored = runs.runs().resolve_run(run).await;
-        let stored = stored.map_err(|error| RequestFailure::not_found(error.to_string()))?;
-        self.recorded.lock().await.remember(&*stored).await
+        let stored = stored.map_err(|error| ApiFailure::not_found(error.to_string()))?;
+        self.recorded.lock().await.remember_run(&*stored).await
     }
 
     /// Returns the run to which the messages belong by the records: the run with this id, or one that is remembered.
     /// `file`: the ensemble.
-    pub(crate) async fn find_run(
+    pub(crate) async fn find_recorded_run(
         &self,
         runs: &RunService,
         model: &str,
         file: &str,
-        messages: &ChatMessages,
+        messages: &ChatProgramMessages,
         id: Option<&str>,
-    ) -> Result<Option<MatchingRun>, RequestFailure> {
+    ) -> Result<Option<MatchingRun>, ApiFailure> {
         let file = canonical_path(&runs.runs().project().folder.join(Path::new(file)));
         let was_given = |reply: &str| {
             let key = (model.to_owned(), messages.digest_with_reply(reply));
             self.lock_replies().contains_key(&key)
         };
         let mut recorded = self.recorded.lock().await;
-        recorded.find_run(runs, &file, messages, id, was_given).await
+        recorded.find_matching_run(runs, &file, messages, id, was_given).await
     }
 
     /// Remembers the reply of a run, and returns it. If another run has shown a request with the same text after the same
     /// messages, the reply names its run: the next message must say which of the two it answers.
-    pub(crate) fn remember_reply(
+    pub(crate) fn remember_unique_reply(
         &self,
         model: &str,
-        messages: &ChatMessages,
+        messages: &ChatProgramMessages,
         reply: String,
-        last: LastReply,
+        last: LastChatReply,
     ) -> String {
-        let key_for = |reply: &str| (model.to_owned(), messages.digest_with_reply(&digest_text(reply)));
+        let key_for = |reply: &str| (model.to_owned(), messages.digest_with_reply(&sha256_of_text(reply)));
         let mut replied = self.lock_replies();
         replied.retain(|_, known| known.run != last.run);
-        if replied.len() >= REMEMBERED {
+        if replied.len() >= MAX_REMEMBERED_REPLIES {
             replied.clear();
         }
         let other = replied.get(&key_for(&reply)).and_then(|other| other.shown.as_ref());
@@ -131,7 +131,7 @@ impl ChatConversations {
         reply
     }
 
-    fn lock_replies(&self) -> MutexGuard<'_, HashMap<(String, String), LastReply>> {
+    fn lock_replies(&self) -> MutexGuard<'_, HashMap<(String, String), LastChatReply>> {
         self.replied.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -6,16 +6,16 @@ use std::sync::Arc;
 
 use ensemble_core::conversation::Event;
 use ensemble_core::store::{RunFollower, RunId, StoredRun};
-use ensemble_language::data::{ModelUsage, digest_text};
+use ensemble_language::data::{ModelUsage, sha256_of_text};
 use ensemble_runs::service::run_service::RunService;
 use ensemble_runs::start::recorded_run::{load_recorded_ensemble, read_start_event};
 
-use super::messages::ChatMessages;
-use super::transcript::{ChatTranscript, SegmentEnd, TranscriptPosition};
-use crate::reply::RequestFailure;
+use super::messages::ChatProgramMessages;
+use super::transcript::{ChatTranscript, TranscriptSegmentEnd, TranscriptPosition};
+use crate::reply::ApiFailure;
 
 /// The maximum number of runs that are remembered.
-const REMEMBERED: usize = 1000;
+const MAX_REMEMBERED_RUNS: usize = 1000;
 
 /// The runs that chat programs have begun here, or have named. Of each, the records are read once.
 #[derive(Default)]
@@ -44,12 +44,12 @@ pub(crate) struct MatchingRun {
 
 impl RememberedRuns {
     /// Remembers a run. The oldest is forgotten if there are too many.
-    pub(super) async fn remember(&mut self, run: &dyn StoredRun) -> Result<(), RequestFailure> {
+    pub(super) async fn remember_run(&mut self, run: &dyn StoredRun) -> Result<(), ApiFailure> {
         if self.0.contains_key(run.id()) {
             return Ok(());
         }
         let entry = RememberedRun::load(run).await?;
-        if self.0.len() >= REMEMBERED
+        if self.0.len() >= MAX_REMEMBERED_RUNS
             && let Some(oldest) = self.0.keys().min().cloned()
         {
             self.0.remove(&oldest);
@@ -63,14 +63,14 @@ impl RememberedRuns {
     ///
     /// # Errors
     /// There is no run with this id, or the messages do not continue it.
-    pub(super) async fn find_run(
+    pub(super) async fn find_matching_run(
         &mut self,
         runs: &RunService,
         file: &Path,
-        messages: &ChatMessages,
+        messages: &ChatProgramMessages,
         id: Option<&str>,
         was_given: impl Fn(&str) -> bool,
-    ) -> Result<Option<MatchingRun>, RequestFailure> {
+    ) -> Result<Option<MatchingRun>, ApiFailure> {
         let Some(id) = id else {
             let mut latest_first: Vec<RunId> = self.0.keys().cloned().collect();
             latest_first.sort_by(|a, b| b.cmp(a));
@@ -81,7 +81,7 @@ impl RememberedRuns {
                     self.0.remove(&id);
                     continue;
                 };
-                match self.match_run(&run, runs, file, messages, &was_given).await {
+                match self.match_remembered_run(&run, runs, file, messages, &was_given).await {
                     Some(matched_run) if matched_run.place == TranscriptPosition::Replied => {
                         return Ok(Some(matched_run));
                     }
@@ -89,49 +89,49 @@ impl RememberedRuns {
                     None => {}
                 }
             }
-            return choose_run(others);
+            return choose_latest_match(others);
         };
-        let id = RunId::parse(id).map_err(|error| RequestFailure::not_found(error.to_string()))?;
+        let id = RunId::parse(id).map_err(|error| ApiFailure::not_found(error.to_string()))?;
         let run = runs.runs().store().find_run_with_id(&id).await;
-        let run = run.map_err(|error| RequestFailure::not_found(error.to_string()))?;
-        self.remember(&*run).await?;
-        match self.match_run(&run, runs, file, messages, &was_given).await {
+        let run = run.map_err(|error| ApiFailure::not_found(error.to_string()))?;
+        self.remember_run(&*run).await?;
+        match self.match_remembered_run(&run, runs, file, messages, &was_given).await {
             Some(matched_run) => Ok(Some(matched_run)),
-            None => Err(RequestFailure::bad_request(format!(
+            None => Err(ApiFailure::bad_request(format!(
                 "the messages do not continue run `{}`; remove `metadata.run` to start a new run",
                 run.id()
             ))),
         }
     }
 
-    async fn match_run(
+    async fn match_remembered_run(
         &mut self,
         run: &Arc<dyn StoredRun>,
         runs: &RunService,
         file: &Path,
-        messages: &ChatMessages,
+        messages: &ChatProgramMessages,
         was_given: impl Fn(&str) -> bool,
     ) -> Option<MatchingRun> {
         let entry = self.0.get_mut(run.id()).filter(|entry| entry.file == file)?;
-        let input = messages.find_input_length(&entry.input)?;
+        let input = messages.find_input_message_count(&entry.input)?;
         entry.match_messages(run, runs, messages, input, was_given).await
     }
 }
 
 impl RememberedRun {
-    async fn load(run: &dyn StoredRun) -> Result<Self, RequestFailure> {
+    async fn load(run: &dyn StoredRun) -> Result<Self, ApiFailure> {
         let read = async { run.open_reader().await?.next_record().await };
         let first = read
             .await
-            .map_err(|error| RequestFailure::not_found(error.to_string()))?;
+            .map_err(|error| ApiFailure::not_found(error.to_string()))?;
         match first.map(|record| record.event) {
             Some(Event::RunStarted(started)) => Ok(Self {
                 file: canonical_path(Path::new(&started.ensemble_file)),
-                input: digest_text(&started.input),
+                input: sha256_of_text(&started.input),
                 follower: run.open_follower(),
                 transcript: ChatTranscript::default(),
             }),
-            _ => Err(RequestFailure::not_found(format!(
+            _ => Err(ApiFailure::not_found(format!(
                 "the records of run `{}` do not begin with the start of a run",
                 run.id()
             ))),
@@ -143,26 +143,26 @@ impl RememberedRun {
         &mut self,
         run: &Arc<dyn StoredRun>,
         runs: &RunService,
-        messages: &ChatMessages,
+        messages: &ChatProgramMessages,
         input: usize,
         was_given: impl Fn(&str) -> bool,
     ) -> Option<MatchingRun> {
         // Before the log is read: what another process wrote before its end is read, too.
         let is_here = runs.is_driven_here(run.id());
         let is_elsewhere = run.driver_pid().is_some_and(|process| process != std::process::id());
-        self.catch_up(run, runs).await?;
+        self.reload_if_changed(run, runs).await?;
         let place = self.transcript.find_position(messages.as_slice(), input)?;
-        let leg = self.transcript.last_heard()?;
-        let is_cut = leg.end == SegmentEnd::Open && !is_here && !is_elsewhere;
+        let leg = self.transcript.last_answered_segment()?;
+        let is_cut = leg.end == TranscriptSegmentEnd::Open && !is_here && !is_elsewhere;
         let is_right = match (&place, &leg.end) {
             (TranscriptPosition::Replied, _) => true,
             // Two clients can begin with the same words.
-            (TranscriptPosition::Unanswered, SegmentEnd::Open) => {
+            (TranscriptPosition::Unanswered, TranscriptSegmentEnd::Open) => {
                 is_cut || leg.was_resumed || messages.as_slice().len() > input
             }
-            (TranscriptPosition::Unanswered, SegmentEnd::Reply(reply)) => leg.was_resumed && !was_given(reply),
+            (TranscriptPosition::Unanswered, TranscriptSegmentEnd::Reply(reply)) => leg.was_resumed && !was_given(reply),
             (TranscriptPosition::LastHeard(_), _) => is_cut || (is_here && is_asking(runs, run.id())),
-            (TranscriptPosition::Unanswered, SegmentEnd::Failed) => false,
+            (TranscriptPosition::Unanswered, TranscriptSegmentEnd::Failed) => false,
         };
         let from = match is_cut || place != TranscriptPosition::Unanswered {
             true => self.transcript.records,
@@ -181,7 +181,7 @@ impl RememberedRun {
     }
 
     /// Reads the run again if it has new records.
-    async fn catch_up(&mut self, run: &Arc<dyn StoredRun>, runs: &RunService) -> Option<()> {
+    async fn reload_if_changed(&mut self, run: &Arc<dyn StoredRun>, runs: &RunService) -> Option<()> {
         if self.follower.poll_records().await.ok()?.is_empty() {
             return Some(());
         }
@@ -196,7 +196,7 @@ impl RememberedRun {
 ///
 /// # Errors
 /// The last message can be the answer to several runs.
-fn choose_run(mut runs: Vec<MatchingRun>) -> Result<Option<MatchingRun>, RequestFailure> {
+fn choose_latest_match(mut runs: Vec<MatchingRun>) -> Result<Option<MatchingRun>, ApiFailure> {
     let is_answer = |found: &&MatchingRun| matches!(found.place, TranscriptPosition::LastHeard(_));
     let asking: Vec<String> = runs
         .iter()
@@ -204,7 +204,7 @@ fn choose_run(mut runs: Vec<MatchingRun>) -> Result<Option<MatchingRun>, Request
         .map(|found| format!("`{}`", found.run))
         .collect();
     if asking.len() > 1 {
-        return Err(RequestFailure::conflict(format!(
+        return Err(ApiFailure::conflict(format!(
             "several runs wait for an answer to these messages: {}; name one of them as `metadata.run`",
             asking.join(", ")
         )));

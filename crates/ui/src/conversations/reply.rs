@@ -5,7 +5,7 @@ use ensemble_history::answer::find_run_answer;
 use ensemble_history::output_text;
 
 /// Returns the reply of a run that ended well: the text of its answer.
-pub(crate) fn reply_text(state: &ConversationState) -> String {
+pub(crate) fn successful_reply_text(state: &ConversationState) -> String {
     find_run_answer(state).map_or_else(String::new, |output| output_text(&output))
 }
 
@@ -15,6 +15,6 @@ pub(crate) fn gives_reply(outcome: CompletionReason) -> bool {
 }
 
 /// Does the message permit a call?
-pub(crate) fn is_permission_granted(message: &str) -> bool {
+pub(crate) fn is_yes_message(message: &str) -> bool {
     matches!(message.trim().to_lowercase().as_str(), "yes" | "y")
 }

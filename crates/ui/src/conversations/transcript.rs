@@ -6,14 +6,14 @@ use ensemble_core::conversation::{
     CompletionReason, ConversationState, DecidedBy, Event, ExecutionEnd, ExecutionFinished, IllegalRecord,
     PermissionDecision, Record, RunCanceller, RunEnded, RunInterruption,
 };
-use ensemble_language::data::{ModelUsage, digest_text};
+use ensemble_language::data::{ModelUsage, sha256_of_text};
 use ensemble_language::ensemble::AgentKind;
 use ensemble_language::plan::Plan;
 use serde_json::Value;
 
-use super::BY_PAGE;
-use super::messages::ChatMessage;
-use super::reply::{gives_reply, is_permission_granted, reply_text};
+use super::CANCELLED_BY_PAGE;
+use super::messages::ChatProgramMessage;
+use super::reply::{gives_reply, is_yes_message, successful_reply_text};
 
 /// The messages of a run.
 #[derive(Debug, Default)]
@@ -29,8 +29,8 @@ pub(super) struct TranscriptSegment {
     /// The digest of the message.
     text: String,
     /// What was answered on the way.
-    answers: Vec<GivenAnswer>,
-    pub(super) end: SegmentEnd,
+    answers: Vec<RecordedAnswer>,
+    pub(super) end: TranscriptSegmentEnd,
     /// Was it resumed?
     pub(super) was_resumed: bool,
     /// The record with which it begins, or with which it was resumed.
@@ -41,7 +41,7 @@ pub(super) struct TranscriptSegment {
 
 /// The end of a segment.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum SegmentEnd {
+pub(super) enum TranscriptSegmentEnd {
     /// It has not, or its process was stopped.
     Open,
     /// With a reply that has this digest.
@@ -52,7 +52,7 @@ pub(super) enum SegmentEnd {
 
 /// The answer to a question, or the decision about a call.
 #[derive(Debug)]
-enum GivenAnswer {
+enum RecordedAnswer {
     Answer {
         output: Arc<Value>,
         choices: Vec<String>,
@@ -110,19 +110,19 @@ impl ChatTranscript {
     }
 
     /// Returns the leg that has the last reply, or will have it.
-    pub(super) fn last_heard(&self) -> Option<&TranscriptSegment> {
-        self.heard_segments().last()
+    pub(super) fn last_answered_segment(&self) -> Option<&TranscriptSegment> {
+        self.answered_segments().last()
     }
 
     /// Returns the legs of which a chat program has heard something but an error.
-    fn heard_segments(&self) -> impl DoubleEndedIterator<Item = &TranscriptSegment> {
-        self.segments.iter().filter(|leg| leg.end != SegmentEnd::Failed)
+    fn answered_segments(&self) -> impl DoubleEndedIterator<Item = &TranscriptSegment> {
+        self.segments.iter().filter(|leg| leg.end != TranscriptSegmentEnd::Failed)
     }
 
     /// Returns the position of these messages. The first `input` of them are the input of the run.
-    pub(super) fn find_position(&self, messages: &[ChatMessage], input: usize) -> Option<TranscriptPosition> {
+    pub(super) fn find_position(&self, messages: &[ChatProgramMessage], input: usize) -> Option<TranscriptPosition> {
         let mut rest = messages.get(input..)?;
-        let mut legs = self.heard_segments().peekable();
+        let mut legs = self.answered_segments().peekable();
         legs.peek()?;
         let mut is_first = true;
         while let Some(leg) = legs.next() {
@@ -136,10 +136,10 @@ impl ChatTranscript {
             let is_last = legs.peek().is_none();
             match leg.skip_answers(rest)? {
                 [] => return is_last.then_some(TranscriptPosition::Unanswered),
-                [heard, last] if is_last && leg.end == SegmentEnd::Open && !heard.is_users && last.is_users => {
+                [heard, last] if is_last && leg.end == TranscriptSegmentEnd::Open && !heard.is_users && last.is_users => {
                     return Some(TranscriptPosition::LastHeard(heard.text.clone()));
                 }
-                [reply, after @ ..] if !reply.is_users && leg.end == SegmentEnd::Reply(reply.digest.clone()) => {
+                [reply, after @ ..] if !reply.is_users && leg.end == TranscriptSegmentEnd::Reply(reply.digest.clone()) => {
                     rest = after
                 }
                 _ => return None,
@@ -155,9 +155,9 @@ impl ChatTranscript {
 impl TranscriptSegment {
     fn from_message(text: &str, seq: u64, used_before: ModelUsage) -> Self {
         Self {
-            text: digest_text(text),
+            text: sha256_of_text(text),
             answers: Vec::new(),
-            end: SegmentEnd::Open,
+            end: TranscriptSegmentEnd::Open,
             was_resumed: false,
             from: seq,
             used_before,
@@ -167,14 +167,14 @@ impl TranscriptSegment {
     fn apply_event(&mut self, event: &Event, seq: u64, state: &ConversationState) {
         match event {
             Event::RunResumed(_) => {
-                self.end = SegmentEnd::Open;
+                self.end = TranscriptSegmentEnd::Open;
                 self.was_resumed = true;
                 self.from = seq;
             }
-            Event::ExecutionFinished(finished) => self.answers.extend(person_answer(finished, state.plan())),
+            Event::ExecutionFinished(finished) => self.answers.extend(operator_answer(finished, state.plan())),
             Event::PermissionDecided(decided) if decided.by == DecidedBy::Operator => {
                 let is_permitted = decided.decision != PermissionDecision::Denied;
-                self.answers.push(GivenAnswer::Decision { is_permitted });
+                self.answers.push(RecordedAnswer::Decision { is_permitted });
             }
             Event::RunEnded(ended) => self.end = segment_end(ended, state),
             _ => {}
@@ -182,7 +182,7 @@ impl TranscriptSegment {
     }
 
     /// Returns the messages after the questions that were answered, and their answers; `None`: the messages are others.
-    fn skip_answers<'m>(&self, mut rest: &'m [ChatMessage]) -> Option<&'m [ChatMessage]> {
+    fn skip_answers<'m>(&self, mut rest: &'m [ChatProgramMessage]) -> Option<&'m [ChatProgramMessage]> {
         for given_answer in &self.answers {
             loop {
                 let [question, answer, after @ ..] = rest else {
@@ -192,10 +192,10 @@ impl TranscriptSegment {
                     return None;
                 }
                 rest = after;
-                if given_answer.matches(&answer.text) {
+                if given_answer.matches_message(&answer.text) {
                     break;
                 }
-                if !given_answer.was_refused(&answer.text) {
+                if !given_answer.was_asked_again(&answer.text) {
                     return None;
                 }
             }
@@ -204,12 +204,12 @@ impl TranscriptSegment {
     }
 }
 
-impl GivenAnswer {
+impl RecordedAnswer {
     /// Returns whether this message is that answer.
-    fn matches(&self, message: &str) -> bool {
+    fn matches_message(&self, message: &str) -> bool {
         let text = message.trim();
         match self {
-            Self::Decision { is_permitted } => is_permission_granted(text) == *is_permitted,
+            Self::Decision { is_permitted } => is_yes_message(text) == *is_permitted,
             Self::Answer {
                 output,
                 choices,
@@ -230,7 +230,7 @@ impl GivenAnswer {
     }
 
     /// Was the question asked again after this message?
-    fn was_refused(&self, message: &str) -> bool {
+    fn was_asked_again(&self, message: &str) -> bool {
         let text = message.trim().to_lowercase();
         match self {
             Self::Answer { choices, .. } if !choices.is_empty() => {
@@ -243,12 +243,12 @@ impl GivenAnswer {
 }
 
 /// Returns the answer of a person, if the execution was a question to one.
-fn person_answer(finished: &ExecutionFinished, plan: &Plan) -> Option<GivenAnswer> {
+fn operator_answer(finished: &ExecutionFinished, plan: &Plan) -> Option<RecordedAnswer> {
     let ExecutionEnd::Succeeded(output) = &finished.end else {
         return None;
     };
     match &plan.agent(plan.find_agent_id(&finished.agent)?).kind {
-        AgentKind::Input(asked) if asked.responses.is_none() => Some(GivenAnswer::Answer {
+        AgentKind::Input(asked) if asked.responses.is_none() => Some(RecordedAnswer::Answer {
             output: output.clone(),
             choices: asked.choices.clone(),
             default: asked.default.clone(),
@@ -259,14 +259,14 @@ fn person_answer(finished: &ExecutionFinished, plan: &Plan) -> Option<GivenAnswe
 
 /// Returns how the segment has ended. A segment that was stopped, but not by a person on the page, continues when it is
 /// resumed.
-fn segment_end(ended: &RunEnded, state: &ConversationState) -> SegmentEnd {
+fn segment_end(ended: &RunEnded, state: &ConversationState) -> TranscriptSegmentEnd {
     let by_page = RunInterruption::Cancelled {
-        by: RunCanceller::Client(BY_PAGE.into()),
+        by: RunCanceller::Client(CANCELLED_BY_PAGE.into()),
     };
     match ended.completion_reason {
-        outcome if gives_reply(outcome) => SegmentEnd::Reply(digest_text(&reply_text(state))),
-        CompletionReason::Cancelled if state.interruption() != Some(&by_page) => SegmentEnd::Open,
-        _ => SegmentEnd::Failed,
+        outcome if gives_reply(outcome) => TranscriptSegmentEnd::Reply(sha256_of_text(&successful_reply_text(state))),
+        CompletionReason::Cancelled if state.interruption() != Some(&by_page) => TranscriptSegmentEnd::Open,
+        _ => TranscriptSegmentEnd::Failed,
     }
 }
 

@@ -6,26 +6,26 @@ use std::sync::Arc;
 use ensemble_ide::analysis::EditorView;
 use ensemble_ide::analysis::findings::{EditedFileKind, FolderChecks};
 use ensemble_ide::analysis::name_occurrences::{self, NameSubject};
-use ensemble_ide::analysis::related_files::{is_shared_script, list_test_files};
+use ensemble_ide::analysis::related_files::{is_shared_script, read_test_files_beside};
 use ensemble_ide::analysis::rename::{self, RenameEdits};
 use ensemble_language::design::{self, DesignCommand, FormKey, list_form_keys};
 use ensemble_language::diagnostic::{Diagnostic, FindingSeverity};
-use ensemble_language::loader::codes::WITHOUT_EFFECT;
-use ensemble_language::loader::{load_ensemble, parse_outline, to_json};
+use ensemble_language::loader::codes::NO_EFFECT_CODES;
+use ensemble_language::loader::{load_ensemble, parse_yaml_partially, node_to_json};
 use ensemble_language::source::{SourceText, Span};
-use ensemble_language::vocabulary::{CHOOSERS, FileSection};
+use ensemble_language::vocabulary::{TYPE_CHOOSING_KEYS, FileSection};
 use ensemble_language::yaml::edit::apply_edits;
 use ensemble_project::project::{Project, read_source};
 use serde_json::{Value, json};
 
-use super::file::{parse_given_text, text_digest};
-use super::utf16_lines::Utf16Lines;
-use crate::app::UiApp;
-use crate::reply::RequestFailure;
+use super::file::{resolve_file_and_text, sha256_hex_digest};
+use super::utf16_lines::Utf16LineIndex;
+use crate::app::UiState;
+use crate::reply::ApiFailure;
 
 /// Returns the agents of a text with their dependencies and places.
-pub(super) fn agents_to_json(source: &SourceText, units: &Utf16Lines<'_>) -> Value {
-    let sketched = design::sketch_agents(source).into_iter().map(|agent| {
+pub(super) fn agents_to_json(source: &SourceText, units: &Utf16LineIndex<'_>) -> Value {
+    let sketched = design::parse_agent_sketches(source).into_iter().map(|agent| {
         let dependencies = agent.dependencies.iter().map(|one| {
             json!({
                 "to": one.to,
@@ -42,7 +42,7 @@ pub(super) fn agents_to_json(source: &SourceText, units: &Utf16Lines<'_>) -> Val
             "name": agent.name,
             "kind": agent.kind,
             "at": units.range_json(agent.span),
-            "type": agent.kind.and_then(type_of_key),
+            "type": agent.kind.and_then(agent_kind_of_key),
             "dependencies": dependencies.collect::<Vec<_>>(),
             "values": agent.values,
         })
@@ -51,19 +51,19 @@ pub(super) fn agents_to_json(source: &SourceText, units: &Utf16Lines<'_>) -> Val
 }
 
 /// `{title, edits, scripts, uncertain}` for `{file, text, edit}`: how the text changes, and what a rename leads to in scripts.
-pub(super) fn plan_edit(app: &UiApp, given: &Value) -> Result<Value, RequestFailure> {
-    let (path, text) = parse_given_text(app, given)?;
+pub(super) fn plan_edit(app: &UiState, given: &Value) -> Result<Value, ApiFailure> {
+    let (path, text) = resolve_file_and_text(app, given)?;
     let edit_request = &given["edit"];
     if edit_request["do"] == "rename" {
         return plan_rename(app, &path, &text, edit_request);
     }
     let command: DesignCommand = serde_json::from_value(parse_yaml_value(edit_request)?)
-        .map_err(|error| RequestFailure::bad_request(format!("`edit` is not a valid edit: {error}")))?;
+        .map_err(|error| ApiFailure::bad_request(format!("`edit` is not a valid edit: {error}")))?;
     let source = SourceText::new(path.display().to_string(), text.clone());
     let fix =
-        design::fix_for_command(&source, &command).map_err(|error| RequestFailure::bad_request(error.to_string()))?;
-    refuse_vain_edit(app, &path, &text, &command, &apply_edits(&text, &fix.edits))?;
-    let units = Utf16Lines::new(&text);
+        design::fix_for_command(&source, &command).map_err(|error| ApiFailure::bad_request(error.to_string()))?;
+    check_edit_effect(app, &path, &text, &command, &apply_edits(&text, &fix.edits))?;
+    let units = Utf16LineIndex::new(&text);
     let edits = fix
         .edits
         .iter()
@@ -79,45 +79,45 @@ pub(super) fn form_keys_json() -> Value {
         "agent": keys(FileSection::Agent),
         "file": keys(FileSection::Ensemble),
         "dependency": keys(FileSection::Dependency),
-        "choosers": CHOOSERS.map(|(key, _)| key),
+        "choosers": TYPE_CHOOSING_KEYS.map(|(key, _)| key),
     })
 }
 
 /// Returns the type of the agents that this key chooses.
-fn type_of_key(key: &str) -> Option<&'static str> {
-    let mut choosers = CHOOSERS.into_iter();
+fn agent_kind_of_key(key: &str) -> Option<&'static str> {
+    let mut choosers = TYPE_CHOOSING_KEYS.into_iter();
     choosers
         .find(|(chooser, _)| *chooser == key)
         .map(|(_, kind)| kind.word())
 }
 
 /// Returns the edit with its `value`; a text under `yaml` is read as YAML.
-fn parse_yaml_value(edit: &Value) -> Result<Value, RequestFailure> {
+fn parse_yaml_value(edit: &Value) -> Result<Value, ApiFailure> {
     let mut edit = edit.clone();
     let Some(yaml) = edit.as_object_mut().and_then(|entries| entries.remove("yaml")) else {
         return Ok(edit);
     };
     let source = SourceText::new("", yaml.as_str().unwrap_or_default());
-    let document = parse_outline(&source).map_err(|findings| {
+    let document = parse_yaml_partially(&source).map_err(|findings| {
         let first = findings.first();
         let message = first.map_or_else(String::new, |finding| {
             let line = source.line_column(finding.span.start).line;
             format!(": line {line}: {}", finding.message)
         });
-        RequestFailure::bad_request(format!("the value is not YAML{message}"))
+        ApiFailure::bad_request(format!("the value is not YAML{message}"))
     })?;
-    edit["value"] = to_json(document.root()).ok_or_else(|| RequestFailure::bad_request("the value is not JSON"))?;
+    edit["value"] = node_to_json(document.root()).ok_or_else(|| ApiFailure::bad_request("the value is not JSON"))?;
     Ok(edit)
 }
 
 /// Refuses an edit after which a value has no effect, or a key that was set has an error; the failure says what to do instead.
-fn refuse_vain_edit(
-    app: &UiApp,
+fn check_edit_effect(
+    app: &UiState,
     path: &Path,
     before: &Arc<str>,
     command: &DesignCommand,
     after: &str,
-) -> Result<(), RequestFailure> {
+) -> Result<(), ApiFailure> {
     let project = app.runs.runs().project();
     let absolute = project.folder.join(path);
     let place = FolderChecks::for_file(&absolute, project, &*app.checks);
@@ -129,7 +129,7 @@ fn refuse_vain_edit(
         !known.iter().any(is_same)
     };
     let is_reason = |finding: &&Diagnostic| {
-        WITHOUT_EFFECT.contains(&finding.code) || sets_key && finding.severity == FindingSeverity::Error
+        NO_EFFECT_CODES.contains(&finding.code) || sets_key && finding.severity == FindingSeverity::Error
     };
     let found = check(&after.into());
     let Some(reason) = found.iter().filter(is_new).find(is_reason) else {
@@ -139,17 +139,17 @@ fn refuse_vain_edit(
         .help
         .as_ref()
         .map_or_else(String::new, |help| format!("; {help}"));
-    Err(RequestFailure::bad_request(format!("{}{help}", reason.message)))
+    Err(ApiFailure::bad_request(format!("{}{help}", reason.message)))
 }
 
-fn edit_to_json(units: &Utf16Lines<'_>, span: Span, text: &str) -> Value {
+fn edit_to_json(units: &Utf16LineIndex<'_>, span: Span, text: &str) -> Value {
     let mut json = units.range_json(span);
     json["text"] = text.into();
     json
 }
 
 /// `{do: rename, agent, name}`.
-fn plan_rename(app: &UiApp, path: &Path, text: &Arc<str>, wanted: &Value) -> Result<Value, RequestFailure> {
+fn plan_rename(app: &UiState, path: &Path, text: &Arc<str>, wanted: &Value) -> Result<Value, ApiFailure> {
     let (agent, name) = (
         super::required_text(wanted, "agent")?,
         super::required_text(wanted, "name")?,
@@ -162,14 +162,14 @@ fn plan_rename(app: &UiApp, path: &Path, text: &Arc<str>, wanted: &Value) -> Res
     let of_file = || load_ensemble(&project.read_file(path).ok()?).ensemble;
     let ensemble = loaded.ensemble.or_else(of_file).map(Arc::new);
     let view = EditorView::parse(text, place.ensemble_folder(), ensemble, EditedFileKind::Ensemble);
-    let definition = name_occurrences::find_definition(&view, NameSubject::Agent, agent);
-    let at = definition.ok_or_else(|| RequestFailure::bad_request(format!("there is no agent `{agent}`")))?;
+    let definition = name_occurrences::find_definition_span(&view, NameSubject::Agent, agent);
+    let at = definition.ok_or_else(|| ApiFailure::bad_request(format!("there is no agent `{agent}`")))?;
     let shared = |script: &Path| is_shared_script(script, &absolute) || !project.contains_file(script);
-    let tests = list_test_files(&absolute).into_iter();
+    let tests = read_test_files_beside(&absolute).into_iter();
     let tests = tests.filter_map(|(path, text)| Some((path.strip_prefix(&project.folder).ok()?.to_owned(), text)));
     let renamed =
-        rename::rename_symbol(&view, at.start, name, &shared, tests.collect()).map_err(RequestFailure::bad_request)?;
-    let units = Utf16Lines::new(text);
+        rename::rename_symbol(&view, at.start, name, &shared, tests.collect()).map_err(ApiFailure::bad_request)?;
+    let units = Utf16LineIndex::new(text);
     let edits = renamed
         .edits
         .iter()
@@ -177,22 +177,22 @@ fn plan_rename(app: &UiApp, path: &Path, text: &Arc<str>, wanted: &Value) -> Res
     Ok(json!({
         "title": format!("call `{agent}` `{name}`"),
         "edits": edits.collect::<Vec<_>>(),
-        "scripts": renamed_files_json(project, &renamed, agent, name)?,
+        "scripts": rename_changes_json(project, &renamed, agent, name)?,
         "uncertain": renamed.unchanged_scripts,
     }))
 }
 
 /// Returns the scripts and test files that name the agent, in the form that `save` takes.
-fn renamed_files_json(
+fn rename_changes_json(
     project: &Project,
     renamed: &RenameEdits,
     agent: &str,
     name: &str,
-) -> Result<Vec<Value>, RequestFailure> {
+) -> Result<Vec<Value>, ApiFailure> {
     let entries = renamed.other_files.iter().map(|(path, ..)| {
         let text = read_source(&project.folder.join(path))?;
         let names = json!([[agent, name, renamed.is_stored]]);
-        Ok(json!({"file": path, "digest": text_digest(text.text()), "names": names}))
+        Ok(json!({"file": path, "digest": sha256_hex_digest(text.text()), "names": names}))
     });
     entries.collect()
 }

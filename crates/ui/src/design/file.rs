@@ -14,11 +14,11 @@ use serde_json::{Value, json};
 use sha2::Digest as _;
 
 use super::{line_ends, required_text};
-use crate::app::UiApp;
-use crate::reply::RequestFailure;
+use crate::app::UiState;
+use crate::reply::ApiFailure;
 
 /// The largest file that is edited: with its escapes it fits into a request.
-const LARGEST: usize = 4 << 20;
+const MAX_EDITABLE_BYTES: usize = 4 << 20;
 
 /// A file that may be read and written, with its text.
 pub(super) struct EditableFile {
@@ -29,31 +29,31 @@ pub(super) struct EditableFile {
 }
 
 /// `{file, text, digest}`.
-pub(super) fn load_document(app: &UiApp, file: &str) -> Result<Value, RequestFailure> {
-    let open = open_file(app, file)?;
-    let mut document = text_and_digest(open.disk.text());
+pub(super) fn load_document(app: &UiState, file: &str) -> Result<Value, ApiFailure> {
+    let open = load_editable_file(app, file)?;
+    let mut document = text_with_digest_json(open.disk.text());
     document["file"] = file.into();
     Ok(document)
 }
 
 /// `{text, digest}` of what the file contains.
-pub(super) fn text_and_digest(disk: &str) -> Value {
-    json!({"text": line_ends::to_page_text(disk), "digest": text_digest(disk)})
+pub(super) fn text_with_digest_json(disk: &str) -> Value {
+    json!({"text": line_ends::to_page_text(disk), "digest": sha256_hex_digest(disk)})
 }
 
 /// Returns a digest of texts.
-pub(super) fn text_digest(text: &str) -> String {
+pub(super) fn sha256_hex_digest(text: &str) -> String {
     let digest = sha2::Sha256::digest(text.as_bytes());
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Returns the file that the list shows under this path.
-pub(super) fn resolve_listed(app: &UiApp, file: &str) -> Result<PathBuf, RequestFailure> {
+pub(super) fn resolve_listed_file(app: &UiState, file: &str) -> Result<PathBuf, ApiFailure> {
     let project = app.runs.runs().project();
     let is_it = |path: &PathBuf| path.display().to_string() == file;
     let mut paths = project.list_named_files().into_iter().map(|(_, path)| path);
     let path = paths.find(is_it);
-    let path = path.ok_or_else(|| RequestFailure::not_found(format!("there is no ensemble `{file}` in the list")))?;
+    let path = path.ok_or_else(|| ApiFailure::not_found(format!("there is no ensemble `{file}` in the list")))?;
     match project.contains_file(&path) {
         true => Ok(path),
         false => Err(forbidden_failure(format!(
@@ -63,32 +63,32 @@ pub(super) fn resolve_listed(app: &UiApp, file: &str) -> Result<PathBuf, Request
 }
 
 /// Returns the file that the list shows under this path, with its text.
-pub(super) fn open_file(app: &UiApp, file: &str) -> Result<EditableFile, RequestFailure> {
-    let path = resolve_listed(app, file)?;
+pub(super) fn load_editable_file(app: &UiState, file: &str) -> Result<EditableFile, ApiFailure> {
+    let path = resolve_listed_file(app, file)?;
     let disk = app.runs.runs().project().read_file(&path)?;
-    if disk.text().len() > LARGEST {
+    if disk.text().len() > MAX_EDITABLE_BYTES {
         let message = format!(
             "`{file}` is larger than {} MiB, so it is not edited here",
-            LARGEST >> 20
+            MAX_EDITABLE_BYTES >> 20
         );
-        return Err(RequestFailure::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message));
+        return Err(ApiFailure::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message));
     }
-    match is_editable(&path, &disk) {
+    match is_ensemble_or_test_file(&path, &disk) {
         true => Ok(EditableFile { path, disk }),
-        false => Err(RequestFailure::not_found(format!(
+        false => Err(ApiFailure::not_found(format!(
             "`{file}` is neither an ensemble nor a test file"
         ))),
     }
 }
 
 /// Returns whether a file with this path and this text is edited on the page.
-pub(super) fn is_editable(path: &Path, text: &SourceText) -> bool {
-    is_test_file(&path.to_string_lossy()) || load_ensemble(text).is_ensemble()
+pub(super) fn is_ensemble_or_test_file(path: &Path, text: &SourceText) -> bool {
+    is_test_file(&path.to_string_lossy()) || load_ensemble(text).looks_like_ensemble()
 }
 
 /// Returns a text that stands in a file of the list, or will: `{file, text}`.
-pub(super) fn parse_given_text(app: &UiApp, given: &Value) -> Result<(PathBuf, Arc<str>), RequestFailure> {
-    let path = resolve_listed(app, required_text(given, "file")?)?;
+pub(super) fn resolve_file_and_text(app: &UiState, given: &Value) -> Result<(PathBuf, Arc<str>), ApiFailure> {
+    let path = resolve_listed_file(app, required_text(given, "file")?)?;
     Ok((path, required_text(given, "text")?.into()))
 }
 
@@ -96,23 +96,23 @@ pub(super) fn parse_given_text(app: &UiApp, given: &Value) -> Result<(PathBuf, A
 ///
 /// `scripts` are those in which an agent has got another name: `{file, digest, names: [[old, new, is_stored], …]}`. Either all
 /// files are written or none, and none if one of them has changed. The answer is `{digest, scripts: {file: digest}}`.
-pub(super) fn save_file(app: &UiApp, given: &Value) -> Result<Value, RequestFailure> {
+pub(super) fn save_file_and_scripts(app: &UiState, given: &Value) -> Result<Value, ApiFailure> {
     let (file, page) = (required_text(given, "file")?, required_text(given, "text")?);
     let _one_at_a_time = app.write_lock.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let open = open_file(app, file)?;
+    let open = load_editable_file(app, file)?;
     let disk = open.disk.text();
-    if text_digest(disk) != required_text(given, "digest")? {
-        return Err(changed_failure(file));
+    if sha256_hex_digest(disk) != required_text(given, "digest")? {
+        return Err(changed_on_disk_failure(file));
     }
     let text = line_ends::to_disk_text(disk, page);
-    if page.len() > LARGEST {
-        let message = format!("the text is larger than {} MiB", LARGEST >> 20);
-        return Err(RequestFailure::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message));
+    if page.len() > MAX_EDITABLE_BYTES {
+        let message = format!("the text is larger than {} MiB", MAX_EDITABLE_BYTES >> 20);
+        return Err(ApiFailure::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message));
     }
     let source = SourceText::new(open.disk.name(), text.as_str());
-    if !is_editable(&open.path, &source) {
+    if !is_ensemble_or_test_file(&open.path, &source) {
         let message = "the text is not an ensemble any more: the list `agents` is missing";
-        return Err(RequestFailure::bad_request(message));
+        return Err(ApiFailure::bad_request(message));
     }
     let project = app.runs.runs().project();
     let scripts = given["scripts"].as_array().into_iter().flatten();
@@ -125,16 +125,16 @@ pub(super) fn save_file(app: &UiApp, given: &Value) -> Result<Value, RequestFail
     if *text != **disk {
         files.push((open.path, disk, &text));
     }
-    replace_project_files(project, &files)?;
+    replace_all_or_no_files(project, &files)?;
     let digests = scripts
         .iter()
-        .map(|(path, _, after)| (path.display().to_string(), text_digest(after).into()));
+        .map(|(path, _, after)| (path.display().to_string(), sha256_hex_digest(after).into()));
     let digests: serde_json::Map<_, _> = digests.collect();
-    Ok(json!({"digest": text_digest(&text), "scripts": digests}))
+    Ok(json!({"digest": sha256_hex_digest(&text), "scripts": digests}))
 }
 
 /// Returns a script or a test file in which agents have other names: its path, its text, and its new text.
-fn rename_in_file(project: &Project, given: &Value) -> Result<(PathBuf, String, String), RequestFailure> {
+fn rename_in_file(project: &Project, given: &Value) -> Result<(PathBuf, String, String), ApiFailure> {
     let file = required_text(given, "file")?;
     let path = PathBuf::from(file);
     let is_script = path.extension().is_some_and(|end| end == "rhai");
@@ -143,24 +143,24 @@ fn rename_in_file(project: &Project, given: &Value) -> Result<(PathBuf, String, 
         return Err(forbidden_failure(message));
     }
     let before = read_source(&project.folder.join(&path))?.text().to_string();
-    if text_digest(&before) != required_text(given, "digest")? {
-        return Err(changed_failure(file));
+    if sha256_hex_digest(&before) != required_text(given, "digest")? {
+        return Err(changed_on_disk_failure(file));
     }
     let mut after = before.clone();
     for name in given["names"].as_array().into_iter().flatten() {
         let (Some(old), Some(new)) = (name[0].as_str(), name[1].as_str()) else {
-            return Err(RequestFailure::bad_request(
+            return Err(ApiFailure::bad_request(
                 "`names` must be a list of `[old, new, is_stored]`",
             ));
         };
         let is_stored = name[2].as_bool().unwrap_or_default();
-        after = rename_in_other_file(&path, &after, old, new, is_stored).map_err(RequestFailure::bad_request)?;
+        after = rename_in_other_file(&path, &after, old, new, is_stored).map_err(ApiFailure::bad_request)?;
     }
     Ok((path, before, after))
 }
 
 /// Replaces all files, or none: each with its path, its text, and its new text.
-fn replace_project_files(project: &Project, files: &[(PathBuf, &str, &str)]) -> Result<(), RequestFailure> {
+fn replace_all_or_no_files(project: &Project, files: &[(PathBuf, &str, &str)]) -> Result<(), ApiFailure> {
     let paths: Vec<PathBuf> = files.iter().map(|(path, ..)| project.folder.join(path)).collect();
     let replacements: Vec<FileReplacement<'_>> = files
         .iter()
@@ -175,9 +175,9 @@ fn replace_project_files(project: &Project, files: &[(PathBuf, &str, &str)]) -> 
         let format_path = |at: usize| files[at].0.display().to_string();
         let file = format_path(none.at);
         let mut failure = match none.error {
-            ReplaceError::Changed => changed_failure(&file),
+            ReplaceError::Changed => changed_on_disk_failure(&file),
             ReplaceError::ReadOnly => forbidden_failure(format!("`{file}` is read-only")),
-            ReplaceError::Refused(why) => RequestFailure::unavailable(format!("`{file}` cannot be written: {why}")),
+            ReplaceError::Refused(why) => ApiFailure::unavailable(format!("`{file}` cannot be written: {why}")),
         };
         if !none.replaced_files.is_empty() {
             let replaced_paths: Vec<String> = none.replaced_files.into_iter().map(format_path).collect();
@@ -187,14 +187,14 @@ fn replace_project_files(project: &Project, files: &[(PathBuf, &str, &str)]) -> 
     })
 }
 
-fn changed_failure(file: &str) -> RequestFailure {
-    RequestFailure::new(
+fn changed_on_disk_failure(file: &str) -> ApiFailure {
+    ApiFailure::new(
         StatusCode::CONFLICT,
         "changed",
         format!("`{file}` was changed on disk since it was read"),
     )
 }
 
-pub(super) fn forbidden_failure(message: String) -> RequestFailure {
-    RequestFailure::new(StatusCode::FORBIDDEN, "forbidden", message)
+pub(super) fn forbidden_failure(message: String) -> ApiFailure {
+    ApiFailure::new(StatusCode::FORBIDDEN, "forbidden", message)
 }

@@ -3,11 +3,11 @@
 //! A field of a browser knows one line end only. **Invariant:** a text that is shown and written again without a change has
 //! the same bytes, and a line that was not changed keeps its line end.
 
-const MARK: char = '\u{feff}';
+const BYTE_ORDER_MARK: char = '\u{feff}';
 
 /// Returns the text without a byte order mark, each line end as `\n`.
 pub(super) fn to_page_text(disk: &str) -> String {
-    let text = disk.strip_prefix(MARK).unwrap_or(disk);
+    let text = disk.strip_prefix(BYTE_ORDER_MARK).unwrap_or(disk);
     match text.contains('\r') {
         true => text.replace("\r\n", "\n").replace('\r', "\n"),
         false => text.to_owned(),
@@ -16,7 +16,7 @@ pub(super) fn to_page_text(disk: &str) -> String {
 
 /// Returns the text of the page as the file has it: with its byte order mark and its line ends.
 pub(super) fn to_disk_text(disk: &str, page: &str) -> String {
-    let bare = disk.strip_prefix(MARK);
+    let bare = disk.strip_prefix(BYTE_ORDER_MARK);
     let mark = if bare.is_some() { "\u{feff}" } else { "" };
     let disk = bare.unwrap_or(disk);
     if !disk.contains('\r') {

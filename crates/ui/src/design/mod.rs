@@ -18,16 +18,16 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::app::UiApp;
-use crate::reply::{self, Reply, RequestFailure};
+use crate::app::UiState;
+use crate::reply::{self, UiReply, ApiFailure};
 
 /// Answers a question about this file. Nothing changes.
-pub(crate) async fn answer_get(
-    app: &Arc<UiApp>,
+pub(crate) async fn answer_design_get(
+    app: &Arc<UiState>,
     path: &str,
     file: Option<&str>,
-) -> Result<Option<Reply>, RequestFailure> {
-    let missing = || RequestFailure::bad_request("`file` is missing");
+) -> Result<Option<UiReply>, ApiFailure> {
+    let missing = || ApiFailure::bad_request("`file` is missing");
     let file = || file.map(str::to_owned).ok_or_else(missing);
     Ok(Some(match path {
         "/api/design/file" => {
@@ -35,34 +35,34 @@ pub(crate) async fn answer_get(
             reply::json_reply(&app.run_blocking(move |app| file::load_document(app, &file)).await?)
         }
         "/api/design/keys" => reply::json_reply(&edit::form_keys_json()),
-        "/api/design/events" => watch::watch_file(app, file()?).await?,
+        "/api/design/events" => watch::stream_file_changes(app, file()?).await?,
         _ => return Ok(None),
     }))
 }
 
 /// Does what is asked for.
-pub(crate) async fn answer_post(app: &Arc<UiApp>, path: &str, given: &Value) -> Result<Option<Reply>, RequestFailure> {
+pub(crate) async fn answer_design_post(app: &Arc<UiState>, path: &str, given: &Value) -> Result<Option<UiReply>, ApiFailure> {
     let body = given.clone();
     Ok(Some(match path {
         "/api/design/examine" => {
             reply::json_reply(&app.run_blocking(move |app| text_check::check_text(app, &body)).await?)
         }
         "/api/design/graph" => {
-            reply::picture_reply(app.run_blocking(move |app| text_check::draw_text(app, &body)).await?)
+            reply::picture_reply(app.run_blocking(move |app| text_check::draw_text_graph(app, &body)).await?)
         }
         "/api/design/edit" => reply::json_reply(&app.run_blocking(move |app| edit::plan_edit(app, &body)).await?),
         "/api/design/new" => reply::json_reply(
-            &app.run_blocking(move |app| new_ensemble::create_ensemble(app, &body))
+            &app.run_blocking(move |app| new_ensemble::create_ensemble_file(app, &body))
                 .await?,
         ),
-        "/api/design/save" => reply::json_reply(&app.run_blocking(move |app| file::save_file(app, &body)).await?),
+        "/api/design/save" => reply::json_reply(&app.run_blocking(move |app| file::save_file_and_scripts(app, &body)).await?),
         _ => return Ok(None),
     }))
 }
 
 /// Returns a text that must be given.
-fn required_text<'g>(given: &'g Value, name: &str) -> Result<&'g str, RequestFailure> {
+fn required_text<'g>(given: &'g Value, name: &str) -> Result<&'g str, ApiFailure> {
     given[name]
         .as_str()
-        .ok_or_else(|| RequestFailure::bad_request(format!("`{name}` is missing")))
+        .ok_or_else(|| ApiFailure::bad_request(format!("`{name}` is missing")))
 }

@@ -8,22 +8,22 @@ use serde_json::{Value, json};
 
 use super::file::forbidden_failure;
 use super::required_text;
-use crate::app::UiApp;
-use crate::reply::RequestFailure;
+use crate::app::UiState;
+use crate::reply::ApiFailure;
 
 /// Creates an ensemble that can be run: `{name}`. The answer is `{name, file}`. Nothing is overwritten.
-pub(super) fn create_ensemble(app: &UiApp, given: &Value) -> Result<Value, RequestFailure> {
+pub(super) fn create_ensemble_file(app: &UiState, given: &Value) -> Result<Value, ApiFailure> {
     let requested_name = required_text(given, "name")?.trim();
     let project = app.runs.runs().project();
     let mut files = (app.starter)(requested_name).ok_or_else(|| {
         let name_rule = "a name starts with a letter or a digit, contains only letters, digits, `_`, `.` and `-`, and does not end with `.test`";
-        RequestFailure::bad_request(format!("`{requested_name}` cannot be the name of an ensemble: {name_rule}"))
+        ApiFailure::bad_request(format!("`{requested_name}` cannot be the name of an ensemble: {name_rule}"))
     })?;
     let _one_at_a_time = app.write_lock.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let is_there = |path: &Path| project.folder.join(path).symlink_metadata().is_ok();
     files.retain(|file| !file.is_shared || !is_there(&file.path));
     let Some(path) = files.first().map(|file| file.path.clone()) else {
-        return Err(RequestFailure::unavailable(
+        return Err(ApiFailure::unavailable(
             "a new ensemble has no file: this is a bug in ensemble",
         ));
     };
@@ -33,9 +33,9 @@ pub(super) fn create_ensemble(app: &UiApp, given: &Value) -> Result<Value, Reque
     let mut existing_paths = files.iter().map(|file| &file.path).filter(|path| is_there(path));
     if let Some(path) = same.or_else(|| existing_paths.next().cloned()) {
         let message = format!("`{}` exists already; choose another name", path.display());
-        return Err(RequestFailure::conflict(message));
+        return Err(ApiFailure::conflict(message));
     }
-    if let Some(file) = files.iter().find(|file| !is_inside_project(project, &file.path)) {
+    if let Some(file) = files.iter().find(|file| !is_new_path_inside_project(project, &file.path)) {
         let message = format!("`{}` is not inside the served folder", file.path.display());
         return Err(forbidden_failure(message));
     }
@@ -46,13 +46,13 @@ pub(super) fn create_ensemble(app: &UiApp, given: &Value) -> Result<Value, Reque
         .collect();
     create_files(&project.folder, &texts).map_err(|(at, error)| {
         let file = project.relative_path(&texts[at].0);
-        RequestFailure::unavailable(format!("`{}` cannot be written: {error}", file.display()))
+        ApiFailure::unavailable(format!("`{}` cannot be written: {error}", file.display()))
     })?;
     Ok(json!({"name": name, "file": path}))
 }
 
 /// Does the nearest folder above that is there stand inside the served folder?
-fn is_inside_project(project: &Project, path: &Path) -> bool {
+fn is_new_path_inside_project(project: &Project, path: &Path) -> bool {
     let path = project.folder.join(path);
     let mut above = path.ancestors().skip(1);
     let nearest = above.find(|folder| folder.symlink_metadata().is_ok());

@@ -1,39 +1,39 @@
 //! What is found in a text, its agents, and its graph.
 
 use ensemble_ide::analysis::findings::FolderChecks;
-use ensemble_language::design::sketch_file;
+use ensemble_language::design::parse_file_values;
 use ensemble_language::diagnostic::Diagnostic;
 use ensemble_language::loader::load_ensemble;
 use ensemble_language::source::SourceText;
 use ensemble_language::yaml::edit::{FixApplicability, TextFix};
 use serde_json::{Value, json};
 
-use super::file::parse_given_text;
-use super::utf16_lines::{Utf16Lines, position_json};
-use crate::app::UiApp;
-use crate::reply::RequestFailure;
+use super::file::resolve_file_and_text;
+use super::utf16_lines::{Utf16LineIndex, position_json};
+use crate::app::UiState;
+use crate::reply::ApiFailure;
 use crate::view::draw_for_page;
 
 /// `{findings, agents}`. The findings are those of `validate`.
-pub(super) fn check_text(app: &UiApp, given: &Value) -> Result<Value, RequestFailure> {
-    let (path, text) = parse_given_text(app, given)?;
+pub(super) fn check_text(app: &UiState, given: &Value) -> Result<Value, ApiFailure> {
+    let (path, text) = resolve_file_and_text(app, given)?;
     let project = app.runs.runs().project();
     let place = FolderChecks::for_file(&project.folder.join(&path), project, &*app.checks);
     let diagnostics = place
         .check_text(&project.folder.join(&path), &text, &|| true)
         .unwrap_or_default();
     let source = SourceText::new(path.display().to_string(), text.clone());
-    let units = Utf16Lines::new(&text);
+    let units = Utf16LineIndex::new(&text);
     let findings: Vec<Value> = diagnostics
         .iter()
         .map(|finding| finding_to_json(finding, &source, &units))
         .collect();
     Ok(
-        json!({"findings": findings, "agents": super::edit::agents_to_json(&source, &units), "values": sketch_file(&source)}),
+        json!({"findings": findings, "agents": super::edit::agents_to_json(&source, &units), "values": parse_file_values(&source)}),
     )
 }
 
-fn finding_to_json(finding: &Diagnostic, source: &SourceText, units: &Utf16Lines<'_>) -> Value {
+fn finding_to_json(finding: &Diagnostic, source: &SourceText, units: &Utf16LineIndex<'_>) -> Value {
     let is_here = finding.source.name() == source.name();
     let is_in_same_file = |fix: &&TextFix| *fix.file == *source.name();
     let fix = finding
@@ -70,11 +70,11 @@ fn finding_to_json(finding: &Diagnostic, source: &SourceText, units: &Utf16Lines
 }
 
 /// Returns the graph of a text as SVG, without a style of its own.
-pub(super) fn draw_text(app: &UiApp, given: &Value) -> Result<String, RequestFailure> {
-    let (path, text) = parse_given_text(app, given)?;
+pub(super) fn draw_text_graph(app: &UiState, given: &Value) -> Result<String, ApiFailure> {
+    let (path, text) = resolve_file_and_text(app, given)?;
     let loaded = load_ensemble(&SourceText::new(path.display().to_string(), text));
     let ensemble = loaded
         .ensemble
-        .ok_or_else(|| RequestFailure::bad_request("the text has errors, so it has no graph"))?;
+        .ok_or_else(|| ApiFailure::bad_request("the text has errors, so it has no graph"))?;
     draw_for_page(&(app.picture)(&ensemble))
 }

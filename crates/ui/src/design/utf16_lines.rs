@@ -4,12 +4,12 @@ use ensemble_language::source::{SourceText, Span};
 use serde_json::{Value, json};
 
 /// The lines of a text, each with the byte and the code unit at which it begins.
-pub(super) struct Utf16Lines<'t> {
+pub(super) struct Utf16LineIndex<'t> {
     text: &'t str,
     lines: Vec<(usize, usize)>,
 }
 
-impl<'t> Utf16Lines<'t> {
+impl<'t> Utf16LineIndex<'t> {
     pub(super) fn new(text: &'t str) -> Self {
         let mut lines = vec![(0, 0)];
         let (mut byte, mut unit) = (0, 0);
@@ -22,7 +22,7 @@ impl<'t> Utf16Lines<'t> {
     }
 
     /// Returns the code unit at a byte; a byte beyond the end means the end.
-    pub(super) fn unit_at(&self, byte: usize) -> usize {
+    pub(super) fn utf16_offset(&self, byte: usize) -> usize {
         let byte = self.text.floor_char_boundary(byte);
         let line = self.lines.partition_point(|line| line.0 <= byte).saturating_sub(1);
         let (start, unit) = self.lines[line];
@@ -31,12 +31,12 @@ impl<'t> Utf16Lines<'t> {
 
     /// `{start, end}`.
     pub(super) fn range_json(&self, span: Span) -> Value {
-        json!({"start": self.unit_at(span.start), "end": self.unit_at(span.end)})
+        json!({"start": self.utf16_offset(span.start), "end": self.utf16_offset(span.end)})
     }
 }
 
 /// `{start, end, line, column}`, the latter two for people.
-pub(super) fn position_json(source: &SourceText, units: &Utf16Lines<'_>, span: Span) -> Value {
+pub(super) fn position_json(source: &SourceText, units: &Utf16LineIndex<'_>, span: Span) -> Value {
     let mut range = units.range_json(span);
     let place = source.line_column(span.start);
     range["line"] = place.line.into();
@@ -50,7 +50,7 @@ mod tests {
 
     #[test]
     fn characters_beyond_the_first_plane_count_twice() {
-        let units = Utf16Lines::new("é😀\nb\u{1F600}c");
+        let units = Utf16LineIndex::new("é😀\nb\u{1F600}c");
         for (byte, unit) in [
             (0, 0),
             (2, 1),
@@ -62,8 +62,8 @@ mod tests {
             (13, 8),
             (99, 8),
         ] {
-            assert_eq!(units.unit_at(byte), unit, "byte {byte}");
+            assert_eq!(units.utf16_offset(byte), unit, "byte {byte}");
         }
-        assert_eq!(Utf16Lines::new("").unit_at(3), 0);
+        assert_eq!(Utf16LineIndex::new("").utf16_offset(3), 0);
     }
 }

@@ -11,33 +11,33 @@ use serde_json::json;
 use tokio::sync::mpsc;
 
 use super::file;
-use crate::app::UiApp;
-use crate::events::{BEAT, event_frame};
-use crate::reply::{self, Reply, RequestFailure};
+use crate::app::UiState;
+use crate::events::{HEARTBEAT_INTERVAL, event_frame};
+use crate::reply::{self, UiReply, ApiFailure};
 
 /// How often the file is looked at.
-const EVERY: Duration = Duration::from_millis(250);
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// After so many looks the text is read though nothing seems changed: a clock may be too coarse.
-const ANYWAY: u32 = 8;
+const POLLS_BETWEEN_READS: u32 = 8;
 
 /// What a look at the file's data tells: the time of the last change, and the size.
-type Seen = Option<(Option<SystemTime>, u64)>;
+type FileStamp = Option<(Option<SystemTime>, u64)>;
 
 /// `file` with `{text, digest}`, at once and after each change; `gone` while there is no such file, it cannot be read, or it is no
 /// ensemble and no test file.
-pub(super) async fn watch_file(app: &Arc<UiApp>, name: String) -> Result<Reply, RequestFailure> {
+pub(super) async fn stream_file_changes(app: &Arc<UiState>, name: String) -> Result<UiReply, ApiFailure> {
     let path = {
         let name = name.clone();
-        app.run_blocking(move |app| file::open_file(app, &name)).await?.path
+        app.run_blocking(move |app| file::load_editable_file(app, &name)).await?.path
     };
     let (sender, receiver) = mpsc::channel(4);
     let project = app.runs.runs().project().clone();
     tokio::spawn(async move {
-        let mut last: Option<(Seen, String)> = None;
+        let mut last: Option<(FileStamp, String)> = None;
         let (mut looks, mut silent) = (0, Duration::ZERO);
         loop {
             let (project, path) = (project.clone(), path.clone());
-            let previous_state = last.clone().filter(|_| looks % ANYWAY != 0);
+            let previous_state = last.clone().filter(|_| looks % POLLS_BETWEEN_READS != 0);
             let Ok(now) = tokio::task::spawn_blocking(move || read_if_changed(&project, &path, previous_state)).await
             else {
                 return;
@@ -53,8 +53,8 @@ pub(super) async fn watch_file(app: &Arc<UiApp>, name: String) -> Result<Reply, 
                     }
                 }
             }
-            silent += EVERY;
-            if silent >= BEAT {
+            silent += POLL_INTERVAL;
+            if silent >= HEARTBEAT_INTERVAL {
                 silent = Duration::ZERO;
                 if sender
                     .send(hyper::body::Bytes::from_static(b": still here\n\n"))
@@ -65,7 +65,7 @@ pub(super) async fn watch_file(app: &Arc<UiApp>, name: String) -> Result<Reply, 
                 }
             }
             tokio::select! {
-                () = tokio::time::sleep(EVERY) => {}
+                () = tokio::time::sleep(POLL_INTERVAL) => {}
                 () = sender.closed() => return,
             }
         }
@@ -77,18 +77,18 @@ pub(super) async fn watch_file(app: &Arc<UiApp>, name: String) -> Result<Reply, 
 fn read_if_changed(
     project: &Project,
     path: &PathBuf,
-    known: Option<(Seen, String)>,
-) -> Option<(Seen, String, hyper::body::Bytes)> {
+    known: Option<(FileStamp, String)>,
+) -> Option<(FileStamp, String, hyper::body::Bytes)> {
     let full = project.folder.join(path);
     let file_stamp = full.metadata().ok().map(|data| (data.modified().ok(), data.len()));
     if known.is_some_and(|(before, _)| before == file_stamp) {
         return None;
     }
     let read = project.read_file(path).ok();
-    let read = read.filter(|source| project.contains_file(path) && file::is_editable(path, source));
+    let read = read.filter(|source| project.contains_file(path) && file::is_ensemble_or_test_file(path, source));
     Some(match read {
         Some(source) => {
-            let state = file::text_and_digest(source.text());
+            let state = file::text_with_digest_json(source.text());
             let digest = state["digest"].to_string();
             (file_stamp, digest, event_frame("file", &state))
         }

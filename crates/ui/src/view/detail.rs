@@ -9,7 +9,7 @@ use super::RunView;
 
 impl RunView {
     /// Returns the execution in this row.
-    pub(crate) fn execution_detail(&self, at: usize) -> Option<Value> {
+    pub(crate) fn execution_detail_json(&self, at: usize) -> Option<Value> {
         let (turn, execution) = self.execution_at(at)?;
         let plan = self.plan.as_ref();
         let agent = plan.and_then(|plan| Some(plan.agent(plan.find_agent_id(&execution.agent)?)));
@@ -42,7 +42,7 @@ impl RunView {
         }
         Some(json!({
             "at": at,
-            "state": self.execution_state(turn.turn, execution),
+            "state": self.execution_state_word(turn.turn, execution),
             "elapsed": self.elapsed_seconds(execution),
             "turn": turn.turn,
             "kind": agent.map(|agent| agent.kind_name()),

@@ -7,12 +7,12 @@ use ensemble_reports::report::story::first_failed_part;
 use serde_json::{Value, json};
 
 use super::elapsed_time::seconds_since;
-use super::rows::{LONG, truncate_text};
-use super::shown_request::with_shown_texts;
+use super::rows::{MAX_WHOLE_ROW_CHARS, truncate_text};
+use super::shown_request::with_request_texts;
 use super::{DriverLocation, RunView};
 
 /// Most warnings that are shown, the last ones.
-const WARNINGS: usize = 20;
+const MAX_SHOWN_WARNINGS: usize = 20;
 
 impl RunView {
     /// Name, state, sums, agents, and what can be done with the run.
@@ -24,7 +24,7 @@ impl RunView {
         let is_under_way = driven != DriverLocation::Nowhere && end_event.is_none();
         let is_free = driven == DriverLocation::Nowhere && !is_inner;
         let questions = self.story.pending_requests().into_iter().filter(|_| is_free);
-        let questions: Vec<Value> = questions.map(|open| with_shown_texts(json!(open), &open)).collect();
+        let questions: Vec<Value> = questions.map(|open| with_request_texts(json!(open), &open)).collect();
         let warnings = &self.story.warnings;
         json!({
             "id": id,
@@ -54,7 +54,7 @@ impl RunView {
             "failed": totals.all.failed,
             "failed_work": totals.list_failed_work().iter().flat_map(FailedWork::list_sentences).collect::<Vec<_>>(),
             "usage": totals.all.usage,
-            "warnings": &warnings[warnings.len().saturating_sub(WARNINGS)..],
+            "warnings": &warnings[warnings.len().saturating_sub(MAX_SHOWN_WARNINGS)..],
             "agents": self.agents_json(&totals),
             "questions": questions,
             "can": {
@@ -62,9 +62,9 @@ impl RunView {
                 "resume": is_free && state.is_resumable(),
                 "say": is_free && end_event.is_some_and(|ended| ended.completion_reason.is_continuable()),
                 "fork": !is_inner,
-                "retry": self.retry_json().filter(|_| is_free),
+                "retry": self.rerun_target_json().filter(|_| is_free),
                 "fork_before": end_event
-                    .filter(|ended| is_free && is_failure(ended.completion_reason))
+                    .filter(|ended| is_free && is_agent_failure(ended.completion_reason))
                     .map(|_| self.story.last_turn_before_failure()),
             },
         })
@@ -92,7 +92,7 @@ impl RunView {
     }
 
     /// Returns the execution from which `rerun` repeats what failed: `{turn, agent, part}`.
-    fn retry_json(&self) -> Option<Value> {
+    fn rerun_target_json(&self) -> Option<Value> {
         let failed = self.story.end_event()?.failed.as_ref()?;
         let part = first_failed_part(&self.story, failed);
         Some(json!({"turn": failed.turn, "agent": failed.agent, "part": part}))
@@ -104,7 +104,7 @@ impl RunView {
         let turn = self.story.latest_turn()?;
         let outputs = turn.executions.iter().filter_map(|execution| {
             let full_text = output_text(execution.output()?);
-            let (text, is_cut) = truncate_text(&full_text, LONG);
+            let (text, is_cut) = truncate_text(&full_text, MAX_WHOLE_ROW_CHARS);
             Some(json!({"agent": execution.agent, "turn": turn.turn, "text": text, "is_cut": is_cut}))
         });
         Some(outputs.collect())
@@ -152,12 +152,12 @@ impl RunView {
         let mut executions = turn.executions.iter();
         let execution = executions.find(|execution| &*execution.agent == agent)?;
         let is_open = execution.finish_event.is_none();
-        is_open.then(|| self.execution_state(turn.turn, execution))
+        is_open.then(|| self.execution_state_word(turn.turn, execution))
     }
 }
 
 /// Returns whether the run failed in a turn, so that a fork can begin before it.
-fn is_failure(outcome: CompletionReason) -> bool {
+fn is_agent_failure(outcome: CompletionReason) -> bool {
     matches!(
         outcome,
         CompletionReason::AgentFailed | CompletionReason::ConditionFailed

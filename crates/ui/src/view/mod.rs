@@ -22,7 +22,7 @@ use ensemble_history::story::{RunStory, StoryEvent};
 use ensemble_language::plan::Plan;
 
 pub(crate) use picture::draw_for_page;
-pub(crate) use shown_request::with_shown_texts;
+pub(crate) use shown_request::with_request_texts;
 
 /// The process that drives a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +53,7 @@ pub(crate) struct RunView {
     pub(crate) plan: Option<Arc<Plan>>,
     /// The number of the next record.
     pub(crate) next: u64,
-    rows: Vec<RowContent>,
+    rows: Vec<RowContentPosition>,
     /// The rows of the latest turn, its head first.
     latest: Range<usize>,
     /// The dependencies that count the start of an execution, by turn and agent.
@@ -62,7 +62,7 @@ pub(crate) struct RunView {
 
 /// The position of the content of a row.
 #[derive(Debug, Clone, Copy)]
-enum RowContent {
+enum RowContentPosition {
     /// An event of the story; for a turn its head.
     Event(usize),
     /// An execution of a turn.
@@ -76,15 +76,15 @@ impl RunView {
             return Vec::new();
         }
         self.next = record.seq + 1;
-        self.add_starts(&record.event);
+        self.record_fired_dependencies(&record.event);
         let before = self.story.events.len();
         self.story.apply_record(record);
         let mut changed: Vec<usize> = Vec::new();
         for event in before..self.story.events.len() {
             changed.extend(self.append_rows(event));
         }
-        match find_event_agent(&record.event) {
-            Some(agent) => changed.extend(self.find_latest_row(agent)),
+        match find_changed_agent(&record.event) {
+            Some(agent) => changed.extend(self.find_row_in_latest_turn(agent)),
             None if matches!(record.event, Event::RunResumed(_) | Event::Interrupted(_)) => {
                 changed.extend(self.latest.clone());
             }
@@ -104,7 +104,7 @@ impl RunView {
     }
 
     /// Returns the fold of the records up to the end of a turn.
-    pub(crate) async fn load_until_turn(&self, turn: u32, run: &dyn StoredRun) -> Result<Self, ReadError> {
+    pub(crate) async fn load_view_until_turn(&self, turn: u32, run: &dyn StoredRun) -> Result<Self, ReadError> {
         let mut view = Self {
             plan: self.plan.clone(),
             ..Self::default()
@@ -132,17 +132,17 @@ impl RunView {
     /// Appends the rows of an event of the story.
     fn append_rows(&mut self, event: usize) -> Range<usize> {
         let begin = self.rows.len();
-        self.rows.push(RowContent::Event(event));
+        self.rows.push(RowContentPosition::Event(event));
         if let StoryEvent::Turn(turn) = &self.story.events[event] {
             self.rows
-                .extend((0..turn.executions.len()).map(|at| RowContent::Execution(event, at)));
+                .extend((0..turn.executions.len()).map(|at| RowContentPosition::Execution(event, at)));
             self.latest = begin..self.rows.len();
         }
         begin..self.rows.len()
     }
 
     /// Returns the row of the agent in the latest turn.
-    fn find_latest_row(&self, agent: &str) -> Option<usize> {
+    fn find_row_in_latest_turn(&self, agent: &str) -> Option<usize> {
         let is_its = |at: &usize| {
             self.execution_at(*at)
                 .is_some_and(|(_, execution)| *execution.agent == *agent)
@@ -151,7 +151,7 @@ impl RunView {
     }
 
     /// Adds the dependencies that started executions.
-    fn add_starts(&mut self, event: &Event) {
+    fn record_fired_dependencies(&mut self, event: &Event) {
         let Event::TurnStarted(turn) = event else { return };
         for start in turn.starts.iter().filter(|start| !start.counts.is_empty()) {
             let key = (turn.turn, start.agent.clone());
@@ -161,7 +161,7 @@ impl RunView {
 }
 
 /// Returns the agent in whose execution the event happened.
-fn find_event_agent(event: &Event) -> Option<&Arc<str>> {
+fn find_changed_agent(event: &Event) -> Option<&Arc<str>> {
     match event {
         Event::ExecutionStarted(started) => Some(&started.agent),
         Event::ReplyReceived(reply) => Some(&reply.within.agent),

@@ -3,25 +3,25 @@
 use serde_json::{Value, json};
 
 use super::elapsed_time::seconds_since;
-use super::{RowContent, RunView};
+use super::{RowContentPosition, RunView};
 use ensemble_core::conversation::CompletionReason;
 use ensemble_history::story::{StoryAttemptEnd, StoryEvent, StoryExecution, StoryTurn};
 use ensemble_history::{AgentActivity, output_text};
 
 /// Most characters of a text in a row.
-const SHORT: usize = 200;
+const MAX_ROW_CHARS: usize = 200;
 /// Most characters of a text in the conversation.
-pub(super) const LONG: usize = 20_000;
+pub(super) const MAX_WHOLE_ROW_CHARS: usize = 20_000;
 
 impl RunView {
     /// Returns a row as one line.
-    pub(crate) fn short_row(&self, at: usize) -> Option<Value> {
-        self.row_json(at, SHORT)
+    pub(crate) fn short_row_json(&self, at: usize) -> Option<Value> {
+        self.row_json(at, MAX_ROW_CHARS)
     }
 
     /// Returns a row with its text.
-    pub(crate) fn whole_row(&self, at: usize) -> Option<Value> {
-        self.row_json(at, LONG)
+    pub(crate) fn whole_row_json(&self, at: usize) -> Option<Value> {
+        self.row_json(at, MAX_WHOLE_ROW_CHARS)
     }
 
     /// Returns the row of an execution.
@@ -35,21 +35,21 @@ impl RunView {
 
     pub(super) fn execution_at(&self, at: usize) -> Option<(&StoryTurn, &StoryExecution)> {
         match *self.rows.get(at)? {
-            RowContent::Execution(event, index) => match &self.story.events[event] {
+            RowContentPosition::Execution(event, index) => match &self.story.events[event] {
                 StoryEvent::Turn(turn) => Some((turn, &turn.executions[index])),
                 _ => None,
             },
-            RowContent::Event(_) => None,
+            RowContentPosition::Event(_) => None,
         }
     }
 
     fn row_json(&self, at: usize, most: usize) -> Option<Value> {
         let mut row = match *self.rows.get(at)? {
-            RowContent::Execution(..) => {
+            RowContentPosition::Execution(..) => {
                 let (turn, execution) = self.execution_at(at)?;
                 self.execution_row(turn, execution, most)
             }
-            RowContent::Event(event) => event_row(&self.story.events[event], most),
+            RowContentPosition::Event(event) => event_row(&self.story.events[event], most),
         };
         row["at"] = at.into();
         row["seq"] = self.next.into();
@@ -62,14 +62,14 @@ impl RunView {
         let by: Vec<&str> = fired
             .filter_map(|at| self.dependency_source(&execution.agent, *at))
             .collect();
-        let full_text = execution_text(execution);
+        let full_text = execution_summary_text(execution);
         let (text, is_cut) = truncate_text(&full_text, most);
         json!({
             "kind": "execution",
             "turn": turn.turn,
             "agent": execution.agent,
             "execution": execution.execution,
-            "state": self.execution_state(turn.turn, execution),
+            "state": self.execution_state_word(turn.turn, execution),
             "elapsed": self.elapsed_seconds(execution),
             "begun": execution.attempts.first().map(|attempt| attempt.started_at),
             "seconds": execution.finish_event.is_some().then_some(execution.totals.seconds),
@@ -84,7 +84,7 @@ impl RunView {
 
     /// Returns the state of an execution, in one word. An execution that has not ended in an earlier turn was given up with its
     /// turn.
-    pub(super) fn execution_state(&self, turn: u32, execution: &StoryExecution) -> &'static str {
+    pub(super) fn execution_state_word(&self, turn: u32, execution: &StoryExecution) -> &'static str {
         if execution.failure().is_some() {
             return "failed";
         }
@@ -151,7 +151,7 @@ fn turn_row(turn: &StoryTurn) -> Value {
 }
 
 /// Returns the text of the execution: of its output, its error, or its question.
-fn execution_text(execution: &StoryExecution) -> String {
+fn execution_summary_text(execution: &StoryExecution) -> String {
     if let Some(failure) = execution.failure() {
         return failure.error.clone();
     }

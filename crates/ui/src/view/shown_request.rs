@@ -8,7 +8,7 @@ use ensemble_language::hidden_characters::escape_hidden_in_json;
 use serde_json::{Value, json};
 
 /// Adds the texts that the page shows to a request that waits.
-pub(crate) fn with_shown_texts(mut document: Value, request: &PendingRequest) -> Value {
+pub(crate) fn with_request_texts(mut document: Value, request: &PendingRequest) -> Value {
     let question = &request.question;
     let permission = question.permission.as_ref();
     let arguments = permission.map(|wanted| format!("{:#}", Value::Object(wanted.arguments.clone())));
@@ -35,7 +35,7 @@ mod tests {
         let choices = vec!["keep".to_owned(), "del\u{202e}ete\u{1b}[8m".to_owned()];
         let question = OperatorQuestion::new("Delete\u{202e}\nit?", choices.clone());
         let request = PendingRequest::for_question(&execution, question);
-        let document = with_shown_texts(json!(request), &request);
+        let document = with_request_texts(json!(request), &request);
         assert_eq!(document["choices"], json!(choices));
         assert_eq!(
             document["shown"]["choices"],
@@ -45,7 +45,7 @@ mod tests {
         let arguments: JsonMap = [("to".to_owned(), json!("a\u{202e}b"))].into_iter().collect();
         let origin = execution.origin.with_call("pay".into(), 1, 0);
         let request = PendingRequest::for_permission(&execution, origin, "c", "pay", &arguments);
-        let document = with_shown_texts(json!(request), &request);
+        let document = with_request_texts(json!(request), &request);
         assert_eq!(document["shown"]["arguments"], "{\n  \"to\": \"a\\u202eb\"\n}");
     }
 }

@@ -12,9 +12,9 @@ use ensemble_explore::Exploration;
 use ensemble_language::plan::{Plan, PlanEdge};
 use ensemble_reports::report::format_count;
 use ensemble_reports::report::graph::{
-    CountUnit, GraphPicture, GraphTooLarge, NodeRunData, render_ascii, render_dot, render_mermaid, render_svg,
+    ExecutionCountUnit, GraphPicture, GraphTooLargeError, NodeRunData, render_ascii, render_dot, render_mermaid, render_svg,
 };
-use ensemble_reports::report::sanitized_writer::sanitize;
+use ensemble_reports::report::sanitized_writer::sanitize_text;
 
 /// Returns the format that the name of a file means.
 ///
@@ -40,7 +40,7 @@ pub(crate) fn format_for_file(file: &Path) -> Result<GraphFormat, CliError> {
 pub(crate) fn draw_coverage(plan: &Plan, reached: &ReachedParts, explored: &Exploration, cases: usize) -> GraphPicture {
     let mut picture = ensemble_picture(plan.ensemble());
     picture.subtitle = Some(format!("reached by {}", format_count(cases as u64, "case")));
-    picture.count_unit = CountUnit::Cases;
+    picture.count_unit = ExecutionCountUnit::Cases;
     let edges = plan.agent_ids().flat_map(|id| {
         let mut edges: Vec<&PlanEdge> = plan.incoming_edges(id).map(|(_, edge)| edge).collect();
         edges.sort_by_key(|edge| edge.position);
@@ -87,8 +87,8 @@ pub(crate) fn write_picture(
         GraphFormat::Mermaid => render_mermaid(picture),
         GraphFormat::Dot => render_dot(picture),
         GraphFormat::Svg => render_svg(picture)
-            .map_err(|error| CliError::usage_error_with_help(error.to_string(), GraphTooLarge::ADVICE))?,
+            .map_err(|error| CliError::usage_error_with_help(error.to_string(), GraphTooLargeError::ADVICE))?,
         GraphFormat::Ascii => render_ascii(picture),
     };
-    write_file(file, &sanitize(&text, format.into()), surroundings)
+    write_file(file, &sanitize_text(&text, format.into()), surroundings)
 }

@@ -8,7 +8,7 @@ use crate::command::check::settings::ValidateConfigCache;
 use crate::command::check::test::TestArgs;
 use crate::command::shared::error::CliError;
 use crate::command::shared::surroundings::CliEnvironment;
-use ensemble_language::cases::{ENDINGS, is_test_file};
+use ensemble_language::cases::{TEST_FILE_ENDINGS, is_test_file};
 use ensemble_project::ProjectError;
 
 /// Returns the test files that the arguments mean.
@@ -44,7 +44,7 @@ pub(crate) fn collect_test_files(args: &TestArgs, surroundings: &CliEnvironment)
 
 /// Returns the test file of an ensemble, which is to be made if it may be missing.
 fn find_test_file(path: PathBuf, may_be_missing: bool, surroundings: &CliEnvironment) -> Result<PathBuf, CliError> {
-    let candidates = ENDINGS.map(|ending| path.with_extension(ending.trim_start_matches('.')));
+    let candidates = TEST_FILE_ENDINGS.map(|ending| path.with_extension(ending.trim_start_matches('.')));
     let existing_file = candidates
         .iter()
         .find(|path| surroundings.project.folder.join(path).is_file());

@@ -8,7 +8,7 @@ use ensemble_cases::drive::CaseDriver;
 use ensemble_cases::mutate::{EnsembleMutant, MutantOutcome, generate_mutants as all_mutants};
 use ensemble_cases::suite::CheckedSuite;
 use ensemble_project::PreparedEnsemble;
-use ensemble_reports::report::test_report::{FileMutants, MutantStatus, ShownMutant};
+use ensemble_reports::report::test_report::{EnsembleMutants, MutantStatus, ShownMutant};
 
 /// Tests the mutants until the time is over.
 pub(crate) fn test_mutants(
@@ -16,10 +16,10 @@ pub(crate) fn test_mutants(
     cases: &[CaseRun],
     driver: &CaseDriver,
     end: Option<Instant>,
-) -> FileMutants {
-    let mut file_mutants = FileMutants {
+) -> EnsembleMutants {
+    let mut file_mutants = EnsembleMutants {
         ensemble: sound.ensemble.source.name().to_owned(),
-        ..FileMutants::default()
+        ..EnsembleMutants::default()
     };
     if cases.iter().any(|case| !case.result.failures.is_empty()) {
         file_mutants.not_tried_because = Some("a case fails without a change".to_owned());

@@ -13,7 +13,7 @@ use crate::command::shared::surroundings::CliEnvironment;
 use ensemble_language::diagnostic::{Diagnostic, FindingSeverity};
 use ensemble_reports::report::graph::GraphPicture;
 use ensemble_reports::report::test_report::TestedFile;
-use ensemble_reports::report::{CheckedFile, FindingsForm, GithubForm, diagnostics, test_report};
+use ensemble_reports::report::{FileFindings, FindingsReportFormat, GithubForm, diagnostics, test_report};
 use serde_json::Value;
 
 /// Tries the cases of these files once, and prints the results. The value is the exit code.
@@ -114,23 +114,23 @@ fn print_results(
     let text = match form {
         TestFormat::Human if files.iter().any(|file| file.suggestions.is_some()) => {
             // What is printed can be added to a file.
-            surroundings.print_err(&test_report::render_human(files, took, surroundings.colors_on_stderr()));
+            surroundings.print_err(&test_report::render_human_test_report(files, took, surroundings.colors_on_stderr()));
             test_report::render_suggestions(files)
         }
         TestFormat::Human if files.iter().all(|file| file.cases.is_empty()) => String::new(),
-        TestFormat::Human => test_report::render_human(files, took, surroundings.streams.colors_on_stdout()),
+        TestFormat::Human => test_report::render_human_test_report(files, took, surroundings.streams.colors_on_stdout()),
         TestFormat::Json => {
-            let document: Value = serde_json::from_str(&diagnostics::diagnostics_to_json(findings)).unwrap_or_default();
-            test_report::render_json(files, &document["diagnostics"], took)
+            let document: Value = serde_json::from_str(&diagnostics::render_json_diagnostics(findings)).unwrap_or_default();
+            test_report::render_json_test_report(files, &document["diagnostics"], took)
         }
-        TestFormat::Junit => test_report::render_junit(files, folder, took),
+        TestFormat::Junit => test_report::render_junit_test_report(files, folder, took),
         TestFormat::Github => {
-            let annotations = GithubForm { folder }.render_file(&CheckedFile {
+            let annotations = GithubForm { folder }.render_file(&FileFindings {
                 name: String::new(),
                 findings: findings.to_vec(),
                 fails: false,
             });
-            format!("{annotations}{}", test_report::render_github(files, folder))
+            format!("{annotations}{}", test_report::render_github_test_report(files, folder))
         }
     };
     surroundings.print_as(form, &text);

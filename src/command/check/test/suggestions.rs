@@ -6,7 +6,7 @@ use ensemble_cases::drive::CaseDriver;
 use ensemble_cases::suggest::{case_to_yaml, suggest_cases};
 use ensemble_cases::suite::{CheckedSuite, TestSuite};
 use ensemble_language::cases::case_route;
-use ensemble_reports::report::test_report::FileSuggestions;
+use ensemble_reports::report::test_report::SuggestedCases;
 
 /// What stands in the place of a test file that is not there yet.
 pub(crate) const NO_CASE: &str = "cases: [{name: none, expect: {outcome: completed}}]";
@@ -17,7 +17,7 @@ pub(crate) fn suggest_for_gaps(
     sound: CheckedSuite<'_>,
     cases: &[CaseRun],
     driver: &CaseDriver,
-) -> FileSuggestions {
+) -> SuggestedCases {
     let plan = &sound.ensemble.plan;
     let mut reached = ReachedParts::default();
     for conversation in cases.iter().flat_map(|case| case.result.all_conversations()) {
@@ -34,7 +34,7 @@ pub(crate) fn suggest_for_gaps(
         .map(|one| case_to_yaml(&one.case, indent))
         .collect();
     let head = if is_new && !texts.is_empty() { "cases:\n" } else { "" };
-    FileSuggestions {
+    SuggestedCases {
         file: suite.source().name().to_owned(),
         yaml: format!("{head}{}", texts.join("\n")),
         cases: texts.len(),

@@ -23,7 +23,7 @@ use ensemble_language::diagnostic::Diagnostic;
 use ensemble_language::source::{LineColumn, SourceText};
 use ensemble_project::PreparedEnsemble;
 use ensemble_reports::report::graph::GraphPicture;
-use ensemble_reports::report::test_report::{CoverageGap, FileCoverage, TestFailure, TestedCase, TestedFile};
+use ensemble_reports::report::test_report::{ShownCoverageGap, EnsembleCoverage, FailedExpectation, TestedCase, TestedFile};
 
 /// A file that was tried, and what was found wrong with it.
 pub(crate) struct TestFileResult {
@@ -158,10 +158,10 @@ fn find_position(suite: &TestSuite, offset: usize) -> LineColumn {
 }
 
 /// Returns the failures in the order of the file.
-fn to_failures(suite: &TestSuite, failures: &[UnmetExpectation]) -> Vec<TestFailure> {
+fn to_failures(suite: &TestSuite, failures: &[UnmetExpectation]) -> Vec<FailedExpectation> {
     let to_test_failure = |failure: &UnmetExpectation| {
         let LineColumn { line, column } = find_position(suite, suite.find_span(&failure.at).start);
-        TestFailure {
+        FailedExpectation {
             line,
             column,
             what: failure.what.clone(),
@@ -170,12 +170,12 @@ fn to_failures(suite: &TestSuite, failures: &[UnmetExpectation]) -> Vec<TestFail
             help: failure.help.clone(),
         }
     };
-    let mut unmet: Vec<TestFailure> = failures.iter().map(to_test_failure).collect();
+    let mut unmet: Vec<FailedExpectation> = failures.iter().map(to_test_failure).collect();
     unmet.sort_by_key(|unmet| (unmet.line, unmet.column));
     unmet
 }
 
-fn file_coverage(sound: CheckedSuite<'_>, reached: &ReachedParts, explored: &Exploration) -> FileCoverage {
+fn file_coverage(sound: CheckedSuite<'_>, reached: &ReachedParts, explored: &Exploration) -> EnsembleCoverage {
     let coverage = CaseCoverage::compare(&sound.ensemble.plan, reached, explored);
     let parts = [
         ("agents", &coverage.agents),
@@ -183,7 +183,7 @@ fn file_coverage(sound: CheckedSuite<'_>, reached: &ReachedParts, explored: &Exp
         ("conditions", &coverage.conditions),
         ("outcomes", &coverage.outcomes),
     ];
-    FileCoverage {
+    EnsembleCoverage {
         ensemble: sound.ensemble.source.name().to_owned(),
         counts: parts
             .iter()
@@ -197,13 +197,13 @@ fn file_coverage(sound: CheckedSuite<'_>, reached: &ReachedParts, explored: &Exp
     }
 }
 
-fn to_coverage_gap(ensemble: &PreparedEnsemble, gap: &UnreachedPart) -> CoverageGap {
+fn to_coverage_gap(ensemble: &PreparedEnsemble, gap: &UnreachedPart) -> ShownCoverageGap {
     let document = ensemble.loaded.document.as_ref();
     let place = gap.at.as_ref().zip(document).map(|(at, document)| {
         let place = ensemble.source.line_column(document.resolve_span(at).start);
         (place.line, place.column)
     });
-    CoverageGap {
+    ShownCoverageGap {
         kind: gap.kind,
         what: gap.what.clone(),
         place,

@@ -13,7 +13,7 @@ use ensemble_cases::update::update_expectations;
 use ensemble_language::cases::{CaseExpectations, TestFile, case_route};
 use ensemble_language::source::SourceText;
 use ensemble_language::yaml::edit::{TextFix, apply_fixes};
-use ensemble_runs::Host;
+use ensemble_runs::RunHost;
 
 /// The variable that CI servers set.
 const CI: &str = "CI";
@@ -23,7 +23,7 @@ const CI: &str = "CI";
 /// # Errors
 /// This is CI, and writing is not forced.
 pub(crate) fn check_update_allowed(args: &TestArgs) -> Result<(), CliError> {
-    let is_ci = Host::from_system()
+    let is_ci = RunHost::from_system()
         .read_variable(CI)
         .is_some_and(|value| !matches!(value.as_str(), "" | "0" | "false"));
     match args.update && is_ci && !args.force_update {
@@ -91,7 +91,7 @@ fn case_fixes(suite: &TestSuite, sound: CheckedSuite<'_>, case: &CaseRun) -> Vec
         .conversation
         .as_ref()
         .filter(|_| !case.result.failures.is_empty());
-    let Some((written, conversation)) = suite.loaded_cases().value_at(&route).zip(conversation) else {
+    let Some((written, conversation)) = suite.loaded_cases().written_value_at(&route).zip(conversation) else {
         return Vec::new();
     };
     let Some(new) = update_expectations(&sound.file.cases[case.at], &written, conversation) else {

@@ -12,7 +12,7 @@ use crate::command::shared::exit;
 use crate::command::shared::surroundings::CliEnvironment;
 use ensemble_core::request::{PendingRequest, render_question};
 use ensemble_reports::report::story::quote_for_shell;
-use ensemble_runs::batch::{BatchSummary, ExhaustedRows, FoundRow, RowStanding};
+use ensemble_runs::batch::{BatchSummary, ExhaustedRowPolicy, FoundRow, RowStatus};
 
 /// `ensemble batch answer`.
 #[derive(Debug, Args)]
@@ -51,7 +51,7 @@ pub(crate) fn answer_row(args: &BatchAnswerArgs, surroundings: &CliEnvironment) 
     let number = row.number;
     if let Some(entry) = row
         .entry
-        .filter(|entry| entry.standing(ExhaustedRows::Accepted) != RowStanding::Waiting)
+        .filter(|entry| entry.status(ExhaustedRowPolicy::Accepted) != RowStatus::Waiting)
     {
         let message = format!("row {number} waits for no answer: {}", entry.outcome);
         let help = format!("print the open questions with `ensemble batch answer {}`", batch.name);

@@ -13,13 +13,13 @@ use ensemble_language::ensemble::Ensemble;
 use ensemble_language::loader::{self, AgentAnswers};
 use ensemble_project::ProjectError;
 use ensemble_project::project::read_source;
-use ensemble_runs::RunAnswers;
+use ensemble_runs::PreparedAnswers;
 use ensemble_runs::batch::{RowAnswer, RowPlace, decode_table, parse_answer_table};
 
 /// The answers that the options of a batch give.
 pub(super) struct AnswerOptions {
     /// The answers for all rows.
-    pub(super) common: RunAnswers,
+    pub(super) common: PreparedAnswers,
     /// The answers for single rows.
     pub(super) rows: Vec<RowAnswer>,
 }

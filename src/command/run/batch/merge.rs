@@ -9,7 +9,7 @@ use crate::command::shared::exit;
 use crate::command::shared::surroundings::CliEnvironment;
 use clap::Args;
 use ensemble_reports::report::sanitized_writer::EscapeStyle;
-use ensemble_runs::batch::{self, MergedTable};
+use ensemble_runs::batch::{self, MergedResults};
 use ensemble_scripts::regular_files;
 use std::path::PathBuf;
 
@@ -47,7 +47,7 @@ pub(crate) fn merge_results(args: &BatchMergeArgs, surroundings: &CliEnvironment
     })
 }
 
-fn render_summary(merged: &MergedTable) -> String {
+fn render_summary(merged: &MergedResults) -> String {
     let all = merged.outcomes.values().sum();
     let mut text = format_rows(all);
     for (outcome, count) in &merged.outcomes {
@@ -81,7 +81,7 @@ pub(crate) fn write_table(path: &Path, json_lines: &str, surroundings: &CliEnvir
     let table;
     let text = match is_csv {
         true => {
-            table = batch::to_csv(json_lines).map_err(failed)?;
+            table = batch::json_lines_to_csv(json_lines).map_err(failed)?;
             &table
         }
         false => json_lines,

@@ -33,7 +33,7 @@ use ensemble_models::ModelNetwork;
 use ensemble_remote::EngineClient;
 use ensemble_runs::batch::BatchShard;
 use ensemble_runs::batch::{
-    self, Batch, BatchEnd, BatchError, BatchOptions, BatchRequest, BatchRow, ColumnMapping, ExhaustedRows, RetriedRows,
+    self, Batch, BatchWorkEnd, BatchError, BatchOptions, BatchRequest, BatchRow, ColumnMapping, ExhaustedRowPolicy, RetriedRows,
 };
 use ensemble_runs::{EnsembleRef, RunError, RunOptions, Runs};
 use progress::BatchProgress;
@@ -124,10 +124,10 @@ pub(crate) struct BatchArgs {
 
 impl BatchArgs {
     /// Returns the meaning of a success with exhausted agents.
-    fn exhausted_rows(&self) -> ExhaustedRows {
+    fn exhausted_rows(&self) -> ExhaustedRowPolicy {
         match self.fail_on_limit {
-            true => ExhaustedRows::Refused,
-            false => ExhaustedRows::Accepted,
+            true => ExhaustedRowPolicy::Refused,
+            false => ExhaustedRowPolicy::Accepted,
         }
     }
 }
@@ -199,20 +199,20 @@ pub(crate) fn run_batch(args: &BatchArgs, surroundings: &CliEnvironment) -> Resu
     };
     let operator: Arc<dyn Operator> = Arc::new(UnattendedOperator);
     let unshared = surroundings.runs_with(&operator);
-    let runs = Runs::open(unshared.project().clone(), unshared.host().clone().with_shared_models());
+    let runs = Runs::open(unshared.project().clone(), unshared.host().clone().with_shared_model_network());
     let prepared = Arc::new(runs.prepare_ensemble(&EnsembleRef::from_file(&**ensemble))?);
     let name = batch_name(args, &prepared.plan.ensemble().name, data)?;
     let secrets = runs.collect_secrets(&prepared)?;
     let request = build_request(args, data, &name, (prepared.plan.ensemble(), &secrets), surroundings)?;
     let options = || build_options(args, surroundings);
     if args.dry_run {
-        let batch = block_on(async { Ok(Batch::inspect(&runs, prepared.clone(), request).await?) })?;
+        let batch = block_on(async { Ok(Batch::open_read_only(&runs, prepared.clone(), request).await?) })?;
         batch.check_answers(options)?;
         write_questions(&batch, args, surroundings)?;
         report::print_dry_run(&batch, &name, args, surroundings);
         return Ok(exit::SUCCESS);
     }
-    let mut batch = block_on(async { Ok(Batch::open(&runs, prepared.clone(), request).await?) })?;
+    let mut batch = block_on(async { Ok(Batch::open_for_work(&runs, prepared.clone(), request).await?) })?;
     batch.check_answers(options)?;
     report::print_task_notes(&batch, args, surroundings);
     let (ended_before, cost_before) = (report::count_finished(&batch), batch.total_cost());
@@ -301,7 +301,7 @@ async fn drive_rows(
     network: ModelNetwork,
     args: &BatchArgs,
     surroundings: &CliEnvironment,
-) -> Result<BatchEnd, CliError> {
+) -> Result<BatchWorkEnd, CliError> {
     let mut signals = signals::listen_for_signals();
     let (to_do, cost) = (batch.count_rows_to_run(), batch.total_cost());
     let progress = RefCell::new(BatchProgress::new(to_do, cost, args, network, surroundings));
@@ -356,7 +356,7 @@ fn resolve_columns(args: &BatchArgs, cells: &[batch::TableRow]) -> Result<Column
         .iter()
         .flat_map(|row| row.cells.iter().map(|(name, _)| name.as_str()))
         .collect();
-    let checked = columns.check_columns(all.iter().copied());
+    let checked = columns.check_column_names(all.iter().copied());
     checked.map_err(|wrong| {
         let all: Vec<&str> = all.into_iter().collect();
         CliError::usage_error_with_help(wrong.join("\n       "), format!("the columns are {}", all.join(", ")))

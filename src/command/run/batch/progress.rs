@@ -11,7 +11,7 @@ use ensemble_core::conversation::CompletionReason;
 use ensemble_language::data::Cost;
 use ensemble_models::ModelNetwork;
 use ensemble_reports::report::format_count;
-use ensemble_runs::batch::{ExhaustedRows, RowResult, RowStanding};
+use ensemble_runs::batch::{ExhaustedRowPolicy, RowReport, RowStatus};
 
 /// The number of failed rows that are named.
 const MOST_NAMED: usize = 10;
@@ -21,7 +21,7 @@ pub(crate) struct BatchProgress<'a> {
     bar: Option<ProgressBar>,
     surroundings: &'a CliEnvironment,
     is_quiet: bool,
-    limits: ExhaustedRows,
+    limits: ExhaustedRowPolicy,
     /// The models, whose slowdowns are printed.
     network: ModelNetwork,
     start: Instant,
@@ -74,17 +74,17 @@ impl<'a> BatchProgress<'a> {
     }
 
     /// A row has ended.
-    pub(crate) fn add_ended(&mut self, ended: &RowResult<'_>) {
+    pub(crate) fn add_ended(&mut self, ended: &RowReport<'_>) {
         self.counts.ended += 1;
         self.print_pace_changes();
         self.counts.cost = ended.cost;
-        match ended.entry.standing(self.limits) {
-            RowStanding::Failed | RowStanding::Limited => {
+        match ended.entry.status(self.limits) {
+            RowStatus::Failed | RowStatus::Limited => {
                 self.counts.failed += 1;
                 self.print_failure(ended);
             }
-            RowStanding::Waiting => self.counts.waiting += 1,
-            RowStanding::Succeeded | RowStanding::Left => {}
+            RowStatus::Waiting => self.counts.waiting += 1,
+            RowStatus::Succeeded | RowStatus::Left => {}
         }
         let Some(bar) = &self.bar else { return };
         let mut message = self.counts.describe_open();
@@ -102,7 +102,7 @@ impl<'a> BatchProgress<'a> {
         bar.inc(1);
     }
 
-    fn print_failure(&self, ended: &RowResult<'_>) {
+    fn print_failure(&self, ended: &RowReport<'_>) {
         if self.is_quiet || self.counts.failed > MOST_NAMED {
             return;
         }

@@ -11,7 +11,7 @@ use crate::command::shared::output_form::OutputForm;
 use crate::command::shared::surroundings::CliEnvironment;
 use ensemble_core::conversation::RunCanceller;
 use ensemble_language::data::Cost;
-use ensemble_runs::batch::{Batch, BatchEnd, FailureGroup, RowTask, TaskGroup, group_failures, group_open_work};
+use ensemble_runs::batch::{Batch, BatchWorkEnd, CauseGroup, RowTask, TaskGroup, group_failures, group_open_work};
 
 /// The number of causes of failures that are named.
 const MOST_CAUSES: usize = 10;
@@ -22,7 +22,7 @@ const MOST_ROWS: usize = 5;
 pub(super) struct BatchReport<'a> {
     pub(super) batch: &'a Batch,
     pub(super) name: &'a str,
-    pub(super) end: &'a BatchEnd,
+    pub(super) end: &'a BatchWorkEnd,
     /// The number of rows that had ended before the call and did not run again.
     pub(super) ended_before: usize,
     /// What all tries had cost before the call.
@@ -33,7 +33,7 @@ pub(super) struct BatchReport<'a> {
 
 /// Prints what would run and why.
 pub(super) fn print_dry_run(batch: &Batch, name: &str, args: &BatchArgs, surroundings: &CliEnvironment) {
-    let (groups, to_do) = (batch.group_tasks(), batch.count_rows_to_run());
+    let (groups, to_do) = (batch.group_rows_by_task(), batch.count_rows_to_run());
     if args.output == OutputForm::Json {
         let reasons: Vec<Value> = groups.iter().map(task_to_json).collect();
         let document = json!({
@@ -42,7 +42,7 @@ pub(super) fn print_dry_run(batch: &Batch, name: &str, args: &BatchArgs, surroun
             "to_run": to_do,
             "reasons": reasons,
             "cost": batch.total_cost(),
-            "driver_pid": batch.working_process(),
+            "driver_pid": batch.working_process_id(),
         });
         surroundings.print_as(args.output, &format!("{document:#}\n"));
         return;
@@ -52,14 +52,14 @@ pub(super) fn print_dry_run(batch: &Batch, name: &str, args: &BatchArgs, surroun
     for group in groups.iter().filter(|group| group.task != RowTask::Nothing) {
         text.push_str(&format!("  {}\n", describe_task(group)));
     }
-    let counts = batch.count_rows();
+    let counts = batch.count_rows_by_status();
     if counts.left < counts.rows {
-        text.push_str(&format!("  until now: {}\n", counts.to_words()));
+        text.push_str(&format!("  until now: {}\n", counts.to_summary_line()));
     }
     if let Some(cost) = batch.total_cost() {
         text.push_str(&format!("  cost until now {}\n", format_money(cost)));
     }
-    if let Some(process) = batch.working_process() {
+    if let Some(process) = batch.working_process_id() {
         text.push_str(&format!("  process {process} works on the batch now\n"));
     }
     surroundings.print_out(&text);
@@ -67,7 +67,7 @@ pub(super) fn print_dry_run(batch: &Batch, name: &str, args: &BatchArgs, surroun
 
 /// Returns the number of rows with nothing to do.
 pub(super) fn count_finished(batch: &Batch) -> usize {
-    let groups = batch.group_tasks().into_iter();
+    let groups = batch.group_rows_by_task().into_iter();
     let finished = groups.filter(|group| group.task == RowTask::Nothing);
     finished.map(|group| group.rows).sum()
 }
@@ -78,7 +78,7 @@ pub(super) fn print_task_notes(batch: &Batch, args: &BatchArgs, surroundings: &C
     if args.quiet {
         return;
     }
-    for group in batch.group_tasks() {
+    for group in batch.group_rows_by_task() {
         if matches!(group.task, RowTask::RunOutdated { .. } | RowTask::Elsewhere(_)) {
             surroundings.print_err(&format!("note: {}\n", describe_task(&group)));
         }
@@ -86,7 +86,7 @@ pub(super) fn print_task_notes(batch: &Batch, args: &BatchArgs, surroundings: &C
 }
 
 fn describe_task(group: &TaskGroup) -> String {
-    let mut text = group.task.to_words(group.rows);
+    let mut text = group.task.describe_for_rows(group.rows);
     if let (RowTask::RunOutdated { .. }, Some(cost)) = (&group.task, group.cost) {
         text.push_str(&format!("; cost until now {}", format_money(cost)));
     }
@@ -119,11 +119,11 @@ impl BatchReport<'_> {
 
     fn to_json(&self, args: &BatchArgs) -> Value {
         let batch = self.batch;
-        let outcomes = batch.count_outcomes().into_iter();
+        let outcomes = batch.count_rows_by_outcome().into_iter();
         let by_outcome: Map<String, Value> = outcomes
             .map(|(reason, count)| (reason.to_string(), json!(count)))
             .collect();
-        let groups_to_json = |groups: Vec<FailureGroup>, key: &str| -> Vec<Value> {
+        let groups_to_json = |groups: Vec<CauseGroup>, key: &str| -> Vec<Value> {
             let groups = groups.into_iter();
             groups
                 .map(|group| json!({key: group.cause, "count": group.rows.len(), "rows": group.rows, "run": group.run}))
@@ -131,14 +131,14 @@ impl BatchReport<'_> {
         };
         let causes = groups_to_json(group_failures(batch.table_lines()), "cause");
         let open_work = groups_to_json(group_open_work(batch.table_lines()), "work");
-        let counts = batch.count_rows();
+        let counts = batch.count_rows_by_status();
         json!({
             "batch": self.name,
             "rows": batch.len(),
             "failed": counts.failed,
             "causes": causes,
             "open_work": open_work,
-            "waiting": counts.waiting_rows(),
+            "waiting": counts.count_waiting_rows(),
             "waiting_for": counts.waiting,
             "limited": counts.limited,
             "completed": counts.succeeded,
@@ -148,9 +148,9 @@ impl BatchReport<'_> {
             "call_cost": self.call_cost(),
             "unpriced": batch.count_unpriced(),
             "stopped": match self.end {
-                BatchEnd::Done => None,
-                BatchEnd::CostLimit(_) => Some("max_cost"),
-                BatchEnd::StoppedBy(_) => Some("cancelled"),
+                BatchWorkEnd::Done => None,
+                BatchWorkEnd::CostLimit(_) => Some("max_cost"),
+                BatchWorkEnd::StoppedBy(_) => Some("cancelled"),
             },
             "results": self.results.display().to_string(),
             "questions": args.questions.as_ref().map(|path| path.display().to_string()),
@@ -159,10 +159,10 @@ impl BatchReport<'_> {
 
     fn to_text(&self, args: &BatchArgs, surroundings: &CliEnvironment) -> String {
         let batch = self.batch;
-        let counts = batch.count_rows();
+        let counts = batch.count_rows_by_status();
         let mut text = format!("{}: {}", self.name, format_rows(batch.len()));
         if counts.rows > 0 {
-            text.push_str(&format!(" · {}", counts.to_words()));
+            text.push_str(&format!(" · {}", counts.to_summary_line()));
         }
         text.push('\n');
         self.add_stop(args, &mut text);
@@ -172,7 +172,7 @@ impl BatchReport<'_> {
             text.push_str("  completed, but:\n");
             add_groups(&open_work, "remarks", &mut text);
         }
-        if counts.waiting_rows() > 0 {
+        if counts.count_waiting_rows() > 0 {
             text.push_str(&match &args.questions {
                 Some(path) => format!(
                     "  questions: {}; to answer, fill in the column `answer` and add: --answers {}\n",
@@ -205,15 +205,15 @@ impl BatchReport<'_> {
 
     fn add_stop(&self, args: &BatchArgs, text: &mut String) {
         match self.end {
-            BatchEnd::Done => {}
-            BatchEnd::CostLimit(rows) => {
+            BatchWorkEnd::Done => {}
+            BatchWorkEnd::CostLimit(rows) => {
                 let most = args.max_cost.unwrap_or_default();
                 text.push_str(&format!(
                     "  stopped by --max-cost {most}: {} did not run; to continue, repeat the command with a higher amount\n",
                     format_rows(*rows)
                 ));
             }
-            BatchEnd::StoppedBy(_) => text.push_str("  stopped; to continue, repeat the command\n"),
+            BatchWorkEnd::StoppedBy(_) => text.push_str("  stopped; to continue, repeat the command\n"),
         }
     }
 
@@ -231,7 +231,7 @@ impl BatchReport<'_> {
 }
 
 /// Adds the largest groups, a line for each, and the number of the others.
-fn add_groups(groups: &[FailureGroup], noun: &str, text: &mut String) {
+fn add_groups(groups: &[CauseGroup], noun: &str, text: &mut String) {
     for group in groups.iter().take(MOST_CAUSES) {
         let (count, rows) = (group.rows.len(), name_rows(group));
         text.push_str(&format!("  {count} × {} ({rows})\n", group.cause));
@@ -243,7 +243,7 @@ fn add_groups(groups: &[FailureGroup], noun: &str, text: &mut String) {
 }
 
 /// Returns the rows of a group: `row 3`, `rows 3, 17, 20 and 11 more`.
-fn name_rows(group: &FailureGroup) -> String {
+fn name_rows(group: &CauseGroup) -> String {
     let numbers: Vec<String> = group.rows.iter().take(MOST_ROWS).map(usize::to_string).collect();
     let noun = if group.rows.len() == 1 { "row" } else { "rows" };
     match group.rows.len().saturating_sub(MOST_ROWS) {
@@ -253,12 +253,12 @@ fn name_rows(group: &FailureGroup) -> String {
 }
 
 /// Returns the exit code: of whoever stopped the work, of the budget, or of the worst row.
-pub(super) fn batch_exit_code(batch: &Batch, end: &BatchEnd, args: &BatchArgs) -> u8 {
+pub(super) fn batch_exit_code(batch: &Batch, end: &BatchWorkEnd, args: &BatchArgs) -> u8 {
     match end {
-        BatchEnd::StoppedBy(RunCanceller::Signal) => return 143,
-        BatchEnd::StoppedBy(_) => return 130,
-        BatchEnd::CostLimit(_) => return exit::BUDGET,
-        BatchEnd::Done => {}
+        BatchWorkEnd::StoppedBy(RunCanceller::Signal) => return 143,
+        BatchWorkEnd::StoppedBy(_) => return 130,
+        BatchWorkEnd::CostLimit(_) => return exit::BUDGET,
+        BatchWorkEnd::Done => {}
     }
     if has_rows_elsewhere(batch) {
         return exit::FAILURE;
@@ -272,5 +272,5 @@ pub(super) fn batch_exit_code(batch: &Batch, end: &BatchEnd, args: &BatchArgs) -
 /// Returns whether other processes execute runs of rows.
 fn has_rows_elsewhere(batch: &Batch) -> bool {
     let is_elsewhere = |group: &TaskGroup| matches!(group.task, RowTask::Elsewhere(_));
-    !batch.busy_rows().is_empty() || batch.group_tasks().iter().any(is_elsewhere)
+    !batch.busy_rows().is_empty() || batch.group_rows_by_task().iter().any(is_elsewhere)
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::command::shared::error::CliError;
 use crate::command::shared::surroundings::CliEnvironment;
-use ensemble_runs::batch::{ParsedTable, RowError, decode_table, parse_csv, parse_json_lines, row_from_file};
+use ensemble_runs::batch::{ParsedTable, RowError, decode_table, parse_csv, parse_json_lines, table_row_from_file};
 use ensemble_scripts::regular_files::{self, describe_other_type};
 
 /// The largest table that is read, in bytes.
@@ -78,7 +78,7 @@ fn load_folder(path: &Path, data: &Path) -> Result<ParsedTable, CliError> {
     for (name, path) in names {
         let place = data.join(&name).display().to_string();
         match decode_table(&place, &read_bytes(&path, &place)?).into_text() {
-            Ok(text) => table.rows.push(row_from_file(&place, &name, text)),
+            Ok(text) => table.rows.push(table_row_from_file(&place, &name, text)),
             Err(errors) => table.errors.extend(errors),
         }
     }

@@ -10,17 +10,17 @@ use tokio::time::Instant;
 
 use super::diff::ShownDiff;
 use super::limits::MAX_CALLS;
-use super::protocol::AcpCallNews;
+use super::protocol::AcpCallUpdate;
 use ensemble_core::secrets::Secrets;
 use ensemble_core::thread::{ToolCall, ToolEnd};
 use ensemble_language::data::JsonMap;
 use ensemble_language::ensemble::AcpToolKind;
 
 /// The maximum number of bytes of a result in the record: 64 KiB.
-const LONGEST_RESULT: usize = 64 << 10;
+const MAX_RESULT_BYTES: usize = 64 << 10;
 
 /// The maximum number of bytes of the id of a call.
-const LONGEST_ID: usize = 200;
+const MAX_CALL_ID_BYTES: usize = 200;
 
 /// All calls of a prompt.
 #[derive(Default)]
@@ -58,7 +58,7 @@ struct AcpCallState {
 }
 
 impl AcpCallState {
-    fn merge_news(&mut self, news: AcpCallNews, secrets: &Secrets) {
+    fn merge_update(&mut self, news: AcpCallUpdate, secrets: &Secrets) {
         self.title = news.title.or(self.title.take());
         self.kind = news.kind.or(self.kind);
         self.input = news.input.or(self.input.take());
@@ -96,7 +96,7 @@ impl AcpToolCalls {
     ///
     /// # Errors
     /// There are too many calls.
-    pub(super) fn add_news(&mut self, news: AcpCallNews, is_asked: bool) -> Result<(bool, String), String> {
+    pub(super) fn apply_call_update(&mut self, news: AcpCallUpdate, is_asked: bool) -> Result<(bool, String), String> {
         let known = self.program_ids.get(&news.id).copied();
         let earlier = known.map(|at| &self.calls[at]);
         let is_another = earlier
@@ -107,7 +107,7 @@ impl AcpToolCalls {
         };
         let call = &mut self.calls[at];
         if !call.is_over {
-            call.merge_news(news, &self.secrets);
+            call.merge_update(news, &self.secrets);
         } else if news.kind.is_some() || !news.diffs.is_empty() {
             // What has ended is recorded already, but its kind still counts.
             call.kind = news.kind.or(call.kind);
@@ -121,23 +121,23 @@ impl AcpToolCalls {
     ///
     /// # Errors
     /// There are too many calls.
-    pub(super) fn add_file_call(&mut self, news: AcpCallNews) -> Result<String, String> {
+    pub(super) fn add_file_call(&mut self, news: AcpCallUpdate) -> Result<String, String> {
         self.assigned_ids += 1;
-        let id = self.choose_id(&format!("file-{}", self.assigned_ids));
+        let id = self.choose_unused_id(&format!("file-{}", self.assigned_ids));
         let at = self.push_call(AcpCallState {
             id,
             is_asked: true,
             ..AcpCallState::default()
         })?;
-        self.calls[at].merge_news(news, &self.secrets);
+        self.calls[at].merge_update(news, &self.secrets);
         Ok(self.calls[at].id.clone())
     }
 
     fn add_call(&mut self, program_id: String, earlier: Option<usize>) -> Result<usize, String> {
         let mut base = self.secrets.redact(program_id.as_str()).into_owned();
-        base.truncate(base.floor_char_boundary(LONGEST_ID));
+        base.truncate(base.floor_char_boundary(MAX_CALL_ID_BYTES));
         let call = AcpCallState {
-            id: self.choose_id(&base),
+            id: self.choose_unused_id(&base),
             ..match earlier.map(|at| &self.calls[at]) {
                 // The program asks again about what it has shown.
                 Some(earlier) => AcpCallState {
@@ -167,7 +167,7 @@ impl AcpToolCalls {
     }
 
     /// Returns the id, or one like it that no call has.
-    fn choose_id(&self, id: &str) -> String {
+    fn choose_unused_id(&self, id: &str) -> String {
         let is_free = |id: &String| !self.positions.contains_key(id) && !self.reserved_ids.contains(id);
         let others = (2_u32..).map(|number| format!("{id}~{number}"));
         std::iter::once(id.to_owned())
@@ -177,7 +177,7 @@ impl AcpToolCalls {
     }
 
     /// Returns the kinds whose permission the call needs: its own, and that to edit if it has shown a diff.
-    pub(super) fn needed_kinds(&self, id: &str) -> Vec<AcpToolKind> {
+    pub(super) fn needed_permission_kinds(&self, id: &str) -> Vec<AcpToolKind> {
         let Some(call) = self.find_call(id) else {
             return vec![AcpToolKind::Other];
         };
@@ -202,7 +202,7 @@ impl AcpToolCalls {
     }
 
     /// Returns the call as it is recorded, without an end.
-    pub(super) fn call_record(&self, id: &str) -> ToolCall {
+    pub(super) fn open_call_record(&self, id: &str) -> ToolCall {
         let Some(call) = self.find_call(id) else {
             return ToolCall::new(id, "other", json!({}));
         };
@@ -248,14 +248,14 @@ impl AcpToolCalls {
     }
 
     /// Returns whether the permission for this kind was refused when the program asked for it.
-    pub(super) fn is_refused(&self, id: &str, kind: AcpToolKind) -> bool {
+    pub(super) fn is_kind_refused(&self, id: &str, kind: AcpToolKind) -> bool {
         self.find_call(id)
             .is_some_and(|known| known.refused_kinds.contains(&kind))
     }
 
     /// Ends the call, once.
-    pub(super) fn finish_call(&mut self, id: &str, is_failed: bool) -> Option<ToolCall> {
-        let record = self.call_record(id);
+    pub(super) fn end_call_once(&mut self, id: &str, is_failed: bool) -> Option<ToolCall> {
+        let record = self.open_call_record(id);
         let secrets = self.secrets.clone();
         let call = self.find_call_mut(id).filter(|known| !known.is_over)?;
         call.is_over = true;
@@ -264,7 +264,7 @@ impl AcpToolCalls {
             (Some(refused), _) => ToolEnd::Error(refused.clone()),
             (None, true) => ToolEnd::Error(match call.texts.join("\n") {
                 text if text.trim().is_empty() => "it failed".to_owned(),
-                text => truncate_result(text, &secrets),
+                text => limit_result_text(text, &secrets),
             }),
             (None, false) => ToolEnd::Result(result_json(call, &secrets)),
         };
@@ -301,11 +301,11 @@ fn result_json(call: &AcpCallState, secrets: &Secrets) -> Value {
     let mut result = JsonMap::new();
     let text = call.texts.join("\n");
     if !text.trim().is_empty() {
-        result.insert("text".to_owned(), json!(truncate_result(text, secrets)));
+        result.insert("text".to_owned(), json!(limit_result_text(text, secrets)));
     } else if let Some(output) = call.output.as_ref().filter(|output| !is_empty_value(output)) {
         let text = output.to_string();
-        let output = if text.len() > LONGEST_RESULT {
-            json!(truncate_result(text, secrets))
+        let output = if text.len() > MAX_RESULT_BYTES {
+            json!(limit_result_text(text, secrets))
         } else {
             output.clone()
         };
@@ -325,14 +325,14 @@ fn is_empty_value(value: &Value) -> bool {
     value.is_null() || value.as_object().is_some_and(|map| map.is_empty())
 }
 
-fn truncate_result(text: String, secrets: &Secrets) -> String {
-    if text.len() <= LONGEST_RESULT {
+fn limit_result_text(text: String, secrets: &Secrets) -> String {
+    if text.len() <= MAX_RESULT_BYTES {
         return text;
     }
     // A secret of which only a part is left is not found later.
     let mut text = secrets.redact(text).into_owned();
-    if text.len() > LONGEST_RESULT {
-        text.truncate(text.floor_char_boundary(LONGEST_RESULT));
+    if text.len() > MAX_RESULT_BYTES {
+        text.truncate(text.floor_char_boundary(MAX_RESULT_BYTES));
         text.push_str("\n[the rest is left out]");
     }
     text
@@ -342,17 +342,17 @@ fn truncate_result(text: String, secrets: &Secrets) -> String {
 mod tests {
     use super::*;
 
-    fn news(id: &str) -> AcpCallNews {
-        AcpCallNews {
+    fn news(id: &str) -> AcpCallUpdate {
+        AcpCallUpdate {
             id: id.to_owned(),
-            ..AcpCallNews::default()
+            ..AcpCallUpdate::default()
         }
     }
 
     #[test]
     fn an_id_names_one_call() {
         let mut calls = AcpToolCalls::new(Secrets::default(), HashSet::from(["old".to_owned()]));
-        let mut add = |news: AcpCallNews, is_asked| calls.add_news(news, is_asked).expect("few calls");
+        let mut add = |news: AcpCallUpdate, is_asked| calls.apply_call_update(news, is_asked).expect("few calls");
         assert_eq!(add(news("c"), false), (true, "c".to_owned()));
         assert_eq!(add(news("c"), true), (false, "c".to_owned()), "its first request");
         assert_eq!(add(news("c"), false), (false, "c".to_owned()));
@@ -363,27 +363,27 @@ mod tests {
             "an earlier process had it"
         );
         assert_eq!(calls.add_file_call(news("")), Ok("file-1".to_owned()));
-        assert_eq!(calls.add_news(news("file-1"), false), Ok((true, "file-1~2".to_owned())));
-        assert!(calls.finish_call("c~2", false).is_some() && calls.finish_call("c~2", false).is_none());
+        assert_eq!(calls.apply_call_update(news("file-1"), false), Ok((true, "file-1~2".to_owned())));
+        assert!(calls.end_call_once("c~2", false).is_some() && calls.end_call_once("c~2", false).is_none());
         assert_eq!(
-            calls.add_news(news("c"), false),
+            calls.apply_call_update(news("c"), false),
             Ok((false, "c~2".to_owned())),
             "an echo"
         );
-        let begins = AcpCallNews {
+        let begins = AcpCallUpdate {
             begins: true,
             ..news("c")
         };
-        assert_eq!(calls.add_news(begins, false), Ok((true, "c~3".to_owned())));
+        assert_eq!(calls.apply_call_update(begins, false), Ok((true, "c~3".to_owned())));
     }
 
     #[test]
     fn a_long_result_contains_no_part_of_a_secret() {
         let secrets = Secrets::default();
         secrets.add_value("sk-0123456789");
-        for before in LONGEST_RESULT - 12..LONGEST_RESULT {
+        for before in MAX_RESULT_BYTES - 12..MAX_RESULT_BYTES {
             let text = format!("{}sk-0123456789{}", "x".repeat(before), "x".repeat(100));
-            let text = truncate_result(text, &secrets);
+            let text = limit_result_text(text, &secrets);
             assert!(!text.contains("sk"), "{before}");
         }
     }
@@ -393,21 +393,21 @@ mod tests {
         let secrets = Secrets::default();
         secrets.add_value("sk-0123456789");
         let mut calls = AcpToolCalls::new(secrets, HashSet::new());
-        let said = AcpCallNews {
+        let said = AcpCallUpdate {
             title: Some("sk-0123456789".to_owned()),
             input: Some(json!({"sk-0123456789": "sk-0123456789"})),
             texts: vec!["sk-0123456789".to_owned()],
             paths: vec!["/sk-0123456789".into()],
-            diffs: vec![super::super::protocol::FileDiff {
+            diffs: vec![super::super::protocol::FileTextChange {
                 path: "sk-0123456789".into(),
                 old: "sk-0123456789".to_owned(),
                 new: "x".to_owned(),
             }],
             ..news("a sk-0123456789")
         };
-        let (_, id) = calls.add_news(said, false).expect("few calls");
+        let (_, id) = calls.apply_call_update(said, false).expect("few calls");
         assert_eq!(id, "a [secret]");
-        let call = calls.finish_call(&id, false).expect("it was open");
+        let call = calls.end_call_once(&id, false).expect("it was open");
         let text = format!("{call:?} {}", calls.call_title(&id));
         assert!(text.contains("[secret]") && !text.contains("0123456789"), "{text}");
     }

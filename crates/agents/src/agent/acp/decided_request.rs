@@ -3,8 +3,8 @@
 use futures_util::stream::FuturesUnordered;
 use serde_json::Value;
 
-use super::permitted_files::PermittedFile;
-use super::protocol::{AcpRequest, PermissionOptions};
+use super::permitted_files::FilePermission;
+use super::protocol::{ProgramRequest, PermissionOptionIds};
 use crate::agent::BoxFuture;
 use crate::agent::tools::PermissionResult;
 use ensemble_language::ensemble::AcpToolKind;
@@ -16,7 +16,7 @@ pub(super) struct DecidedAcpRequest {
     /// The id of the call.
     pub(super) call: String,
     /// The action that follows.
-    pub(super) action: PermittedAction,
+    pub(super) action: DecidedAction,
     /// The decision.
     pub(super) permitted: PermissionResult,
     /// The kinds that were asked about.
@@ -24,12 +24,12 @@ pub(super) struct DecidedAcpRequest {
 }
 
 /// The action that follows a permission.
-pub(super) enum PermittedAction {
+pub(super) enum DecidedAction {
     /// The program hears the decision, and may use these files.
-    Answer(PermissionOptions, Vec<PermittedFile>),
+    Answer(PermissionOptionIds, Vec<FilePermission>),
     /// The file is read or written. A write has the digest of the text that it replaces.
-    Perform(AcpRequest, String),
+    Perform(ProgramRequest, String),
 }
 
 /// The requests that wait for a decision.
-pub(super) type DecidingRequests<'a> = FuturesUnordered<BoxFuture<'a, DecidedAcpRequest>>;
+pub(super) type PendingDecisions<'a> = FuturesUnordered<BoxFuture<'a, DecidedAcpRequest>>;

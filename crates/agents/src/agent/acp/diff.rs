@@ -3,15 +3,15 @@
 use std::path::PathBuf;
 
 use ensemble_core::secrets::Secrets;
-use ensemble_language::data::digest_text;
+use ensemble_language::data::sha256_of_text;
 
-use super::protocol::FileDiff;
+use super::protocol::FileTextChange;
 
 /// The maximum number of bytes of a diff in a record.
-const LONGEST: usize = 64 << 10;
+const MAX_DIFF_BYTES: usize = 64 << 10;
 
 /// The largest text of which a diff is made.
-const LARGEST: usize = 1 << 20;
+const MAX_TEXT_BYTES: usize = 1 << 20;
 
 /// A diff as it is shown, with the digests of both texts.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,8 +25,8 @@ pub(super) struct ShownDiff {
 
 impl ShownDiff {
     /// Renders the diff. A long one is cut off after its secrets are replaced.
-    pub(super) fn new(diff: &FileDiff, secrets: &Secrets) -> Self {
-        let (before, after) = (digest_text(&diff.old), digest_text(&diff.new));
+    pub(super) fn new(diff: &FileTextChange, secrets: &Secrets) -> Self {
+        let (before, after) = (sha256_of_text(&diff.old), sha256_of_text(&diff.new));
         Self {
             path: diff.path.clone(),
             text: render_diff(diff, &after, secrets),
@@ -36,10 +36,10 @@ impl ShownDiff {
     }
 }
 
-fn render_diff(diff: &FileDiff, digest: &str, secrets: &Secrets) -> String {
+fn render_diff(diff: &FileTextChange, digest: &str, secrets: &Secrets) -> String {
     let (old, new) = (diff.old.as_str(), diff.new.as_str());
     let path_text = diff.path.display().to_string();
-    if old.len().max(new.len()) > LARGEST {
+    if old.len().max(new.len()) > MAX_TEXT_BYTES {
         return format!(
             "{path_text}: {} bytes before, {} bytes now (SHA-256 {digest})\n",
             old.len(),
@@ -47,10 +47,10 @@ fn render_diff(diff: &FileDiff, digest: &str, secrets: &Secrets) -> String {
         );
     }
     let mut text = ensemble_diff::render_unified_diff(&path_text, old, new);
-    if text.len() > LONGEST {
+    if text.len() > MAX_DIFF_BYTES {
         // A secret of which only a part is left is not found later.
         text = secrets.redact(text).into_owned();
-        text.truncate(text.floor_char_boundary(LONGEST));
+        text.truncate(text.floor_char_boundary(MAX_DIFF_BYTES));
         text.push_str(&format!(
             "\n[the rest of the diff is left out; SHA-256 of the new text: {digest}]\n"
         ));
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     fn shown(path: &str, old: &str, new: &str) -> String {
-        let diff = FileDiff {
+        let diff = FileTextChange {
             path: path.into(),
             old: old.to_owned(),
             new: new.to_owned(),
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn a_diff_that_is_cut_off_contains_no_part_of_a_secret() {
-        for before in LONGEST - 60..LONGEST {
+        for before in MAX_DIFF_BYTES - 60..MAX_DIFF_BYTES {
             let text = format!("{}sk-0123456789{}", "x".repeat(before), "x".repeat(100));
             assert!(!shown("a", "", &text).contains("sk"), "{before}");
         }
@@ -85,7 +85,7 @@ mod tests {
     fn a_diff_is_bounded_and_two_long_texts_are_never_shown_alike() {
         let short = shown("a.txt", "one\ntwo\n", "one\n2\n");
         assert_eq!(short, "--- a.txt\n+++ a.txt\n@@ -1,2 +1,2 @@\n one\n-two\n+2\n");
-        for (text, most) in [("é\n".repeat(100_000), LONGEST + 200), ("x".repeat(2 << 20), 200)] {
+        for (text, most) in [("é\n".repeat(100_000), MAX_DIFF_BYTES + 200), ("x".repeat(2 << 20), 200)] {
             let (one, other) = (shown("a", "", &text), shown("a", "", &format!("{text}rm -rf\n")));
             assert!(one.len() < most, "{}", one.len());
             assert_ne!(one, other);

@@ -5,37 +5,37 @@
 use serde_json::{Value, json};
 
 use super::ExternalAgent;
-use super::decided_request::{DecidedAcpRequest, DecidingRequests, PermittedAction};
+use super::decided_request::{DecidedAcpRequest, PendingDecisions, DecidedAction};
 use super::files;
-use super::limits::check_waiting;
-use super::permitted_files::PermittedFile;
+use super::limits::check_undecided_count;
+use super::permitted_files::FilePermission;
 use super::program::NO_METHOD;
 use super::prompt_round::{PromptFailure, PromptRound};
 use super::protocol;
-use super::protocol::{AcpCallNews, AcpRequest, FileDiff, PermissionOptions};
+use super::protocol::{AcpCallUpdate, ProgramRequest, FileTextChange, PermissionOptionIds};
 use crate::agent::ExecutionInput;
 use crate::agent::tools::PermissionResult;
 use ensemble_core::thread::ToolCall;
-use ensemble_language::data::{JsonMap, digest_text};
+use ensemble_language::data::{JsonMap, sha256_of_text};
 use ensemble_language::ensemble::{AcpToolKind, PermissionMode};
 
 /// The maximum number of bytes of the name of a method in an answer.
-const LONGEST_METHOD: usize = 100;
+const MAX_METHOD_BYTES: usize = 100;
 
 impl<'a> PromptRound<'a> {
     /// The program asks for something.
-    pub(super) async fn handle_request(
+    pub(super) async fn handle_program_request(
         &mut self,
         id: Value,
         method: &str,
         params: Value,
-        deciding: &mut DecidingRequests<'a>,
+        deciding: &mut PendingDecisions<'a>,
     ) -> Result<(), PromptFailure> {
-        let request = match protocol::parse_request(method, params) {
+        let request = match protocol::parse_program_request(method, params) {
             Ok(Some(request)) => request,
             Ok(None) => {
                 self.limits.count_unsupported()?;
-                let method = &method[..method.floor_char_boundary(LONGEST_METHOD)];
+                let method = &method[..method.floor_char_boundary(MAX_METHOD_BYTES)];
                 let refused = format!("`{method}` is not supported");
                 return Ok(self.live_program()?.writer.send_error(&id, NO_METHOD, &refused)?);
             }
@@ -45,24 +45,24 @@ impl<'a> PromptRound<'a> {
             }
         };
         // Without an operator, a decided request can wait for the answer of a later run.
-        check_waiting(deciding.len() + self.waits_for.len())?;
+        check_undecided_count(deciding.len() + self.waits_for.len())?;
         match request {
-            AcpRequest::Permission(mut news, answers) => {
+            ProgramRequest::Permission(mut news, answers) => {
                 news.phase = None;
-                let call = self.record_call_news(*news, true).await?;
-                let action = PermittedAction::Answer(answers, self.list_shown_files(&call));
-                self.ask_permission(id, call, action, false, deciding);
+                let call = self.record_call_update(*news, true).await?;
+                let action = DecidedAction::Answer(answers, self.list_shown_files(&call));
+                self.queue_permission_check(id, call, action, false, deciding);
             }
             file => match self.describe_file_request(&file) {
                 Ok((news, wanted)) => {
                     let call = self.calls.add_file_call(news)?;
                     self.record_new_call(&call).await?;
                     let before = match &wanted {
-                        PermittedFile::Write { before, .. } => before.clone(),
-                        PermittedFile::Read(_) => String::new(),
+                        FilePermission::Write { before, .. } => before.clone(),
+                        FilePermission::Read(_) => String::new(),
                     };
-                    let is_permitted = self.permitted_files.take_file(&wanted);
-                    self.ask_permission(id, call, PermittedAction::Perform(file, before), is_permitted, deciding);
+                    let is_permitted = self.permitted_files.use_permission(&wanted);
+                    self.queue_permission_check(id, call, DecidedAction::Perform(file, before), is_permitted, deciding);
                 }
                 Err(refused) => {
                     self.limits.count_unsupported()?;
@@ -74,22 +74,22 @@ impl<'a> PromptRound<'a> {
     }
 
     /// Asks for the permission of each kind that the call needs. `is_permitted`: the file was shown with a permitted call.
-    fn ask_permission(
+    fn queue_permission_check(
         &mut self,
         id: Value,
         call: String,
-        action: PermittedAction,
+        action: DecidedAction,
         is_permitted: bool,
-        deciding: &mut DecidingRequests<'a>,
+        deciding: &mut PendingDecisions<'a>,
     ) {
-        let kinds = self.calls.needed_kinds(&call);
-        let record = self.calls.call_record(&call);
+        let kinds = self.calls.needed_permission_kinds(&call);
+        let record = self.calls.open_call_record(&call);
         let (external, execution) = (self.external, self.execution);
-        let tools: Vec<(String, AcpToolKind)> = kinds.iter().map(|kind| (self.tool_name(*kind), *kind)).collect();
+        let tools: Vec<(String, AcpToolKind)> = kinds.iter().map(|kind| (self.permission_tool_name(*kind), *kind)).collect();
         deciding.push(Box::pin(async move {
             let mut permitted = PermissionResult::Granted;
             for (tool, kind) in tools {
-                permitted = check_kind(external, execution, &record, (&tool, kind), is_permitted).await;
+                permitted = check_kind_permission(external, execution, &record, (&tool, kind), is_permitted).await;
                 if permitted != PermissionResult::Granted {
                     break;
                 }
@@ -105,55 +105,55 @@ impl<'a> PromptRound<'a> {
     }
 
     /// Returns the files that a permission for the call covers: those that it has shown with their texts.
-    fn list_shown_files(&self, call: &str) -> Vec<PermittedFile> {
+    fn list_shown_files(&self, call: &str) -> Vec<FilePermission> {
         let root = &self.external.root;
         let writes = self.calls.shown_diffs(call).iter().filter_map(|diff| {
-            Some(PermittedFile::Write {
-                path: files::resolve_relative_path(&diff.path, root).ok()?,
+            Some(FilePermission::Write {
+                path: files::path_below_root(&diff.path, root).ok()?,
                 before: diff.before.clone(),
                 after: diff.after.clone(),
             })
         });
         let reads = self.calls.read_paths(call).iter();
-        let reads = reads.filter_map(|path| Some(PermittedFile::Read(files::resolve_relative_path(path, root).ok()?)));
+        let reads = reads.filter_map(|path| Some(FilePermission::Read(files::path_below_root(path, root).ok()?)));
         writes.chain(reads).collect()
     }
 
     /// Returns a file that the program reads or writes, as a call of its own.
-    fn describe_file_request(&self, request: &AcpRequest) -> Result<(AcpCallNews, PermittedFile), String> {
+    fn describe_file_request(&self, request: &ProgramRequest) -> Result<(AcpCallUpdate, FilePermission), String> {
         let root = &self.external.root;
         let (kind, title, file, diffs) = match request {
-            AcpRequest::Read { path, .. } => {
-                let path = files::resolve_relative_path(path, root)?;
-                (AcpToolKind::Read, "Read", PermittedFile::Read(path), Vec::new())
+            ProgramRequest::Read { path, .. } => {
+                let path = files::path_below_root(path, root)?;
+                (AcpToolKind::Read, "Read", FilePermission::Read(path), Vec::new())
             }
-            AcpRequest::Write { path, content } => {
-                let path = files::resolve_relative_path(path, root)?;
-                files::refuse_private_folders(root, &path, &self.external.private_folders)?;
-                let old = files::read_text_before(root, &path)?;
-                let file = PermittedFile::Write {
+            ProgramRequest::Write { path, content } => {
+                let path = files::path_below_root(path, root)?;
+                files::check_not_in_private_folders(root, &path, &self.external.private_folders)?;
+                let old = files::read_replaced_text(root, &path)?;
+                let file = FilePermission::Write {
                     path: path.clone(),
-                    before: digest_text(&old),
-                    after: digest_text(content),
+                    before: sha256_of_text(&old),
+                    after: sha256_of_text(content),
                 };
                 let new = content.clone();
-                (AcpToolKind::Edit, "Write", file, vec![FileDiff { path, old, new }])
+                (AcpToolKind::Edit, "Write", file, vec![FileTextChange { path, old, new }])
             }
-            AcpRequest::Permission(..) => return Err("it is not a file".to_owned()),
+            ProgramRequest::Permission(..) => return Err("it is not a file".to_owned()),
         };
-        let (PermittedFile::Read(path) | PermittedFile::Write { path, .. }) = &file;
-        let news = AcpCallNews {
+        let (FilePermission::Read(path) | FilePermission::Write { path, .. }) = &file;
+        let news = AcpCallUpdate {
             title: Some(format!("{title} {}", path.display())),
             kind: Some(kind),
             paths: vec![root.join(path)],
             diffs,
-            ..AcpCallNews::default()
+            ..AcpCallUpdate::default()
         };
         Ok((news, file))
     }
 
     /// Answers the program, and does what it asked for.
-    pub(super) async fn answer_decided_request(&mut self, decided: DecidedAcpRequest) -> Result<(), PromptFailure> {
+    pub(super) async fn execute_decided_request(&mut self, decided: DecidedAcpRequest) -> Result<(), PromptFailure> {
         let DecidedAcpRequest { id, call, .. } = decided;
         let refused = match decided.permitted {
             PermissionResult::Granted => None,
@@ -163,26 +163,26 @@ impl<'a> PromptRound<'a> {
                 let live = self.live_program()?;
                 let cancel = protocol::cancel_params(&live.session);
                 live.writer.send_notification("session/cancel", &cancel)?;
-                return Ok(live.writer.send_answer(&id, &PermissionOptions::cancelled_json())?);
+                return Ok(live.writer.send_answer(&id, &PermissionOptionIds::cancelled_json())?);
             }
         };
         match (decided.action, refused) {
-            (PermittedAction::Answer(answers, files), None) => {
+            (DecidedAction::Answer(answers, files), None) => {
                 self.permitted_files.add_call(&call, files);
-                self.start_call(&call).await;
+                self.record_call_start(&call).await;
                 self.live_program()?
                     .writer
                     .send_answer(&id, &answers.outcome_json(true))?;
             }
-            (PermittedAction::Answer(answers, _), Some(refused)) => {
+            (DecidedAction::Answer(answers, _), Some(refused)) => {
                 self.live_program()?
                     .writer
                     .send_answer(&id, &answers.outcome_json(false))?;
                 self.calls.mark_refused(&call, refused, decided.kinds);
-                self.end_call(&call, true).await?;
+                self.record_call_end(&call, true).await?;
             }
-            (PermittedAction::Perform(request, before), None) => {
-                self.start_call(&call).await;
+            (DecidedAction::Perform(request, before), None) => {
+                self.record_call_start(&call).await;
                 let performed = self.perform_file_request(request, &before);
                 let writer = &self.live_program()?.writer;
                 let is_failed = performed.is_err();
@@ -193,35 +193,35 @@ impl<'a> PromptRound<'a> {
                         self.calls.mark_refused(&call, error, Vec::new());
                     }
                 }
-                self.end_call(&call, is_failed).await?;
+                self.record_call_end(&call, is_failed).await?;
             }
-            (PermittedAction::Perform(..), Some(refused)) => {
+            (DecidedAction::Perform(..), Some(refused)) => {
                 self.live_program()?.writer.send_error(&id, -32603, &refused)?;
                 self.calls.mark_refused(&call, refused, decided.kinds);
-                self.end_call(&call, true).await?;
+                self.record_call_end(&call, true).await?;
             }
         }
         Ok(())
     }
 
-    fn perform_file_request(&self, request: AcpRequest, before: &str) -> Result<Value, String> {
+    fn perform_file_request(&self, request: ProgramRequest, before: &str) -> Result<Value, String> {
         let root = &self.external.root;
         match request {
-            AcpRequest::Read { path, line, limit } => {
-                files::read_lines(root, &files::resolve_relative_path(&path, root)?, line, limit)
-                    .map(protocol::read_answer_json)
+            ProgramRequest::Read { path, line, limit } => {
+                files::read_lines(root, &files::path_below_root(&path, root)?, line, limit)
+                    .map(protocol::file_content_json)
             }
-            AcpRequest::Write { path, content } => {
-                files::write_file(root, &files::resolve_relative_path(&path, root)?, &content, before)
+            ProgramRequest::Write { path, content } => {
+                files::write_unchanged_file(root, &files::path_below_root(&path, root)?, &content, before)
                     .map(|()| json!({}))
             }
-            AcpRequest::Permission(..) => Err("it is not a file".to_owned()),
+            ProgramRequest::Permission(..) => Err("it is not a file".to_owned()),
         }
     }
 }
 
 /// Decides about one kind of tool that a call needs.
-async fn check_kind(
+async fn check_kind_permission(
     external: &ExternalAgent,
     execution: &ExecutionInput,
     record: &ToolCall,
@@ -241,6 +241,6 @@ async fn check_kind(
     let arguments = record.arguments.as_object().cloned().unwrap_or_else(JsonMap::new);
     let permissions = &external.permissions;
     permissions
-        .check_permission(permission, tool, &call, &arguments, execution)
+        .decide_permission(permission, tool, &call, &arguments, execution)
         .await
 }

@@ -6,21 +6,21 @@ use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
 
-use ensemble_language::data::{digest_bytes, digest_text};
+use ensemble_language::data::{sha256_of_bytes, sha256_of_text};
 use ensemble_scripts::regular_files::require_regular;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, fstat, mkdirat, openat, statat};
 
 /// The largest file that is read or replaced, in bytes.
-const LARGEST: u64 = 16 << 20;
+const MAX_FILE_BYTES: u64 = 16 << 20;
 
 /// The folder of the program's own records and settings, which no agent changes.
-const OWN_FOLDER: &str = ".ensemble";
+const ENSEMBLE_FOLDER: &str = ".ensemble";
 
 /// Returns the path below the root.
 ///
 /// # Errors
 /// It is outside.
-pub(super) fn resolve_relative_path(path: &Path, root: &Path) -> Result<PathBuf, String> {
+pub(super) fn path_below_root(path: &Path, root: &Path) -> Result<PathBuf, String> {
     let outside = || format!("`{}` is outside of the project root", path.display());
     let canonical = root.canonicalize().map_err(|_| outside())?;
     let relative_path = match path.is_absolute() {
@@ -58,15 +58,15 @@ pub(super) fn read_lines(root: &Path, path: &Path, line: Option<u32>, limit: Opt
 ///
 /// # Errors
 /// The file cannot be written.
-pub(super) fn read_text_before(root: &Path, path: &Path) -> Result<String, String> {
-    refuse_own_folder(path)?;
+pub(super) fn read_replaced_text(root: &Path, path: &Path) -> Result<String, String> {
+    check_not_ensemble_folder(path)?;
     match read_bytes(root, path) {
         Ok(bytes) => Ok(String::from_utf8(bytes).unwrap_or_else(|error| {
             let bytes = error.as_bytes();
             format!(
                 "[{} bytes that are not text, SHA-256 {}]\n",
                 bytes.len(),
-                digest_bytes(bytes)
+                sha256_of_bytes(bytes)
             )
         })),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
@@ -78,8 +78,8 @@ pub(super) fn read_text_before(root: &Path, path: &Path) -> Result<String, Strin
 ///
 /// # Errors
 /// The file has changed meanwhile, or cannot be written.
-pub(super) fn write_file(root: &Path, path: &Path, content: &str, before: &str) -> Result<(), String> {
-    if digest_text(&read_text_before(root, path)?) != before {
+pub(super) fn write_unchanged_file(root: &Path, path: &Path, content: &str, before: &str) -> Result<(), String> {
+    if sha256_of_text(&read_replaced_text(root, path)?) != before {
         return Err(format!(
             "cannot write `{}`: it has changed since the change was shown",
             path.display()
@@ -99,15 +99,15 @@ fn write_error(path: &Path, error: &io::Error) -> String {
 }
 
 /// Refuses a path with a folder `.ensemble`, at any depth, also under a name that a file system takes for the same.
-fn refuse_own_folder(path: &Path) -> Result<(), String> {
-    match path.iter().any(is_own_name) {
+fn check_not_ensemble_folder(path: &Path) -> Result<(), String> {
+    match path.iter().any(is_ensemble_folder_name) {
         true => Err(own_folder_error(path)),
         false => Ok(()),
     }
 }
 
 /// Refuses a path inside one of these folders, such as that of the user's own settings, which can be below the root.
-pub(super) fn refuse_private_folders(root: &Path, path: &Path, folders: &[PathBuf]) -> Result<(), String> {
+pub(super) fn check_not_in_private_folders(root: &Path, path: &Path, folders: &[PathBuf]) -> Result<(), String> {
     let file = fold_path(&root.join(path));
     let is_inside = |folder: &PathBuf| file.starts_with(fold_path(&canonicalize_existing(folder)));
     match folders.iter().any(is_inside) {
@@ -136,15 +136,15 @@ fn fold_path(path: &Path) -> PathBuf {
 
 fn own_folder_error(path: &Path) -> String {
     format!(
-        "cannot write `{}`: agents cannot write to `{OWN_FOLDER}`",
+        "cannot write `{}`: agents cannot write to `{ENSEMBLE_FOLDER}`",
         path.display()
     )
 }
 
 /// Returns whether a file system that ignores case, invisible characters, or dots and spaces at the end takes the name for
 /// that of the own folder.
-fn is_own_name(name: &OsStr) -> bool {
-    fold_name(name) == OWN_FOLDER
+fn is_ensemble_folder_name(name: &OsStr) -> bool {
+    fold_name(name) == ENSEMBLE_FOLDER
 }
 
 /// Returns the name without case, invisible characters, streams, and dots and spaces at its end.
@@ -172,8 +172,8 @@ fn read_bytes(root: &Path, path: &Path) -> io::Result<Vec<u8>> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = require_regular_file(openat(&folder, name, flags, Mode::empty())?)?;
     let mut bytes = Vec::new();
-    file.take(LARGEST + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > LARGEST {
+    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_FILE_BYTES {
         return Err(io::Error::other("it is larger than 16 MiB"));
     }
     Ok(bytes)
@@ -196,8 +196,8 @@ fn open_parent_folder<'p>(root: &Path, path: &'p Path, creates: bool) -> io::Res
             opened = openat(&folder, *parent, inner, Mode::empty());
         }
         let opened = opened?;
-        if creates && is_same_folder(&opened, &folder, OWN_FOLDER)? {
-            return Err(io::Error::other(format!("agents cannot write to `{OWN_FOLDER}`")));
+        if creates && is_same_folder(&opened, &folder, ENSEMBLE_FOLDER)? {
+            return Err(io::Error::other(format!("agents cannot write to `{ENSEMBLE_FOLDER}`")));
         }
         folder = opened;
     }
@@ -255,13 +255,13 @@ mod tests {
             ("./sub/x", true),
         ] {
             assert_eq!(
-                resolve_relative_path(Path::new(path), &root).is_ok(),
+                path_below_root(Path::new(path), &root).is_ok(),
                 is_below,
                 "{path}"
             );
         }
         assert_eq!(
-            resolve_relative_path(&root.join("sub/x"), &root),
+            path_below_root(&root.join("sub/x"), &root),
             Ok(PathBuf::from("sub/x"))
         );
         assert_eq!(
@@ -273,7 +273,7 @@ mod tests {
         }
         let write = |path: &str| {
             let path = Path::new(path);
-            write_file(&root, path, "x", &digest_text(&read_text_before(&root, path)?))
+            write_unchanged_file(&root, path, "x", &sha256_of_text(&read_replaced_text(&root, path)?))
         };
         for path in ["link", "up/secret", "up/new", "sub", "file/x"] {
             assert!(write(path).is_err(), "{path}");
@@ -287,10 +287,10 @@ mod tests {
         assert_eq!(fs::read_to_string(root.join("file")).expect("text"), "x");
         write("new/deep/file").expect("written");
         assert_eq!(fs::read_to_string(root.join("new/deep/file")).expect("text"), "x");
-        let changed = write_file(&root, Path::new("file"), "y", &digest_text("one"));
+        let changed = write_unchanged_file(&root, Path::new("file"), "y", &sha256_of_text("one"));
         assert!(changed.is_err_and(|error| error.contains("has changed")));
         fs::write(root.join("binary"), b"\xff\xfe").expect("written");
-        let shown = read_text_before(&root, Path::new("binary")).expect("it can be replaced");
+        let shown = read_replaced_text(&root, Path::new("binary")).expect("it can be replaced");
         assert!(shown.starts_with("[2 bytes that are not text"), "{shown}");
         write("binary").expect("written");
     }
@@ -315,22 +315,22 @@ mod tests {
             "sub/link/config.yaml",
         ] {
             let path = Path::new(path);
-            let written = write_file(root, path, "x", &digest_text(""));
+            let written = write_unchanged_file(root, path, "x", &sha256_of_text(""));
             assert!(written.is_err(), "{}", path.display());
         }
         for path in ["sub/ensemble/x", "sub/.ensembles/x", ".ensemble.yaml"] {
-            write_file(root, Path::new(path), "x", &digest_text("")).expect(path);
+            write_unchanged_file(root, Path::new(path), "x", &sha256_of_text("")).expect(path);
         }
         let entries = fs::read_dir(root.join("sub/.ensemble")).expect("a folder");
         assert_eq!(entries.count(), 0);
         let settings = root.join("home/.config/ensemble");
-        let refuse = |path: &str| refuse_private_folders(root, Path::new(path), std::slice::from_ref(&settings));
+        let refuse = |path: &str| check_not_in_private_folders(root, Path::new(path), std::slice::from_ref(&settings));
         assert!(refuse("home/.config/ensemble/trust.json").is_err());
         assert!(refuse("home/.Config/Ensemble/trust.json").is_err());
         assert!(refuse("home/.config/ensembles.yaml").is_ok());
         // A name that only the file system takes for the same is found by what it opens.
         let parent = openat(CWD, root.join("sub"), OFlags::RDONLY, Mode::empty()).expect("opened");
         let opened = openat(&parent, ".ensemble", OFlags::RDONLY, Mode::empty()).expect("opened");
-        assert!(is_same_folder(&opened, &parent, OWN_FOLDER).expect("both are there"));
+        assert!(is_same_folder(&opened, &parent, ENSEMBLE_FOLDER).expect("both are there"));
     }
 }

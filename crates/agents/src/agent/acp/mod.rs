@@ -29,18 +29,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde_json::json;
 use tokio::task::JoinHandle;
 
-use self::program::LiveProgram;
-pub use self::simulated_agent::{CONFIG as SIMULATED_CONFIG, serve_simulated_agent};
-use super::build_error::BuildError;
+use self::program::RunningProgram;
+pub use self::simulated_agent::{ACP_CONFIG_VARIABLE as SIMULATED_CONFIG, serve_simulated_agent};
+use super::build_error::RunnerBuildError;
 use super::chat::external::complete_round;
-use super::chat::{DialogueErrorKind, ModelTools, Now, RoundRequest};
+use super::chat::{DialogueErrorKind, ModelTools, ClockFn, RoundParameters};
 use super::chat::{RoundEnd, Thread};
 use super::kinds::llm::{LlmRunner, RoundSpeaker};
 use super::tools::ToolPermissions;
 use super::{BoxFuture, ExecutionInput};
 use ensemble_core::secrets::Secrets;
 use ensemble_core::thread::LiveOutput;
-use ensemble_language::data::digest_text;
+use ensemble_language::data::sha256_of_text;
 use ensemble_language::ensemble::{AcpAgent, Agent, LlmSpec};
 use ensemble_process::{ChildEnvironment, ProcessWatchdog, ProgramInvocation};
 
@@ -62,27 +62,27 @@ pub struct ExternalAgent {
     /// The environment of the program.
     pub environment: ChildEnvironment,
     /// The servers of tools that the program is given when its session begins.
-    pub servers: Vec<ProgramServer>,
+    pub servers: Vec<ProgramMcpServer>,
     /// Decides about tools that need permission.
     pub permissions: Arc<ToolPermissions>,
     /// The programs of the run.
-    pub programs: Arc<AcpPrograms>,
-    /// The number of this agent among those of the run ([`AcpPrograms::new_owner`]): it uses no program of another agent.
+    pub programs: Arc<ExternalPrograms>,
+    /// The number of this agent among those of the run ([`ExternalPrograms::new_owner`]): it uses no program of another agent.
     pub owner: ProgramOwner,
     /// The clock for the times of the record.
-    pub now: Arc<Now>,
+    pub now: Arc<ClockFn>,
 }
 
 /// A server for the Model Context Protocol that a program starts or reaches itself.
-pub struct ProgramServer {
+pub struct ProgramMcpServer {
     /// Its name.
     pub name: Arc<str>,
     /// How it is reached.
-    pub kind: ProgramServerKind,
+    pub kind: ProgramMcpTransport,
 }
 
 /// The transport by which a program reaches a server.
-pub enum ProgramServerKind {
+pub enum ProgramMcpTransport {
     /// A child process of the program.
     Command {
         /// The program of the server with its arguments.
@@ -103,12 +103,12 @@ pub enum ProgramServerKind {
 ///
 /// # Errors
 /// A template or the schema of the agent does not compile.
-pub fn build_runner(
+pub fn build_external_runner(
     agent: &Agent,
     llm: &LlmSpec,
     external: ExternalAgent,
     live_output: Arc<dyn LiveOutput>,
-) -> Result<LlmRunner, BuildError> {
+) -> Result<LlmRunner, RunnerBuildError> {
     LlmRunner::with_speaker(agent, llm, Box::new(external), live_output, |runner| runner)
 }
 
@@ -118,14 +118,14 @@ pub struct ProgramOwner(u64);
 
 /// The programs of a run that are running between executions, and those that are about to end.
 #[derive(Default)]
-pub struct AcpPrograms {
+pub struct ExternalPrograms {
     watchdog: Option<Arc<ProcessWatchdog>>,
     owners: AtomicU64,
-    idle_programs: Mutex<Vec<(ProgramOwner, LiveProgram)>>,
+    idle_programs: Mutex<Vec<(ProgramOwner, RunningProgram)>>,
     ending: Mutex<Vec<JoinHandle<()>>>,
 }
 
-impl AcpPrograms {
+impl ExternalPrograms {
     /// No programs. The watchdog kills those that are started if this process is killed.
     pub fn new(watchdog: Option<Arc<ProcessWatchdog>>) -> Self {
         Self {
@@ -140,19 +140,19 @@ impl AcpPrograms {
     }
 
     /// Returns the program of this agent that has this session.
-    fn take_program(&self, owner: ProgramOwner, session: &str) -> Option<LiveProgram> {
+    fn take_idle_program(&self, owner: ProgramOwner, session: &str) -> Option<RunningProgram> {
         let mut idle_programs = lock_mutex(&self.idle_programs);
-        let is_wanted = |(by, live): &(ProgramOwner, LiveProgram)| *by == owner && live.session == session;
+        let is_wanted = |(by, live): &(ProgramOwner, RunningProgram)| *by == owner && live.session == session;
         let at = idle_programs.iter().position(is_wanted)?;
         Some(idle_programs.swap_remove(at).1)
     }
 
-    fn keep_program(&self, owner: ProgramOwner, live: LiveProgram) {
+    fn store_idle_program(&self, owner: ProgramOwner, live: RunningProgram) {
         lock_mutex(&self.idle_programs).push((owner, live));
     }
 
     /// Ends a program in the background, after the cancellation of its prompt if one is under way.
-    fn shut_down_in_background(&self, live: LiveProgram) {
+    fn shut_down_in_background(&self, live: RunningProgram) {
         // Without a runtime the group is killed when this is dropped.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             let mut ending = lock_mutex(&self.ending);
@@ -162,7 +162,7 @@ impl AcpPrograms {
     }
 
     /// Ends all programs. None is running when this returns.
-    pub fn close_all<'f>(&'f self) -> BoxFuture<'f, ()> {
+    pub fn shut_down_all<'f>(&'f self) -> BoxFuture<'f, ()> {
         Box::pin(async move {
             let idle_programs = std::mem::take(&mut *lock_mutex(&self.idle_programs));
             let ending = std::mem::take(&mut *lock_mutex(&self.ending));
@@ -177,7 +177,7 @@ impl AcpPrograms {
 impl RoundSpeaker for ExternalAgent {
     fn perform_round<'a>(
         &'a self,
-        opening: RoundRequest,
+        opening: RoundParameters,
         _tools: &'a dyn ModelTools,
         live_output: &'a dyn LiveOutput,
         execution: &'a ExecutionInput,
@@ -185,7 +185,7 @@ impl RoundSpeaker for ExternalAgent {
         Box::pin(async move {
             let ledger = &execution.ledger;
             ledger.begin_round(Thread::default(), 0);
-            let end = prompt_round::perform_round(self, &opening, live_output, execution).await;
+            let end = prompt_round::perform_prompt_round(self, &opening, live_output, execution).await;
             let end = end.map_err(|error| self.redact_error(error));
             complete_round(ledger, &end, (self.now)());
             end
@@ -197,7 +197,7 @@ impl RoundSpeaker for ExternalAgent {
     }
 
     fn notify_execution_ended(&self, session: Option<&str>, is_kept: bool) {
-        if !is_kept && let Some(live) = session.and_then(|session| self.programs.take_program(self.owner, session)) {
+        if !is_kept && let Some(live) = session.and_then(|session| self.programs.take_idle_program(self.owner, session)) {
             self.programs.shut_down_in_background(live);
         }
     }
@@ -205,7 +205,7 @@ impl RoundSpeaker for ExternalAgent {
 
 impl ExternalAgent {
     /// Returns the digest of the command and its configuration, by which a session belongs to the program that made it.
-    fn identity(&self) -> String {
+    fn program_digest(&self) -> String {
         let arguments = self.invocation.arguments.iter();
         let arguments: Vec<_> = arguments.map(|argument| argument.to_string_lossy()).collect();
         let identity = json!([
@@ -214,7 +214,7 @@ impl ExternalAgent {
             self.environment.added_names(),
             self.folder.to_string_lossy(),
         ]);
-        let mut digest = digest_text(&identity.to_string());
+        let mut digest = sha256_of_text(&identity.to_string());
         digest.truncate(IDENTITY_LENGTH);
         digest
     }

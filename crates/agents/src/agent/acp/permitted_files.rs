@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 /// A read or a write that was shown before it was permitted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum PermittedFile {
+pub(super) enum FilePermission {
     /// One read of the file.
     Read(PathBuf),
     /// One write of the file, with the digests of its text before and after.
@@ -20,11 +20,11 @@ pub(super) enum PermittedFile {
 
 /// The files of all permitted calls that have not ended.
 #[derive(Debug, Default)]
-pub(super) struct PermittedFiles(Vec<(String, PermittedFile)>);
+pub(super) struct OneTimeFilePermissions(Vec<(String, FilePermission)>);
 
-impl PermittedFiles {
+impl OneTimeFilePermissions {
     /// Adds the files of a call.
-    pub(super) fn add_call(&mut self, call: &str, files: Vec<PermittedFile>) {
+    pub(super) fn add_call(&mut self, call: &str, files: Vec<FilePermission>) {
         self.0.extend(files.into_iter().map(|file| (call.to_owned(), file)));
     }
 
@@ -34,7 +34,7 @@ impl PermittedFiles {
     }
 
     /// Uses up the permission for this file. Returns whether there was one.
-    pub(super) fn take_file(&mut self, wanted: &PermittedFile) -> bool {
+    pub(super) fn use_permission(&mut self, wanted: &FilePermission) -> bool {
         let position = self.0.iter().position(|(_, file)| file == wanted);
         position.map(|at| self.0.swap_remove(at)).is_some()
     }
@@ -44,8 +44,8 @@ impl PermittedFiles {
 mod tests {
     use super::*;
 
-    fn write(path: &str, after: &str) -> PermittedFile {
-        PermittedFile::Write {
+    fn write(path: &str, after: &str) -> FilePermission {
+        FilePermission::Write {
             path: path.into(),
             before: "0".to_owned(),
             after: after.to_owned(),
@@ -54,23 +54,23 @@ mod tests {
 
     #[test]
     fn a_permission_covers_what_was_shown_once() {
-        let mut files = PermittedFiles::default();
-        files.add_call("c", vec![write("a", "1"), PermittedFile::Read("b".into())]);
+        let mut files = OneTimeFilePermissions::default();
+        files.add_call("c", vec![write("a", "1"), FilePermission::Read("b".into())]);
         for other in [
             write("a", "2"),
             write("b", "1"),
-            PermittedFile::Read("a".into()),
-            PermittedFile::Write {
+            FilePermission::Read("a".into()),
+            FilePermission::Write {
                 path: "a".into(),
                 before: "9".to_owned(),
                 after: "1".to_owned(),
             },
         ] {
-            assert!(!files.take_file(&other), "{other:?}");
+            assert!(!files.use_permission(&other), "{other:?}");
         }
-        assert!(files.take_file(&write("a", "1")));
-        assert!(!files.take_file(&write("a", "1")), "once");
+        assert!(files.use_permission(&write("a", "1")));
+        assert!(!files.use_permission(&write("a", "1")), "once");
         files.remove_call("c");
-        assert!(!files.take_file(&PermittedFile::Read("b".into())), "the call has ended");
+        assert!(!files.use_permission(&FilePermission::Read("b".into())), "the call has ended");
     }
 }

@@ -6,9 +6,9 @@ use serde_json::Value;
 use tokio::process::ChildStdout;
 
 use super::protocol;
-use super::protocol::AcpAbilities;
+use super::protocol::AcpCapabilities;
 use super::wire::{AcpMessage, AcpReader, AcpWriter};
-use super::{ExternalAgent, ProgramServer, ProgramServerKind, unavailable_error};
+use super::{ExternalAgent, ProgramMcpServer, ProgramMcpTransport, unavailable_error};
 use crate::agent::ExecutionInput;
 use crate::agent::chat::DialogueErrorKind;
 use ensemble_process::service::{self, ServiceOptions, ServiceProcess};
@@ -20,13 +20,13 @@ const START_TIMEOUT: Duration = Duration::from_secs(60);
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The time limit for a program to end after its stdin was closed, before its group is killed.
-const END_TIMEOUT: Duration = Duration::from_secs(3);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The error code of JSON-RPC for a method that is not offered.
 pub(super) const NO_METHOD: i64 = -32601;
 
 /// A program with an open session.
-pub(super) struct LiveProgram {
+pub(super) struct RunningProgram {
     pub(super) session: String,
     pub(super) writer: AcpWriter,
     pub(super) reader: AcpReader<ChildStdout>,
@@ -34,7 +34,7 @@ pub(super) struct LiveProgram {
     pub(super) open: Option<u64>,
     next: u64,
     service: ServiceProcess,
-    pub(super) abilities: AcpAbilities,
+    pub(super) abilities: AcpCapabilities,
 }
 
 /// The way in which the session was created: new, loaded or resumed.
@@ -46,7 +46,7 @@ pub(super) enum SessionOrigin {
     New,
 }
 
-impl LiveProgram {
+impl RunningProgram {
     /// Starts the program, and opens the wanted session or a new one.
     pub(super) async fn start_program(
         external: &ExternalAgent,
@@ -70,13 +70,13 @@ impl LiveProgram {
             open: None,
             next: 1,
             service,
-            abilities: AcpAbilities::default(),
+            abilities: AcpCapabilities::default(),
         };
         match live.open_session(external, wanted).await {
             Ok(session) => Ok((live, session)),
             Err(error) => {
                 let error = live.add_stderr_tail(error).await;
-                live.pass_stderr_on(execution);
+                live.move_stderr_to_ledger(execution);
                 external.programs.shut_down_in_background(live);
                 Err(unavailable_error(error))
             }
@@ -85,9 +85,9 @@ impl LiveProgram {
 
     async fn open_session(&mut self, external: &ExternalAgent, wanted: Option<&str>) -> Result<SessionOrigin, String> {
         let answer = self.send_and_wait("initialize", &protocol::initialize_params()).await?;
-        self.abilities = protocol::parse_abilities(answer)?;
+        self.abilities = protocol::parse_capabilities(answer)?;
         let (folder, servers) = (&external.folder, external.servers.as_slice());
-        let over_http = |server: &&ProgramServer| matches!(server.kind, ProgramServerKind::Http { .. });
+        let over_http = |server: &&ProgramMcpServer| matches!(server.kind, ProgramMcpTransport::Http { .. });
         if let Some(server) = servers.iter().find(over_http).filter(|_| !self.abilities.http) {
             return Err(format!(
                 "it does not support MCP servers over HTTP, and `{}` is one",
@@ -125,7 +125,7 @@ impl LiveProgram {
             loop {
                 match self.reader.next().await? {
                     Some(AcpMessage::Answer(one, answer)) if one == number => {
-                        return answer.map_err(|error| format!("it refused `{method}`: {}", refusal_message(&error)));
+                        return answer.map_err(|error| format!("it refused `{method}`: {}", rpc_error_message(&error)));
                     }
                     Some(AcpMessage::Request(id, ..)) => {
                         self.writer.send_error(&id, NO_METHOD, "no prompt is running")?;
@@ -160,7 +160,7 @@ impl LiveProgram {
     }
 
     /// Adds the new stderr of the program to the ledger of the execution.
-    pub(super) fn pass_stderr_on(&self, execution: &ExecutionInput) {
+    pub(super) fn move_stderr_to_ledger(&self, execution: &ExecutionInput) {
         execution.ledger.add_stderr(&self.service.stderr().take_output());
     }
 
@@ -172,15 +172,15 @@ impl LiveProgram {
                 .send_notification("session/cancel", &protocol::cancel_params(&self.session))
                 .is_ok()
         {
-            let _too_late = tokio::time::timeout(CANCEL_TIMEOUT, self.wait_for_answer(open)).await;
+            let _too_late = tokio::time::timeout(CANCEL_TIMEOUT, self.wait_and_refuse_requests(open)).await;
         }
         let Self { writer, service, .. } = self;
         drop(writer);
-        service.wait_then_kill_after(END_TIMEOUT).await;
+        service.wait_with_limit_then_kill(EXIT_TIMEOUT).await;
     }
 
     /// Reads until the request is answered; what the program asks for is refused.
-    pub(super) async fn wait_for_answer(&mut self, number: u64) {
+    pub(super) async fn wait_and_refuse_requests(&mut self, number: u64) {
         while let Ok(Some(frame)) = self.reader.next().await {
             match frame {
                 AcpMessage::Answer(one, _) if one == number => return,
@@ -188,7 +188,7 @@ impl LiveProgram {
                     let answer = match method.as_str() {
                         "session/request_permission" => self
                             .writer
-                            .send_answer(&id, &protocol::PermissionOptions::cancelled_json()),
+                            .send_answer(&id, &protocol::PermissionOptionIds::cancelled_json()),
                         _ => self.writer.send_error(&id, NO_METHOD, "the prompt was cancelled"),
                     };
                     if answer.is_err() {
@@ -202,7 +202,7 @@ impl LiveProgram {
 }
 
 /// Returns the words of an error of JSON-RPC.
-pub(super) fn refusal_message(error: &Value) -> String {
+pub(super) fn rpc_error_message(error: &Value) -> String {
     let message = error["message"].as_str().unwrap_or("without a reason");
     let details = match &error["data"] {
         Value::Null => String::new(),

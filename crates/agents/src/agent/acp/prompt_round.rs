@@ -7,19 +7,19 @@ use serde_json::{Value, json};
 
 use super::ExternalAgent;
 use super::calls::AcpToolCalls;
-use super::decided_request::DecidingRequests;
-use super::limits::PromptLimits;
-use super::permitted_files::PermittedFiles;
-use super::program::{LiveProgram, SessionOrigin, refusal_message};
-use super::prompt_text::{GO_ON, append_schema_request, first_prompt_text};
+use super::decided_request::PendingDecisions;
+use super::limits::PromptCounters;
+use super::permitted_files::OneTimeFilePermissions;
+use super::program::{RunningProgram, SessionOrigin, rpc_error_message};
+use super::prompt_text::{INTERRUPTED_WORK_PROMPT, append_schema_request, first_prompt_text};
 use super::protocol;
-use super::protocol::{AcpCallNews, AcpCallPhase, AcpUpdate};
+use super::protocol::{AcpCallUpdate, AcpCallPhase, AcpUpdate};
 use super::wire::AcpMessage;
 use crate::agent::ExecutionInput;
 use crate::agent::chat::external::{
-    ProgramMessage, SESSION_PROGRAM, add_message, continue_iteration, end_call, note_data, open_iteration,
+    ExternalReply, SESSION_PROGRAM, add_program_reply, resume_iteration, set_call_end, add_iteration_metadata, open_external_iteration,
 };
-use crate::agent::chat::{DialogueErrorKind, RoundRequest, SESSION};
+use crate::agent::chat::{DialogueErrorKind, RoundParameters, SESSION};
 use crate::agent::chat::{RoundEnd, record_iteration};
 use ensemble_core::request::PendingRequest;
 use ensemble_core::secrets::SecretStream;
@@ -31,12 +31,12 @@ use ensemble_models::estimate_tokens;
 /// The metadata key for the plan of the program.
 const PLAN: &str = "plan";
 /// The maximum number of bytes of the name that a program gives itself.
-const LONGEST_NAME: usize = 200;
+const MAX_PROGRAM_NAME_BYTES: usize = 200;
 
 /// Performs a round: one prompt.
-pub(super) async fn perform_round(
+pub(super) async fn perform_prompt_round(
     external: &ExternalAgent,
-    opening: &RoundRequest,
+    opening: &RoundParameters,
     live_output: &dyn LiveOutput,
     execution: &ExecutionInput,
 ) -> RoundEnd {
@@ -46,19 +46,19 @@ pub(super) async fn perform_round(
     };
     let text = match &opening.goes_on {
         Some(iteration) => {
-            continue_iteration(&execution.ledger, iteration, &opening.records).await;
-            GO_ON.to_owned()
+            resume_iteration(&execution.ledger, iteration, &opening.records).await;
+            INTERRUPTED_WORK_PROMPT.to_owned()
         }
         None => opening.text.clone(),
     };
-    let identity = external.identity();
-    let earlier_session = find_session(&before, &identity);
+    let identity = external.program_digest();
+    let earlier_session = find_resumable_session(&before, &identity);
     let running_program = earlier_session
         .as_deref()
-        .and_then(|session| external.programs.take_program(external.owner, session));
+        .and_then(|session| external.programs.take_idle_program(external.owner, session));
     let (live, session) = match running_program {
         Some(live) => (live, SessionOrigin::Continued),
-        None => LiveProgram::start_program(external, earlier_session.as_deref(), execution).await?,
+        None => RunningProgram::start_program(external, earlier_session.as_deref(), execution).await?,
     };
     let system = opening.systems.first().and_then(Option::as_deref);
     let prompt = match session {
@@ -66,7 +66,7 @@ pub(super) async fn perform_round(
         SessionOrigin::New => first_prompt_text(system, &before, &text),
     };
     let prompt = append_schema_request(prompt, opening.output_schema.as_deref());
-    open_iteration(
+    open_external_iteration(
         &execution.ledger,
         opening,
         text,
@@ -79,21 +79,21 @@ pub(super) async fn perform_round(
         live_output,
         execution,
         live: Some(live),
-        calls: AcpToolCalls::new(external.secrets().clone(), list_settled_ids(execution)),
+        calls: AcpToolCalls::new(external.secrets().clone(), list_used_call_ids(execution)),
         text: String::new(),
         thought: String::new(),
         text_stream: SecretStream::new(external.secrets().clone()),
         thought_stream: SecretStream::new(external.secrets().clone()),
         last_text: String::new(),
-        limits: PromptLimits::default(),
+        limits: PromptCounters::default(),
         waits_for: Vec::new(),
-        permitted_files: PermittedFiles::default(),
+        permitted_files: OneTimeFilePermissions::default(),
     };
     turn.run_prompt(&prompt).await
 }
 
 /// Returns the session that was noted last, unless another program made it.
-fn find_session(thread: &Thread, identity: &str) -> Option<String> {
+fn find_resumable_session(thread: &Thread, identity: &str) -> Option<String> {
     let mut iterations = thread.iterations().iter().rev();
     let latest = iterations.find(|iteration| iteration.metadata.contains_key(SESSION))?;
     let program = latest.metadata.get(SESSION_PROGRAM).and_then(Value::as_str);
@@ -103,7 +103,7 @@ fn find_session(thread: &Thread, identity: &str) -> Option<String> {
 
 /// Returns the ids of the calls of earlier attempts that began, ended or were decided. A call of a new process is another
 /// call, which is asked about again.
-fn list_settled_ids(execution: &ExecutionInput) -> HashSet<String> {
+fn list_used_call_ids(execution: &ExecutionInput) -> HashSet<String> {
     let Some(earlier) = execution.records.earlier_exchange() else {
         return HashSet::new();
     };
@@ -114,11 +114,11 @@ fn list_settled_ids(execution: &ExecutionInput) -> HashSet<String> {
 /// The state of a prompt.
 pub(super) struct PromptRound<'a> {
     pub(super) external: &'a ExternalAgent,
-    opening: &'a RoundRequest,
+    opening: &'a RoundParameters,
     live_output: &'a dyn LiveOutput,
     pub(super) execution: &'a ExecutionInput,
     /// The program, until it is handed on.
-    pub(super) live: Option<LiveProgram>,
+    pub(super) live: Option<RunningProgram>,
     pub(super) calls: AcpToolCalls,
     /// The text since the last tool call.
     text: String,
@@ -128,17 +128,17 @@ pub(super) struct PromptRound<'a> {
     thought_stream: SecretStream,
     /// The last text that is not blank.
     last_text: String,
-    pub(super) limits: PromptLimits,
+    pub(super) limits: PromptCounters,
     pub(super) waits_for: Vec<PendingRequest>,
     /// The files of calls that were permitted in this prompt.
-    pub(super) permitted_files: PermittedFiles,
+    pub(super) permitted_files: OneTimeFilePermissions,
 }
 
 /// A program that is left in the middle of a prompt is told, and ended.
 impl Drop for PromptRound<'_> {
     fn drop(&mut self) {
         if let Some(live) = self.live.take() {
-            live.pass_stderr_on(self.execution);
+            live.move_stderr_to_ledger(self.execution);
             self.external.programs.shut_down_in_background(live);
         }
     }
@@ -173,19 +173,19 @@ impl<'a> PromptRound<'a> {
     async fn send_prompt(&mut self, told: &str) -> Result<Result<Value, Value>, PromptFailure> {
         // The ledger counts this request already.
         let request = self.opening.requests_made + self.execution.ledger.usage().own_requests();
-        let mut deciding = DecidingRequests::new();
+        let mut deciding = PendingDecisions::new();
         let live = self.live_program()?;
         let prompt = protocol::prompt_params(&live.session, told, request);
         let number = live.send_request("session/prompt", &prompt)?;
         live.open = Some(number);
         // The messages that a loaded session has repeated are not those of this prompt.
-        let _repeated = live.reader.take_received();
+        let _repeated = live.reader.take_received_counts();
         loop {
             let live = self.live_program()?;
             tokio::select! {
                 biased;
-                Some(decided) = deciding.next(), if !deciding.is_empty() => self.answer_decided_request(decided).await?,
-                frame = live.reader.next() => match self.count_frame(frame)? {
+                Some(decided) = deciding.next(), if !deciding.is_empty() => self.execute_decided_request(decided).await?,
+                frame = live.reader.next() => match self.count_received(frame)? {
                     None => return Err(PromptFailure::ProgramLost("it exited before it answered".to_owned())),
                     Some(AcpMessage::Answer(one, answer)) if one == number => {
                         self.live_program()?.open = None;
@@ -197,20 +197,20 @@ impl<'a> PromptRound<'a> {
                             self.apply_update(params).await?;
                         }
                     }
-                    Some(AcpMessage::Request(id, method, params)) => self.handle_request(id, &method, params, &mut deciding).await?,
+                    Some(AcpMessage::Request(id, method, params)) => self.handle_program_request(id, &method, params, &mut deciding).await?,
                 },
             }
         }
     }
 
     /// Counts what was read of the program against the limits of the prompt.
-    fn count_frame(&mut self, frame: Result<Option<AcpMessage>, String>) -> Result<Option<AcpMessage>, PromptFailure> {
-        let (lines, bytes) = self.live_program()?.reader.take_received();
+    fn count_received(&mut self, frame: Result<Option<AcpMessage>, String>) -> Result<Option<AcpMessage>, PromptFailure> {
+        let (lines, bytes) = self.live_program()?.reader.take_received_counts();
         self.limits.count_lines(lines, bytes)?;
         Ok(frame?)
     }
 
-    pub(super) fn live_program(&mut self) -> Result<&mut LiveProgram, PromptFailure> {
+    pub(super) fn live_program(&mut self) -> Result<&mut RunningProgram, PromptFailure> {
         self.live
             .as_mut()
             .ok_or_else(|| PromptFailure::ProgramLost("it has ended".to_owned()))
@@ -222,31 +222,31 @@ impl<'a> PromptRound<'a> {
             Some(AcpUpdate::Text(text)) => {
                 self.limits.count_text(&text)?;
                 let text = self.text_stream.push_piece(&text);
-                self.show_text(&text);
+                self.append_shown_text(&text);
             }
             Some(AcpUpdate::Thought(text)) => {
                 self.limits.count_text(&text)?;
                 let text = self.thought_stream.push_piece(&text);
-                self.show_thought(&text);
+                self.append_shown_thought(&text);
             }
             Some(AcpUpdate::Plan(mut plan)) => {
                 self.limits.count_plan(plan.to_string().len())?;
                 self.external.secrets().redact_value(&mut plan);
-                note_data(&self.execution.ledger, PLAN, plan);
+                add_iteration_metadata(&self.execution.ledger, PLAN, plan);
             }
             Some(AcpUpdate::Cost(mut cost)) => {
                 self.external.secrets().redact_value(&mut cost);
-                note_data(&self.execution.ledger, "session_cost", cost);
+                add_iteration_metadata(&self.execution.ledger, "session_cost", cost);
             }
             Some(AcpUpdate::Tool(news)) => {
-                self.record_call_news(news, false).await?;
+                self.record_call_update(news, false).await?;
             }
             Some(AcpUpdate::Other) | None => {}
         }
         Ok(())
     }
 
-    fn show_text(&mut self, text: &str) {
+    fn append_shown_text(&mut self, text: &str) {
         if !text.is_empty() {
             self.live_output
                 .receive_update(&self.opening.source, LiveUpdate::Text(text));
@@ -254,7 +254,7 @@ impl<'a> PromptRound<'a> {
         }
     }
 
-    fn show_thought(&mut self, text: &str) {
+    fn append_shown_thought(&mut self, text: &str) {
         if !text.is_empty() {
             self.live_output
                 .receive_update(&self.opening.source, LiveUpdate::Reasoning(text));
@@ -263,10 +263,10 @@ impl<'a> PromptRound<'a> {
     }
 
     /// Shows the delayed text, and takes the text and the reasoning since the last tool call.
-    fn take_texts(&mut self) -> (String, String) {
+    fn flush_and_take_texts(&mut self) -> (String, String) {
         let (thought, text) = (self.thought_stream.finish(), self.text_stream.finish());
-        self.show_thought(&thought);
-        self.show_text(&text);
+        self.append_shown_thought(&thought);
+        self.append_shown_text(&text);
         let (text, thought) = (std::mem::take(&mut self.text), std::mem::take(&mut self.thought));
         if !text.trim().is_empty() {
             self.last_text.clone_from(&text);
@@ -275,48 +275,48 @@ impl<'a> PromptRound<'a> {
     }
 
     /// Records the news of a tool call, and returns the id of the call. `is_asked`: the program waits for permission.
-    pub(super) async fn record_call_news(
+    pub(super) async fn record_call_update(
         &mut self,
-        news: AcpCallNews,
+        news: AcpCallUpdate,
         is_asked: bool,
     ) -> Result<String, PromptFailure> {
         let phase = news.phase;
-        let (is_new, id) = self.calls.add_news(news, is_asked)?;
+        let (is_new, id) = self.calls.apply_call_update(news, is_asked)?;
         if is_new {
             self.record_new_call(&id).await?;
         }
         if !is_asked {
-            self.refuse_denied_use(&id, phase)?;
+            self.check_denied_use(&id, phase)?;
             if let Some(AcpCallPhase::Running | AcpCallPhase::Completed | AcpCallPhase::Failed) = phase {
-                self.start_call(&id).await;
+                self.record_call_start(&id).await;
             }
         }
         if let Some(AcpCallPhase::Completed | AcpCallPhase::Failed) = phase {
-            self.end_call(&id, phase == Some(AcpCallPhase::Failed)).await?;
+            self.record_call_end(&id, phase == Some(AcpCallPhase::Failed)).await?;
         }
         Ok(id)
     }
 
     /// Records a new call after the text before it.
     pub(super) async fn record_new_call(&mut self, id: &str) -> Result<(), PromptFailure> {
-        let (text, thought) = self.take_texts();
-        let call = self.calls.call_record(id);
+        let (text, thought) = self.flush_and_take_texts();
+        let call = self.calls.open_call_record(id);
         self.limits.count_record(call.arguments.to_string().len())?;
-        self.add_message(text, thought, vec![call]);
+        self.add_reply_to_exchange(text, thought, vec![call]);
         record_iteration(&self.execution.ledger, &self.opening.records, (self.external.now)()).await;
         Ok(())
     }
 
     /// Fails if the program uses a tool of a denied kind, though it did not ask, or asked about another kind.
-    fn refuse_denied_use(&self, id: &str, phase: Option<AcpCallPhase>) -> Result<(), PromptFailure> {
+    fn check_denied_use(&self, id: &str, phase: Option<AcpCallPhase>) -> Result<(), PromptFailure> {
         let is_used = match phase {
             Some(AcpCallPhase::Running | AcpCallPhase::Completed) => true,
             _ => self.calls.has_started(id),
         };
-        let kinds = self.calls.needed_kinds(id).into_iter();
+        let kinds = self.calls.needed_permission_kinds(id).into_iter();
         // A program that was refused may report the end of its call.
-        let is_reported_end = |kind| phase != Some(AcpCallPhase::Running) && self.calls.is_refused(id, kind);
-        let mut denied = kinds.filter(|kind| self.is_denied(*kind) && !is_reported_end(*kind));
+        let is_reported_end = |kind| phase != Some(AcpCallPhase::Running) && self.calls.is_kind_refused(id, kind);
+        let mut denied = kinds.filter(|kind| self.is_kind_denied(*kind) && !is_reported_end(*kind));
         match denied.next().filter(|_| is_used) {
             Some(kind) => Err(PromptFailure::Refused(format!(
                 "the external agent used a tool without asking, and `permissions` denies `{}`: {}",
@@ -328,32 +328,32 @@ impl<'a> PromptRound<'a> {
     }
 
     /// Returns whether the ensemble or an option of the run denies this kind.
-    fn is_denied(&self, kind: AcpToolKind) -> bool {
+    fn is_kind_denied(&self, kind: AcpToolKind) -> bool {
         let external = self.external;
         external.acp.permission_for(kind) == PermissionMode::Deny
-            || external.permissions.denies_tool(&self.tool_name(kind))
+            || external.permissions.denies_tool(&self.permission_tool_name(kind))
     }
 
     /// Returns the name under which permission for this kind is asked.
-    pub(super) fn tool_name(&self, kind: AcpToolKind) -> String {
+    pub(super) fn permission_tool_name(&self, kind: AcpToolKind) -> String {
         format!("{}.{}", self.execution.agent_name, kind.as_str())
     }
 
-    pub(super) async fn start_call(&mut self, id: &str) {
+    pub(super) async fn record_call_start(&mut self, id: &str) {
         if self.calls.mark_started(id) {
             self.opening.records.record_call_start(id).await;
-            let call = self.calls.call_record(id);
+            let call = self.calls.open_call_record(id);
             self.live_output
                 .receive_update(&self.opening.source, LiveUpdate::ToolStarted(&call));
         }
     }
 
-    pub(super) async fn end_call(&mut self, id: &str, is_failed: bool) -> Result<(), PromptFailure> {
+    pub(super) async fn record_call_end(&mut self, id: &str, is_failed: bool) -> Result<(), PromptFailure> {
         self.permitted_files.remove_call(id);
-        if let Some(call) = self.calls.finish_call(id, is_failed) {
+        if let Some(call) = self.calls.end_call_once(id, is_failed) {
             let end = call.end.as_ref().map_or(0, |end| format!("{end:?}").len());
             self.limits.count_record(call.arguments.to_string().len() + end)?;
-            end_call(&self.execution.ledger, &call);
+            set_call_end(&self.execution.ledger, &call);
             self.opening.records.record_call_end(&call, ModelUsage::default()).await;
             self.live_output
                 .receive_update(&self.opening.source, LiveUpdate::ToolEnded(&call));
@@ -370,7 +370,7 @@ impl<'a> PromptRound<'a> {
         self.record_trailing_text();
         for call in self.calls.list_open_ids() {
             if let Err(PromptFailure::ProgramLost(error) | PromptFailure::Refused(error)) =
-                self.end_call(&call, false).await
+                self.record_call_end(&call, false).await
             {
                 return Err(DialogueErrorKind::External(
                     FailureKind::Model,
@@ -379,7 +379,7 @@ impl<'a> PromptRound<'a> {
             }
         }
         let end = answer
-            .map_err(|error| format!("the external agent refused the prompt: {}", refusal_message(&error)))
+            .map_err(|error| format!("the external agent refused the prompt: {}", rpc_error_message(&error)))
             .and_then(protocol::parse_prompt_end);
         let tokens = end.as_ref().ok().and_then(|end| end.tokens);
         let (input, cached, output) =
@@ -392,15 +392,15 @@ impl<'a> PromptRound<'a> {
             ..ModelUsage::default()
         });
         if let Some(live) = self.live.take() {
-            live.pass_stderr_on(self.execution);
-            self.external.programs.keep_program(self.external.owner, live);
+            live.move_stderr_to_ledger(self.execution);
+            self.external.programs.store_idle_program(self.external.owner, live);
         }
         let requests = std::mem::take(&mut self.waits_for);
         if !requests.is_empty() {
             return Err(DialogueErrorKind::Waits(requests));
         }
         let end = end.map_err(|error| DialogueErrorKind::External(FailureKind::Model, error))?;
-        note_data(&self.execution.ledger, "stop_reason", json!(end.reason));
+        add_iteration_metadata(&self.execution.ledger, "stop_reason", json!(end.reason));
         let reply = std::mem::take(&mut self.last_text);
         match end.reason {
             StopReason::EndTurn | StopReason::MaxTokens => Ok((reply, end.reason)),
@@ -421,30 +421,30 @@ impl<'a> PromptRound<'a> {
 
     /// Adds the text after the last tool call to the exchange.
     fn record_trailing_text(&mut self) {
-        let (text, thought) = self.take_texts();
+        let (text, thought) = self.flush_and_take_texts();
         if !text.is_empty() || !self.calls.has_calls() {
-            self.add_message(text, thought, Vec::new());
+            self.add_reply_to_exchange(text, thought, Vec::new());
         }
     }
 
-    fn add_message(&self, text: String, thought: String, calls: Vec<ToolCall>) {
-        let message = ProgramMessage {
+    fn add_reply_to_exchange(&self, text: String, thought: String, calls: Vec<ToolCall>) {
+        let message = ExternalReply {
             text,
             thought,
-            from: self.agent_name(),
+            from: self.program_name(),
             calls,
         };
-        add_message(&self.execution.ledger, message, (self.external.now)());
+        add_program_reply(&self.execution.ledger, message, (self.external.now)());
     }
 
     /// Returns the program's own name, else that in the file.
-    fn agent_name(&self) -> String {
+    fn program_name(&self) -> String {
         let reported_name = self.live.as_ref().and_then(|live| live.abilities.name.clone());
         let Some(name) = reported_name else {
             return self.external.acp.program.display_name().to_owned();
         };
         let mut name = self.external.secrets().redact(name).into_owned();
-        name.truncate(name.floor_char_boundary(LONGEST_NAME));
+        name.truncate(name.floor_char_boundary(MAX_PROGRAM_NAME_BYTES));
         name
     }
 }

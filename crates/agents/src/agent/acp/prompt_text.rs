@@ -5,14 +5,14 @@ use serde_json::Value;
 use ensemble_core::thread::{Role, Thread};
 
 /// The message to a program that goes on with work that was cut short.
-pub(crate) const GO_ON: &str = "Your work on this task was interrupted before its end. Look at what is done already, and go on \
+pub(crate) const INTERRUPTED_WORK_PROMPT: &str = "Your work on this task was interrupted before its end. Look at what is done already, and go on \
      from there. It is not known whether the last step has taken effect.";
 
 /// Returns the text of a prompt for a new session, with the instructions, and what was said before.
 pub(crate) fn first_prompt_text(system: Option<&str>, before: &Thread, text: &str) -> String {
     let mut parts = Vec::new();
     parts.extend(system.map(str::to_owned));
-    let transcript = render_transcript(before);
+    let transcript = render_earlier_conversation(before);
     if !transcript.is_empty() {
         parts.push(format!(
             "What was said and done before:\n\n{transcript}\n\nWhat is to be done now:"
@@ -34,7 +34,7 @@ pub(crate) fn append_schema_request(text: String, schema: Option<&Value>) -> Str
     }
 }
 
-fn render_transcript(thread: &Thread) -> String {
+fn render_earlier_conversation(thread: &Thread) -> String {
     let mut parts = Vec::new();
     for message in thread.to_messages() {
         let speaker = match message.role {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use agent_client_protocol_schema::v1 as acp;
 use serde_json::{Map, Value, json};
 
-use super::{ProgramServer, ProgramServerKind};
+use super::{ProgramMcpServer, ProgramMcpTransport};
 use ensemble_core::thread::StopReason;
 use ensemble_language::ensemble::AcpToolKind;
 
@@ -15,7 +15,7 @@ pub(super) enum AcpUpdate {
     Text(String),
     Thought(String),
     Plan(Value),
-    Tool(AcpCallNews),
+    Tool(AcpCallUpdate),
     /// The cost of the session so far, as the program tells it.
     Cost(Value),
     /// Nothing that is recorded.
@@ -24,7 +24,7 @@ pub(super) enum AcpUpdate {
 
 /// The changes of a tool call.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct AcpCallNews {
+pub(super) struct AcpCallUpdate {
     pub(super) id: String,
     /// Whether the program says that the call is new.
     pub(super) begins: bool,
@@ -33,7 +33,7 @@ pub(super) struct AcpCallNews {
     pub(super) input: Option<Value>,
     pub(super) output: Option<Value>,
     pub(super) texts: Vec<String>,
-    pub(super) diffs: Vec<FileDiff>,
+    pub(super) diffs: Vec<FileTextChange>,
     pub(super) paths: Vec<PathBuf>,
     pub(super) phase: Option<AcpCallPhase>,
 }
@@ -49,7 +49,7 @@ pub(super) enum AcpCallPhase {
 
 /// A changed file.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct FileDiff {
+pub(super) struct FileTextChange {
     pub(super) path: PathBuf,
     pub(super) old: String,
     pub(super) new: String,
@@ -57,9 +57,9 @@ pub(super) struct FileDiff {
 
 /// A request of a program.
 #[derive(Debug, PartialEq)]
-pub(super) enum AcpRequest {
+pub(super) enum ProgramRequest {
     /// May this tool be used? With the ids of the answers.
-    Permission(Box<AcpCallNews>, PermissionOptions),
+    Permission(Box<AcpCallUpdate>, PermissionOptionIds),
     Read {
         path: PathBuf,
         line: Option<u32>,
@@ -73,12 +73,12 @@ pub(super) enum AcpRequest {
 
 /// The ids of the answers to a request for permission.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct PermissionOptions {
+pub(super) struct PermissionOptionIds {
     allow: Option<String>,
     reject: Option<String>,
 }
 
-impl PermissionOptions {
+impl PermissionOptionIds {
     /// Returns the answer that allows or rejects, as far as the program offers one.
     pub(super) fn outcome_json(&self, is_allowed: bool) -> Value {
         let option_id = if is_allowed { &self.allow } else { &self.reject };
@@ -99,7 +99,7 @@ impl PermissionOptions {
 
 /// The capabilities of a program.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct AcpAbilities {
+pub(super) struct AcpCapabilities {
     pub(super) loads: bool,
     pub(super) resumes: bool,
     /// Reaches servers of tools over HTTP.
@@ -129,12 +129,12 @@ pub(super) fn initialize_params() -> Value {
 }
 
 /// Parses the answer of a program to `initialize`.
-pub(super) fn parse_abilities(answer: Value) -> Result<AcpAbilities, String> {
+pub(super) fn parse_capabilities(answer: Value) -> Result<AcpCapabilities, String> {
     let answer: acp::InitializeResponse = serde_json::from_value(answer).map_err(|_| NOT_THE_PROTOCOL.to_owned())?;
     if answer.protocol_version != agent_client_protocol_schema::ProtocolVersion::V1 {
         return Err("it does not support version 1 of the protocol".to_owned());
     }
-    Ok(AcpAbilities {
+    Ok(AcpCapabilities {
         loads: answer.agent_capabilities.load_session,
         resumes: answer.agent_capabilities.session_capabilities.resume.is_some(),
         http: answer.agent_capabilities.mcp_capabilities.http,
@@ -142,33 +142,33 @@ pub(super) fn parse_abilities(answer: Value) -> Result<AcpAbilities, String> {
     })
 }
 
-pub(super) fn new_session_params(folder: &Path, servers: &[ProgramServer]) -> Value {
+pub(super) fn new_session_params(folder: &Path, servers: &[ProgramMcpServer]) -> Value {
     json!(acp::NewSessionRequest::new(folder).mcp_servers(self::to_acp_servers(servers)))
 }
 
-pub(super) fn load_session_params(session: &str, folder: &Path, servers: &[ProgramServer]) -> Value {
+pub(super) fn load_session_params(session: &str, folder: &Path, servers: &[ProgramMcpServer]) -> Value {
     json!(acp::LoadSessionRequest::new(session.to_owned(), folder).mcp_servers(self::to_acp_servers(servers)))
 }
 
-pub(super) fn resume_session_params(session: &str, folder: &Path, servers: &[ProgramServer]) -> Value {
+pub(super) fn resume_session_params(session: &str, folder: &Path, servers: &[ProgramMcpServer]) -> Value {
     json!(acp::ResumeSessionRequest::new(session.to_owned(), folder).mcp_servers(self::to_acp_servers(servers)))
 }
 
-fn to_acp_servers(servers: &[ProgramServer]) -> Vec<acp::McpServer> {
+fn to_acp_servers(servers: &[ProgramMcpServer]) -> Vec<acp::McpServer> {
     servers.iter().map(to_acp_server).collect()
 }
 
-fn to_acp_server(server: &ProgramServer) -> acp::McpServer {
+fn to_acp_server(server: &ProgramMcpServer) -> acp::McpServer {
     let name = server.name.to_string();
     match &server.kind {
-        ProgramServerKind::Command { invocation, env } => {
+        ProgramMcpTransport::Command { invocation, env } => {
             let args = invocation.arguments.iter();
             let args = args.map(|argument| argument.to_string_lossy().into_owned());
             let env = env.iter().map(|(name, value)| acp::EnvVariable::new(name, value));
             let stdio = acp::McpServerStdio::new(name, invocation.program.clone());
             acp::McpServer::Stdio(stdio.args(args.collect::<Vec<_>>()).env(env.collect::<Vec<_>>()))
         }
-        ProgramServerKind::Http { url, headers } => {
+        ProgramMcpTransport::Http { url, headers } => {
             let headers = headers.iter().map(|(name, value)| acp::HttpHeader::new(name, value));
             let http = acp::McpServerHttp::new(name, url.clone());
             acp::McpServer::Http(http.headers(headers.collect::<Vec<_>>()))
@@ -179,8 +179,8 @@ fn to_acp_server(server: &ProgramServer) -> acp::McpServer {
 /// Returns the id of the session in the answer to `session/new`.
 pub(super) fn parse_session_id(answer: Value) -> Result<String, String> {
     let answer: acp::NewSessionResponse = serde_json::from_value(answer).map_err(|_| NOT_THE_PROTOCOL.to_owned())?;
-    match answer.session_id.0.len() > LONGEST_SESSION {
-        true => Err(format!("its session id has more than {LONGEST_SESSION} bytes")),
+    match answer.session_id.0.len() > MAX_SESSION_ID_BYTES {
+        true => Err(format!("its session id has more than {MAX_SESSION_ID_BYTES} bytes")),
         false => Ok(answer.session_id.0.to_string()),
     }
 }
@@ -220,7 +220,7 @@ pub(super) fn parse_prompt_end(answer: Value) -> Result<PromptEnd, String> {
 }
 
 /// Returns the content of a file, as the answer to a request.
-pub(super) fn read_answer_json(content: String) -> Value {
+pub(super) fn file_content_json(content: String) -> Value {
     json!(acp::ReadTextFileResponse::new(content))
 }
 
@@ -232,10 +232,10 @@ pub(super) fn parse_update(params: Value, session: &str) -> Option<AcpUpdate> {
         return None;
     }
     Some(match notification.update {
-        acp::SessionUpdate::AgentMessageChunk(chunk) => AcpUpdate::Text(block_text(&chunk.content)),
-        acp::SessionUpdate::AgentThoughtChunk(chunk) => AcpUpdate::Thought(block_text(&chunk.content)),
+        acp::SessionUpdate::AgentMessageChunk(chunk) => AcpUpdate::Text(content_block_text(&chunk.content)),
+        acp::SessionUpdate::AgentThoughtChunk(chunk) => AcpUpdate::Thought(content_block_text(&chunk.content)),
         acp::SessionUpdate::Plan(plan) => AcpUpdate::Plan(json!(plan.entries)),
-        acp::SessionUpdate::ToolCall(call) => AcpUpdate::Tool(AcpCallNews {
+        acp::SessionUpdate::ToolCall(call) => AcpUpdate::Tool(AcpCallUpdate {
             begins: true,
             title: Some(call.title),
             kind: Some(convert_tool_kind(call.kind)),
@@ -253,19 +253,19 @@ pub(super) fn parse_update(params: Value, session: &str) -> Option<AcpUpdate> {
 }
 
 /// Parses a request of a program. Returns `None` if the program does not offer the method.
-pub(super) fn parse_request(method: &str, params: Value) -> Result<Option<AcpRequest>, String> {
+pub(super) fn parse_program_request(method: &str, params: Value) -> Result<Option<ProgramRequest>, String> {
     let wrong = |_| "the parameters do not match the protocol".to_owned();
     Ok(Some(match method {
         "session/request_permission" => {
             let request: acp::RequestPermissionRequest = serde_json::from_value(params).map_err(wrong)?;
-            AcpRequest::Permission(
+            ProgramRequest::Permission(
                 Box::new(convert_call_update(request.tool_call)),
                 find_permission_options(&request.options),
             )
         }
         "fs/read_text_file" => {
             let request: acp::ReadTextFileRequest = serde_json::from_value(params).map_err(wrong)?;
-            AcpRequest::Read {
+            ProgramRequest::Read {
                 path: request.path,
                 line: request.line,
                 limit: request.limit,
@@ -273,7 +273,7 @@ pub(super) fn parse_request(method: &str, params: Value) -> Result<Option<AcpReq
         }
         "fs/write_text_file" => {
             let request: acp::WriteTextFileRequest = serde_json::from_value(params).map_err(wrong)?;
-            AcpRequest::Write {
+            ProgramRequest::Write {
                 path: request.path,
                 content: request.content,
             }
@@ -284,7 +284,7 @@ pub(super) fn parse_request(method: &str, params: Value) -> Result<Option<AcpReq
 
 /// Returns the answers that are offered. Permissions are for one call: the run remembers decisions, the program does
 /// not.
-fn find_permission_options(options: &[acp::PermissionOption]) -> PermissionOptions {
+fn find_permission_options(options: &[acp::PermissionOption]) -> PermissionOptionIds {
     let first = |kinds: [acp::PermissionOptionKind; 2]| {
         let mut matching_options = kinds
             .iter()
@@ -292,15 +292,15 @@ fn find_permission_options(options: &[acp::PermissionOption]) -> PermissionOptio
         matching_options.next().map(|option| option.option_id.0.to_string())
     };
     use acp::PermissionOptionKind::{AllowAlways, AllowOnce, RejectAlways, RejectOnce};
-    PermissionOptions {
+    PermissionOptionIds {
         allow: first([AllowOnce, AllowAlways]),
         reject: first([RejectOnce, RejectAlways]),
     }
 }
 
-fn convert_call_update(call: acp::ToolCallUpdate) -> AcpCallNews {
+fn convert_call_update(call: acp::ToolCallUpdate) -> AcpCallUpdate {
     let fields = call.fields;
-    AcpCallNews {
+    AcpCallUpdate {
         title: fields.title,
         kind: fields.kind.map(convert_tool_kind),
         phase: fields.status.map(convert_call_status),
@@ -318,16 +318,16 @@ fn convert_call_content(
     id: &acp::ToolCallId,
     content: Vec<acp::ToolCallContent>,
     locations: Vec<acp::ToolCallLocation>,
-) -> AcpCallNews {
-    let mut call_update = AcpCallNews {
+) -> AcpCallUpdate {
+    let mut call_update = AcpCallUpdate {
         id: id.0.to_string(),
         paths: locations.into_iter().map(|location| location.path).collect(),
-        ..AcpCallNews::default()
+        ..AcpCallUpdate::default()
     };
     for part in content {
         match part {
-            acp::ToolCallContent::Content(part) => call_update.texts.push(block_text(&part.content)),
-            acp::ToolCallContent::Diff(diff) => call_update.diffs.push(FileDiff {
+            acp::ToolCallContent::Content(part) => call_update.texts.push(content_block_text(&part.content)),
+            acp::ToolCallContent::Diff(diff) => call_update.diffs.push(FileTextChange {
                 path: diff.path,
                 old: diff.old_text.unwrap_or_default(),
                 new: diff.new_text,
@@ -338,7 +338,7 @@ fn convert_call_content(
     call_update
 }
 
-fn block_text(block: &acp::ContentBlock) -> String {
+fn content_block_text(block: &acp::ContentBlock) -> String {
     match block {
         acp::ContentBlock::Text(text) => text.text.clone(),
         acp::ContentBlock::ResourceLink(link) => link.uri.clone(),
@@ -376,7 +376,7 @@ fn convert_call_status(status: acp::ToolCallStatus) -> AcpCallPhase {
 }
 
 /// The maximum number of bytes of the id of a session.
-const LONGEST_SESSION: usize = 4096;
+const MAX_SESSION_ID_BYTES: usize = 4096;
 
 /// The error for an answer that cannot be understood.
 pub(super) const NOT_THE_PROTOCOL: &str = "its answer does not match the protocol";

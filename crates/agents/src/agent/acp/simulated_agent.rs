@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 /// The environment variable with the `config` of the agent, as JSON.
-pub const CONFIG: &str = "ENSEMBLE_ACP_CONFIG";
+pub const ACP_CONFIG_VARIABLE: &str = "ENSEMBLE_ACP_CONFIG";
 
 /// Serves one client until its end. `config`: `{replies: [...]}`.
 pub fn serve_simulated_agent(input: impl BufRead + Send + 'static, output: impl Write, config: &str) {
@@ -169,7 +169,7 @@ impl<W: Write> SimulatedAcpAgent<W> {
             tool_call["content"] = json!([diff]);
         }
         let params = json!({"sessionId": self.session, "toolCall": tool_call, "options": options});
-        let allowed = match self.send_request("session/request_permission", &params)? {
+        let allowed = match self.send_and_wait("session/request_permission", &params)? {
             SentRequestResult::Result(result) => result["outcome"]["optionId"] == "yes",
             SentRequestResult::Error(_) => false,
             SentRequestResult::Cancelled => return Some(false),
@@ -204,7 +204,7 @@ impl<W: Write> SimulatedAcpAgent<W> {
     }
 
     fn request_file(&mut self, method: &str, params: &Value) -> Option<Result<String, String>> {
-        Some(match self.send_request(method, params)? {
+        Some(match self.send_and_wait(method, params)? {
             SentRequestResult::Result(result) => Ok(result["content"].as_str().unwrap_or_default().to_owned()),
             SentRequestResult::Error(error) => Err(error),
             SentRequestResult::Cancelled => Err("it was cancelled".to_owned()),
@@ -221,7 +221,7 @@ impl<W: Write> SimulatedAcpAgent<W> {
         }
     }
 
-    fn send_request(&mut self, method: &str, params: &Value) -> Option<SentRequestResult> {
+    fn send_and_wait(&mut self, method: &str, params: &Value) -> Option<SentRequestResult> {
         self.sent += 1;
         let number = self.sent;
         self.send_message(&json!({"id": number, "method": method, "params": params}))?;

@@ -9,13 +9,13 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::mpsc;
 
 /// The maximum size of a message of a program, in bytes: 16 MiB.
-pub(super) const LONGEST_MESSAGE: usize = 16 << 20;
+pub(super) const MAX_MESSAGE_BYTES: usize = 16 << 20;
 
 /// The maximum size of the messages that a program has not read, in bytes.
-const MOST_UNREAD: usize = 64 << 20;
+const MAX_UNREAD_BYTES: usize = 64 << 20;
 
 /// The maximum number of lines in a row that are no messages.
-const MOST_STRAY: u32 = 1000;
+const MAX_STRAY_LINES: u32 = 1000;
 
 /// A message of the program.
 #[derive(Debug, PartialEq)]
@@ -41,14 +41,14 @@ impl<R: AsyncRead + Unpin> AcpReader<R> {
     pub(super) fn new(stream: R) -> Self {
         Self {
             stream: BufReader::new(stream),
-            lines: LineBuffer::new(LONGEST_MESSAGE),
+            lines: LineBuffer::new(MAX_MESSAGE_BYTES),
             stray: 0,
             received: (0, 0),
         }
     }
 
     /// Takes the number of lines that were read since the last call, and of their bytes.
-    pub(super) fn take_received(&mut self) -> (u64, u64) {
+    pub(super) fn take_received_counts(&mut self) -> (u64, u64) {
         std::mem::take(&mut self.received)
     }
 
@@ -70,7 +70,7 @@ impl<R: AsyncRead + Unpin> AcpReader<R> {
             if !line.trim_ascii().is_empty() {
                 self.stray += 1;
             }
-            if self.stray > MOST_STRAY {
+            if self.stray > MAX_STRAY_LINES {
                 return Err("it writes lines that are not messages of the protocol".to_owned());
             }
         }
@@ -136,26 +136,26 @@ impl AcpWriter {
     }
 
     pub(super) fn send_request(&self, number: u64, method: &str, params: &Value) -> Result<(), String> {
-        self.send_message(&json!({"jsonrpc": "2.0", "id": number, "method": method, "params": params}))
+        self.queue_message(&json!({"jsonrpc": "2.0", "id": number, "method": method, "params": params}))
     }
 
     pub(super) fn send_notification(&self, method: &str, params: &Value) -> Result<(), String> {
-        self.send_message(&json!({"jsonrpc": "2.0", "method": method, "params": params}))
+        self.queue_message(&json!({"jsonrpc": "2.0", "method": method, "params": params}))
     }
 
     pub(super) fn send_answer(&self, id: &Value, result: &Value) -> Result<(), String> {
-        self.send_message(&json!({"jsonrpc": "2.0", "id": id, "result": result}))
+        self.queue_message(&json!({"jsonrpc": "2.0", "id": id, "result": result}))
     }
 
     pub(super) fn send_error(&self, id: &Value, code: i64, message: &str) -> Result<(), String> {
-        self.send_message(&json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}}))
+        self.queue_message(&json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}}))
     }
 
-    fn send_message(&self, message: &Value) -> Result<(), String> {
+    fn queue_message(&self, message: &Value) -> Result<(), String> {
         let mut line = message.to_string().into_bytes();
         line.push(b'\n');
         let unread = self.unread.fetch_add(line.len(), Ordering::Relaxed) + line.len();
-        if unread > MOST_UNREAD {
+        if unread > MAX_UNREAD_BYTES {
             return Err("it does not read its messages".to_owned());
         }
         // It has ended; its stdout says so.
@@ -201,7 +201,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_too_much_is_an_error() {
-        let giant = vec![b'x'; LONGEST_MESSAGE + 1];
+        let giant = vec![b'x'; MAX_MESSAGE_BYTES + 1];
         assert_eq!(
             frames(&giant).await,
             [Err("it sent a message of more than 16 MiB".to_owned())]

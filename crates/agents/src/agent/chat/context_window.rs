@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::{Dialogue, MessageSelector, TextTokenizer};
-use crate::agent::build_error::BuildError;
-use crate::agent::window::{AgentWindow, WindowResources, input_token_limit};
+use crate::agent::build_error::RunnerBuildError;
+use crate::agent::window::{AgentWindow, AgentWindowOptions, input_token_limit};
 use ensemble_language::ensemble::{ContextWindow, ModelChoice};
 use ensemble_models::Model;
 
@@ -34,7 +34,7 @@ impl Dialogue {
     ///
     /// # Errors
     /// The strategy needs a script or a model that cannot be used.
-    pub fn with_context_window(self, window: ContextWindow) -> Result<Self, BuildError> {
+    pub fn with_context_window(self, window: ContextWindow) -> Result<Self, RunnerBuildError> {
         self.with_window_and_tokenizer(window, None)
     }
 
@@ -61,7 +61,7 @@ impl Dialogue {
         self,
         window: ContextWindow,
         tokenizer: Arc<dyn TextTokenizer>,
-    ) -> Result<Self, BuildError> {
+    ) -> Result<Self, RunnerBuildError> {
         self.with_window_and_tokenizer(window, Some(tokenizer))
     }
 
@@ -69,10 +69,10 @@ impl Dialogue {
         self,
         window: ContextWindow,
         tokenizer: Option<Arc<dyn TextTokenizer>>,
-    ) -> Result<Self, BuildError> {
+    ) -> Result<Self, RunnerBuildError> {
         let own_model = ModelChoice::Profile("".into());
         let model = self.model.profiles().next().map(|link| Arc::clone(&link.profile.model));
-        let outside = WindowResources {
+        let outside = AgentWindowOptions {
             tokenizer,
             model: &own_model,
             model_name: model.as_deref().unwrap_or_default(),

@@ -6,7 +6,7 @@ use ensemble_language::data::{FailureKind, ModelUsage};
 use ensemble_models::{ModelError, ModelErrorKind};
 
 /// The error of a call that was not made.
-pub(crate) const NOT_MADE: &str = "the call was not made";
+pub(crate) const CALL_NOT_MADE: &str = "the call was not made";
 
 /// The error of a dialogue without a final reply, with the thread so far.
 ///
@@ -126,7 +126,7 @@ impl DialogueErrorKind {
     /// Returns the error for calls without a result.
     pub(crate) fn open_call_error(&self) -> &'static str {
         match self {
-            Self::Refused(_) => NOT_MADE,
+            Self::Refused(_) => CALL_NOT_MADE,
             _ => UNKNOWN_FATE,
         }
     }

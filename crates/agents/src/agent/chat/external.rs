@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 
 use super::DialogueErrorKind;
-use super::round::{RoundEnd, RoundRequest, SESSION, complete_iteration};
+use super::round::{RoundEnd, RoundParameters, SESSION, complete_iteration};
 use ensemble_core::runner::{AttemptLedger, ExecutionRecords};
 use ensemble_core::thread::{
     Message, Reasoning, Role, StopReason, TASK, Thread, ThreadGrowthError, ThreadIteration, ToolCall, ToolEnd,
@@ -21,7 +21,7 @@ pub(in crate::agent) fn complete_round(ledger: &AttemptLedger, end: &RoundEnd, a
 }
 
 /// Begins a round with the iteration in which the execution was cut short. The fate of its open calls is not known.
-pub(in crate::agent) async fn continue_iteration(
+pub(in crate::agent) async fn resume_iteration(
     ledger: &AttemptLedger,
     iteration: &ThreadIteration,
     records: &ExecutionRecords,
@@ -40,9 +40,9 @@ pub(in crate::agent) async fn continue_iteration(
 }
 
 /// Opens an iteration with this message.
-pub(in crate::agent) fn open_iteration(
+pub(in crate::agent) fn open_external_iteration(
     ledger: &AttemptLedger,
-    opening: &RoundRequest,
+    opening: &RoundParameters,
     text: String,
     at: DateTime<Utc>,
     notes: &[(&str, Value)],
@@ -61,7 +61,7 @@ pub(in crate::agent) fn open_iteration(
 }
 
 /// A message of an external program, with the calls that follow it.
-pub(in crate::agent) struct ProgramMessage {
+pub(in crate::agent) struct ExternalReply {
     /// The text.
     pub(in crate::agent) text: String,
     /// The reasoning before the text.
@@ -73,8 +73,8 @@ pub(in crate::agent) struct ProgramMessage {
 }
 
 /// Adds a message to the iteration, or to a new one if it has a message of the program.
-pub(in crate::agent) fn add_message(ledger: &AttemptLedger, message: ProgramMessage, at: DateTime<Utc>) {
-    let ProgramMessage {
+pub(in crate::agent) fn add_program_reply(ledger: &AttemptLedger, message: ExternalReply, at: DateTime<Utc>) {
+    let ExternalReply {
         text,
         thought,
         from,
@@ -91,7 +91,7 @@ pub(in crate::agent) fn add_message(ledger: &AttemptLedger, message: ProgramMess
     });
     ledger.change_exchange(|exchange| {
         let exchange = if is_recorded {
-            reopen_iteration(exchange, at)
+            open_next_iteration(exchange, at)
         } else {
             exchange
         };
@@ -104,12 +104,12 @@ pub(in crate::agent) fn add_message(ledger: &AttemptLedger, message: ProgramMess
 }
 
 /// Adds data to the current iteration.
-pub(in crate::agent) fn note_data(ledger: &AttemptLedger, key: &str, value: Value) {
+pub(in crate::agent) fn add_iteration_metadata(ledger: &AttemptLedger, key: &str, value: Value) {
     ledger.change_exchange(|exchange| exchange.add_metadata(key, value));
 }
 
 /// Adds the end of a call to the iteration that contains the call.
-pub(in crate::agent) fn end_call(ledger: &AttemptLedger, ended: &ToolCall) {
+pub(in crate::agent) fn set_call_end(ledger: &AttemptLedger, ended: &ToolCall) {
     ledger.change_exchange(|exchange| {
         let mut iterations = exchange.into_iterations();
         let mut calls = iterations.iter_mut().rev().flat_map(|one| &mut one.tool_calls);
@@ -124,7 +124,7 @@ pub(in crate::agent) fn end_call(ledger: &AttemptLedger, ended: &ToolCall) {
 pub(in crate::agent) const SESSION_PROGRAM: &str = "session_program";
 
 /// Returns a new iteration of the same session.
-fn reopen_iteration(exchange: Thread, at: DateTime<Utc>) -> Thread {
+fn open_next_iteration(exchange: Thread, at: DateTime<Utc>) -> Thread {
     let last = exchange.iterations().last();
     let session: Vec<(&str, Value)> = [SESSION, SESSION_PROGRAM]
         .into_iter()

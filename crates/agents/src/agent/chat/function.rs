@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::{CallAdmission, ModelTools, NoTools};
 use crate::agent::BoxFuture;
-use crate::agent::output::schema::CompiledSchema;
+use crate::agent::output::schema::OutputSchema;
 use ensemble_core::request::PendingRequest;
 use ensemble_core::thread::{ToolCall, ToolEnd};
 use ensemble_language::data::ModelUsage;
@@ -21,9 +21,9 @@ use ensemble_models::ToolSpec;
 pub type ToolError = Box<dyn std::error::Error + Send + Sync>;
 
 /// The maximum number of characters of a tool name.
-const LONGEST_NAME: usize = 64;
+const MAX_TOOL_NAME_CHARS: usize = 64;
 
-type Perform = dyn Fn(Value) -> BoxFuture<'static, Result<Value, ToolError>> + Send + Sync;
+type ToolFunctionBody = dyn Fn(Value) -> BoxFuture<'static, Result<Value, ToolError>> + Send + Sync;
 
 /// The tools of a dialogue: functions and other tools.
 #[derive(Clone)]
@@ -38,7 +38,7 @@ pub(crate) struct DialogueTools {
 #[derive(Clone)]
 struct ToolFunction {
     name: String,
-    perform: Arc<Perform>,
+    perform: Arc<ToolFunctionBody>,
 }
 
 impl Default for DialogueTools {
@@ -68,7 +68,7 @@ impl DialogueTools {
         Fut: Future<Output = Result<R, ToolError>> + Send + 'static,
         R: Serialize,
     {
-        self.wrong = self.wrong.or_else(|| find_function_error(&spec, &self.specs));
+        self.wrong = self.wrong.or_else(|| find_tool_spec_error(&spec, &self.specs));
         let perform = move |arguments| -> BoxFuture<'static, Result<Value, ToolError>> {
             let result = function(arguments);
             Box::pin(async move { Ok(serde_json::to_value(result.await?)?) })
@@ -142,12 +142,12 @@ impl fmt::Debug for DialogueTools {
 }
 
 /// Returns why the function cannot be a tool.
-fn find_function_error(spec: &ToolSpec, others: &[ToolSpec]) -> Option<String> {
+fn find_tool_spec_error(spec: &ToolSpec, others: &[ToolSpec]) -> Option<String> {
     let name = &spec.name;
     let is_sound = |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || letter == '-';
-    if name.is_empty() || name.len() > LONGEST_NAME || !name.chars().all(is_sound) {
+    if name.is_empty() || name.len() > MAX_TOOL_NAME_CHARS || !name.chars().all(is_sound) {
         return Some(format!(
-            "`{name}` is not a valid name of a tool; use at most {LONGEST_NAME} letters (a to z), digits, `_` and `-`"
+            "`{name}` is not a valid name of a tool; use at most {MAX_TOOL_NAME_CHARS} letters (a to z), digits, `_` and `-`"
         ));
     }
     if contains_tool(others, name) {
@@ -158,7 +158,7 @@ fn find_function_error(spec: &ToolSpec, others: &[ToolSpec]) -> Option<String> {
             "the schema of tool `{name}` must have `\"type\": \"object\"`: a model passes the arguments of a tool by name"
         ));
     }
-    let error = CompiledSchema::compile(&spec.parameters).err()?;
+    let error = OutputSchema::compile(&spec.parameters).err()?;
     Some(format!("the schema of tool `{name}` cannot be used: {error}"))
 }
 

@@ -9,7 +9,7 @@
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! // `Dialogue::with_model("ollama/llama3.2:1b")?` asks a real model.
+//! // `Dialogue::with_model_override("ollama/llama3.2:1b")?` asks a real model.
 //! let dialogue = Dialogue::with_simulated_replies([
 //!     PreparedReply::with_tool_calls([("weather", json!({"city": "Paris"}))]),
 //!     "It is sunny in Paris.".into(),
@@ -83,8 +83,8 @@ pub use replayed_thread::{ReplayedThread, ThreadReplay};
 pub(in crate::agent) use round::SESSION;
 pub(in crate::agent) use round::add_reply_usage;
 pub(in crate::agent) use round::record_iteration;
-pub use round::{RoundEnd, RoundRequest, RoundResult};
-pub use step::{PendingToolCalls, StepResult};
+pub use round::{RoundEnd, RoundParameters, RoundResult};
+pub use step::{PendingToolCalls, DialogueStepResult};
 pub use stream::{DialogueStream, StreamItem, ToolCallMessage};
 pub use thread_file::{ThreadFile, ThreadFileError};
 pub use tools::{CallAdmission, ModelTools, NoTools};
@@ -110,21 +110,21 @@ use serde::Serialize;
 use serde_json::Value;
 
 use self::function::DialogueTools;
-use self::stream::StreamStart;
+use self::stream::DialogueInput;
 use self::trace::DialogueTraces;
 use super::BoxFuture;
 use ensemble_core::runner::ExecutionRecords;
 use ensemble_core::stopwatch::Stopwatch;
 use ensemble_core::thread::ExecutionRef;
 use ensemble_language::data::RemainingBudget;
-use ensemble_language::ensemble::{SIMULATED, SimulatedReplySource};
+use ensemble_language::ensemble::{SIMULATED_PROVIDER, SimulatedReplySource};
 use ensemble_models::Model;
 
 /// The default for the maximum number of requests in one round.
 pub const MAX_ITERATIONS: u32 = 10;
 
 /// The clock for the times of iterations.
-pub type Now = dyn Fn() -> DateTime<Utc> + Send + Sync;
+pub type ClockFn = dyn Fn() -> DateTime<Utc> + Send + Sync;
 
 /// A model with its tools. It does not store the conversation, which is in a [`Thread`]. Clones share the model.
 #[derive(Clone)]
@@ -137,7 +137,7 @@ pub struct Dialogue {
     #[cfg(feature = "typed")]
     max_corrections: u32,
     traces: DialogueTraces,
-    now: Arc<Now>,
+    now: Arc<ClockFn>,
 }
 
 impl fmt::Debug for Dialogue {
@@ -187,7 +187,7 @@ impl Dialogue {
     pub fn with_simulated_replies(replies: impl IntoIterator<Item = impl Into<PreparedReply>>) -> Self {
         let replies: Vec<PreparedReply> = replies.into_iter().map(Into::into).collect();
         let model = Model::from_profile(ModelProfile {
-            provider: SIMULATED.into(),
+            provider: SIMULATED_PROVIDER.into(),
             simulated: (!replies.is_empty()).then_some(SimulatedReplySource::Replies(replies)),
             ..ModelProfile::default()
         });
@@ -267,7 +267,7 @@ impl Dialogue {
 
     /// Sets another clock.
     #[must_use]
-    pub fn with_clock(self, now: Arc<Now>) -> Self {
+    pub fn with_clock(self, now: Arc<ClockFn>) -> Self {
         Self { now, ..self }
     }
 
@@ -285,7 +285,7 @@ impl Dialogue {
         DialogueStream::new(
             self,
             thread,
-            StreamStart::Message(Message::new(Role::User, text)),
+            DialogueInput::Message(Message::new(Role::User, text)),
             self.max_iterations,
         )
     }
@@ -306,7 +306,7 @@ impl Dialogue {
     /// # }
     /// ```
     pub fn continue_thread(&self, thread: Thread) -> DialogueStream<'_> {
-        DialogueStream::new(self, thread, StreamStart::Continuation, self.max_iterations)
+        DialogueStream::new(self, thread, DialogueInput::Continuation, self.max_iterations)
     }
 
     /// Sends the user message `text` and waits for the end, with at most `max_requests` requests.
@@ -322,7 +322,7 @@ impl Dialogue {
         DialogueStream::new(
             self,
             thread,
-            StreamStart::Message(Message::new(Role::User, text)),
+            DialogueInput::Message(Message::new(Role::User, text)),
             max_requests,
         )
         .await
@@ -348,8 +348,8 @@ impl Dialogue {
     }
 
     /// Returns the parameters of a round of this dialogue without an ensemble.
-    fn round_request(&self, thread: Thread, text: String, max_requests: u32) -> RoundRequest {
-        RoundRequest {
+    fn default_round_parameters(&self, thread: Thread, text: String, max_requests: u32) -> RoundParameters {
+        RoundParameters {
             requests_made: round::count_requests(&thread),
             earlier: thread.message_count(),
             attachments: Vec::new(),
@@ -367,7 +367,7 @@ impl Dialogue {
             output_schema: None,
             remembered_text: None,
             records: ExecutionRecords::default(),
-            options: Some(self.state_options()),
+            options: Some(self.options_to_json()),
             goes_on: None,
             clock: Stopwatch::default(),
         }

@@ -3,7 +3,7 @@
 //! Invariant: the thread stays as it is; a replay gives a new one.
 
 use super::round::add_call_ends;
-use super::stream::StreamStart;
+use super::stream::DialogueInput;
 use super::tools::ReplyCalls;
 use super::{Dialogue, DialogueError, DialogueErrorKind, DialogueStream, ModelTools};
 use ensemble_core::runner::AttemptLedger;
@@ -95,17 +95,17 @@ impl Dialogue {
         };
         let kept = match with {
             ThreadReplay::Everything => 0,
-            ThreadReplay::Changes { tools } => self.replay_recorded(thread, &tools, &mut state).await?,
+            ThreadReplay::Changes { tools } => self.copy_until_change(thread, &tools, &mut state).await?,
         };
         let rest = &thread.iterations()[kept..];
         // The round of a change ends with new replies.
         if kept > 0 && kept < thread.iterations().len() && !opens_round(thread.iterations(), kept) {
-            self.finish_round(StreamStart::Continuation, &mut state).await?;
+            self.finish_round(DialogueInput::Continuation, &mut state).await?;
         }
         for (at, iteration) in rest.iter().enumerate() {
             if opens_round(thread.iterations(), kept + at) {
                 for message in iteration.messages.iter().filter(|message| message.role == Role::User) {
-                    self.finish_round(StreamStart::Message(message.clone()), &mut state)
+                    self.finish_round(DialogueInput::Message(message.clone()), &mut state)
                         .await?;
                 }
             }
@@ -120,14 +120,14 @@ impl Dialogue {
 
     /// Takes over iterations of the thread up to the first change, and returns their number. Calls of these tools, and of tools
     /// that the dialogue does not have, are made again.
-    async fn replay_recorded(
+    async fn copy_until_change(
         &self,
         thread: &Thread,
         tools: &[String],
         state: &mut ReplayState,
     ) -> Result<usize, DialogueError> {
         let specs = self.tools.list_specs().await;
-        let specs = specs.map_err(|error| state.fail(DialogueErrorKind::Tools(error)))?;
+        let specs = specs.map_err(|error| state.take_error(DialogueErrorKind::Tools(error)))?;
         let instructions = self.system_messages().into_iter().next().flatten();
         for (at, iteration) in thread.iterations().iter().enumerate() {
             let so_far = thread.iterations()[..=at].to_vec();
@@ -160,7 +160,7 @@ impl Dialogue {
             return (iteration.clone(), false);
         }
         let open: Vec<ToolCall> = repeated.iter().map(reopen_call).collect();
-        let request = self.round_request(Thread::default(), String::new(), 1);
+        let request = self.default_round_parameters(Thread::default(), String::new(), 1);
         let ledger = AttemptLedger::default();
         let calling = ReplyCalls {
             tools: &self.tools,
@@ -170,8 +170,8 @@ impl Dialogue {
             records: &request.records,
             ledger: &ledger,
         };
-        let ended = calling.perform_calls(open.clone()).await;
-        self.trace_calls(&ended, &ledger);
+        let ended = calling.perform_and_record_calls(open.clone()).await;
+        self.trace_ended_calls(&ended, &ledger);
         state.usage = state.usage + ledger.usage();
         state.warnings.extend(ledger.take_warnings());
         let has_same_end =
@@ -191,7 +191,7 @@ impl Dialogue {
     }
 
     /// Runs a round to its end, and adds it to the state.
-    async fn finish_round(&self, start: StreamStart, state: &mut ReplayState) -> Result<(), DialogueError> {
+    async fn finish_round(&self, start: DialogueInput, state: &mut ReplayState) -> Result<(), DialogueError> {
         let thread = std::mem::take(&mut state.thread);
         let stream = DialogueStream::new(self, thread, start, self.max_iterations);
         match stream.await {
@@ -211,7 +211,7 @@ impl Dialogue {
 }
 
 impl ReplayState {
-    fn fail(&mut self, cause: DialogueErrorKind) -> DialogueError {
+    fn take_error(&mut self, cause: DialogueErrorKind) -> DialogueError {
         DialogueError {
             cause,
             thread: std::mem::take(&mut self.thread),

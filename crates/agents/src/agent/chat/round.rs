@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 
 use super::shortened_request::{
-    drop_older_half, estimate_messages as tokens_of, fit_into_limit, merge_retried_answer, overhead_tokens,
+    drop_older_half_if_too_long, estimate_message_tokens as tokens_of, drop_oldest_to_fit, merge_retried_answer, overhead_tokens,
 };
 use super::tools::ReplyCalls;
 use super::{Dialogue, DialogueErrorKind, ModelTools, UnsentIterations, WindowInput, WindowOutput};
@@ -19,12 +19,12 @@ use ensemble_core::thread::{
 use ensemble_language::data::{ModelUsage, RemainingBudget};
 use ensemble_language::ensemble::TokenPrice;
 use ensemble_models::{
-    ModelQuery, ModelReply, ToolSpec, estimate_attachment_tokens, estimate_file_tokens, estimate_tokens,
+    ModelQuery, ModelReply, ToolSpec, estimate_attachment_tokens, estimate_result_file_tokens, estimate_tokens,
 };
 
 /// The parameters of a round.
 #[derive(Debug, Clone)]
-pub struct RoundRequest {
+pub struct RoundParameters {
     /// The thread before the round.
     pub thread: Arc<Thread>,
     /// The number of messages of the thread before the present execution, whose task is the next message.
@@ -81,7 +81,7 @@ impl Dialogue {
     /// if the future is dropped.
     pub async fn run_round(
         &self,
-        opening: RoundRequest,
+        opening: RoundParameters,
         tools: &dyn ModelTools,
         live_output: &dyn LiveOutput,
         ledger: &AttemptLedger,
@@ -96,7 +96,7 @@ impl Dialogue {
 
     async fn request_until_reply(
         &self,
-        opening: &RoundRequest,
+        opening: &RoundParameters,
         tools: &dyn ModelTools,
         live_output: &dyn LiveOutput,
         ledger: &AttemptLedger,
@@ -106,7 +106,7 @@ impl Dialogue {
             let (specs, calls) = match going_on.take() {
                 Some(continuation) => continuation,
                 None => {
-                    let (specs, reply) = self.request_reply(opening, tools, live_output, ledger).await?;
+                    let (specs, reply) = self.request_traced_reply(opening, tools, live_output, ledger).await?;
                     if reply.tool_calls.is_empty() {
                         return Ok((reply.text, reply.stop_reason));
                     }
@@ -122,8 +122,8 @@ impl Dialogue {
                 records: &opening.records,
                 ledger,
             };
-            let results = calling.perform_calls(calls).await;
-            self.trace_calls(&results, ledger);
+            let results = calling.perform_and_record_calls(calls).await;
+            self.trace_ended_calls(&results, ledger);
             let requests = tools.pending_requests();
             if !requests.is_empty() {
                 return Err(DialogueErrorKind::Waits(requests));
@@ -145,10 +145,10 @@ impl Dialogue {
     /// Starts the exchange. `Some`: the exchange goes on with these calls.
     async fn open_exchange(
         &self,
-        opening: &RoundRequest,
+        opening: &RoundParameters,
         tools: &dyn ModelTools,
         ledger: &AttemptLedger,
-    ) -> Result<Option<DueCalls>, DialogueErrorKind> {
+    ) -> Result<Option<ToolCallsToPerform>, DialogueErrorKind> {
         let Some(iteration) = &opening.goes_on else {
             let messages = vec![Message {
                 attachments: opening.attachments.clone(),
@@ -187,9 +187,9 @@ impl Dialogue {
     }
 
     /// Makes one request and adds the reply to the exchange. Returns the reply and the tools of the request.
-    pub(crate) async fn request_reply(
+    pub(crate) async fn request_traced_reply(
         &self,
-        opening: &RoundRequest,
+        opening: &RoundParameters,
         tools: &dyn ModelTools,
         live_output: &dyn LiveOutput,
         ledger: &AttemptLedger,
@@ -202,14 +202,14 @@ impl Dialogue {
 
     async fn request_untraced_reply(
         &self,
-        opening: &RoundRequest,
+        opening: &RoundParameters,
         tools: &dyn ModelTools,
         live_output: &dyn LiveOutput,
         ledger: &AttemptLedger,
     ) -> Result<(Arc<[ToolSpec]>, ModelReply), DialogueErrorKind> {
         // Asked each time: a server may have changed its tools.
         let specs = tools.list_specs().await.map_err(DialogueErrorKind::Tools)?;
-        let mut reply = self.send_request(opening, &specs, live_output, ledger).await?;
+        let mut reply = self.send_selected_messages(opening, &specs, live_output, ledger).await?;
         ledger.with_exchange(|exchange| make_call_ids_unique(&mut reply.tool_calls, [&opening.thread, exchange]));
         ledger.change_exchange(|exchange| {
             let extended = exchange.add_assistant_message(reply.text.clone(), reply.tool_calls.clone());
@@ -223,9 +223,9 @@ impl Dialogue {
     }
 
     /// Makes one request with the messages that the window selects.
-    async fn send_request(
+    async fn send_selected_messages(
         &self,
-        opening: &RoundRequest,
+        opening: &RoundParameters,
         specs: &Arc<[ToolSpec]>,
         live_output: &dyn LiveOutput,
         ledger: &AttemptLedger,
@@ -250,7 +250,7 @@ impl Dialogue {
             None => Vec::new(),
         };
         let fitted = self
-            .fit_messages(opening, system.as_deref(), messages, unsent, ledger)
+            .select_window_messages(opening, system.as_deref(), messages, unsent, ledger)
             .await?;
         let (mut messages, systems, system) = match fitted.drops_system {
             false => (fitted.messages, systems, system),
@@ -269,8 +269,8 @@ impl Dialogue {
         let recent = self.window.as_ref().map_or(1, |window| window.min_recent_turns());
         let beside = overhead_tokens(system.as_deref(), specs);
         let mut dropped = fitted.dropped;
-        if let Some(room) = self.model.token_limit()
-            && let Some(shorter) = fit_into_limit(
+        if let Some(room) = self.model.learned_token_limit()
+            && let Some(shorter) = drop_oldest_to_fit(
                 room.saturating_sub(beside),
                 &messages,
                 task.as_ref(),
@@ -284,14 +284,14 @@ impl Dialogue {
         }
         let mut answer = self.model.answer_query(query(&messages), live_output).await;
         if let Some((shorter, warning)) =
-            drop_older_half(&messages, task.as_ref(), recent, dropped.as_ref(), &mut answer)
+            drop_older_half_if_too_long(&messages, task.as_ref(), recent, dropped.as_ref(), &mut answer)
         {
             ledger.change_exchange(|exchange| exchange.add_metadata(DROPPED, shorter.note));
             ledger.warn_once(warning);
             messages = shorter.messages;
             answer = merge_retried_answer(answer, self.model.answer_query(query(&messages), live_output).await);
             if answer.result.is_ok() {
-                self.model.set_token_limit(beside + tokens_of(&messages));
+                self.model.record_accepted_tokens(beside + tokens_of(&messages));
             }
         }
         ledger.change_exchange(|exchange| {
@@ -311,9 +311,9 @@ impl Dialogue {
         Ok(reply)
     }
 
-    async fn fit_messages(
+    async fn select_window_messages(
         &self,
-        opening: &RoundRequest,
+        opening: &RoundParameters,
         system: Option<&str>,
         messages: Vec<Message>,
         unsent: UnsentIterations,
@@ -334,8 +334,8 @@ impl Dialogue {
             clock: &opening.clock,
             requests_made: opening.requests_made + ledger.usage().own_requests(),
             earlier_dropped: ledger
-                .with_exchange(find_last_dropped)
-                .or_else(|| find_last_dropped(&opening.thread)),
+                .with_exchange(find_last_dropped_note)
+                .or_else(|| find_last_dropped_note(&opening.thread)),
             ledger,
         };
         let mut fitted = window
@@ -352,7 +352,7 @@ impl Dialogue {
 }
 
 /// The calls with which an exchange goes on, and the tools.
-type DueCalls = (Arc<[ToolSpec]>, Vec<ToolCall>);
+type ToolCallsToPerform = (Arc<[ToolSpec]>, Vec<ToolCall>);
 
 /// Returns the exchange with what is known of the reply in the metadata of its iteration.
 fn add_reply_metadata(exchange: Thread, reply: &ModelReply, model: Option<&str>, used: ModelUsage) -> Thread {
@@ -459,7 +459,7 @@ fn add_left_out_messages(exchange: Thread, unsent: usize, earlier: &[Message], s
 /// The metadata key for the messages that were dropped from the request.
 const DROPPED: &str = "dropped";
 
-fn find_last_dropped(thread: &Thread) -> Option<Value> {
+fn find_last_dropped_note(thread: &Thread) -> Option<Value> {
     let mut iterations = thread.iterations().iter().rev();
     iterations.find_map(|iteration| iteration.metadata.get(DROPPED).cloned())
 }
@@ -522,7 +522,7 @@ fn count_reply_tokens(reply: &ModelReply, system: Option<&str>, messages: &[Mess
         };
     }
     let of_call = |call: &ToolCall| {
-        estimate_tokens(&call.arguments.to_string()) + estimate_tokens(&call.result_text()) + estimate_file_tokens(call)
+        estimate_tokens(&call.arguments.to_string()) + estimate_tokens(&call.result_text()) + estimate_result_file_tokens(call)
     };
     let read = messages.iter().map(|message| {
         let attached = message.attachments.iter().map(estimate_attachment_tokens).sum::<u64>();

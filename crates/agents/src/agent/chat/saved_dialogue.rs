@@ -11,7 +11,7 @@ use ensemble_models::{Model, ModelNetwork};
 impl Dialogue {
     /// Returns the options that the thread states: the model, the parameters of its requests, and the maximum number of
     /// requests in a round. Addresses, names of keys, headers, tools and context windows are not part of them.
-    pub(super) fn state_options(&self) -> Value {
+    pub(super) fn options_to_json(&self) -> Value {
         let mut options = Map::new();
         if let Some(link) = self.model.profiles().next() {
             let profile = &link.profile;

@@ -25,12 +25,12 @@ pub(crate) fn overhead_tokens(system: Option<&str>, tools: &[ToolSpec]) -> u64 {
 }
 
 /// Returns the estimated tokens of the messages.
-pub(crate) fn estimate_messages(messages: &[Message]) -> u64 {
-    TokenCounter::default().count_messages(messages).iter().sum()
+pub(crate) fn estimate_message_tokens(messages: &[Message]) -> u64 {
+    TokenCounter::default().count_each_message(messages).iter().sum()
 }
 
 /// Returns the request without its oldest messages, if it has more than this number of estimated tokens.
-pub(crate) fn fit_into_limit(
+pub(crate) fn drop_oldest_to_fit(
     room: u64,
     messages: &[Message],
     task: Option<&Message>,
@@ -47,7 +47,7 @@ pub(crate) fn fit_into_limit(
         keep: RetentionPolicy::Latest,
         in_place: ThreadSize::default(),
     };
-    let tokens = TokenCounter::default().count_messages(messages);
+    let tokens = TokenCounter::default().count_each_message(messages);
     let full_thread = trimmable_thread(messages, &tokens, task);
     let left_out = trim_thread(&rules, &full_thread).dropped;
     (!left_out.is_empty()).then(|| drop_messages(&full_thread, &left_out, before))
@@ -56,7 +56,7 @@ pub(crate) fn fit_into_limit(
 /// Returns the request without the older half of what may be left out; `None` if the answer is another one, or if
 /// nothing may be left out. `task` is the message with which the execution began, `before` the note of what is left out
 /// already.
-pub(crate) fn drop_older_half(
+pub(crate) fn drop_older_half_if_too_long(
     messages: &[Message],
     task: Option<&Message>,
     min_recent_turns: usize,
@@ -68,7 +68,7 @@ pub(crate) fn drop_older_half(
         .as_mut()
         .err()
         .filter(|error| error.kind == ModelErrorKind::ContextTooLong)?;
-    let tokens = TokenCounter::default().count_messages(messages);
+    let tokens = TokenCounter::default().count_each_message(messages);
     let full_thread = trimmable_thread(messages, &tokens, task);
     let left_out = full_thread.list_older_half(min_recent_turns);
     if left_out.is_empty() {

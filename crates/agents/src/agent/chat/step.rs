@@ -2,7 +2,7 @@
 
 use std::ops::{Deref, DerefMut};
 
-use super::error::NOT_MADE;
+use super::error::CALL_NOT_MADE;
 use super::round::{add_call_ends, append_exchange, complete_iteration};
 use super::tools::ReplyCalls;
 use super::{Dialogue, DialogueError, DialogueErrorKind, ModelTools, RoundResult};
@@ -15,7 +15,7 @@ use ensemble_language::data::ModelUsage;
 
 /// The result of [`Dialogue::step`], which says what the next step does.
 #[derive(Debug, Clone, PartialEq)]
-pub enum StepResult {
+pub enum DialogueStepResult {
     /// The model has called tools. The next step runs the calls; the caller can inspect and change them before.
     CallTools(PendingToolCalls),
     /// The tool calls have ended. The next step sends the results to the model; the caller can inspect and change them
@@ -70,7 +70,7 @@ fn replace_calls(iteration: &mut ThreadIteration, mut calls: Vec<ToolCall>) {
     for call in &mut iteration.tool_calls {
         match calls.iter().position(|changed| changed.id == call.id) {
             Some(at) => *call = calls.remove(at),
-            None if call.end.is_none() => call.end = Some(ToolEnd::Error(NOT_MADE.to_owned())),
+            None if call.end.is_none() => call.end = Some(ToolEnd::Error(CALL_NOT_MADE.to_owned())),
             None => {}
         }
     }
@@ -78,7 +78,7 @@ fn replace_calls(iteration: &mut ThreadIteration, mut calls: Vec<ToolCall>) {
 }
 
 /// The next action for a thread.
-enum NextAction {
+enum NextStepAction {
     Request,
     Calls(Vec<ToolCall>),
     /// The thread has its final reply.
@@ -96,7 +96,7 @@ impl Dialogue {
             Some(system) => thread.add_metadata(SYSTEM_PROMPT, system),
             None => thread,
         };
-        thread.add_metadata(OPTIONS, self.state_options())
+        thread.add_metadata(OPTIONS, self.options_to_json())
     }
 
     /// Performs one step: one request, or concurrently all open calls of the last reply. The result says what the next
@@ -137,12 +137,12 @@ impl Dialogue {
     ///
     /// # Errors
     /// The model or its tools failed, or the thread is empty. The step can be repeated with the thread of the error.
-    pub async fn step(&self, thread: impl Into<Thread>) -> Result<StepResult, DialogueError> {
+    pub async fn step(&self, thread: impl Into<Thread>) -> Result<DialogueStepResult, DialogueError> {
         let thread = thread.into();
         match find_next_action(&thread) {
-            Some(NextAction::Request) => self.run_request_step(thread).await,
-            Some(NextAction::Calls(calls)) => self.run_calls_step(thread, calls).await,
-            Some(NextAction::Nothing(text)) => Ok(StepResult::Done(RoundResult {
+            Some(NextStepAction::Request) => self.run_request_step(thread).await,
+            Some(NextStepAction::Calls(calls)) => self.run_calls_step(thread, calls).await,
+            Some(NextStepAction::Nothing(text)) => Ok(DialogueStepResult::Done(RoundResult {
                 text,
                 stop_reason: StopReason::EndTurn,
                 thread,
@@ -153,7 +153,7 @@ impl Dialogue {
         }
     }
 
-    async fn run_request_step(&self, thread: Thread) -> Result<StepResult, DialogueError> {
+    async fn run_request_step(&self, thread: Thread) -> Result<DialogueStepResult, DialogueError> {
         let mut iterations = thread.into_iterations();
         // A request that failed has an iteration of its own.
         let open = iterations.pop_if(|last| last.tool_calls.is_empty() && last.completed_at.is_none());
@@ -164,8 +164,8 @@ impl Dialogue {
         let earlier = Thread::from_iterations(iterations).complete_iteration((self.now)());
         let ledger = AttemptLedger::default();
         ledger.begin_round(exchange, 0);
-        let opening = self.round_request(earlier.clone(), String::new(), 1);
-        let replied = self.request_reply(&opening, &self.tools, &NoLiveOutput, &ledger).await;
+        let opening = self.default_round_parameters(earlier.clone(), String::new(), 1);
+        let replied = self.request_traced_reply(&opening, &self.tools, &NoLiveOutput, &ledger).await;
         if !matches!(&replied, Ok((_, reply)) if !reply.tool_calls.is_empty()) {
             let reason = match &replied {
                 Ok((_, reply)) => Some(reply.stop_reason),
@@ -176,14 +176,14 @@ impl Dialogue {
         let (usage, warnings) = (ledger.usage(), ledger.take_warnings());
         let thread = append_exchange(earlier, ledger.close_round().into_iterations(), usage);
         match replied {
-            Ok((_, reply)) if reply.tool_calls.is_empty() => Ok(StepResult::Done(RoundResult {
+            Ok((_, reply)) if reply.tool_calls.is_empty() => Ok(DialogueStepResult::Done(RoundResult {
                 text: reply.text,
                 stop_reason: reply.stop_reason,
                 thread,
                 usage,
                 warnings,
             })),
-            Ok((_, reply)) => Ok(StepResult::CallTools(PendingToolCalls {
+            Ok((_, reply)) => Ok(DialogueStepResult::CallTools(PendingToolCalls {
                 calls: reply.tool_calls,
                 usage,
                 warnings,
@@ -198,12 +198,12 @@ impl Dialogue {
         }
     }
 
-    async fn run_calls_step(&self, thread: Thread, calls: Vec<ToolCall>) -> Result<StepResult, DialogueError> {
+    async fn run_calls_step(&self, thread: Thread, calls: Vec<ToolCall>) -> Result<DialogueStepResult, DialogueError> {
         let specs = match self.tools.list_specs().await {
             Ok(specs) => specs,
             Err(error) => return Err(error_without_usage(DialogueErrorKind::Tools(error), thread)),
         };
-        let opening = self.round_request(Thread::default(), String::new(), 1);
+        let opening = self.default_round_parameters(Thread::default(), String::new(), 1);
         let ledger = AttemptLedger::default();
         let calling = ReplyCalls {
             tools: &self.tools,
@@ -213,11 +213,11 @@ impl Dialogue {
             records: &opening.records,
             ledger: &ledger,
         };
-        let call_ends = calling.perform_calls(calls).await;
-        self.trace_calls(&call_ends, &ledger);
+        let call_ends = calling.perform_and_record_calls(calls).await;
+        self.trace_ended_calls(&call_ends, &ledger);
         let thread = add_call_ends(thread, call_ends).complete_iteration((self.now)());
         let last = thread.iterations().last();
-        Ok(StepResult::AskModel(PendingToolCalls {
+        Ok(DialogueStepResult::AskModel(PendingToolCalls {
             calls: last.map(|last| last.tool_calls.clone()).unwrap_or_default(),
             usage: ledger.usage(),
             warnings: ledger.take_warnings(),
@@ -226,15 +226,15 @@ impl Dialogue {
     }
 }
 
-fn find_next_action(thread: &Thread) -> Option<NextAction> {
+fn find_next_action(thread: &Thread) -> Option<NextStepAction> {
     let last = thread.iterations().last()?;
     let open: Vec<ToolCall> = thread.list_open_calls().into_iter().cloned().collect();
     if !open.is_empty() {
-        return Some(NextAction::Calls(open));
+        return Some(NextStepAction::Calls(open));
     }
     match last.messages.last() {
-        Some(last) if thread.is_ended() => Some(NextAction::Nothing(last.content.clone())),
-        _ => Some(NextAction::Request),
+        Some(last) if thread.is_ended() => Some(NextStepAction::Nothing(last.content.clone())),
+        _ => Some(NextStepAction::Request),
     }
 }
 

@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use futures_util::{Stream, StreamExt};
 
 use super::round::{RoundEnd, add_partial_results, append_exchange, complete_iteration};
-use super::{BoxFuture, Dialogue, DialogueError, DialogueErrorKind, RoundRequest, RoundResult};
+use super::{BoxFuture, Dialogue, DialogueError, DialogueErrorKind, RoundParameters, RoundResult};
 use ensemble_core::runner::AttemptLedger;
 use ensemble_core::thread::{
     ExecutionRef, LiveOutput, LiveUpdate, Message, Role, StopReason, Thread, ThreadIteration, ThreadStatus, ToolCall,
@@ -19,7 +19,7 @@ use ensemble_core::thread::{
 
 /// The start of a [`DialogueStream`].
 #[derive(Debug)]
-pub(crate) enum StreamStart {
+pub(crate) enum DialogueInput {
     /// A new message of the user.
     Message(Message),
     /// The thread continues without a new message.
@@ -45,7 +45,7 @@ pub enum StreamItem {
 }
 
 /// A tool call that has ended, with the text of the reply that makes the call. It is displayed as
-/// `NAME(ARGUMENTS) -> RESULT`, and reads like a [`ToolCall`].
+/// `DIGEST_PREFIX_LENGTH(ARGUMENTS) -> RESULT`, and reads like a [`ToolCall`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolCallMessage {
     /// The text of the model beside its calls; empty if there is none.
@@ -100,13 +100,13 @@ pub struct DialogueStream<'a> {
     has_begun: bool,
     ledger: AttemptLedger,
     earlier: Thread,
-    stream_output: Arc<StreamOutput>,
+    stream_output: Arc<StreamItemCollector>,
     end: Option<RoundEnd>,
 }
 
 /// Collects the live output of the round.
 #[derive(Default)]
-struct StreamOutput {
+struct StreamItemCollector {
     state: Mutex<StreamState>,
     /// The ledger of the round, which contains the reply that makes the present calls.
     ledger: AttemptLedger,
@@ -122,13 +122,13 @@ struct StreamState {
     ended_calls: Vec<ToolCall>,
 }
 
-impl StreamOutput {
+impl StreamItemCollector {
     fn lock(&self) -> MutexGuard<'_, StreamState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl LiveOutput for StreamOutput {
+impl LiveOutput for StreamItemCollector {
     fn receive_update(&self, _: &ExecutionRef, update: LiveUpdate<'_>) {
         let mut output = self.lock();
         match update {
@@ -162,20 +162,20 @@ impl LiveOutput for StreamOutput {
 }
 
 impl<'a> DialogueStream<'a> {
-    pub(crate) fn new(dialogue: &'a Dialogue, thread: Thread, start: StreamStart, max_requests: u32) -> Self {
+    pub(crate) fn new(dialogue: &'a Dialogue, thread: Thread, start: DialogueInput, max_requests: u32) -> Self {
         let ledger = AttemptLedger::default();
-        let stream_output = Arc::new(StreamOutput {
+        let stream_output = Arc::new(StreamItemCollector {
             state: Mutex::default(),
             ledger: ledger.clone(),
         });
-        let (earlier, round): (Thread, BoxFuture<'a, RoundEnd>) = match dialogue.start_round(thread, start) {
+        let (earlier, round): (Thread, BoxFuture<'a, RoundEnd>) = match dialogue.prepare_round(thread, start) {
             Err((thread, cause)) => (thread, Box::pin(async { Err(cause) })),
             Ok((earlier, opening)) => {
-                let opening = RoundRequest {
+                let opening = RoundParameters {
                     max_requests,
                     ..opening
                 };
-                let sent_messages = list_sent_messages(&opening);
+                let sent_messages = list_new_user_messages(&opening);
                 stream_output
                     .lock()
                     .pieces
@@ -274,31 +274,31 @@ impl Dialogue {
     ///
     /// # Errors
     /// The thread, and the reason why it cannot be continued in this way.
-    fn start_round(
+    fn prepare_round(
         &self,
         thread: Thread,
-        start: StreamStart,
-    ) -> Result<(Thread, RoundRequest), (Thread, DialogueErrorKind)> {
+        start: DialogueInput,
+    ) -> Result<(Thread, RoundParameters), (Thread, DialogueErrorKind)> {
         let status = thread.status();
         let text = match (start, status) {
-            (StreamStart::Message(_), ThreadStatus::InProgress) if ends_with_user_message(&thread) => {
+            (DialogueInput::Message(_), ThreadStatus::InProgress) if ends_with_user_message(&thread) => {
                 return Err((thread, DialogueErrorKind::Unanswered));
             }
-            (StreamStart::Message(message), _) => {
+            (DialogueInput::Message(message), _) => {
                 let earlier = thread.close_open_calls(UNKNOWN_FATE);
-                let opening = RoundRequest {
+                let opening = RoundParameters {
                     attachments: message.attachments,
-                    ..self.round_request(earlier.clone(), message.content, self.max_iterations)
+                    ..self.default_round_parameters(earlier.clone(), message.content, self.max_iterations)
                 };
                 return Ok((earlier, opening));
             }
-            (StreamStart::Continuation, ThreadStatus::Empty) => {
+            (DialogueInput::Continuation, ThreadStatus::Empty) => {
                 return Err((thread, DialogueErrorKind::NothingSaid));
             }
-            (StreamStart::Continuation, ThreadStatus::Complete) => {
+            (DialogueInput::Continuation, ThreadStatus::Complete) => {
                 return Err((thread, DialogueErrorKind::Complete));
             }
-            (StreamStart::Continuation, _) => String::new(),
+            (DialogueInput::Continuation, _) => String::new(),
         };
         let mut iterations = thread.into_iterations();
         // A request that failed has an iteration of its own, and so have the results of calls.
@@ -315,16 +315,16 @@ impl Dialogue {
             ..last
         });
         let earlier = Thread::from_iterations(iterations).complete_iteration((self.now)());
-        let opening = RoundRequest {
+        let opening = RoundParameters {
             goes_on: continued,
-            ..self.round_request(earlier.clone(), text, self.max_iterations)
+            ..self.default_round_parameters(earlier.clone(), text, self.max_iterations)
         };
         Ok((earlier, opening))
     }
 }
 
 /// Returns the messages of the user that the round sends for the first time.
-fn list_sent_messages(opening: &RoundRequest) -> Vec<Message> {
+fn list_new_user_messages(opening: &RoundParameters) -> Vec<Message> {
     match &opening.goes_on {
         None => vec![Message {
             attachments: opening.attachments.clone(),

@@ -184,7 +184,7 @@ async fn a_model_that_never_stops_calling_is_stopped() {
     let mut stream = DialogueStream::new(
         &dialogue,
         Thread::default(),
-        StreamStart::Message(Message::new(Role::User, "go")),
+        DialogueInput::Message(Message::new(Role::User, "go")),
         2,
     );
     while stream.next().await.is_some() {}
@@ -194,8 +194,8 @@ async fn a_model_that_never_stops_calling_is_stopped() {
     assert_eq!(fake.asked.lock().unwrap().len(), 2);
 }
 
-fn opening(remaining: RemainingBudget) -> RoundRequest {
-    RoundRequest {
+fn opening(remaining: RemainingBudget) -> RoundParameters {
+    RoundParameters {
         thread: Arc::default(),
         earlier: 0,
         attachments: Vec::new(),
@@ -281,7 +281,7 @@ async fn a_request_that_nobody_waits_for_counts() {
 }
 
 /// Returns the usage of a round.
-async fn usage_of_round(dialogue: &Dialogue, tools: &dyn ModelTools, opening: RoundRequest) -> ModelUsage {
+async fn usage_of_round(dialogue: &Dialogue, tools: &dyn ModelTools, opening: RoundParameters) -> ModelUsage {
     let ledger = AttemptLedger::default();
     let silence = ensemble_core::thread::NoLiveOutput;
     let end = dialogue.run_round(opening, tools, &silence, &ledger).await;

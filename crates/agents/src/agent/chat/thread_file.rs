@@ -29,7 +29,7 @@ use ensemble_core::thread::{Thread, ThreadError};
 /// # }
 /// ```
 pub trait ThreadFile: Sized {
-    /// Writes the thread to the file, as [`Thread::to_json`] does. Only the owner of a new file can read it.
+    /// Writes the thread to the file, as [`Thread::to_json_without_rows`] does. Only the owner of a new file can read it.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -68,7 +68,7 @@ pub enum ThreadFileError {
 impl ThreadFile for Thread {
     fn save(&self, path: impl AsRef<Path>) -> Result<(), ThreadFileError> {
         let path = path.as_ref();
-        replace_file(path, &self.to_json()).map_err(|source| ThreadFileError::File {
+        replace_file_atomically(path, &self.to_json()).map_err(|source| ThreadFileError::File {
             action: "write",
             path: path.to_owned(),
             source,
@@ -90,7 +90,7 @@ impl ThreadFile for Thread {
 }
 
 /// Writes the text to a new file beside the path, and renames it to the path.
-fn replace_file(path: &Path, text: &str) -> io::Result<()> {
+fn replace_file_atomically(path: &Path, text: &str) -> io::Result<()> {
     let mut name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_owned();
     name.push(format!(".{}.new", std::process::id()));
     let new = path.with_file_name(name);

@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use serde_json::Value;
 
 use crate::agent::BoxFuture;
-use crate::agent::output::schema::CompiledSchema;
+use crate::agent::output::schema::OutputSchema;
 use ensemble_core::request::PendingRequest;
 use ensemble_core::runner::{AttemptLedger, ExecutionRecords};
 use ensemble_core::thread::{ExecutionRef, LiveOutput, LiveUpdate, ToolCall, ToolEnd, UNKNOWN_FATE};
@@ -97,13 +97,13 @@ pub(crate) struct ReplyCalls<'a> {
 impl ReplyCalls<'_> {
     /// Performs the calls side by side, as far as the tools admit it, and returns them with their ends, in the same
     /// order. Each end is recorded.
-    pub(crate) async fn perform_calls(&self, calls: Vec<ToolCall>) -> Vec<ToolCall> {
+    pub(crate) async fn perform_and_record_calls(&self, calls: Vec<ToolCall>) -> Vec<ToolCall> {
         join_all(calls.into_iter().map(|call| self.perform_call(call))).await
     }
 
     async fn perform_call(&self, call: ToolCall) -> ToolCall {
         let error = find_call_error(self.specs, &call).await;
-        let error = error.or_else(|| self.unknown_result_error(&call));
+        let error = error.or_else(|| self.interrupted_call_error(&call));
         let _admission = match error {
             Some(_) => CallAdmission::default(),
             None => self.tools.wait_for_admission(&call).await,
@@ -132,7 +132,7 @@ impl ReplyCalls<'_> {
 
     /// Returns the error of a call that was under way when an earlier attempt was cut short, and that must not be made
     /// twice.
-    fn unknown_result_error(&self, call: &ToolCall) -> Option<String> {
+    fn interrupted_call_error(&self, call: &ToolCall) -> Option<String> {
         let before = self.records.earlier_exchange()?;
         if !before.started_calls.contains(call.id.as_str()) || self.tools.may_repeat(call) {
             return None;
@@ -159,7 +159,7 @@ async fn find_call_error(specs: &[ToolSpec], call: &ToolCall) -> Option<String> 
     let Value::Object(arguments) = &call.arguments else {
         return Some(format!("the arguments of `{}` must be a JSON object", call.name));
     };
-    let errors = match CompiledSchema::compile(&spec.parameters) {
+    let errors = match OutputSchema::compile(&spec.parameters) {
         Ok(schema) => schema.list_errors_async(Cow::Borrowed(arguments)).await,
         Err(error) => vec![format!("the tool's own schema cannot be used: {error}")],
     };

@@ -32,7 +32,7 @@ pub struct TraceError {
 
 /// The form of a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum TraceForm {
+enum TraceFormat {
     /// One JSON object in each line.
     JsonLines,
     Markdown,
@@ -41,7 +41,7 @@ enum TraceForm {
 #[derive(Debug)]
 struct TraceFile {
     path: PathBuf,
-    form: TraceForm,
+    form: TraceFormat,
     file: Mutex<File>,
 }
 
@@ -98,7 +98,7 @@ impl Dialogue {
     /// The file cannot be created or opened.
     pub fn with_trace(mut self, path: impl AsRef<Path>) -> Result<Self, TraceError> {
         let path = path.as_ref().to_owned();
-        let file = open_file(&path).map_err(|source| TraceError {
+        let file = open_private_for_append(&path).map_err(|source| TraceError {
             path: path.clone(),
             source,
         })?;
@@ -106,8 +106,8 @@ impl Dialogue {
         self.traces.0.push(Arc::new(TraceFile {
             path,
             form: match is_json {
-                true => TraceForm::JsonLines,
-                false => TraceForm::Markdown,
+                true => TraceFormat::JsonLines,
+                false => TraceFormat::Markdown,
             },
             file: Mutex::new(file),
         }));
@@ -154,7 +154,7 @@ impl Dialogue {
     }
 
     /// Writes calls that have ended.
-    pub(super) fn trace_calls(&self, calls: &[ToolCall], ledger: &AttemptLedger) {
+    pub(super) fn trace_ended_calls(&self, calls: &[ToolCall], ledger: &AttemptLedger) {
         for call in calls.iter().filter(|call| call.end.is_some()) {
             self.trace_entry((self.now)(), &TraceEntry::ToolCallEnded(call), ledger);
         }
@@ -176,7 +176,7 @@ impl Dialogue {
 }
 
 /// Opens the file for appending. A new file is readable by its owner only.
-fn open_file(path: &Path) -> io::Result<File> {
+fn open_private_for_append(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.append(true).create(true);
     #[cfg(unix)]
@@ -188,13 +188,13 @@ impl TraceFile {
     fn append_entry(&self, at: DateTime<Utc>, entry: &TraceEntry<'_>, secrets: &Secrets) -> io::Result<()> {
         let at = at.to_rfc3339_opts(SecondsFormat::Millis, true);
         let text = match self.form {
-            TraceForm::JsonLines => {
+            TraceFormat::JsonLines => {
                 let mut document = entry.to_json();
                 secrets.redact_value(&mut document);
                 document["at"] = at.into();
                 format!("{document}\n")
             }
-            TraceForm::Markdown => {
+            TraceFormat::Markdown => {
                 let (title, body) = entry.to_markdown();
                 let body = secrets.redact(body);
                 let body = body.trim_end();

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::round::{append_exchange, count_requests};
 use super::{Dialogue, DialogueError, DialogueErrorKind, ToolError};
 use crate::agent::output::repair::{correction_request, explain_mismatch, mismatch_text};
-use crate::agent::output::schema::CompiledSchema;
+use crate::agent::output::schema::OutputSchema;
 use ensemble_core::reply::{output_for_schema, parse_json_reply};
 use ensemble_core::runner::AttemptLedger;
 use ensemble_core::thread::{NoLiveOutput, Role, StopReason, Thread, ThreadIteration};
@@ -43,7 +43,7 @@ struct WrappedReply<T> {
 /// The schema and the decoder for answers of one type.
 struct ReplySchema<T> {
     schema: Arc<Value>,
-    compiled: CompiledSchema,
+    compiled: OutputSchema,
     read: fn(Value) -> serde_json::Result<T>,
 }
 
@@ -57,7 +57,7 @@ impl<T: DeserializeOwned + JsonSchema> ReplySchema<T> {
             }),
         };
         Ok(Self {
-            compiled: CompiledSchema::compile(&schema)?,
+            compiled: OutputSchema::compile(&schema)?,
             schema: Arc::new(schema),
             read,
         })
@@ -74,7 +74,7 @@ impl<T: DeserializeOwned + JsonSchema> ReplySchema<T> {
     fn parse_reply(&self, text: &str) -> Result<T, Vec<String>> {
         let output = parse_json_reply(text);
         let object = output_for_schema(&output).into_owned();
-        let errors = self.compiled.list_errors(&object);
+        let errors = self.compiled.list_output_errors(&object);
         if !errors.is_empty() {
             return Err(explain_mismatch(text, errors));
         }
@@ -132,7 +132,7 @@ impl Dialogue {
         match result {
             Ok(value) => Ok(TypedReply {
                 value,
-                thread: append_exchange(earlier, drop_corrections(exchange), usage),
+                thread: append_exchange(earlier, drop_rejected_replies(exchange), usage),
                 usage,
                 warnings,
             }),
@@ -167,7 +167,7 @@ impl Dialogue {
         let mut corrections_left = self.max_corrections;
         loop {
             let thread = earlier.clone().append_iterations(said.iterations().to_vec());
-            let mut opening = self.round_request(thread, text, self.max_iterations);
+            let mut opening = self.default_round_parameters(thread, text, self.max_iterations);
             opening.requests_made = count_requests(earlier);
             opening.output_schema = Some(Arc::clone(&wanted.schema));
             let with_schema = |system: Option<String>| {
@@ -238,7 +238,7 @@ impl Dialogue {
 }
 
 /// Returns the exchange without rejected replies and corrections.
-fn drop_corrections(said: Thread) -> Vec<ThreadIteration> {
+fn drop_rejected_replies(said: Thread) -> Vec<ThreadIteration> {
     let mut mended: Vec<ThreadIteration> = Vec::new();
     for iteration in said.into_iterations() {
         let is_correction = iteration.messages.first().is_some_and(|first| first.role == Role::User);

@@ -6,18 +6,18 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::list::{compile_expression, list_failure};
-use crate::agent::build_error::BuildError;
+use crate::agent::build_error::RunnerBuildError;
 use ensemble_core::runner::ExecutionPart;
-use ensemble_language::condition::{Condition, ConditionFacts, Expression, PartFacts, PartVariables, ReadNote};
+use ensemble_language::condition::{Condition, ConditionSnapshot, ValueExpression, PartValues, PartVariables, EvaluationNote};
 use ensemble_language::data::ExecutionFailure;
-use ensemble_language::ensemble::{ForEach, PartCombination};
+use ensemble_language::ensemble::{ForEachSpec, PartCombination};
 
-/// The compiled `combine` of a `for_each`.
+/// The compiled `combine` of a `random_for_each`.
 pub(super) enum PartCombiner {
     List,
-    Best(Expression),
+    Best(ValueExpression),
     First(Condition),
-    Majority { answer: Expression, quorum: Option<usize> },
+    Majority { answer: ValueExpression, quorum: Option<usize> },
 }
 
 /// A part as the combination sees it.
@@ -32,14 +32,14 @@ pub(super) enum PartJudgement {
 }
 
 impl PartCombiner {
-    pub(super) fn compile_spec(spec: &ForEach) -> Result<Self, BuildError> {
+    pub(super) fn compile_spec(spec: &ForEachSpec) -> Result<Self, RunnerBuildError> {
         let names = PartVariables::for_output(&spec.item_name);
         Ok(match &spec.combine {
             PartCombination::List => Self::List,
             PartCombination::Best(text) => Self::Best(compile_expression("combine.best", text, names)?),
             PartCombination::First(text) => {
-                let condition = Condition::compile_for_part(text, &spec.item_name);
-                Self::First(condition.map_err(|error| BuildError::Expression {
+                let condition = Condition::compile_part_condition(text, &spec.item_name);
+                Self::First(condition.map_err(|error| RunnerBuildError::Expression {
                     key: "combine.first".to_owned(),
                     message: error.message,
                 })?)
@@ -57,20 +57,20 @@ impl PartCombiner {
     /// It has none, or one that cannot be combined: a failure of the part.
     pub(super) fn judge_output(
         &self,
-        facts: &ConditionFacts,
+        facts: &ConditionSnapshot,
         part: &ExecutionPart,
         output: &Arc<Value>,
-        notes: &mut Vec<ReadNote>,
+        notes: &mut Vec<EvaluationNote>,
     ) -> Result<PartJudgement, ExecutionFailure> {
-        let facts = || ConditionFacts {
+        let facts = || ConditionSnapshot {
             output: Some(output.clone()),
-            part: Some(PartFacts {
+            part: Some(PartValues {
                 item: part.item.clone(),
                 part: part.variable.clone(),
             }),
             ..facts.clone()
         };
-        let mut evaluate = |expression: &Expression| {
+        let mut evaluate = |expression: &ValueExpression| {
             let (value, found) = expression.evaluate_with_notes(&facts());
             notes.extend(found);
             value
@@ -294,7 +294,7 @@ mod tests {
 
     #[test]
     fn the_first_is_the_first_in_the_list_however_late_it_came() {
-        let first = PartCombiner::First(Condition::compile_for_part("output.ok", "item").expect("a condition"));
+        let first = PartCombiner::First(Condition::compile_part_condition("output.ok", "item").expect("a condition"));
         let value = |is_it: bool| PartJudgement::Value(is_it.into());
         let table = [value(false), PartJudgement::Open, value(true), PartJudgement::Open];
         assert_eq!(

@@ -5,33 +5,33 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::agent::build_error::BuildError;
+use crate::agent::build_error::RunnerBuildError;
 use ensemble_core::runner::ExecutionPart;
-use ensemble_language::condition::{ConditionFacts, Expression, PartFacts, PartVariables, ReadNote};
+use ensemble_language::condition::{ConditionSnapshot, ValueExpression, PartValues, PartVariables, EvaluationNote};
 use ensemble_language::data::{ExecutionFailure, FailureKind};
-use ensemble_language::ensemble::{ForEach, ForEachItems};
+use ensemble_language::ensemble::{ForEachSpec, ForEachItems};
 
-/// The compiled list of a `for_each`.
-pub(super) struct ForEachList {
-    items: ItemSource,
-    key: Option<Expression>,
+/// The compiled list of a `random_for_each`.
+pub(super) struct ForEachItemList {
+    items: ForEachItemSource,
+    key: Option<ValueExpression>,
     item_name: Arc<str>,
     max_items: usize,
 }
 
-enum ItemSource {
-    Expression(Expression),
+enum ForEachItemSource {
+    Expression(ValueExpression),
     Values(Vec<Arc<Value>>),
 }
 
-impl ForEachList {
-    pub(super) fn compile_spec(spec: &ForEach) -> Result<Self, BuildError> {
+impl ForEachItemList {
+    pub(super) fn compile_spec(spec: &ForEachSpec) -> Result<Self, RunnerBuildError> {
         let items = match &spec.items {
             ForEachItems::Expression(text) => {
-                ItemSource::Expression(compile_expression("in", text, PartVariables::NO_OUTPUT)?)
+                ForEachItemSource::Expression(compile_expression("in", text, PartVariables::NO_OUTPUT)?)
             }
-            ForEachItems::List(items) => ItemSource::Values(items.iter().cloned().map(Arc::new).collect()),
-            ForEachItems::Times(times) => ItemSource::Values((0..*times).map(|at| Arc::new(at.into())).collect()),
+            ForEachItems::List(items) => ForEachItemSource::Values(items.iter().cloned().map(Arc::new).collect()),
+            ForEachItems::Times(times) => ForEachItemSource::Values((0..*times).map(|at| Arc::new(at.into())).collect()),
         };
         let names = PartVariables::for_key(&spec.item_name);
         let key = spec.key.as_deref().map(|text| compile_expression("key", text, names));
@@ -49,8 +49,8 @@ impl ForEachList {
     /// The expressions give no list, too many items, or a key twice: a failure of kind `schema`.
     pub(super) fn build_parts(
         &self,
-        facts: &ConditionFacts,
-        notes: &mut Vec<ReadNote>,
+        facts: &ConditionSnapshot,
+        notes: &mut Vec<EvaluationNote>,
     ) -> Result<Vec<Arc<ExecutionPart>>, ExecutionFailure> {
         let items = self.evaluate_items(facts, notes)?;
         let count = items.len();
@@ -80,12 +80,12 @@ impl ForEachList {
 
     fn evaluate_items(
         &self,
-        facts: &ConditionFacts,
-        notes: &mut Vec<ReadNote>,
+        facts: &ConditionSnapshot,
+        notes: &mut Vec<EvaluationNote>,
     ) -> Result<Vec<Arc<Value>>, ExecutionFailure> {
         let expression = match &self.items {
-            ItemSource::Values(items) => return Ok(items.clone()),
-            ItemSource::Expression(expression) => expression,
+            ForEachItemSource::Values(items) => return Ok(items.clone()),
+            ForEachItemSource::Expression(expression) => expression,
         };
         let (value, found) = expression.evaluate_with_notes(facts);
         notes.extend(found);
@@ -99,23 +99,23 @@ impl ForEachList {
             }
             other => Err(list_failure(format!(
                 "`for_each.in` evaluates to {}; expected a list or a map",
-                value_kind(&other)
+                describe_value_kind(&other)
             ))),
         }
     }
 
     fn evaluate_key(
         &self,
-        facts: &ConditionFacts,
+        facts: &ConditionSnapshot,
         (index, count): (usize, usize),
         item: &Arc<Value>,
-        notes: &mut Vec<ReadNote>,
+        notes: &mut Vec<EvaluationNote>,
     ) -> Result<Arc<str>, ExecutionFailure> {
         let Some(expression) = &self.key else {
             return Ok(index.to_string().into());
         };
-        let facts = ConditionFacts {
-            part: Some(PartFacts {
+        let facts = ConditionSnapshot {
+            part: Some(PartValues {
                 item: item.clone(),
                 part: Arc::new(json!({"index": index, "count": count})),
             }),
@@ -130,7 +130,7 @@ impl ForEachList {
             Value::Number(_) | Value::Bool(_) => Ok(value.to_string().into()),
             other => Err(list_failure(format!(
                 "`for_each.key` of item {index} evaluates to {}; expected a text",
-                value_kind(&other)
+                describe_value_kind(&other)
             ))),
         }
     }
@@ -141,16 +141,16 @@ pub(super) fn list_failure(message: String) -> ExecutionFailure {
     ExecutionFailure::new(FailureKind::Schema, message)
 }
 
-/// Returns an expression of `for_each`.
-pub(super) fn compile_expression(key: &str, text: &str, names: PartVariables<'_>) -> Result<Expression, BuildError> {
-    let compiled = Expression::compile_with(text, names);
-    compiled.map_err(|error| BuildError::Expression {
+/// Returns an expression of `random_for_each`.
+pub(super) fn compile_expression(key: &str, text: &str, names: PartVariables<'_>) -> Result<ValueExpression, RunnerBuildError> {
+    let compiled = ValueExpression::compile_with(text, names);
+    compiled.map_err(|error| RunnerBuildError::Expression {
         key: key.to_owned(),
         message: error.message,
     })
 }
 
-fn value_kind(value: &Value) -> &'static str {
+fn describe_value_kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "nothing",
         Value::Bool(_) => "a boolean",

@@ -1,4 +1,4 @@
-//! Executions with parts: an agent with `for_each` runs once for each item of a list.
+//! Executions with parts: an agent with `random_for_each` runs once for each item of a list.
 //!
 //! Each part is an execution of the agent's own runner, with attempts and a time limit of its own. A part that has ended
 //! is logged at once, so that a run which goes on repeats only the parts that had not ended.
@@ -21,26 +21,26 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use serde_json::{Map, Value, json};
 
 use self::combine::{PartCombiner, PartJudgement};
-use self::list::ForEachList;
-use self::noted_reads::NotedReads;
-use self::part::{LatestAttempt, PartOutcome, PartRun};
-use super::build_error::BuildError;
+use self::list::ForEachItemList;
+use self::noted_reads::WarnedReads;
+use self::part::{LatestAttempt, PartOutcome, PartAttempts};
+use super::build_error::RunnerBuildError;
 use super::{AttemptOutcome, AttemptResult, BoxFuture, ExecutionInput, Runner};
 use ensemble_core::conversation::{ExecutionEnd, PartEnded};
 use ensemble_core::request::PendingRequest;
 use ensemble_core::runner::{ExecutionPart, PartsInput, turn_timeout_failure};
 use ensemble_language::data::{ExecutionFailure, FailureKind, JsonMap, ModelUsage};
-use ensemble_language::ensemble::{Agent, AgentKind, AtLeast, ForEach, PartFailure, RetryPolicy};
+use ensemble_language::ensemble::{Agent, AgentKind, RequiredPartCount, ForEachSpec, PartFailureMode, RetryPolicy};
 
-/// Performs the executions of an agent with `for_each`.
+/// Performs the executions of an agent with `random_for_each`.
 pub struct ForEachRunner {
     runner: Arc<dyn Runner>,
-    list: ForEachList,
+    list: ForEachItemList,
     combiner: PartCombiner,
-    noted_reads: NotedReads,
+    noted_reads: WarnedReads,
     max_parallel: usize,
-    on_error: PartFailure,
-    at_least: AtLeast,
+    on_error: PartFailureMode,
+    at_least: RequiredPartCount,
     timeout: Option<Duration>,
     retry: RetryPolicy,
     /// A model has already been told that its output does not match the schema.
@@ -52,13 +52,13 @@ impl ForEachRunner {
     /// Performs the parts by `runner`.
     ///
     /// # Errors
-    /// An expression of `for_each` is not valid.
-    pub fn new(agent: &Agent, spec: &ForEach, runner: Arc<dyn Runner>) -> Result<Self, BuildError> {
+    /// An expression of `random_for_each` is not valid.
+    pub fn new(agent: &Agent, spec: &ForEachSpec, runner: Arc<dyn Runner>) -> Result<Self, RunnerBuildError> {
         Ok(Self {
             runner,
-            list: ForEachList::compile_spec(spec)?,
+            list: ForEachItemList::compile_spec(spec)?,
             combiner: PartCombiner::compile_spec(spec)?,
-            noted_reads: NotedReads::default(),
+            noted_reads: WarnedReads::default(),
             max_parallel: spec.max_parallel.get() as usize,
             on_error: spec.on_error,
             at_least: spec.at_least,
@@ -80,7 +80,7 @@ impl Runner for ForEachRunner {
             let mut notes = Vec::new();
             let list = self.list.build_parts(&parts.facts, &mut notes);
             self.noted_reads
-                .report_notes(&notes, &parts.earlier_warnings, &execution.ledger);
+                .warn_about_new_reads(&notes, &parts.earlier_warnings, &execution.ledger);
             let list = match list {
                 Ok(list) => list,
                 Err(failure) => return finished_outcome(Err(failure)),
@@ -94,7 +94,7 @@ impl Runner for ForEachRunner {
 
 /// The result of a part.
 #[derive(Debug, Clone, PartialEq)]
-enum PartResult {
+enum ForEachPartResult {
     Open,
     Output(Arc<Value>),
     Failed(ExecutionFailure),
@@ -118,7 +118,7 @@ struct PartsExecution<'a> {
     execution: &'a ExecutionInput,
     from_run: &'a PartsInput,
     list: Vec<Arc<ExecutionPart>>,
-    results: Vec<PartResult>,
+    results: Vec<ForEachPartResult>,
     /// The results as the combination sees them.
     table: Vec<PartJudgement>,
     running: Vec<RunningPart>,
@@ -145,7 +145,7 @@ impl<'a> PartsExecution<'a> {
             runner,
             execution,
             from_run,
-            results: vec![PartResult::Open; list.len()],
+            results: vec![ForEachPartResult::Open; list.len()],
             table: vec![PartJudgement::Open; list.len()],
             open: list.len(),
             list,
@@ -164,10 +164,10 @@ impl<'a> PartsExecution<'a> {
         let mut waiting: BTreeMap<usize, Vec<PendingRequest>> = BTreeMap::new();
         loop {
             self.stop_irrelevant_parts();
-            if self.is_finished() {
+            if self.is_result_certain() {
                 break;
             }
-            self.start_parts(&mut futures);
+            self.start_next_parts(&mut futures);
             tokio::select! {
                 biased;
                 ended = futures.next() => match ended {
@@ -178,7 +178,7 @@ impl<'a> PartsExecution<'a> {
                         match observed {
                             PartOutcome::Ended(result, usage) => {
                                 self.spent = self.spent + usage;
-                                self.set_part_result(at, result);
+                                self.judge_and_set_result(at, result);
                             }
                             PartOutcome::Waits(requests) => {
                                 waiting.insert(at, requests);
@@ -194,18 +194,18 @@ impl<'a> PartsExecution<'a> {
                 }
             }
         }
-        if waiting.is_empty() || self.is_finished() {
+        if waiting.is_empty() || self.is_result_certain() {
             return finished_outcome(self.build_result());
         }
         AttemptOutcome::NeedsInput(waiting.into_values().flatten().collect())
     }
 
     /// Starts as many parts as may run side by side.
-    fn start_parts(&mut self, futures: &mut PartFutures<'a>) {
+    fn start_next_parts(&mut self, futures: &mut PartFutures<'a>) {
         while self.running.len() < self.runner.max_parallel && self.next < self.list.len() {
             let at = self.next;
             self.next += 1;
-            if self.results[at] != PartResult::Open {
+            if self.results[at] != ForEachPartResult::Open {
                 continue;
             }
             if let Some(limit) = self
@@ -215,10 +215,10 @@ impl<'a> PartsExecution<'a> {
                 .find_exhausted_limit()
             {
                 let error = format!("`{limit}` is used up, so the part was not started");
-                self.fail_part(at, ExecutionFailure::new(FailureKind::Model, error), None);
+                self.record_failed_part(at, ExecutionFailure::new(FailureKind::Model, error), None);
                 continue;
             }
-            let run = PartRun {
+            let run = PartAttempts {
                 runner: self.runner,
                 execution: self.execution,
                 from_run: self.from_run,
@@ -254,11 +254,11 @@ impl<'a> PartsExecution<'a> {
                 }
                 (None, None) => continue,
             };
-            self.set_part_result(at, end.into_shared_result());
+            self.judge_and_set_result(at, end.into_shared_result());
         }
     }
 
-    fn set_part_result(&mut self, at: usize, result: Result<Arc<Value>, ExecutionFailure>) {
+    fn judge_and_set_result(&mut self, at: usize, result: Result<Arc<Value>, ExecutionFailure>) {
         let judged = result.and_then(|output| {
             let judged =
                 self.runner
@@ -270,17 +270,17 @@ impl<'a> PartsExecution<'a> {
         (self.results[at], self.table[at]) = match judged {
             Ok((output, judged)) => {
                 self.succeeded += 1;
-                (PartResult::Output(output), judged)
+                (ForEachPartResult::Output(output), judged)
             }
             Err(failure) => {
                 self.failed += 1;
-                (PartResult::Failed(failure), PartJudgement::Excluded)
+                (ForEachPartResult::Failed(failure), PartJudgement::Excluded)
             }
         };
     }
 
     /// A part that did not end by itself has failed. `running`: what there is of it, if it had started.
-    fn fail_part(&mut self, at: usize, failure: ExecutionFailure, running: Option<&RunningPart>) {
+    fn record_failed_part(&mut self, at: usize, failure: ExecutionFailure, running: Option<&RunningPart>) {
         let stopped = self.execution.ledger.take_stopped_part(&self.list[at].key);
         let stopped_part = stopped.unwrap_or_default();
         let failure = stopped_part.complete_failure(failure);
@@ -296,54 +296,54 @@ impl<'a> PartsExecution<'a> {
             ..part::part_ended_event(self.execution, &self.list[at], ExecutionEnd::Failed(failure.clone()))
         };
         self.execution.records.record_part_end(part_end);
-        self.set_part_result(at, Err(failure));
+        self.judge_and_set_result(at, Err(failure));
     }
 
     /// The time of the turn is up.
     fn fail_open_parts(&mut self) {
         let running = std::mem::take(&mut self.running);
         for at in 0..self.list.len() {
-            if self.results[at] == PartResult::Open {
+            if self.results[at] == ForEachPartResult::Open {
                 let part = running.iter().find(|part| part.at == at);
-                self.fail_part(at, turn_timeout_failure(), part);
+                self.record_failed_part(at, turn_timeout_failure(), part);
             }
         }
     }
 
     /// Returns how many parts must succeed.
-    fn needed_successes(&self) -> usize {
+    fn required_success_count(&self) -> usize {
         match self.runner.on_error {
-            PartFailure::Fail => self.list.len(),
-            PartFailure::Collect => self.runner.at_least.required_parts(self.list.len()),
+            PartFailureMode::Fail => self.list.len(),
+            PartFailureMode::Collect => self.runner.at_least.required_part_count(self.list.len()),
         }
     }
 
     /// Returns whether too few parts can still succeed.
-    fn has_failed(&self) -> bool {
-        self.list.len() - self.failed < self.needed_successes()
+    fn cannot_succeed(&self) -> bool {
+        self.list.len() - self.failed < self.required_success_count()
     }
 
     /// Returns whether no part needs to run any more.
-    fn is_finished(&self) -> bool {
-        self.has_failed() || self.open == 0
+    fn is_result_certain(&self) -> bool {
+        self.cannot_succeed() || self.open == 0
     }
 
     /// Stops the parts, and does not start those, whose result cannot change that of the execution.
     fn stop_irrelevant_parts(&mut self) {
         let matter = self.runner.combiner.count_relevant_parts(&self.table);
-        let waits_for_more = self.runner.on_error == PartFailure::Collect && self.succeeded < self.needed_successes();
+        let waits_for_more = self.runner.on_error == PartFailureMode::Collect && self.succeeded < self.required_success_count();
         if matter == self.list.len() || waits_for_more {
             return;
         }
         for result in &mut self.results[matter..] {
-            if *result == PartResult::Open {
-                *result = PartResult::Stopped;
+            if *result == ForEachPartResult::Open {
+                *result = ForEachPartResult::Stopped;
                 self.open -= 1;
             }
         }
         let running = std::mem::take(&mut self.running);
         for part in running {
-            if self.results[part.at] == PartResult::Stopped {
+            if self.results[part.at] == ForEachPartResult::Stopped {
                 part.stop.abort();
                 self.table[part.at] = PartJudgement::Excluded;
             } else {
@@ -359,12 +359,12 @@ impl<'a> PartsExecution<'a> {
             .iter()
             .zip(&self.results)
             .filter_map(|(part, result)| match result {
-                PartResult::Failed(failure) => Some((part, failure)),
+                ForEachPartResult::Failed(failure) => Some((part, failure)),
                 _ => None,
             });
-        if self.has_failed() {
+        if self.cannot_succeed() {
             return Err(match failed.next() {
-                Some((part, failure)) => self.part_failure(&part.key, failure),
+                Some((part, failure)) => self.execution_failure_from_part(&part.key, failure),
                 None => list::list_failure("too few parts succeeded".to_owned()),
             });
         }
@@ -374,7 +374,7 @@ impl<'a> PartsExecution<'a> {
             })
             .collect();
         let outputs = self.results.iter().map(|result| match result {
-            PartResult::Output(output) => Value::clone(output),
+            ForEachPartResult::Output(output) => Value::clone(output),
             _ => Value::Null,
         });
         let outputs: Vec<Value> = outputs.collect();
@@ -392,14 +392,14 @@ impl<'a> PartsExecution<'a> {
         Ok(output)
     }
 
-    fn part_failure(&self, key: &str, failure: &ExecutionFailure) -> ExecutionFailure {
+    fn execution_failure_from_part(&self, key: &str, failure: &ExecutionFailure) -> ExecutionFailure {
         let succeeded = self.succeeded;
         let error = match self.runner.on_error {
-            PartFailure::Fail => format!("part `{key}`: {}", failure.error),
-            PartFailure::Collect => format!(
+            PartFailureMode::Fail => format!("part `{key}`: {}", failure.error),
+            PartFailureMode::Collect => format!(
                 "{succeeded} of {} parts succeeded, but at least {} must succeed; part `{key}`: {}",
                 self.list.len(),
-                self.needed_successes(),
+                self.required_success_count(),
                 failure.error
             ),
         };

@@ -4,17 +4,17 @@ use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
 use ensemble_core::runner::AttemptLedger;
-use ensemble_language::condition::ReadNote;
+use ensemble_language::condition::EvaluationNote;
 
 /// The reads about which the agent has warned in this process. The warnings of the agent before that are in the record of
 /// the run, so each read is reported once in a run.
 #[derive(Debug, Default)]
-pub(super) struct NotedReads(Mutex<HashSet<(String, String)>>);
+pub(super) struct WarnedReads(Mutex<HashSet<(String, String)>>);
 
-impl NotedReads {
+impl WarnedReads {
     /// Adds a warning to the ledger for each read that is new: neither noted in this process nor in the earlier warnings of
     /// the agent.
-    pub(super) fn report_notes(&self, notes: &[ReadNote], earlier_warnings: &[String], ledger: &AttemptLedger) {
+    pub(super) fn warn_about_new_reads(&self, notes: &[EvaluationNote], earlier_warnings: &[String], ledger: &AttemptLedger) {
         if notes.is_empty() {
             return;
         }

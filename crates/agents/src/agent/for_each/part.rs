@@ -11,7 +11,7 @@ use ensemble_core::conversation::{ExecutionEnd, PartEnded, RunInterruption};
 use ensemble_core::request::PendingRequest;
 use ensemble_core::runner::{ExecutionPart, ExecutionRecords, PartsInput, attempt_timeout_failure};
 use ensemble_core::stopwatch::Stopwatch;
-use ensemble_language::data::{ExecutionFailure, ModelUsage, RemainingBudget, digest_text};
+use ensemble_language::data::{ExecutionFailure, ModelUsage, RemainingBudget, sha256_of_text};
 
 /// The key of an output that asks for executions of other agents.
 const AGENT_REQUESTS: &str = "agent_requests";
@@ -27,7 +27,7 @@ pub(super) enum PartOutcome {
 }
 
 /// A part that is performed.
-pub(super) struct PartRun<'a> {
+pub(super) struct PartAttempts<'a> {
     pub(super) runner: &'a ForEachRunner,
     pub(super) execution: &'a ExecutionInput,
     pub(super) from_run: &'a PartsInput,
@@ -54,7 +54,7 @@ impl LatestAttempt {
     }
 }
 
-impl PartRun<'_> {
+impl PartAttempts<'_> {
     /// Performs the attempts until one succeeds or none is left. Each is logged when it ends.
     pub(super) async fn perform_attempts(self) -> PartOutcome {
         let before = self.from_run.earlier_parts.failed_attempts.get(&self.part.key);
@@ -78,7 +78,7 @@ impl PartRun<'_> {
                 requests_made: self.execution.requests_made + u64::from(self.part.index) + requests_made,
                 remaining: self.remaining.subtract_usage(used),
                 records: self.attempt_records(number, goes_on),
-                ..self.first_attempt()
+                ..self.first_attempt_input()
             };
             let (attempt, stopwatch) = (execution.attempt, execution.stopwatch.clone());
             self.latest.set_attempt(attempt, &stopwatch);
@@ -99,7 +99,7 @@ impl PartRun<'_> {
                 AttemptOutcome::Interrupted(cause) => return PartOutcome::Interrupted(cause),
             };
             let mut observation = observation;
-            let result = self.judge_attempt(&mut observation);
+            let result = self.check_combinable_output(&mut observation);
             let mut ledger_entries = nested.end();
             let result = result.map_err(|failure| ledger_entries.complete_failure(failure));
             let stopped = ledger_entries.take_request();
@@ -113,7 +113,7 @@ impl PartRun<'_> {
                 .for_each(|sandbox| self.execution.ledger.add_sandbox(sandbox));
             let mut exchange = std::mem::take(&mut observation.exchange);
             exchange.extend(stopped);
-            warnings.extend(self.attempt_warning(&observation));
+            warnings.extend(self.ignored_requests_warning(&observation));
             let end_event = PartEnded {
                 attempt,
                 execution_time: stopwatch.since_start().as_secs_f64(),
@@ -147,7 +147,7 @@ impl PartRun<'_> {
     }
 
     /// Returns the output, if the combination can use it. If not, the attempt has failed.
-    fn judge_attempt(&self, observation: &mut AttemptResult) -> Result<Arc<Value>, ExecutionFailure> {
+    fn check_combinable_output(&self, observation: &mut AttemptResult) -> Result<Arc<Value>, ExecutionFailure> {
         let output = Arc::new(Value::Object(observation.result.clone()?));
         let mut notes = Vec::new();
         let judged = self
@@ -157,7 +157,7 @@ impl PartRun<'_> {
         let earlier = &self.from_run.earlier_warnings;
         self.runner
             .noted_reads
-            .report_notes(&notes, earlier, &self.execution.ledger);
+            .warn_about_new_reads(&notes, earlier, &self.execution.ledger);
         if let Err(failure) = judged {
             observation.result = Err(failure.clone());
             return Err(failure);
@@ -166,7 +166,7 @@ impl PartRun<'_> {
     }
 
     /// Returns the first attempt.
-    fn first_attempt(&self) -> ExecutionInput {
+    fn first_attempt_input(&self) -> ExecutionInput {
         let thread = self.from_run.threads.get(&self.part.key);
         ExecutionInput {
             thread: thread.cloned().unwrap_or_default(),
@@ -186,7 +186,7 @@ impl PartRun<'_> {
         (may_pass && !used_up && failed < retry.max_attempts.get()).then(|| retry.pause_after(failed))
     }
 
-    fn attempt_warning(&self, observation: &AttemptResult) -> Option<String> {
+    fn ignored_requests_warning(&self, observation: &AttemptResult) -> Option<String> {
         let output = observation.result.as_ref().ok()?;
         let asks = self.runner.triggers && output.contains_key(AGENT_REQUESTS);
         asks.then(|| "a part cannot request other agents, so its `agent_requests` are ignored".to_owned())
@@ -238,5 +238,5 @@ pub(super) fn copied_part_event(execution: &ExecutionInput, part: &ExecutionPart
 
 /// Names the item.
 pub(super) fn digest_item(part: &ExecutionPart) -> Arc<str> {
-    digest_text(&part.item.to_string()).into()
+    sha256_of_text(&part.item.to_string()).into()
 }

@@ -21,12 +21,12 @@ pub trait ResponseGenerator: Send + Sync {
     ///
     /// # Errors
     /// There is no answer; in words. The execution fails (`reported`).
-    fn generate_response<'a>(&'a self, request: &'a ResponseRequest) -> BoxFuture<'a, Result<Value, String>>;
+    fn generate_response<'a>(&'a self, request: &'a GeneratorRequest) -> BoxFuture<'a, Result<Value, String>>;
 }
 
 /// A question to a generator, with the state of the conversation.
 #[derive(Debug)]
-pub struct ResponseRequest {
+pub struct GeneratorRequest {
     /// The name of the agent.
     pub agent: Arc<str>,
     /// The description of the agent.
@@ -85,7 +85,7 @@ impl ConversationSnapshot {
     /// Returns the finished executions, the oldest first, each as an entry of the history in the result of a run.
     pub fn list_executions(&self) -> Vec<Value> {
         (0..self.history.len())
-            .map(|at| history_entry(&self.history, at))
+            .map(|at| history_entry_json(&self.history, at))
             .collect()
     }
 
@@ -93,7 +93,7 @@ impl ConversationSnapshot {
     pub fn to_json(&self) -> Value {
         json!({
             "turn_count": self.turn_count,
-            "agent_execution_count": count_executions(&[], &self.history),
+            "agent_execution_count": count_executions_by_agent(&[], &self.history),
             "accumulated_context": *self.context,
             "conversation_history": self.list_executions(),
         })
@@ -110,7 +110,7 @@ impl fmt::Debug for ConversationSnapshot {
 }
 
 /// Returns the number of executions of every agent: first of these, then of others in the history.
-pub(super) fn count_executions(agent_names: &[Arc<str>], history: &ExecutionHistory) -> JsonMap {
+pub(super) fn count_executions_by_agent(agent_names: &[Arc<str>], history: &ExecutionHistory) -> JsonMap {
     let mut counts: IndexMap<Arc<str>, u64> = agent_names.iter().map(|name| (name.clone(), 0)).collect();
     for (agent, _) in (0..history.len()).filter_map(|at| history.find_execution(at)) {
         *counts.entry(agent).or_default() += 1;
@@ -122,11 +122,11 @@ pub(super) fn count_executions(agent_names: &[Arc<str>], history: &ExecutionHist
 }
 
 /// Returns entry `at` of the history, from 0, with the field names of ADR-005.
-pub(super) fn history_entry(history: &ExecutionHistory, at: usize) -> Value {
+pub(super) fn history_entry_json(history: &ExecutionHistory, at: usize) -> Value {
     let fields = ["turn_number", "agent_name", "input_data", "output_data"]
         .into_iter()
         .chain(["execution_time", "timestamp", "execution", "success"]);
-    let fields = fields.filter_map(|name| Some((name.to_owned(), Value::clone(&*history.find_field(at, name)?))));
+    let fields = fields.filter_map(|name| Some((name.to_owned(), Value::clone(&*history.find_any_field(at, name)?))));
     Value::Object(fields.collect())
 }
 
@@ -153,7 +153,7 @@ impl AgentGenerator {
         choices: &[String],
         execution: &ExecutionInput,
     ) -> Result<Value, ExecutionFailure> {
-        let request = ResponseRequest {
+        let request = GeneratorRequest {
             agent: Arc::clone(&execution.agent_name),
             description: self.description.clone(),
             execution: execution.execution,

@@ -5,22 +5,22 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::generator::{AgentGenerator, ResponseGenerator};
-use super::llm::list_script_reads;
+use super::llm::script_data;
 use crate::agent::{AttemptOutcome, AttemptResult, BoxFuture, ExecutionInput, Runner};
 use ensemble_language::data::{text_to_output, value_to_output};
 use ensemble_language::ensemble::Agent;
 
 /// Performs the executions of a script agent for which a generator answers. The script does not run.
-pub struct GeneratorRunner(AgentGenerator);
+pub struct ScriptGeneratorRunner(AgentGenerator);
 
-impl GeneratorRunner {
+impl ScriptGeneratorRunner {
     /// Creates the runner of a script agent.
     pub fn for_script_agent(agent: &Agent, generator: Arc<dyn ResponseGenerator>) -> Self {
         Self(AgentGenerator::for_agent(agent, generator))
     }
 
     async fn run_attempt(&self, execution: ExecutionInput) -> AttemptOutcome {
-        let prompt = Value::Object(list_script_reads(&execution)).to_string();
+        let prompt = Value::Object(script_data(&execution)).to_string();
         let result = self
             .0
             .respond_to(prompt, &[], &execution)
@@ -33,7 +33,7 @@ impl GeneratorRunner {
     }
 }
 
-impl Runner for GeneratorRunner {
+impl Runner for ScriptGeneratorRunner {
     fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
         Box::pin(self.run_attempt(execution))
     }

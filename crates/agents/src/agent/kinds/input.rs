@@ -10,20 +10,20 @@ mod responder;
 mod stubbed;
 
 pub use crate::agent::kinds::input::check::check_answer;
-pub use answers::{AnswerQueue, RunAnswers};
+pub use answers::{AnswerQueue, PreparedAnswers};
 pub(crate) use responder::summarize_context;
-pub use stubbed::StubbedQuestion;
+pub use stubbed::StubbedInputQuestion;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use self::answers::QueuedAnswer;
+use self::answers::PreparedAnswer;
 use self::responder::QuestionResponder;
-use crate::agent::build_error::BuildError;
+use crate::agent::build_error::RunnerBuildError;
 use crate::agent::kinds::generator::ResponseGenerator;
-use crate::agent::kinds::scope::{build_scope, list_dependencies, warn_about_missed_keys};
+use crate::agent::kinds::scope::{build_template_scope, list_dependency_names, warn_about_missed_keys};
 use crate::agent::{AttemptOutcome, AttemptResult, BoxFuture, ExecutionInput, Runner};
 use ensemble_core::operator::{Operator, OperatorAnswer, QuestionRequest};
 use ensemble_core::request::{
@@ -34,17 +34,17 @@ use ensemble_core::thread::ThreadIteration;
 use ensemble_language::data::{
     ExecutionFailure, FailureKind, JsonMap, OperatorQuestion, text_to_output, value_to_output,
 };
-use ensemble_language::ensemble::{Agent, InputSpec};
+use ensemble_language::ensemble::{Agent, QuestionSpec};
 use ensemble_language::profiles::ProfileError;
 use ensemble_language::template::{Template, TemplateScope};
-use ensemble_models::{LoadScript, Model};
+use ensemble_models::{ScriptLoader, Model};
 use ensemble_scripts::template_worker;
 
 /// The maximum number of repeated questions after an answer that is not one of the choices.
-const ASKED_AT_MOST: usize = 10;
+const MAX_REPEATED_QUESTIONS: usize = 10;
 
 /// The warning of an answer inside of an execution of the run.
-const UNATTENDED_DEFAULT: &str = "the answer is the default, because no person could be asked";
+const UNATTENDED_DEFAULT_WARNING: &str = "the answer is the default, because no person could be asked";
 
 /// Returns whether an agent of the outermost run asks the question in its own execution.
 fn is_own_question(address: &RequestAddress) -> bool {
@@ -65,13 +65,13 @@ pub struct InputRunner {
 }
 
 /// The parts from which an input runner is built.
-pub struct InputOptions<'a> {
+pub struct InputRunnerOptions<'a> {
     /// Answers given with the run.
     pub answers: Arc<AnswerQueue>,
     /// The operator that answers questions.
     pub operator: Arc<dyn Operator>,
     /// Reads a script that `responses` names.
-    pub load: &'a LoadScript,
+    pub load: &'a ScriptLoader,
     /// Connects the model of the profile that `responses` names.
     pub connect: &'a dyn Fn(&Arc<str>) -> Result<Model, ProfileError>,
     /// The names of all agents of the ensemble, for a script of `responses`.
@@ -89,8 +89,8 @@ enum QuestionEnd {
 
 impl InputRunner {
     /// Compiles the question and prepares the `responses`.
-    pub fn new(agent: &Agent, spec: &InputSpec, options: InputOptions<'_>) -> Result<Self, BuildError> {
-        let prompt = Template::compile(&spec.prompt).map_err(|error| BuildError::Template {
+    pub fn new(agent: &Agent, spec: &QuestionSpec, options: InputRunnerOptions<'_>) -> Result<Self, RunnerBuildError> {
+        let prompt = Template::compile(&spec.prompt).map_err(|error| RunnerBuildError::Template {
             which: "input.prompt".to_owned(),
             error,
         })?;
@@ -108,7 +108,7 @@ impl InputRunner {
             output_schema: agent.output_schema.clone().map(Box::new),
             answers: options.answers,
             operator: options.operator,
-            listens_to: list_dependencies(agent),
+            listens_to: list_dependency_names(agent),
         })
     }
 
@@ -118,7 +118,7 @@ impl InputRunner {
     }
 
     async fn run_attempt(&self, execution: ExecutionInput) -> AttemptOutcome {
-        let scope = build_scope(&execution, &self.listens_to);
+        let scope = build_template_scope(&execution, &self.listens_to);
         let prompt = match template_worker::render_template(&self.prompt, &scope).await {
             Ok(prompt) => prompt,
             Err(error) => {
@@ -132,7 +132,7 @@ impl InputRunner {
         };
         let request = PendingRequest::for_question(&execution, question);
         let mut exchange = Vec::new();
-        let result = match self.ask_question(&request, &execution, &scope, &mut exchange).await {
+        let result = match self.resolve_answer(&request, &execution, &scope, &mut exchange).await {
             QuestionEnd::Output(output) => Ok(output),
             QuestionEnd::Failed(failure) => Err(failure),
             QuestionEnd::Waiting => return AttemptOutcome::NeedsInput(vec![request]),
@@ -150,7 +150,7 @@ impl InputRunner {
         })
     }
 
-    async fn ask_question(
+    async fn resolve_answer(
         &self,
         request: &PendingRequest,
         execution: &ExecutionInput,
@@ -158,10 +158,10 @@ impl InputRunner {
         exchange: &mut Vec<ThreadIteration>,
     ) -> QuestionEnd {
         let question = &request.question;
-        let injected = self.answers.take_queued_answer(&request.address, execution.execution);
-        let is_exhausted = injected == QueuedAnswer::Exhausted;
-        if let QueuedAnswer::Answer(answer, by) = injected {
-            return self.accept_answer(answer, &by, request, execution);
+        let injected = self.answers.take_prepared_answer(&request.address, execution.execution);
+        let is_exhausted = injected == PreparedAnswer::Exhausted;
+        if let PreparedAnswer::Answer(answer, by) = injected {
+            return self.record_valid_answer(answer, &by, request, execution);
         }
         if let Some(responder) = &self.responder {
             match responder
@@ -169,7 +169,7 @@ impl InputRunner {
                 .await
             {
                 Ok(Some(answer)) => {
-                    return self.accept_answer(answer, &responder.answer_source().into(), request, execution);
+                    return self.record_valid_answer(answer, &responder.answer_source().into(), request, execution);
                 }
                 Ok(None) => {}
                 Err(failure) => return QuestionEnd::Failed(failure),
@@ -177,16 +177,16 @@ impl InputRunner {
         }
         let answered = match is_exhausted {
             true => OperatorAnswer::Nobody,
-            false => self.ask_operator(request, execution).await,
+            false => self.ask_until_valid(request, execution).await,
         };
         let is_unattended = answered == OperatorAnswer::Nobody;
         let default = |default: &String| {
-            let end = self.accept_answer(json!(default), &AnswerSource::Default.into(), request, execution);
+            let end = self.record_valid_answer(json!(default), &AnswerSource::Default.into(), request, execution);
             if is_unattended {
                 execution.ledger.mark_unattended();
                 // The record of the answer is in the journal of the nested run, or in no journal for a part.
                 if !is_own_question(&request.address) {
-                    execution.ledger.warn(UNATTENDED_DEFAULT);
+                    execution.ledger.warn(UNATTENDED_DEFAULT_WARNING);
                 }
             }
             end
@@ -196,7 +196,7 @@ impl InputRunner {
             (OperatorAnswer::Text { text, by }, _) => {
                 // Only the operator may answer with the number of a choice.
                 let text = find_choice(&text, &self.choices, true).unwrap_or(text);
-                self.accept_answer(json!(text), &by, request, execution)
+                self.record_valid_answer(json!(text), &by, request, execution)
             }
             (_, Some(value)) => default(value),
             (OperatorAnswer::TimedOut, None) => {
@@ -207,7 +207,7 @@ impl InputRunner {
     }
 
     /// Asks the operator until the answer is valid; the time limit applies to all questions together.
-    async fn ask_operator(&self, request: &PendingRequest, execution: &ExecutionInput) -> OperatorAnswer {
+    async fn ask_until_valid(&self, request: &PendingRequest, execution: &ExecutionInput) -> OperatorAnswer {
         let _standing = execution.stopwatch.pause_parents();
         let started = tokio::time::Instant::now();
         let mut question_request = QuestionRequest {
@@ -218,7 +218,7 @@ impl InputRunner {
             refused: None,
         };
         let mut answer = OperatorAnswer::Nobody;
-        for _ in 0..ASKED_AT_MOST {
+        for _ in 0..MAX_REPEATED_QUESTIONS {
             question_request.timeout = self.timeout.map(|limit| limit.saturating_sub(started.elapsed()));
             answer = self.operator.ask_question(question_request.clone()).await;
             let OperatorAnswer::Text { text, .. } = &answer else {
@@ -234,7 +234,7 @@ impl InputRunner {
     }
 
     /// Returns the output for an answer, if the answer is valid. The answer is recorded.
-    fn accept_answer(
+    fn record_valid_answer(
         &self,
         answer: Value,
         by: &AnswerAuthor,

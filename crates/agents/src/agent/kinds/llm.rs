@@ -16,15 +16,15 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use self::progress::{ExecutionMessages, NextStep};
-pub(crate) use self::substitute::{ScriptSubstitute, list_script_reads};
+use self::progress::{ExecutionExchange, NextLlmStep};
+pub(crate) use self::substitute::{ScriptSubstitute, script_data};
 use crate::agent::attachments::AttachmentTemplates;
-use crate::agent::build_error::{BuildError, compile_template};
+use crate::agent::build_error::{RunnerBuildError, compile_optional_template};
 use crate::agent::chat::RoundEnd;
-use crate::agent::chat::{Dialogue, DialogueErrorKind, MessageSelector, ModelTools, NoTools, RoundRequest};
-use crate::agent::kinds::scope::{build_scope, list_dependencies, warn_about_missed_keys};
+use crate::agent::chat::{Dialogue, DialogueErrorKind, MessageSelector, ModelTools, NoTools, RoundParameters};
+use crate::agent::kinds::scope::{build_template_scope, list_dependency_names, warn_about_missed_keys};
 use crate::agent::output::repair::{correction_request, explain_mismatch, mismatch_text};
-use crate::agent::output::schema::CompiledSchema;
+use crate::agent::output::schema::OutputSchema;
 use crate::agent::{AttemptOutcome, AttemptResult, BoxFuture, ExecutionInput, Runner, attachments};
 use ensemble_core::reply::{
     output_for_schema, parse_json_reply, parse_plain_reply, quotes_requests, unread_keys_warning,
@@ -49,7 +49,7 @@ pub struct LlmRunner {
     /// The `system_prompt` of each profile in the chain of the model.
     profile_prompts: Vec<Option<Template>>,
     memory: MemoryMode,
-    schema: Option<(CompiledSchema, Arc<Value>)>,
+    schema: Option<(OutputSchema, Arc<Value>)>,
     /// The maximum number of replies in one attempt, including those that do not match the schema.
     max_tries: u32,
     max_iterations: u32,
@@ -69,7 +69,7 @@ pub(in crate::agent) trait RoundSpeaker: Send + Sync {
     /// Performs one round.
     fn perform_round<'a>(
         &'a self,
-        opening: RoundRequest,
+        opening: RoundParameters,
         tools: &'a dyn ModelTools,
         live_output: &'a dyn LiveOutput,
         execution: &'a ExecutionInput,
@@ -87,7 +87,7 @@ pub(in crate::agent) trait RoundSpeaker: Send + Sync {
 impl RoundSpeaker for Dialogue {
     fn perform_round<'a>(
         &'a self,
-        opening: RoundRequest,
+        opening: RoundParameters,
         tools: &'a dyn ModelTools,
         live_output: &'a dyn LiveOutput,
         execution: &'a ExecutionInput,
@@ -142,7 +142,7 @@ struct RenderedTask {
 
 impl LlmRunner {
     /// Compiles the templates and the schema of the agent and the templates of the model profiles.
-    pub fn new(agent: &Agent, llm: &LlmSpec, options: LlmOptions) -> Result<Self, BuildError> {
+    pub fn new(agent: &Agent, llm: &LlmSpec, options: LlmOptions) -> Result<Self, RunnerBuildError> {
         let LlmOptions {
             model,
             tool_source,
@@ -152,7 +152,7 @@ impl LlmRunner {
         } = options;
         let profile_prompt = |link: &ChainedProfile| {
             let which = format!("system_prompt of model profile `{}`", link.name);
-            compile_template(&which, link.profile.system_prompt.as_deref())
+            compile_optional_template(&which, link.profile.system_prompt.as_deref())
         };
         let profile_prompts = model.profiles().map(profile_prompt).collect::<Result<_, _>>()?;
         let attachments = AttachmentTemplates::compile_paths(&llm.attachments, places)?;
@@ -172,11 +172,11 @@ impl LlmRunner {
         speaker: Box<dyn RoundSpeaker>,
         live_output: Arc<dyn LiveOutput>,
         completed: impl FnOnce(Self) -> Self,
-    ) -> Result<Self, BuildError> {
-        let schema = |value: &Value| CompiledSchema::compile(value).map(|schema| (schema, Arc::new(value.clone())));
+    ) -> Result<Self, RunnerBuildError> {
+        let schema = |value: &Value| OutputSchema::compile(value).map(|schema| (schema, Arc::new(value.clone())));
         Ok(completed(Self {
-            prompt: compile_template("prompt", llm.prompt.as_deref())?,
-            system_prompt: compile_template("system_prompt", llm.system_prompt.as_deref())?,
+            prompt: compile_optional_template("prompt", llm.prompt.as_deref())?,
+            system_prompt: compile_optional_template("system_prompt", llm.system_prompt.as_deref())?,
             attachments: AttachmentTemplates::compile_paths(&[], None)?,
             // An external program has one message with instructions.
             profile_prompts: vec![None],
@@ -186,11 +186,11 @@ impl LlmRunner {
                 .as_ref()
                 .map(schema)
                 .transpose()
-                .map_err(BuildError::Schema)?,
+                .map_err(RunnerBuildError::Schema)?,
             max_tries: agent.retry.max_attempts.get(),
             max_iterations: llm.max_iterations.get(),
             triggers: agent.conversation.triggers_conversation,
-            listens_to: list_dependencies(agent),
+            listens_to: list_dependency_names(agent),
             tool_source: None,
             live_output,
             speaker,
@@ -199,7 +199,7 @@ impl LlmRunner {
     }
 
     /// Builds the runner of a script agent in whose place a model answers.
-    pub fn for_script_agent(agent: &Agent, model: Model, live_output: Arc<dyn LiveOutput>) -> Result<Self, BuildError> {
+    pub fn for_script_agent(agent: &Agent, model: Model, live_output: Arc<dyn LiveOutput>) -> Result<Self, RunnerBuildError> {
         let spec = LlmSpec {
             // The model is connected already.
             model: ModelChoice::Profile("".into()),
@@ -230,7 +230,7 @@ impl LlmRunner {
     }
 
     async fn run_attempt(&self, execution: ExecutionInput) -> AttemptOutcome {
-        let mut execution_messages = ExecutionMessages::from_records(&execution.records);
+        let mut execution_messages = ExecutionExchange::from_records(&execution.records);
         let result = match self.render_task_with_attachments(&execution, &execution_messages).await {
             Ok(task) => match self.find_remembered_output(&execution, &task).await {
                 Some(output) => Ok(output),
@@ -242,26 +242,26 @@ impl LlmRunner {
             Err(failure) => Err(failure),
         };
         let result = match &self.substitute {
-            Some(_) => result.map(ScriptSubstitute::convert_output),
+            Some(_) => result.map(ScriptSubstitute::remove_reply_text),
             None => result,
         };
         execution.ledger.close_round();
         let is_kept = self.memory == MemoryMode::Conversation && execution.part.is_none() && result.is_ok();
         self.speaker
-            .notify_execution_ended(execution_messages.latest_session(), is_kept);
+            .notify_execution_ended(execution_messages.latest_session_id(), is_kept);
         if !execution_messages.waits_for.is_empty() {
             return AttemptOutcome::NeedsInput(execution_messages.waits_for);
         }
         if execution.records.is_in_tool_call() {
             // The call that contains the agent has only its output.
-            execution_messages.record_iterations(&execution).await;
+            execution_messages.record_new_iterations(&execution).await;
         }
         AttemptOutcome::Finished(AttemptResult {
             parts: Vec::new(),
             answer: None,
             result,
             usage: Some(execution.ledger.usage()),
-            exchange: execution_messages.into_unrecorded(),
+            exchange: execution_messages.into_unrecorded_iterations(),
         })
     }
 
@@ -277,14 +277,14 @@ impl LlmRunner {
     async fn render_task_with_attachments(
         &self,
         execution: &ExecutionInput,
-        said: &ExecutionMessages,
+        said: &ExecutionExchange,
     ) -> Result<RenderedTask, ExecutionFailure> {
         let task = self.render_task(execution).await?;
-        if self.attachments.is_empty() || said.next_step() != NextStep::Task {
+        if self.attachments.is_empty() || said.next_step() != NextLlmStep::Task {
             return Ok(task);
         }
         let failed = |error| ExecutionFailure::new(FailureKind::Unavailable, error);
-        let scope = build_scope(execution, &self.listens_to);
+        let scope = build_template_scope(execution, &self.listens_to);
         let files = self.attachments.resolve_files(&scope).await.map_err(failed)?;
         warn_about_missed_keys(&scope, "attachments", execution);
         drop(scope);
@@ -295,7 +295,7 @@ impl LlmRunner {
     }
 
     async fn render_task(&self, execution: &ExecutionInput) -> Result<RenderedTask, ExecutionFailure> {
-        let scope = build_scope(execution, &self.listens_to);
+        let scope = build_template_scope(execution, &self.listens_to);
         let failed = |which: &'static str| {
             move |error: TemplateError| ExecutionFailure::new(FailureKind::Unavailable, format!("{which}: {error}"))
         };
@@ -330,7 +330,7 @@ impl LlmRunner {
         &self,
         execution: &ExecutionInput,
         task: &RenderedTask,
-        said: &mut ExecutionMessages,
+        said: &mut ExecutionExchange,
     ) -> Result<JsonMap, ExecutionFailure> {
         let tools: Box<dyn ModelTools + '_> = match &self.tool_source {
             Some(tool_source) => tool_source.for_execution(execution),
@@ -338,8 +338,8 @@ impl LlmRunner {
         };
         loop {
             let (reply, stop_reason) = match said.next_step() {
-                NextStep::Judgement(reply, stop_reason) => (reply, stop_reason),
-                NextStep::Task | NextStep::Correction(_) if self.requests_left(said, execution) == 0 => {
+                NextLlmStep::Judgement(reply, stop_reason) => (reply, stop_reason),
+                NextLlmStep::Task | NextLlmStep::Correction(_) if self.requests_left(said, execution) == 0 => {
                     return Err(self.exhausted_failure(execution));
                 }
                 due => {
@@ -364,8 +364,8 @@ impl LlmRunner {
                 }
                 _ => mismatch_text(&errors),
             };
-            said.reject_reply(&errors);
-            if said.count_rejected() >= self.max_tries
+            said.mark_reply_rejected(&errors);
+            if said.count_rejected_replies() >= self.max_tries
                 || execution
                     .remaining
                     .subtract_usage(execution.ledger.usage())
@@ -383,7 +383,7 @@ impl LlmRunner {
                 let error = format!("{errors} (no request is left for a correction: `max_iterations` is {limit})");
                 return Err(ExecutionFailure::new(FailureKind::MaxIterations, error));
             }
-            said.record_iterations(execution).await;
+            said.record_new_iterations(execution).await;
         }
     }
 
@@ -408,7 +408,7 @@ impl LlmRunner {
     }
 
     /// Returns how many requests of `max_iterations` the execution has left.
-    fn requests_left(&self, said: &ExecutionMessages, execution: &ExecutionInput) -> u32 {
+    fn requests_left(&self, said: &ExecutionExchange, execution: &ExecutionInput) -> u32 {
         let requests_made = u32::try_from(said.iterations.len()).unwrap_or(u32::MAX);
         let of_attempts = requests_made.saturating_add(execution.ended_requests);
         self.max_iterations.saturating_sub(of_attempts)
@@ -429,22 +429,22 @@ impl LlmRunner {
         &self,
         execution: &ExecutionInput,
         task: &RenderedTask,
-        said: &mut ExecutionMessages,
-        due: NextStep,
-    ) -> RoundRequest {
+        said: &mut ExecutionExchange,
+        due: NextLlmStep,
+    ) -> RoundParameters {
         let attachments = match due {
-            NextStep::Task => task.attachments.clone(),
+            NextLlmStep::Task => task.attachments.clone(),
             _ => Vec::new(),
         };
         let (text, remembered_text, goes_on) = match due {
-            NextStep::Task => {
+            NextLlmStep::Task => {
                 let text = add_rejection_errors(&task.user, execution);
                 let remembered = (text != task.user).then(|| task.user.clone());
                 (text, remembered, None)
             }
-            NextStep::Correction(errors) => (self.correction_text(&errors), None, None),
-            NextStep::Calls => (String::new(), None, said.iterations.pop()),
-            NextStep::Judgement(..) => unreachable!("a reply that is judged needs no round"),
+            NextLlmStep::Correction(errors) => (self.correction_text(&errors), None, None),
+            NextLlmStep::Calls => (String::new(), None, said.iterations.pop()),
+            NextLlmStep::Judgement(..) => unreachable!("a reply that is judged needs no round"),
         };
         let remembered = match self.memory {
             MemoryMode::Conversation => Arc::clone(&execution.thread),
@@ -456,7 +456,7 @@ impl LlmRunner {
             true => Arc::clone(&remembered),
             false => Arc::new((*remembered).clone().append_iterations(said.iterations.clone())),
         };
-        RoundRequest {
+        RoundParameters {
             earlier: remembered.message_count(),
             attachments,
             thread,
@@ -483,10 +483,10 @@ impl LlmRunner {
     /// Runs one round, and adds the iterations to `said`.
     async fn run_round(
         &self,
-        opening: RoundRequest,
+        opening: RoundParameters,
         tools: &dyn ModelTools,
         execution: &ExecutionInput,
-        said: &mut ExecutionMessages,
+        said: &mut ExecutionExchange,
     ) -> Result<(String, StopReason), ExecutionFailure> {
         let round = self
             .speaker
@@ -495,7 +495,7 @@ impl LlmRunner {
         let exchange = execution
             .ledger
             .with_exchange(|exchange| exchange.iterations().to_vec());
-        said.add_iterations(exchange, execution.ledger.recorded_iterations());
+        said.append_iterations(exchange, execution.ledger.recorded_iterations());
         if let Err(DialogueErrorKind::Waits(requests)) = &end {
             said.waits_for.clone_from(requests);
         }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::agent::kinds::nested_inputs::NestedInputs;
-use crate::agent::tools::TASKS;
+use crate::agent::kinds::nested_inputs::NestedInputTemplates;
+use crate::agent::tools::TASK_ARGUMENTS;
 use crate::agent::{AttemptOutcome, AttemptResult, BoxFuture, ExecutionInput, Runner};
 use ensemble_core::conversation::{CompletionReason, ConversationState, FailedWork, WorkCounts};
 use ensemble_core::request::PendingRequest;
@@ -16,7 +16,7 @@ const INPUT_KEYS: [&str; 2] = ["dependencies", "request"];
 
 /// The arguments of a nested run apart from its input.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct NestedArguments {
+pub struct NestedRunArguments {
     /// Values by name: the inputs, or part of the context where the inner ensemble declares no inputs.
     pub inputs: RunContext,
     /// Names of `inputs` that are dropped where the inner ensemble declares other inputs.
@@ -26,25 +26,25 @@ pub struct NestedArguments {
 }
 
 /// Runs inner conversations. The run layer implements this trait.
-pub trait NestedConversations: Send + Sync {
+pub trait NestedRunService: Send + Sync {
     /// Runs the conversation to its end and returns its state, or the reason why it could not run.
     fn run_nested<'a>(
         &'a self,
         execution: &'a ExecutionInput,
-        given: NestedArguments,
+        given: NestedRunArguments,
     ) -> BoxFuture<'a, Result<ConversationState, ExecutionFailure>>;
 }
 
 /// Performs the executions of an agent, or the calls of a tool, that is an ensemble.
 pub struct NestedEnsembleRunner {
-    conversations: Arc<dyn NestedConversations>,
+    conversations: Arc<dyn NestedRunService>,
     /// For an agent: its templates. A tool gives its arguments.
-    inputs: Option<NestedInputs>,
+    inputs: Option<NestedInputTemplates>,
 }
 
 impl NestedEnsembleRunner {
     /// For an agent.
-    pub fn for_agent(conversations: Arc<dyn NestedConversations>, inputs: NestedInputs) -> Self {
+    pub fn for_agent(conversations: Arc<dyn NestedRunService>, inputs: NestedInputTemplates) -> Self {
         Self {
             conversations,
             inputs: Some(inputs),
@@ -52,7 +52,7 @@ impl NestedEnsembleRunner {
     }
 
     /// For a tool: the arguments of a call are the inputs of its conversation.
-    pub fn for_tool(conversations: Arc<dyn NestedConversations>) -> Self {
+    pub fn for_tool(conversations: Arc<dyn NestedRunService>) -> Self {
         Self {
             conversations,
             inputs: None,
@@ -60,14 +60,14 @@ impl NestedEnsembleRunner {
     }
 
     /// Returns the input of the inner conversation, and what else it is given.
-    async fn render_arguments(&self, execution: &ExecutionInput) -> Result<(Arc<str>, NestedArguments), String> {
+    async fn render_nested_arguments(&self, execution: &ExecutionInput) -> Result<(Arc<str>, NestedRunArguments), String> {
         let (input, inputs) = match &self.inputs {
-            Some(inputs) => inputs.render_inputs(execution).await?,
+            Some(inputs) => inputs.render_prompt_and_inputs(execution).await?,
             None => (execution.input.clone(), to_context(&execution.parameters)),
         };
-        let arguments = NestedArguments {
+        let arguments = NestedRunArguments {
             inputs,
-            optional: if self.inputs.is_some() { &[] } else { &TASKS },
+            optional: if self.inputs.is_some() { &[] } else { &TASK_ARGUMENTS },
             context: initial_context(execution),
         };
         Ok((input, arguments))
@@ -77,7 +77,7 @@ impl NestedEnsembleRunner {
 impl Runner for NestedEnsembleRunner {
     fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
         Box::pin(async move {
-            let (input, given) = match self.render_arguments(&execution).await {
+            let (input, given) = match self.render_nested_arguments(&execution).await {
                 Ok(input_and_arguments) => input_and_arguments,
                 Err(error) => return AttemptOutcome::from_failure(FailureKind::Unavailable, error),
             };
@@ -87,7 +87,7 @@ impl Runner for NestedEnsembleRunner {
                     if execution.ledger.nested_usage().is_none() {
                         execution.ledger.set_nested_usage(state.usage_until_now());
                     }
-                    nested_outcome(&execution, &state)
+                    finish_nested_run(&execution, &state)
                 }
                 Err(failure) => AttemptOutcome::from_failure(failure.kind, failure.error),
             }
@@ -117,7 +117,7 @@ fn to_context(map: &JsonMap) -> RunContext {
         .collect()
 }
 
-fn nested_outcome(execution: &ExecutionInput, state: &ConversationState) -> AttemptOutcome {
+fn finish_nested_run(execution: &ExecutionInput, state: &ConversationState) -> AttemptOutcome {
     let of_end = state.run_end().map_or(&[][..], |ended| &ended.warnings);
     for warning in state.warnings().iter().chain(of_end) {
         execution.ledger.warn(warning.clone());
@@ -170,13 +170,13 @@ fn nested_outcome(execution: &ExecutionInput, state: &ConversationState) -> Atte
 /// Returns the result of the inner conversation, if its ensemble declares one, otherwise its final context.
 fn nested_result(state: &ConversationState) -> JsonMap {
     let Some(result) = state.run_value() else {
-        return final_context(state);
+        return changed_final_context(state);
     };
     value_to_output(Arc::unwrap_or_clone(result.value))
 }
 
 /// Returns the final context of the inner conversation, without dependencies and request if they are unchanged.
-fn final_context(state: &ConversationState) -> JsonMap {
+fn changed_final_context(state: &ConversationState) -> JsonMap {
     let start_context = state.run_start().map(|started| &started.context);
     let is_only_given = |key: &str, value: &Arc<Value>| {
         INPUT_KEYS.contains(&key)

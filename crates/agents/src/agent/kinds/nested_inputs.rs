@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::agent::ExecutionInput;
-use crate::agent::build_error::{BuildError, compile_template};
-use crate::agent::kinds::scope::{build_scope, list_dependencies, warn_about_missed_keys};
+use crate::agent::build_error::{RunnerBuildError, compile_optional_template};
+use crate::agent::kinds::scope::{build_template_scope, list_dependency_names, warn_about_missed_keys};
 use crate::agent::kinds::value_templates::ValueTemplates;
 use ensemble_language::data::{JsonMap, RunContext};
 use ensemble_language::ensemble::Agent;
@@ -12,21 +12,21 @@ use ensemble_language::template::Template;
 use ensemble_scripts::template_worker;
 
 /// The compiled `prompt` and `inputs` of an agent that is an ensemble.
-pub struct NestedInputs {
+pub struct NestedInputTemplates {
     listens_to: Arc<[Arc<str>]>,
     prompt: Option<Template>,
     inputs: ValueTemplates,
 }
 
-impl NestedInputs {
+impl NestedInputTemplates {
     /// Compiles the templates.
     ///
     /// # Errors
     /// A text is not a template.
-    pub fn compile_templates(agent: &Agent, prompt: Option<&str>, inputs: &JsonMap) -> Result<Self, BuildError> {
+    pub fn compile_templates(agent: &Agent, prompt: Option<&str>, inputs: &JsonMap) -> Result<Self, RunnerBuildError> {
         Ok(Self {
-            listens_to: list_dependencies(agent),
-            prompt: compile_template("prompt", prompt)?,
+            listens_to: list_dependency_names(agent),
+            prompt: compile_optional_template("prompt", prompt)?,
             inputs: ValueTemplates::compile_values("inputs", inputs)?,
         })
     }
@@ -35,8 +35,8 @@ impl NestedInputs {
     ///
     /// # Errors
     /// A template cannot be rendered; the message names it.
-    pub(crate) async fn render_inputs(&self, execution: &ExecutionInput) -> Result<(Arc<str>, RunContext), String> {
-        let scope = build_scope(execution, &self.listens_to);
+    pub(crate) async fn render_prompt_and_inputs(&self, execution: &ExecutionInput) -> Result<(Arc<str>, RunContext), String> {
+        let scope = build_template_scope(execution, &self.listens_to);
         let input = match &self.prompt {
             Some(prompt) => template_worker::render_template(prompt, &scope)
                 .await

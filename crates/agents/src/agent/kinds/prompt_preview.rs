@@ -10,7 +10,7 @@ use ensemble_scripts::template_worker;
 
 use crate::agent::ExecutionInput;
 use crate::agent::kinds::llm::ScriptSubstitute;
-use crate::agent::kinds::scope::{build_scope, list_dependencies};
+use crate::agent::kinds::scope::{build_template_scope, list_dependency_names};
 
 /// The prompt of an agent.
 pub struct PromptPreview {
@@ -44,7 +44,7 @@ impl PromptPreview {
         };
         Some(Self {
             kind,
-            listens_to: list_dependencies(agent),
+            listens_to: list_dependency_names(agent),
         })
     }
 
@@ -52,7 +52,7 @@ impl PromptPreview {
     pub fn for_substitute(agent: &Agent) -> Self {
         Self {
             kind: PreviewKind::Substitute(ScriptSubstitute::for_agent(agent)),
-            listens_to: list_dependencies(agent),
+            listens_to: list_dependency_names(agent),
         }
     }
 
@@ -61,7 +61,7 @@ impl PromptPreview {
     /// # Errors
     /// The template cannot be rendered; in words.
     pub async fn render(&self, execution: &ExecutionInput) -> Result<String, String> {
-        let scope = build_scope(execution, &self.listens_to);
+        let scope = build_template_scope(execution, &self.listens_to);
         match &self.kind {
             PreviewKind::Question(template) => template_worker::render_template(template, &scope)
                 .await

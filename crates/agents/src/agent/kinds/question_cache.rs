@@ -38,7 +38,7 @@ pub(super) fn find_remembered_answer<'a>(thread: &'a Thread, question: &str) -> 
         [asked, answer] => {
             let is_same_question = asked.role == Role::User
                 && answer.role == Role::Assistant
-                && find_cache_key(&asked.content) == find_cache_key(question);
+                && question_cache_key(&asked.content) == question_cache_key(question);
             is_same_question.then_some(answer.content.trim())
         }
         _ => None,
@@ -46,7 +46,7 @@ pub(super) fn find_remembered_answer<'a>(thread: &'a Thread, question: &str) -> 
 }
 
 /// Returns the part of a question that is the key of the cache.
-fn find_cache_key(question: &str) -> &str {
+fn question_cache_key(question: &str) -> &str {
     let strip_line = |text, start| match str::split_once(text, '\n') {
         Some((line, rest)) if line.starts_with(start) => rest,
         _ => text,

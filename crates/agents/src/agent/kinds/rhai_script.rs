@@ -23,13 +23,13 @@ use ensemble_scripts::regular_files::{LARGEST_SCRIPT, read_text};
 use ensemble_scripts::{Script, ScriptFailure};
 
 /// A change within this time of the one before may leave the file's times as they were.
-const TICK: Duration = Duration::from_millis(20);
+const MIN_TIMESTAMP_STEP: Duration = Duration::from_millis(20);
 /// Likewise on file systems that keep no parts of a second.
-const LONG_TICK: Duration = Duration::from_secs(2);
+const WHOLE_SECOND_STEP: Duration = Duration::from_secs(2);
 
 /// The script that was read last, kept as long as its file stays the same.
 #[derive(Debug, Default)]
-pub struct CompiledScript(Mutex<Option<CachedScript>>);
+pub struct CompiledScriptCache(Mutex<Option<CachedScript>>);
 
 /// The reason why a file gives no script, in words.
 #[derive(Debug)]
@@ -60,7 +60,7 @@ struct FileVersion {
 
 /// A script's file.
 #[derive(Debug)]
-pub(crate) struct ScriptFile<'a> {
+pub(crate) struct FoundScriptFile<'a> {
     path: &'a Path,
     /// The name of the script in messages.
     name: &'a str,
@@ -68,17 +68,17 @@ pub(crate) struct ScriptFile<'a> {
 }
 
 /// Returns the first of these places where there is a file; each place has a name for messages.
-pub(crate) fn find_script(places: &[(PathBuf, String)]) -> Option<ScriptFile<'_>> {
+pub(crate) fn find_script_file(places: &[(PathBuf, String)]) -> Option<FoundScriptFile<'_>> {
     places.iter().find_map(|(path, name)| {
         let file = fs::metadata(path).ok().filter(Metadata::is_file)?;
         let version = FileVersion::from_metadata(&file);
-        Some(ScriptFile { path, name, version })
+        Some(FoundScriptFile { path, name, version })
     })
 }
 
 /// Runs the script at `path`, called `name` in messages.
 pub async fn run_script_file(
-    compiled: &CompiledScript,
+    compiled: &CompiledScriptCache,
     path: &Path,
     name: &str,
     execution: ExecutionInput,
@@ -86,7 +86,7 @@ pub async fn run_script_file(
     match fs::metadata(path) {
         Ok(file) => {
             let version = FileVersion::from_metadata(&file);
-            run_found_script(compiled, ScriptFile { path, name, version }, execution).await
+            run_found_script(compiled, FoundScriptFile { path, name, version }, execution).await
         }
         Err(error) => finished_outcome(Err(unreadable_error(name, &error).into())),
     }
@@ -94,17 +94,17 @@ pub async fn run_script_file(
 
 /// Runs a script that was found just now.
 pub(crate) async fn run_found_script(
-    compiled: &CompiledScript,
-    found: ScriptFile<'_>,
+    compiled: &CompiledScriptCache,
+    found: FoundScriptFile<'_>,
     execution: ExecutionInput,
 ) -> AttemptOutcome {
     let name = found.name;
-    finished_outcome(match compiled.load_script(found) {
+    finished_outcome(match compiled.load_cached_script(found) {
         Ok(script) => match script
             .run(rhai_variables(&execution, |name| script.reads_variable(name)))
             .await
         {
-            Ok(value) => output::from_value(value),
+            Ok(value) => output::output_from_value(value),
             Err(failure) => Err(script_failure(name, failure)),
         },
         Err(error) => Err(error.into()),
@@ -121,20 +121,20 @@ fn finished_outcome(result: Result<JsonMap, ExecutionFailure>) -> AttemptOutcome
     })
 }
 
-impl CompiledScript {
+impl CompiledScriptCache {
     /// Reads and compiles the script at `path`, called `name` in messages.
     ///
     /// # Errors
     /// The file cannot be read, or is not a Rhai script.
-    pub(crate) fn load_file(&self, path: &Path, name: &str) -> Result<(), ScriptLoadError> {
+    pub(crate) fn load_script_file(&self, path: &Path, name: &str) -> Result<(), ScriptLoadError> {
         let file = fs::metadata(path).map_err(|error| unreadable_error(name, &error))?;
         let version = FileVersion::from_metadata(&file);
-        self.load_script(ScriptFile { path, name, version }).map(drop)
+        self.load_cached_script(FoundScriptFile { path, name, version }).map(drop)
     }
 
     /// Returns the script of a file that was found just now.
-    fn load_script(&self, found: ScriptFile<'_>) -> Result<Arc<Script>, ScriptLoadError> {
-        let ScriptFile { path, name, version } = found;
+    fn load_cached_script(&self, found: FoundScriptFile<'_>) -> Result<Arc<Script>, ScriptLoadError> {
+        let FoundScriptFile { path, name, version } = found;
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(loaded_script) = &*last
             && loaded_script.version.as_ref() == Some(&version)
@@ -179,7 +179,7 @@ impl FileVersion {
     /// Would every change from `now` on leave other times than these?
     fn is_settled(&self, now: SystemTime) -> bool {
         [self.written, self.changed].into_iter().all(|(seconds, nanos)| {
-            let tick = if nanos == 0 { LONG_TICK } else { TICK };
+            let tick = if nanos == 0 { WHOLE_SECOND_STEP } else { MIN_TIMESTAMP_STEP };
             let since = Duration::new(seconds.try_into().unwrap_or(0), nanos.try_into().unwrap_or(0));
             now > UNIX_EPOCH + since + tick
         })
@@ -256,7 +256,7 @@ mod tests {
     async fn a_file_that_cannot_be_read_is_unavailable() {
         let folder = TempDir::new().expect("a folder");
         let observed = run_script_file(
-            &CompiledScript::default(),
+            &CompiledScriptCache::default(),
             &folder.path().join("a.rhai"),
             "a.rhai",
             an_execution(),
@@ -290,18 +290,18 @@ mod tests {
         let path = folder.path().join("a.rhai");
         let before = SystemTime::now() - Duration::from_secs(5);
         for (written, is_read_again) in [(before, false), (SystemTime::now(), true)] {
-            let compiled = CompiledScript::default();
-            let found = |size| ScriptFile {
+            let compiled = CompiledScriptCache::default();
+            let found = |size| FoundScriptFile {
                 path: &path,
                 name: "a.rhai",
                 version: version(size, written),
             };
             fs::write(&path, "1").expect("written");
-            let first = compiled.load_script(found(1)).expect("a script");
+            let first = compiled.load_cached_script(found(1)).expect("a script");
             fs::write(&path, "2").expect("written");
-            let second = compiled.load_script(found(1)).expect("a script");
+            let second = compiled.load_cached_script(found(1)).expect("a script");
             assert_eq!(!Arc::ptr_eq(&first, &second), is_read_again);
-            let third = compiled.load_script(found(2)).expect("a script");
+            let third = compiled.load_cached_script(found(2)).expect("a script");
             assert!(!Arc::ptr_eq(&first, &third), "another size");
         }
     }
@@ -323,7 +323,7 @@ mod tests {
     async fn a_script_that_is_rewritten_at_once_is_run_as_it_is() {
         let folder = TempDir::new().expect("a folder");
         let path = folder.path().join("a.rhai");
-        let compiled = CompiledScript::default();
+        let compiled = CompiledScriptCache::default();
         for n in 0..50 {
             fs::write(&path, format!("#{{n: {:02}}}", n + 10)).expect("written");
             let observed = run_script_file(&compiled, &path, "a.rhai", an_execution()).await;

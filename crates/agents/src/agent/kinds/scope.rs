@@ -13,7 +13,7 @@ use ensemble_language::template::{MissingKeyCollector, TemplateScope};
 use ensemble_scripts::ScriptVariable;
 
 /// Returns the names of all agents that `agent` listens to.
-pub(crate) fn list_dependencies(agent: &Agent) -> Arc<[Arc<str>]> {
+pub(crate) fn list_dependency_names(agent: &Agent) -> Arc<[Arc<str>]> {
     agent
         .dependencies
         .iter()
@@ -22,7 +22,7 @@ pub(crate) fn list_dependencies(agent: &Agent) -> Arc<[Arc<str>]> {
 }
 
 /// Returns the variables of a template.
-pub(crate) fn build_scope(execution: &ExecutionInput, listens_to: &Arc<[Arc<str>]>) -> TemplateScope {
+pub(crate) fn build_template_scope(execution: &ExecutionInput, listens_to: &Arc<[Arc<str>]>) -> TemplateScope {
     TemplateScope {
         input: Arc::clone(&execution.input),
         inputs: Arc::clone(&execution.inputs),
@@ -67,7 +67,7 @@ fn list_outputs(execution: &ExecutionInput) -> Vec<(Arc<str>, Arc<Value>)> {
 /// Warns of the keys that the templates rendered with this scope since the last call have missed. Another attempt says
 /// nothing new.
 pub(crate) fn warn_about_missed_keys(scope: &TemplateScope, which: &str, execution: &ExecutionInput) {
-    let missed = scope.missing_keys.take_keys();
+    let missed = scope.missing_keys.take_missing_keys();
     let is_first = execution.attempt == execution.lost_attempts + 1;
     for key in missed.iter().filter(|_| is_first) {
         execution.ledger.warn(format!("{which}: {key}"));

@@ -9,15 +9,15 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use crate::agent::kinds::rhai_script;
-use crate::agent::kinds::rhai_script::{CompiledScript, ScriptLoadError};
+use crate::agent::kinds::rhai_script::{CompiledScriptCache, ScriptLoadError};
 pub use crate::agent::kinds::script_templates::ScriptTemplates;
 use crate::agent::{AttemptOutcome, BoxFuture, ExecutionInput, Runner};
 use ensemble_language::data::FailureKind;
 use ensemble_process::program::{
-    ResolvedScript, ScriptFolders, ScriptLookupError, find_needed_program, find_unused_arguments, list_rhai_files,
-    names_file, resolve_script, resolve_script_with_arguments,
+    ResolvedScript, ScriptFolders, ScriptLookupError, resolve_needed_program, find_unused_arguments_error, list_rhai_candidates,
+    matches_existing_file, resolve_script, resolve_script_with_arguments,
 };
-use ensemble_process::{self, ProcessLimits, ProgramInvocation};
+use ensemble_process::{self, ProcessSettings, ProgramInvocation};
 
 /// The reason why a script cannot be started.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub enum ScriptStartError {
 }
 
 /// Returns the runner of a script agent; the bounds are those of a child process.
-pub fn build_runner(script: &str, places: &ScriptFolders, bounds: ProcessLimits) -> Arc<dyn Runner> {
+pub fn build_unchecked_runner(script: &str, places: &ScriptFolders, bounds: ProcessSettings) -> Arc<dyn Runner> {
     Arc::new(ScriptRunner::new(script, ScriptTemplates::default(), places, bounds))
 }
 
@@ -45,7 +45,7 @@ pub fn build_checked_runner(
     script: &str,
     templates: ScriptTemplates,
     places: &ScriptFolders,
-    bounds: ProcessLimits,
+    bounds: ProcessSettings,
 ) -> Result<Arc<dyn Runner>, ScriptStartError> {
     let runner = ScriptRunner::new(script, templates, places, bounds);
     runner.check_startable()?;
@@ -56,39 +56,39 @@ struct ScriptRunner {
     script: String,
     templates: ScriptTemplates,
     places: ScriptFolders,
-    bounds: ProcessLimits,
+    bounds: ProcessSettings,
     /// Where it may lie and what it is called there, if its name says that it is a Rhai script.
     rhai_files: Vec<(PathBuf, String)>,
     /// What the script was while it named no file.
     on_path: OnceLock<ProgramInvocation>,
-    compiled: CompiledScript,
+    compiled: CompiledScriptCache,
 }
 
 impl ScriptRunner {
-    fn new(script: &str, templates: ScriptTemplates, places: &ScriptFolders, bounds: ProcessLimits) -> Self {
+    fn new(script: &str, templates: ScriptTemplates, places: &ScriptFolders, bounds: ProcessSettings) -> Self {
         Self {
             script: script.to_owned(),
             templates,
             places: places.clone(),
             bounds,
-            rhai_files: list_rhai_files(script, places),
+            rhai_files: list_rhai_candidates(script, places),
             on_path: OnceLock::new(),
-            compiled: CompiledScript::default(),
+            compiled: CompiledScriptCache::default(),
         }
     }
 
     /// Looks for the script, and compiles a Rhai script for the first execution.
     fn check_startable(&self) -> Result<(), ScriptStartError> {
         if self.templates.has_arguments()
-            && let Some(error) = find_unused_arguments(&self.script, &self.places)
+            && let Some(error) = find_unused_arguments_error(&self.script, &self.places)
         {
             return Err(ScriptStartError::UnusedArguments(error));
         }
-        match find_needed_program(&self.script, &self.places).map_err(ScriptStartError::Lookup)? {
+        match resolve_needed_program(&self.script, &self.places).map_err(ScriptStartError::Lookup)? {
             ResolvedScript::Process(_) => Ok(()),
             ResolvedScript::Rhai(path) => self
                 .compiled
-                .load_file(&path, &self.places.display_path(&path))
+                .load_script_file(&path, &self.places.display_path(&path))
                 .map_err(|error| match error {
                     ScriptLoadError::Unreadable(message) => ScriptStartError::Unreadable(message),
                     ScriptLoadError::Broken(message) => ScriptStartError::Compile(message),
@@ -96,7 +96,7 @@ impl ScriptRunner {
         }
     }
 
-    fn resolve_once(&self) -> Result<ResolvedScript, ScriptLookupError> {
+    fn resolve_uncached(&self) -> Result<ResolvedScript, ScriptLookupError> {
         match self.templates.has_arguments() {
             true => resolve_script_with_arguments(&self.script, &self.places),
             false => resolve_script(&self.script, &self.places),
@@ -117,13 +117,13 @@ impl ScriptRunner {
     }
 
     fn resolve_cached(&self) -> Result<ResolvedScript, ScriptLookupError> {
-        if names_file(&self.script, &self.places) {
-            return self.resolve_once();
+        if matches_existing_file(&self.script, &self.places) {
+            return self.resolve_uncached();
         }
         if let Some(invocation) = self.on_path.get() {
             return Ok(ResolvedScript::Process(invocation.clone()));
         }
-        let resolved = self.resolve_once()?;
+        let resolved = self.resolve_uncached()?;
         if let ResolvedScript::Process(invocation) = &resolved {
             let _it_was_empty = self.on_path.set(invocation.clone());
         }
@@ -135,7 +135,7 @@ impl Runner for ScriptRunner {
     fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
         Box::pin(async move {
             // The same answer as below, for one look at the file.
-            if let Some(script_file) = rhai_script::find_script(&self.rhai_files) {
+            if let Some(script_file) = rhai_script::find_script_file(&self.rhai_files) {
                 return rhai_script::run_found_script(&self.compiled, script_file, execution).await;
             }
             match self.resolve_cached() {

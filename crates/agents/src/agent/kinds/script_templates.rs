@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::agent::ExecutionInput;
-use crate::agent::build_error::{BuildError, compile_template};
-use crate::agent::kinds::scope::{build_scope, list_dependencies, warn_about_missed_keys};
+use crate::agent::build_error::{RunnerBuildError, compile_optional_template};
+use crate::agent::kinds::scope::{build_template_scope, list_dependency_names, warn_about_missed_keys};
 use ensemble_language::ensemble::Agent;
 use ensemble_language::template::{Template, TemplateScope};
 use ensemble_scripts::template_worker;
@@ -19,7 +19,7 @@ pub struct ScriptTemplates {
 
 /// The arguments and the input of one process.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct RenderedArguments {
+pub(crate) struct RenderedScriptInput {
     /// Each is one argument.
     pub(crate) args: Vec<String>,
     /// The text that replaces the JSON object.
@@ -31,13 +31,13 @@ impl ScriptTemplates {
     ///
     /// # Errors
     /// A text is not a template.
-    pub fn compile_templates(agent: &Agent, args: &[String], stdin: Option<&str>) -> Result<Self, BuildError> {
+    pub fn compile_templates(agent: &Agent, args: &[String], stdin: Option<&str>) -> Result<Self, RunnerBuildError> {
         let args = args.iter().enumerate();
-        let args = args.map(|(at, text)| compile_template(&format!("args[{at}]"), Some(text)));
+        let args = args.map(|(at, text)| compile_optional_template(&format!("args[{at}]"), Some(text)));
         Ok(Self {
-            args: args.filter_map(Result::transpose).collect::<Result<_, BuildError>>()?,
-            stdin: compile_template("stdin", stdin.map(keep_last_newline).as_deref())?,
-            listens_to: list_dependencies(agent),
+            args: args.filter_map(Result::transpose).collect::<Result<_, RunnerBuildError>>()?,
+            stdin: compile_optional_template("stdin", stdin.map(double_last_newline).as_deref())?,
+            listens_to: list_dependency_names(agent),
         })
     }
 
@@ -47,12 +47,12 @@ impl ScriptTemplates {
     }
 
     /// Renders the templates. An error names the key.
-    pub(crate) async fn render(&self, execution: &ExecutionInput) -> Result<RenderedArguments, String> {
+    pub(crate) async fn render(&self, execution: &ExecutionInput) -> Result<RenderedScriptInput, String> {
         if self.args.is_empty() && self.stdin.is_none() {
-            return Ok(RenderedArguments::default());
+            return Ok(RenderedScriptInput::default());
         }
-        let scope = build_scope(execution, &self.listens_to);
-        let mut rendered = RenderedArguments::default();
+        let scope = build_template_scope(execution, &self.listens_to);
+        let mut rendered = RenderedScriptInput::default();
         for (at, template) in self.args.iter().enumerate() {
             let which = format!("args[{at}]");
             rendered
@@ -67,7 +67,7 @@ impl ScriptTemplates {
 }
 
 /// The engine removes the last newline of a template, and a process reads lines.
-fn keep_last_newline(text: &str) -> String {
+fn double_last_newline(text: &str) -> String {
     let newline = if text.ends_with('\n') { "\n" } else { "" };
     format!("{text}{newline}")
 }

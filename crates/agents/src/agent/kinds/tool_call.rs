@@ -11,11 +11,11 @@ use std::sync::{Arc, Mutex};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::agent::build_error::BuildError;
-use crate::agent::kinds::scope::{build_scope, list_dependencies};
+use crate::agent::build_error::RunnerBuildError;
+use crate::agent::kinds::scope::{build_template_scope, list_dependency_names};
 use crate::agent::kinds::value_templates::ValueTemplates;
 use crate::agent::mcp::{ElicitationContext, McpServerHandle, ServerTool};
-use crate::agent::output::schema::CompiledSchema;
+use crate::agent::output::schema::OutputSchema;
 use crate::agent::tools::ToolSettings;
 use crate::agent::tools::gate::CallGates;
 use crate::agent::tools::permission::{PermissionResult, ToolPermissions, call_origin};
@@ -26,17 +26,17 @@ use ensemble_core::request::PendingRequest;
 use ensemble_core::thread::{ExecutionRef, LiveOutput, LiveUpdate, ThreadIteration, ToolCall, ToolEnd, UNKNOWN_FATE};
 use ensemble_language::data::{ExecutionFailure, FailureKind, JsonMap, ModelUsage};
 use ensemble_language::diagnostic::find_similar_word;
-use ensemble_language::ensemble::{Agent, ToolDefinition, ToolUse};
+use ensemble_language::ensemble::{Agent, ToolDefinition, ToolReference};
 use ensemble_process::output;
 
-/// The most parts of an execution that call their tool side by side; `for_each` itself limits them further.
-const MOST_AT_ONCE: NonZeroU32 = NonZeroU32::MAX;
+/// The most parts of an execution that call their tool side by side; `random_for_each` itself limits them further.
+const MAX_PARALLEL_CALLS: NonZeroU32 = NonZeroU32::MAX;
 
 /// The most tools of a server that an error names.
-const MOST_NAMED: usize = 30;
+const MAX_NAMED_TOOLS: usize = 30;
 
 /// Performs the executions of an agent with `tool`.
-pub struct CalledToolRunner {
+pub struct ToolAgentRunner {
     settings: ToolSettings,
     /// The name of the tool on its server.
     member: Arc<str>,
@@ -51,7 +51,7 @@ pub struct CalledToolRunner {
 }
 
 /// The services of the run that such an agent needs.
-pub struct CalledToolOptions {
+pub struct ToolAgentOptions {
     /// The server.
     pub server: Arc<McpServerHandle>,
     /// Decides whether the call is permitted.
@@ -72,18 +72,18 @@ impl From<ExecutionFailure> for NoOutputReason {
     }
 }
 
-impl CalledToolRunner {
+impl ToolAgentRunner {
     /// Compiles the templates of the arguments.
     ///
     /// # Errors
     /// A text is not a template.
     pub fn new(
         agent: &Agent,
-        used: &ToolUse,
+        used: &ToolReference,
         tool: &ToolDefinition,
         arguments: &JsonMap,
-        options: CalledToolOptions,
-    ) -> Result<Self, BuildError> {
+        options: ToolAgentOptions,
+    ) -> Result<Self, RunnerBuildError> {
         let member = used.member.clone().unwrap_or_default();
         Ok(Self {
             settings: ToolSettings::from_tool(&used.tool, tool),
@@ -91,7 +91,7 @@ impl CalledToolRunner {
             member,
             server: options.server,
             arguments: ValueTemplates::compile_values("arguments", arguments)?,
-            listens_to: list_dependencies(agent),
+            listens_to: list_dependency_names(agent),
             permissions: options.permissions,
             live_output: options.live_output,
             gates: CallGates::default(),
@@ -106,7 +106,7 @@ impl CalledToolRunner {
             Some(call) if let Some(end) = &call.end => {
                 let decided = before.and_then(|before| before.decisions.get(call.id.as_str()));
                 let is_refused = decided.is_some_and(|decided| decided.decision == PermissionDecision::Denied);
-                return Ok(self.output_from_end(end.clone(), is_refused, execution)?);
+                return Ok(self.output_from_call_end(end.clone(), is_refused, execution)?);
             }
             Some(call) => call.clone(),
             None => self.build_call(execution).await?,
@@ -128,11 +128,11 @@ impl CalledToolRunner {
         } else {
             let _admission = self
                 .gates
-                .for_execution(execution, MOST_AT_ONCE)
+                .for_execution(execution, MAX_PARALLEL_CALLS)
                 .wait_to_enter(self.settings.exclusive)
                 .await;
             self.send_live_update(execution, LiveUpdate::ToolStarted(&call));
-            let performed = self.perform_call(&tool, &call, arguments, execution).await;
+            let performed = self.perform_permitted_call(&tool, &call, arguments, execution).await;
             performed.map_err(NoOutputReason::Waits)?
         };
         let ToolCallResult {
@@ -154,12 +154,12 @@ impl CalledToolRunner {
         let end = finished_call
             .end
             .unwrap_or_else(|| ToolEnd::Error(UNKNOWN_FATE.to_owned()));
-        Ok(self.output_from_end(end, is_refused, execution)?)
+        Ok(self.output_from_call_end(end, is_refused, execution)?)
     }
 
     /// Returns a new call, with its rendered arguments.
     async fn build_call(&self, execution: &ExecutionInput) -> Result<ToolCall, ExecutionFailure> {
-        let scope = build_scope(execution, &self.listens_to);
+        let scope = build_template_scope(execution, &self.listens_to);
         let arguments = self
             .arguments
             .render_values(&scope, execution)
@@ -169,7 +169,7 @@ impl CalledToolRunner {
             .into_iter()
             .map(|(name, value)| (name.to_string(), value))
             .collect();
-        Ok(ToolCall::new(call_id(execution), &*self.name, Value::Object(arguments)))
+        Ok(ToolCall::new(unique_call_id(execution), &*self.name, Value::Object(arguments)))
     }
 
     /// Returns the tool as its server describes it.
@@ -182,8 +182,8 @@ impl CalledToolRunner {
         }
         let names = || offered.iter().map(|tool| &*tool.name);
         let guess = find_similar_word(&self.member, names()).map(|guess| format!("; did you mean `{guess}`?"));
-        let mut tool_names: Vec<&str> = names().take(MOST_NAMED).collect();
-        if offered.len() > MOST_NAMED {
+        let mut tool_names: Vec<&str> = names().take(MAX_NAMED_TOOLS).collect();
+        if offered.len() > MAX_NAMED_TOOLS {
             tool_names.push("…");
         }
         Err(unavailable_failure(format!(
@@ -207,7 +207,7 @@ impl CalledToolRunner {
                 self.name
             )));
         };
-        let schema = CompiledSchema::compile(&tool.parameters).map_err(|error| {
+        let schema = OutputSchema::compile(&tool.parameters).map_err(|error| {
             unavailable_failure(format!(
                 "the schema of `{}` from its server cannot be used: {error}",
                 self.name
@@ -225,7 +225,7 @@ impl CalledToolRunner {
     }
 
     /// Makes the call, if it is permitted, and says whether it was refused. An error: it waits for the answer to this request.
-    async fn perform_call(
+    async fn perform_permitted_call(
         &self,
         tool: &ServerTool,
         call: &ToolCall,
@@ -235,7 +235,7 @@ impl CalledToolRunner {
         let permission = self.settings.permission;
         let permitted = self
             .permissions
-            .check_permission(permission, &self.name, call, arguments, execution)
+            .decide_permission(permission, &self.name, call, arguments, execution)
             .await;
         match permitted {
             PermissionResult::Granted => {}
@@ -253,16 +253,16 @@ impl CalledToolRunner {
         };
         let limit = self.settings.timeout;
         let result = self.server.call_tool(tool, arguments.clone(), limit, &asking).await;
-        let result = match self.size_error(&result.end) {
+        let result = match self.oversized_result_error(&result.end) {
             Some(error) => ToolEnd::Error(error).into(),
             None => result,
         };
-        let answers = asking.take_answers();
+        let answers = asking.take_answer_records();
         Ok((ToolCallResult { answers, ..result }, false))
     }
 
     /// Returns a result that is cut is none, so one that is too large is an error.
-    fn size_error(&self, end: &ToolEnd) -> Option<String> {
+    fn oversized_result_error(&self, end: &ToolEnd) -> Option<String> {
         let bytes = match end {
             ToolEnd::Result(Value::String(text)) | ToolEnd::Error(text) => text.len(),
             ToolEnd::Result(value) => value.to_string().len(),
@@ -277,15 +277,15 @@ impl CalledToolRunner {
     }
 
     /// Returns the output of a call that ended so.
-    fn output_from_end(
+    fn output_from_call_end(
         &self,
         end: ToolEnd,
         is_refused: bool,
         execution: &ExecutionInput,
     ) -> Result<JsonMap, ExecutionFailure> {
         let text = match end {
-            ToolEnd::Result(Value::String(text)) => return output::from_text(&text, &execution.ledger),
-            ToolEnd::Result(value) => return output::from_value(value),
+            ToolEnd::Result(Value::String(text)) => return output::output_from_text(&text, &execution.ledger),
+            ToolEnd::Result(value) => return output::output_from_value(value),
             ToolEnd::Error(text) => text,
         };
         let kind = match text.as_str() {
@@ -320,7 +320,7 @@ impl CalledToolRunner {
 const TOO_LARGE: &str = "the tool ran, but its result has ";
 
 /// Returns an id that no other call of the run has.
-fn call_id(execution: &ExecutionInput) -> String {
+fn unique_call_id(execution: &ExecutionInput) -> String {
     let ExecutionInput {
         agent_name,
         execution: number,
@@ -338,7 +338,7 @@ fn unavailable_failure(error: String) -> ExecutionFailure {
     ExecutionFailure::new(FailureKind::Unavailable, error)
 }
 
-impl Runner for CalledToolRunner {
+impl Runner for ToolAgentRunner {
     fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
         Box::pin(async move {
             let result = match self.produce_output(&execution).await {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::agent::build_error::{BuildError, compile_template};
+use crate::agent::build_error::{RunnerBuildError, compile_optional_template};
 use crate::agent::kinds::scope::warn_about_missed_keys;
 use crate::agent::{BoxFuture, ExecutionInput};
 use ensemble_language::data::JsonMap;
@@ -28,14 +28,14 @@ enum CompiledValue {
 
 impl ValueTemplates {
     /// Compiles the templates. Errors and warnings name the values as `key.name`.
-    pub(crate) fn compile_values(key: &'static str, values: &JsonMap) -> Result<Self, BuildError> {
+    pub(crate) fn compile_values(key: &'static str, values: &JsonMap) -> Result<Self, RunnerBuildError> {
         let compiled = values.iter().map(|(name, value)| {
             let compiled = CompiledValue::compile_value(value, &format!("{key}.{name}"))?;
             Ok((name.as_str().into(), compiled))
         });
         Ok(Self {
             key,
-            values: compiled.collect::<Result<_, BuildError>>()?,
+            values: compiled.collect::<Result<_, RunnerBuildError>>()?,
         })
     }
 
@@ -60,9 +60,9 @@ impl ValueTemplates {
 }
 
 impl CompiledValue {
-    fn compile_value(value: &Value, which: &str) -> Result<Self, BuildError> {
+    fn compile_value(value: &Value, which: &str) -> Result<Self, RunnerBuildError> {
         Ok(match value {
-            Value::String(text) => match compile_template(which, Some(text))? {
+            Value::String(text) => match compile_optional_template(which, Some(text))? {
                 Some(template) => Self::Text(Box::new(template)),
                 None => Self::Plain(value.clone()),
             },
@@ -74,7 +74,7 @@ impl CompiledValue {
                 let entries = map
                     .iter()
                     .map(|(key, value)| Ok((key.clone(), Self::compile_value(value, which)?)));
-                Self::Map(entries.collect::<Result<_, BuildError>>()?)
+                Self::Map(entries.collect::<Result<_, RunnerBuildError>>()?)
             }
             Value::Null | Value::Bool(_) | Value::Number(_) => Self::Plain(value.clone()),
         })

@@ -31,16 +31,16 @@ use ensemble_process::ProcessWatchdog;
 use ensemble_process::service::{ServiceProcess, ServiceStderr};
 
 /// The maximum numbers of pages of the tool list and of tools that are read.
-const MOST_PAGES: usize = 100;
-const MOST_TOOLS: usize = 1000;
+const MAX_TOOL_PAGES: usize = 100;
+const MAX_SERVER_TOOLS: usize = 1000;
 
 /// The time limit for closing the session, before the child process is killed.
-const END_TIMEOUT: Duration = Duration::from_secs(1);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A connection, and the child process behind it if there is one.
 pub(crate) struct McpConnection {
     address: McpAddress,
-    running: RunningService<RoleClient, ElicitationClient>,
+    running: RunningService<RoleClient, McpClientHandler>,
     /// The calls that are under way.
     calls: RunningMcpCalls,
     /// The child process. It is dropped after the connection, whose drop closes the stdin of the child.
@@ -51,12 +51,12 @@ pub(crate) struct McpConnection {
 }
 
 /// The MCP client: it offers to ask the operator.
-pub(crate) struct ElicitationClient {
+pub(crate) struct McpClientHandler {
     is_stale: Arc<AtomicBool>,
     calls: RunningMcpCalls,
 }
 
-impl ClientHandler for ElicitationClient {
+impl ClientHandler for McpClientHandler {
     fn get_info(&self) -> ClientConfig {
         let us = Implementation::new(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"));
         let mut capabilities = ClientCapabilities::default();
@@ -72,7 +72,7 @@ impl ClientHandler for ElicitationClient {
         tokio::select! {
             biased;
             () = context.ct.cancelled() => Ok(ElicitResult::new(ElicitationAction::Cancel)),
-            result = self.calls.pass_question_on(request) => Ok(result),
+            result = self.calls.forward_question(request) => Ok(result),
         }
     }
 
@@ -90,14 +90,14 @@ impl McpConnection {
         execution: &ExecutionInput,
     ) -> Result<Self, String> {
         let is_stale = Arc::new(AtomicBool::new(false));
-        let client = ElicitationClient {
+        let client = McpClientHandler {
             is_stale: Arc::clone(&is_stale),
             calls: RunningMcpCalls::default(),
         };
         let calls = client.calls.clone();
         let (running, child) = match address {
             McpAddress::Child { .. } => {
-                let (child, transport) = stdio::start_child(address, watchdog, execution).await?;
+                let (child, transport) = stdio::start_server_process(address, watchdog, execution).await?;
                 let shaken = tokio::time::timeout_at(deadline, rmcp::serve_client(client, transport)).await;
                 let stderr = child.stderr().clone();
                 let with_stderr = |error: String| {
@@ -115,14 +115,14 @@ impl McpConnection {
                             "the MCP handshake with the server failed: {error}"
                         )));
                     }
-                    Err(_) => return Err(with_stderr(NO_HANDSHAKE.to_owned())),
+                    Err(_) => return Err(with_stderr(HANDSHAKE_TIMEOUT_ERROR.to_owned())),
                 };
                 (running, Some(child))
             }
             McpAddress::Http { url, headers } => {
-                let transport = http::build_transport(url, headers)?;
+                let transport = http::build_http_transport(url, headers)?;
                 let shaken = tokio::time::timeout_at(deadline, rmcp::serve_client(client, transport)).await;
-                let running = shaken.map_err(|_| NO_HANDSHAKE.to_owned())?.map_err(|error| {
+                let running = shaken.map_err(|_| HANDSHAKE_TIMEOUT_ERROR.to_owned())?.map_err(|error| {
                     let error = error_messages::handshake_error(&error, address);
                     format!("cannot connect to {}: {error}", http::redact_url(url))
                 })?;
@@ -145,7 +145,7 @@ impl McpConnection {
     }
 
     /// Returns the tool list of the server, with all pages.
-    pub(crate) async fn list_tools(&self, deadline: Instant) -> Result<Arc<[Arc<ServerTool>]>, String> {
+    pub(crate) async fn list_cached_tools(&self, deadline: Instant) -> Result<Arc<[Arc<ServerTool>]>, String> {
         if !self.is_stale.swap(false, Ordering::Relaxed)
             && let Some(cached_tools) = self.tool_list.lock().unwrap_or_else(PoisonError::into_inner).clone()
         {
@@ -170,7 +170,7 @@ impl McpConnection {
     async fn fetch_tools(&self) -> Result<Vec<Arc<ServerTool>>, ServiceError> {
         let mut tools = Vec::new();
         let mut page: Option<PaginatedRequestParams> = None;
-        for _ in 0..MOST_PAGES {
+        for _ in 0..MAX_TOOL_PAGES {
             let answer = self.running.list_tools(page).await?;
             tools.extend(answer.tools.into_iter().map(|tool| {
                 Arc::new(ServerTool {
@@ -184,17 +184,17 @@ impl McpConnection {
                     output_schema: tool.output_schema.map(Arc::unwrap_or_clone).map(Value::Object),
                 })
             }));
-            let Some(cursor) = answer.next_cursor.filter(|_| tools.len() < MOST_TOOLS) else {
+            let Some(cursor) = answer.next_cursor.filter(|_| tools.len() < MAX_SERVER_TOOLS) else {
                 break;
             };
             page = Some(PaginatedRequestParams::default().with_cursor(Some(cursor)));
         }
-        tools.truncate(MOST_TOOLS);
+        tools.truncate(MAX_SERVER_TOOLS);
         Ok(tools)
     }
 
     /// Calls a tool. Dropping the future sends a cancellation to the server.
-    pub(crate) async fn call_tool(
+    pub(crate) async fn call_and_answer_questions(
         &self,
         tool: &ServerTool,
         arguments: JsonMap,
@@ -202,7 +202,7 @@ impl McpConnection {
         asking: &ElicitationContext<'_>,
     ) -> ToolCallResult {
         let ledger = &asking.execution.ledger;
-        let questions = self.calls.begin_call(asking.tool, stopwatch.clone());
+        let questions = self.calls.register_call(asking.tool, stopwatch.clone());
         match questions
             .answer_questions_during(self.request_result(tool, arguments), asking)
             .await
@@ -242,7 +242,7 @@ impl McpConnection {
         let sent_request = peer
             .send_cancellable_request(request, PeerRequestOptions::no_options())
             .await?;
-        let mut open = OpenRequestGuard {
+        let mut open = RequestCancelGuard {
             peer,
             id: Some(sent_request.id.clone()),
         };
@@ -252,7 +252,7 @@ impl McpConnection {
     }
 
     /// Adds the new stderr output of the server to the notes.
-    pub(crate) fn pass_stderr_on(&self, ledger: &AttemptLedger) {
+    pub(crate) fn move_stderr_to_ledger(&self, ledger: &AttemptLedger) {
         if let Some(child) = &self.child {
             ledger.add_stderr(&child.stderr().take_output());
         }
@@ -260,9 +260,9 @@ impl McpConnection {
 
     /// Closes the connection: it closes stdin or ends the session, and then kills a child process that is still
     /// running.
-    pub(crate) async fn close(self) {
+    pub(crate) async fn close_and_kill(self) {
         let Self { mut running, child, .. } = self;
-        let _gone_anyway = running.close_with_timeout(END_TIMEOUT).await;
+        let _gone_anyway = running.close_with_timeout(CLOSE_TIMEOUT).await;
         drop(running);
         if let Some(child) = child {
             child.wait_then_kill().await;
@@ -282,12 +282,12 @@ impl McpConnection {
 }
 
 /// A request that is not answered; the server is told when nobody waits for the answer any more.
-struct OpenRequestGuard<'a> {
+struct RequestCancelGuard<'a> {
     peer: &'a Peer<RoleClient>,
     id: Option<RequestId>,
 }
 
-impl Drop for OpenRequestGuard<'_> {
+impl Drop for RequestCancelGuard<'_> {
     fn drop(&mut self) {
         if let Some(id) = self.id.take() {
             let cancelled = CancelledNotification::new(CancelledNotificationParam::new(Some(id), None));
@@ -297,7 +297,7 @@ impl Drop for OpenRequestGuard<'_> {
     }
 }
 
-const NO_HANDSHAKE: &str = "the server did not answer the handshake in time (`timeout_seconds`)";
+const HANDSHAKE_TIMEOUT_ERROR: &str = "the server did not answer the handshake in time (`timeout_seconds`)";
 
 fn add_stderr_tail(error: String, stderr: &ServiceStderr) -> String {
     match stderr.last_lines() {

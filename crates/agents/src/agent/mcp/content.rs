@@ -5,29 +5,29 @@ use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 use serde_json::Value;
 
 use super::ServerTool;
-use super::files::{AnswerFiles, decoded_length, describe_content};
+use super::files::{ResultFiles, base64_decoded_length, describe_unshown_content};
 use crate::agent::AttemptLedger;
-use crate::agent::output::schema::CompiledSchema;
-use crate::agent::tools::result::{ToolCallResult, check_schema};
+use crate::agent::output::schema::OutputSchema;
+use crate::agent::tools::result::{ToolCallResult, check_result_schema};
 use ensemble_core::thread::ToolEnd;
 
 /// The parts of a server's answer that count.
-struct McpAnswer {
+struct McpToolResult {
     is_error: bool,
     structured: Option<Value>,
     text: String,
-    files: AnswerFiles,
+    files: ResultFiles,
 }
 
 /// Converts the answer of a server to the end of a call of this tool.
 pub(crate) fn convert_result(result: CallToolResult, tool: &ServerTool, ledger: &AttemptLedger) -> ToolCallResult {
-    let mut files = AnswerFiles::default();
+    let mut files = ResultFiles::default();
     let texts: Vec<String> = result
         .content
         .iter()
-        .map(|block| block_text(block, &mut files))
+        .map(|block| take_block_text(block, &mut files))
         .collect();
-    let answer = McpAnswer {
+    let answer = McpToolResult {
         is_error: result.is_error == Some(true),
         structured: result.structured_content,
         text: texts.join("\n"),
@@ -44,9 +44,9 @@ pub(crate) fn convert_unknown_result(
     ledger: &AttemptLedger,
 ) -> Option<ToolCallResult> {
     let content = result.get("content")?.as_array()?;
-    let mut files = AnswerFiles::default();
+    let mut files = ResultFiles::default();
     let texts: Vec<String> = content.iter().map(|block| any_block_text(block, &mut files)).collect();
-    let answer = McpAnswer {
+    let answer = McpToolResult {
         is_error: result.get("isError") == Some(&Value::Bool(true)),
         structured: result.get("structuredContent").cloned(),
         text: texts.join("\n"),
@@ -55,7 +55,7 @@ pub(crate) fn convert_unknown_result(
     Some(answer.into_call_result(tool, ledger))
 }
 
-impl McpAnswer {
+impl McpToolResult {
     fn into_call_result(mut self, tool: &ServerTool, ledger: &AttemptLedger) -> ToolCallResult {
         ToolCallResult {
             summary: None,
@@ -72,31 +72,31 @@ impl McpAnswer {
             (true, _) if self.text.is_empty() => ToolEnd::Error("the tool failed without a message".to_owned()),
             (true, _) => ToolEnd::Error(self.text),
             (false, Some(value)) => {
-                let schema = tool.output_schema.as_ref().map(CompiledSchema::compile).transpose();
+                let schema = tool.output_schema.as_ref().map(OutputSchema::compile).transpose();
                 let schema = schema.unwrap_or_else(|error| {
                     ledger.warn(format!("the `outputSchema` of `{}` cannot be used: {error}", tool.name));
                     None
                 });
-                check_schema(ToolEnd::Result(value), "`outputSchema`", schema.as_ref())
+                check_result_schema(ToolEnd::Result(value), "`outputSchema`", schema.as_ref())
             }
             (false, None) => ToolEnd::Result(Value::String(self.text)),
         }
     }
 }
 
-fn block_text(block: &ContentBlock, files: &mut AnswerFiles) -> String {
+fn take_block_text(block: &ContentBlock, files: &mut ResultFiles) -> String {
     match block {
         ContentBlock::Text(text) => text.text.clone(),
-        ContentBlock::Image(image) => files.add_file("an image", Some(&image.mime_type), &image.data),
+        ContentBlock::Image(image) => files.add_or_describe_file("an image", Some(&image.mime_type), &image.data),
         ContentBlock::Audio(audio) => {
-            describe_content("a sound", Some(&audio.mime_type), Some(decoded_length(&audio.data)))
+            describe_unshown_content("a sound", Some(&audio.mime_type), Some(base64_decoded_length(&audio.data)))
         }
         ContentBlock::Resource(resource) => match &resource.resource {
             ResourceContents::TextResourceContents { uri, text, .. } => format!("[{uri}]\n{text}"),
             ResourceContents::BlobResourceContents {
                 uri, mime_type, blob, ..
-            } => files.add_file(&format!("a resource at {uri}"), mime_type.as_deref(), blob),
-            _ => describe_content("a resource of an unknown kind", None, None),
+            } => files.add_or_describe_file(&format!("a resource at {uri}"), mime_type.as_deref(), blob),
+            _ => describe_unshown_content("a resource of an unknown kind", None, None),
         },
         ContentBlock::ResourceLink(link) => {
             let kind = link.mime_type.as_deref().map(|kind| format!(", {kind}"));
@@ -106,29 +106,29 @@ fn block_text(block: &ContentBlock, files: &mut AnswerFiles) -> String {
             format!("[{} at {}{more}]", link.name, link.uri)
         }
         other => serde_json::to_value(other).map_or_else(
-            |_| describe_content("content of an unknown kind", None, None),
-            |value| describe_block(&value),
+            |_| describe_unshown_content("content of an unknown kind", None, None),
+            |value| describe_unknown_block(&value),
         ),
     }
 }
 
 /// Returns the text of a block that may be of any kind.
-fn any_block_text(block: &Value, files: &mut AnswerFiles) -> String {
+fn any_block_text(block: &Value, files: &mut ResultFiles) -> String {
     match serde_json::from_value::<ContentBlock>(block.clone()) {
-        Ok(content_block) => block_text(&content_block, files),
-        Err(_) => describe_block(block),
+        Ok(content_block) => take_block_text(&content_block, files),
+        Err(_) => describe_unknown_block(block),
     }
 }
 
 /// Returns a block of an unknown kind: its kind, type, size and address, as far as it has them.
-fn describe_block(block: &Value) -> String {
+fn describe_unknown_block(block: &Value) -> String {
     let word = |key: &str| block.get(key).and_then(Value::as_str);
     let kind = word("type").unwrap_or("unknown");
     let place = word("uri").or_else(|| word("url")).map(|uri| format!(" at {uri}"));
     let description = format!("content of the kind `{kind}`{}", place.unwrap_or_default());
-    let encoded = word("data").or_else(|| word("blob")).map(decoded_length);
+    let encoded = word("data").or_else(|| word("blob")).map(base64_decoded_length);
     let size = block.get("size").and_then(Value::as_u64);
-    describe_content(
+    describe_unshown_content(
         &description,
         word("mimeType"),
         encoded.or(size.map(|size| size as usize)),

@@ -20,7 +20,7 @@ use ensemble_core::store::RunId;
 use ensemble_language::data::OperatorQuestion;
 
 /// The highest number of answers to one question.
-const ASKED_AT_MOST: usize = 10;
+const MAX_INVALID_ANSWERS: usize = 10;
 
 /// The calls of a server that are under way, and can pass a question on.
 #[derive(Clone, Default)]
@@ -67,7 +67,7 @@ pub(in crate::agent) struct ElicitationContext<'a> {
 
 impl RunningMcpCalls {
     /// Returns the questions for a call of this tool that begins now, whose time is measured by this stopwatch.
-    pub(crate) fn begin_call(&self, tool: &str, stopwatch: Stopwatch) -> CallQuestions<'_> {
+    pub(crate) fn register_call(&self, tool: &str, stopwatch: Stopwatch) -> CallQuestions<'_> {
         let (sender, questions) = mpsc::unbounded_channel();
         let mut open = self.lock();
         let number = open.last().map_or(0, |last| last.number + 1);
@@ -85,7 +85,7 @@ impl RunningMcpCalls {
     }
 
     /// Passes a question to the call that began first, and waits for the answer. Without a call it is declined.
-    pub(crate) async fn pass_question_on(&self, request: ElicitRequestParams) -> ElicitResult {
+    pub(crate) async fn forward_question(&self, request: ElicitRequestParams) -> ElicitResult {
         let (answer, answered) = oneshot::channel();
         let _standing: Vec<PauseGuard> = {
             let open = self.lock();
@@ -150,7 +150,7 @@ enum UnfilledReason {
 
 impl ElicitationContext<'_> {
     /// Takes the questions that were answered, with their answers.
-    pub(in crate::agent) fn take_answers(&self) -> Vec<AnswerRecord> {
+    pub(in crate::agent) fn take_answer_records(&self) -> Vec<AnswerRecord> {
         std::mem::take(&mut *self.lock_answers())
     }
 
@@ -177,7 +177,7 @@ impl ElicitationContext<'_> {
             Some(FormField::new(name, property, required.contains(name)))
         };
         let fields: Vec<FormField> = names.iter().filter_map(field).collect();
-        match self.fill_form(&message, &fields, &describe_tools(tools)).await {
+        match self.ask_form_fields(&message, &fields, &describe_tools(tools)).await {
             Ok(content) => ElicitResult::new(ElicitationAction::Accept).with_content(Value::Object(content)),
             Err(UnfilledReason::Declined) => ElicitResult::new(ElicitationAction::Decline),
             Err(UnfilledReason::Cancelled) => ElicitResult::new(ElicitationAction::Cancel),
@@ -193,7 +193,7 @@ impl ElicitationContext<'_> {
     }
 
     /// Asks whether the question shall be answered, and then for each field. `asker`: the tools that may have asked.
-    async fn fill_form(
+    async fn ask_form_fields(
         &self,
         message: &str,
         fields: &[FormField],
@@ -230,14 +230,14 @@ impl ElicitationContext<'_> {
         decided.await??;
         let mut content = Map::new();
         for field in fields {
-            let read = |answer: &str| match field.parse_answer(answer) {
+            let read = |answer: &str| match field.parse_field_answer(answer) {
                 FieldAnswer::Value(value) => Ok(Some(value)),
                 FieldAnswer::Nothing => Ok(None),
                 FieldAnswer::Refused(reason) => Err(reason),
             };
-            let prompt = format!("{asker} asks for {}", field.question_text());
+            let prompt = format!("{asker} asks for {}", field.field_question_text());
             let value = self
-                .ask_until_valid(operator, &prompt, &field.list_choices(), field.default_text(), read)
+                .ask_until_valid(operator, &prompt, &field.list_choices(), field.default_answer_text(), read)
                 .await?;
             if let Some(value) = value {
                 content.insert(field.name().to_owned(), value);
@@ -266,7 +266,7 @@ impl ElicitationContext<'_> {
             timeout: None,
             refused: None,
         };
-        for _ in 0..ASKED_AT_MOST {
+        for _ in 0..MAX_INVALID_ANSWERS {
             match operator.ask_question(question_request.clone()).await {
                 OperatorAnswer::Text { text, by } => match read(&text) {
                     Ok(value) => {
@@ -311,9 +311,9 @@ mod tests {
             message: "Delete everything?".to_owned(),
             requested_schema: schema(),
         };
-        let mut first = calls.begin_call("files.read", Stopwatch::default());
-        let second = calls.begin_call("files.delete", Stopwatch::default());
-        let third = calls.begin_call("files.read", Stopwatch::default());
+        let mut first = calls.register_call("files.read", Stopwatch::default());
+        let second = calls.register_call("files.delete", Stopwatch::default());
+        let third = calls.register_call("files.read", Stopwatch::default());
         for (tools, described) in [
             (
                 &["files.delete", "files.read"][..],
@@ -321,7 +321,7 @@ mod tests {
             ),
             (&["files.read"], "the tool `files.read`"),
         ] {
-            let asked = calls.pass_question_on(request());
+            let asked = calls.forward_question(request());
             let answered = async {
                 let pending = first.questions.recv().await.expect("a question");
                 assert_eq!(pending.tools, tools);

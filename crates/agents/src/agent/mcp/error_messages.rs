@@ -13,10 +13,10 @@ use super::http::{RedirectError, redact_url};
 type HttpError = StreamableHttpError<reqwest::Error>;
 
 /// The highest number of characters of a server's own words that are quoted.
-const MOST_QUOTED: usize = 300;
+const MAX_QUOTED_CHARS: usize = 300;
 
 /// What to write for a server that wants a token.
-const TOKEN: &str = "`headers: {Authorization: {env: NAME, prefix: \"Bearer \"}}`";
+const TOKEN_HEADER_EXAMPLE: &str = "`headers: {Authorization: {env: NAME, prefix: \"Bearer \"}}`";
 
 /// Describes why the handshake failed.
 pub(crate) fn handshake_error(error: &ClientInitializeError, address: &McpAddress) -> String {
@@ -30,7 +30,7 @@ pub(crate) fn handshake_error(error: &ClientInitializeError, address: &McpAddres
         // The SDK's errors do not name this one as their source.
         ClientInitializeError::TransportError { error, .. } => match find_cause::<HttpError>(&*error.error) {
             Some(error) => http_error(error, address),
-            None => root_cause(&*error.error),
+            None => innermost_cause_text(&*error.error),
         },
         _ => "its answer does not match the protocol".to_owned(),
     }
@@ -80,7 +80,7 @@ fn http_error(error: &HttpError, address: &McpAddress) -> String {
         HttpError::SessionExpired | HttpError::SessionRecoveryTimeout | HttpError::ReinitializationFailed(_) => {
             "the server has ended the session".to_owned()
         }
-        HttpError::Io(error) => root_cause(error),
+        HttpError::Io(error) => innermost_cause_text(error),
         HttpError::Deserialize(_) | HttpError::MissingSessionIdInResponse => {
             "its answer does not match the protocol".to_owned()
         }
@@ -109,11 +109,11 @@ fn client_error(error: &reqwest::Error, address: &McpAddress) -> String {
         return redirected.to_string();
     }
     let McpAddress::Http { url, .. } = address else {
-        return root_cause(error);
+        return innermost_cause_text(error);
     };
     match error.is_timeout() {
         true => format!("{} did not answer in time", redact_url(url)),
-        false => root_cause(error),
+        false => innermost_cause_text(error),
     }
 }
 
@@ -128,7 +128,7 @@ fn unauthorized_error(challenge: &str, address: &McpAddress) -> String {
     let offers_login = challenge.contains("resource_metadata");
     let login = "; a login with OAuth is not supported: get a token from the website or the tools of the server";
     format!(
-        "the server requires a token (HTTP 401){}; write the token as {TOKEN}",
+        "the server requires a token (HTTP 401){}; write the token as {TOKEN_HEADER_EXAMPLE}",
         if offers_login { login } else { "" }
     )
 }
@@ -144,14 +144,14 @@ fn forbidden_error(scope: Option<&str>) -> String {
 /// Renders one line of a text of another program.
 fn quote_line(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(MOST_QUOTED) {
+    match line.char_indices().nth(MAX_QUOTED_CHARS) {
         Some((end, _)) => format!("{}…", &line[..end]),
         None => line,
     }
 }
 
 /// Returns the innermost cause, which the operating system or the network tells.
-fn root_cause(error: &(dyn Error + 'static)) -> String {
+fn innermost_cause_text(error: &(dyn Error + 'static)) -> String {
     let mut innermost = error;
     while let Some(source) = innermost.source() {
         innermost = source;
@@ -226,6 +226,6 @@ mod tests {
     #[test]
     fn what_others_say_is_one_short_line() {
         assert_eq!(quote_line(" a\n\tb "), "a b");
-        assert_eq!(quote_line(&"é".repeat(400)).chars().count(), MOST_QUOTED + 1);
+        assert_eq!(quote_line(&"é".repeat(400)).chars().count(), MAX_QUOTED_CHARS + 1);
     }
 }

@@ -7,20 +7,20 @@ use crate::agent::attachments::attachment_from_bytes;
 use ensemble_core::thread::Attachment;
 
 /// The maximum size of the files of one result, in bytes: 5 MiB.
-const MAX_BYTES: u64 = 5 << 20;
+const MAX_RESULT_FILE_BYTES: u64 = 5 << 20;
 
 /// The files of one answer, in order.
 #[derive(Debug, Default)]
-pub(crate) struct AnswerFiles(pub(crate) Vec<Attachment>);
+pub(crate) struct ResultFiles(pub(crate) Vec<Attachment>);
 
-impl AnswerFiles {
+impl ResultFiles {
     /// Takes a file, and gives the words that stand for it in the text of the result. A file that no model takes, and one
     /// that is too large, are only described.
-    pub(crate) fn add_file(&mut self, what: &str, mime_type: Option<&str>, data: &str) -> String {
-        let plain = || describe_content(what, mime_type, Some(decoded_length(data)));
+    pub(crate) fn add_or_describe_file(&mut self, what: &str, mime_type: Option<&str>, data: &str) -> String {
+        let plain = || describe_unshown_content(what, mime_type, Some(base64_decoded_length(data)));
         let used_bytes: u64 = self.0.iter().map(|file| file.size).sum();
         // Base64 may have line breaks, and is looked at only if it can fit.
-        let text: String = match data.len() as u64 > 2 * MAX_BYTES {
+        let text: String = match data.len() as u64 > 2 * MAX_RESULT_FILE_BYTES {
             true => return too_large_text(what, mime_type, data),
             false => data.split_ascii_whitespace().collect(),
         };
@@ -31,7 +31,7 @@ impl AnswerFiles {
         let Some(file) = attachment_from_bytes(&name, &decoded).filter(|file| !file.is_text()) else {
             return plain();
         };
-        if used_bytes + file.size > MAX_BYTES {
+        if used_bytes + file.size > MAX_RESULT_FILE_BYTES {
             return too_large_text(what, mime_type, data);
         }
         let ending = file.mime_type.rsplit('/').next().unwrap_or_default();
@@ -52,20 +52,20 @@ fn too_large_text(what: &str, mime_type: Option<&str>, data: &str) -> String {
     let kind = mime_type.map(|kind| format!(", {kind}")).unwrap_or_default();
     format!(
         "[{what}{kind}, {} bytes, not shown: the files of a result are limited to {} MiB in total]",
-        decoded_length(data),
-        MAX_BYTES >> 20
+        base64_decoded_length(data),
+        MAX_RESULT_FILE_BYTES >> 20
     )
 }
 
 /// Describes content that is not text.
-pub(crate) fn describe_content(what: &str, mime_type: Option<&str>, bytes: Option<usize>) -> String {
+pub(crate) fn describe_unshown_content(what: &str, mime_type: Option<&str>, bytes: Option<usize>) -> String {
     let kind = mime_type.map(|kind| format!(", {kind}")).unwrap_or_default();
     let size = bytes.map(|bytes| format!(", {bytes} bytes")).unwrap_or_default();
     format!("[{what}{kind}{size}, which cannot be shown here]")
 }
 
 /// Returns the length of Base64 data, which has four characters for three bytes.
-pub(crate) fn decoded_length(data: &str) -> usize {
+pub(crate) fn base64_decoded_length(data: &str) -> usize {
     data.trim_end_matches('=').len() * 3 / 4
 }
 
@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn images_and_documents_are_taken_and_the_rest_is_described() {
         let encoded = |bytes: &[u8]| BASE64_STANDARD.encode(bytes);
-        let mut files = AnswerFiles::default();
+        let mut files = ResultFiles::default();
         let table: [(&[u8], &str); 5] = [
             (b"GIF89a..", "[an image, image/gif, 8 bytes, attached as file-1.gif]"),
             (b"\0\x01", "[an image, image/png, 2 bytes, which cannot be shown here]"),
@@ -91,13 +91,13 @@ mod tests {
             ),
         ];
         for (bytes, expected) in table {
-            assert_eq!(files.add_file("an image", Some("image/png"), &encoded(bytes)), expected);
+            assert_eq!(files.add_or_describe_file("an image", Some("image/png"), &encoded(bytes)), expected);
         }
         let broken = "[an image, image/png, 3 bytes, which cannot be shown here]";
-        assert_eq!(files.add_file("an image", Some("image/png"), "?AAA"), broken);
-        let lines = files.add_file("an image", None, "R0lG\nODlh\n");
+        assert_eq!(files.add_or_describe_file("an image", Some("image/png"), "?AAA"), broken);
+        let lines = files.add_or_describe_file("an image", None, "R0lG\nODlh\n");
         assert_eq!(lines, "[an image, image/gif, 6 bytes, attached as file-3.gif]");
-        let most = files.add_file("an image", Some("a/b"), &"A".repeat(11 << 20));
+        let most = files.add_or_describe_file("an image", Some("a/b"), &"A".repeat(11 << 20));
         assert!(most.contains("not shown"), "{most}");
         assert_eq!(files.0.len(), 3);
     }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::agent::output::schema::CompiledSchema;
+use crate::agent::output::schema::OutputSchema;
 use ensemble_core::operator::escape_hidden;
 
 /// A field of a question.
@@ -38,10 +38,10 @@ impl FormField {
     /// Returns the field with this schema.
     pub(crate) fn new(name: &str, schema: Value, is_required: bool) -> Self {
         let kind = match schema["type"].as_str() {
-            Some("array") => FormFieldKind::Several(list_options(&schema["items"])),
+            Some("array") => FormFieldKind::Several(list_enum_options(&schema["items"])),
             Some("boolean") => FormFieldKind::Boolean,
             Some("number" | "integer") => FormFieldKind::Number,
-            _ => match list_options(&schema) {
+            _ => match list_enum_options(&schema) {
                 options if options.is_empty() => FormFieldKind::Text,
                 options => FormFieldKind::One(options),
             },
@@ -60,14 +60,14 @@ impl FormField {
     }
 
     /// Returns the question for this field alone.
-    pub(crate) fn question_text(&self) -> String {
+    pub(crate) fn field_question_text(&self) -> String {
         let word = |key: &str| self.schema[key].as_str().map(escape_hidden);
         let mut about: Vec<String> = [word("title"), word("description")].into_iter().flatten().collect();
-        about.push(self.expected_text());
+        about.push(self.expected_value_text());
         format!("{}: {}", escape_hidden(&self.name), about.join("; "))
     }
 
-    fn expected_text(&self) -> String {
+    fn expected_value_text(&self) -> String {
         let mut expected = match (&self.kind, self.schema["type"].as_str()) {
             (FormFieldKind::Number, Some("integer")) => "a whole number".to_owned(),
             (FormFieldKind::Number, _) => "a number".to_owned(),
@@ -98,7 +98,7 @@ impl FormField {
     }
 
     /// Describes the meaning of an empty answer.
-    pub(crate) fn default_text(&self) -> Option<String> {
+    pub(crate) fn default_answer_text(&self) -> Option<String> {
         match (&self.schema["default"], self.is_required) {
             (Value::Null, true) => None,
             (Value::Null, false) => Some("left out".to_owned()),
@@ -109,7 +109,7 @@ impl FormField {
     }
 
     /// Returns the meaning of an answer.
-    pub(crate) fn parse_answer(&self, answer: &str) -> FieldAnswer {
+    pub(crate) fn parse_field_answer(&self, answer: &str) -> FieldAnswer {
         let answer = answer.trim();
         if answer.is_empty() {
             return match (&self.schema["default"], self.is_required) {
@@ -126,16 +126,16 @@ impl FormField {
                 "no" | "n" | "false" | "2" => Some(json!(false)),
                 _ => None,
             },
-            FormFieldKind::One(options) => find_chosen(answer, options).map(Value::from),
+            FormFieldKind::One(options) => find_option(answer, options).map(Value::from),
             FormFieldKind::Several(options) => {
-                let choices = answer.split(',').map(|one| find_chosen(one.trim(), options));
+                let choices = answer.split(',').map(|one| find_option(one.trim(), options));
                 choices.collect::<Option<Vec<&str>>>().map(|chosen| json!(chosen))
             }
         };
         let Some(value) = value else {
-            return FieldAnswer::Refused(format!("`{}` is not {}", escape_hidden(answer), self.expected_text()));
+            return FieldAnswer::Refused(format!("`{}` is not {}", escape_hidden(answer), self.expected_value_text()));
         };
-        let errors = match CompiledSchema::compile_with_formats(&self.schema) {
+        let errors = match OutputSchema::compile_with_formats(&self.schema) {
             Ok(schema) => schema.list_value_errors(&value),
             Err(_) => Vec::new(),
         };
@@ -147,7 +147,7 @@ impl FormField {
 }
 
 /// Returns the values of an enum with their titles: `enum`, or `oneOf` and `anyOf` with `const` and `title`.
-fn list_options(schema: &Value) -> Vec<(String, String)> {
+fn list_enum_options(schema: &Value) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     if let Some(values) = schema["enum"].as_array() {
         let titled = |(at, value): (usize, &Value)| {
@@ -166,7 +166,7 @@ fn list_options(schema: &Value) -> Vec<(String, String)> {
 
 /// Returns the value with this title, with this text, or with this number. A title is what was shown, so it wins over a
 /// value.
-fn find_chosen<'o>(answer: &str, options: &'o [(String, String)]) -> Option<&'o str> {
+fn find_option<'o>(answer: &str, options: &'o [(String, String)]) -> Option<&'o str> {
     let exact = |text: &str| escape_hidden(text).trim() == answer;
     let same = |text: &str| escape_hidden(text).trim().to_lowercase() == answer.to_lowercase();
     let by_title = |is_chosen: &dyn Fn(&str) -> bool| options.iter().find(|(_, title)| is_chosen(title));
@@ -242,7 +242,7 @@ mod tests {
             (several, true, "a, b, c", None),
         ];
         for (schema, is_required, answer, expected) in table {
-            let filled = FormField::new("f", schema.clone(), is_required).parse_answer(answer);
+            let filled = FormField::new("f", schema.clone(), is_required).parse_field_answer(answer);
             match expected {
                 Some(expected) => assert_eq!(filled, expected, "{schema} {answer}"),
                 None => assert!(
@@ -260,11 +260,11 @@ mod tests {
             json!({"type": "integer", "title": "Age", "default": 3}),
             false,
         );
-        assert_eq!(field.question_text(), "age\\u{1b}: Age; a whole number, optional");
-        assert_eq!(field.default_text().as_deref(), Some("3"));
+        assert_eq!(field.field_question_text(), "age\\u{1b}: Age; a whole number, optional");
+        assert_eq!(field.default_answer_text().as_deref(), Some("3"));
         let choice = FormField::new("c", json!({"enum": ["a", "b"]}), true);
         assert_eq!(
-            (choice.list_choices(), choice.default_text()),
+            (choice.list_choices(), choice.default_answer_text()),
             (vec!["a".to_owned(), "b".to_owned()], None)
         );
     }

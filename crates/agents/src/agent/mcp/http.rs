@@ -10,7 +10,7 @@ use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 
 /// Returns the transport to a server.
-pub(crate) fn build_transport(
+pub(crate) fn build_http_transport(
     url: &str,
     headers: &[(String, String)],
 ) -> Result<StreamableHttpClientTransport<reqwest::Client>, String> {
@@ -26,12 +26,12 @@ pub(crate) fn build_transport(
         all.insert(name, value);
     }
     let config = StreamableHttpClientTransportConfig::with_uri(url).custom_headers(all);
-    Ok(StreamableHttpClientTransport::with_client(build_client()?, config))
+    Ok(StreamableHttpClientTransport::with_client(build_no_redirect_client()?, config))
 }
 
 /// Returns a client that follows no redirects, because the headers are only for this server.
-fn build_client() -> Result<reqwest::Client, String> {
-    ensemble_models::http_client_builder()?
+fn build_no_redirect_client() -> Result<reqwest::Client, String> {
+    ensemble_models::client_builder_with_proxies()?
         .redirect(redirect_error_policy())
         .build()
         .map_err(|error| format!("cannot create the HTTP client: {error}"))

@@ -24,7 +24,7 @@ use tokio::time::Instant;
 
 use self::connection::McpConnection;
 pub(in crate::agent) use self::elicitation::ElicitationContext;
-pub use self::stub::ServerStub;
+pub use self::stub::McpServerStub;
 use self::stub::StubbedServer;
 use crate::agent::ExecutionInput;
 use crate::agent::tools::result::{ToolCallResult, timeout_message};
@@ -38,7 +38,7 @@ use ensemble_process::confine::ProcessSandbox;
 use ensemble_process::program::ScriptFolders;
 
 /// The maximum number of starts of a server: the first start and one restart.
-const STARTS: u8 = 2;
+const MAX_SERVER_STARTS: u8 = 2;
 
 /// The address of a server, with all values from the environment.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -74,15 +74,15 @@ pub struct McpServers {
 }
 
 /// A server.
-pub struct McpServerHandle(ServerKind);
+pub struct McpServerHandle(McpServerKind);
 
-enum ServerKind {
-    Connected(Box<ConnectedServer>),
+enum McpServerKind {
+    Connected(Box<OnDemandServer>),
     Stubbed(StubbedServer),
 }
 
 /// A server that is started or connected when it is needed.
-struct ConnectedServer {
+struct OnDemandServer {
     address: McpAddress,
     watchdog: Option<Arc<ProcessWatchdog>>,
     secrets: Secrets,
@@ -123,10 +123,10 @@ impl McpServers {
     }
 
     /// Returns the server at this address; equal addresses give the same server.
-    pub fn server_for(&self, address: McpAddress) -> Arc<McpServerHandle> {
+    pub fn get_or_add_server(&self, address: McpAddress) -> Arc<McpServerHandle> {
         let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
         let new = || {
-            McpServerHandle(ServerKind::Connected(Box::new(ConnectedServer {
+            McpServerHandle(McpServerKind::Connected(Box::new(OnDemandServer {
                 address: address.clone(),
                 watchdog: self.watchdog.clone(),
                 secrets: self.secrets.clone(),
@@ -138,7 +138,7 @@ impl McpServers {
 
     /// Closes all connections, and kills child processes that do not end in time. No server is running when this
     /// returns.
-    pub fn close_all<'f>(&'f self) -> BoxFuture<'f, ()> {
+    pub fn close_all_connections<'f>(&'f self) -> BoxFuture<'f, ()> {
         Box::pin(async move {
             let all: Vec<Arc<McpServerHandle>> = {
                 let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -151,8 +151,8 @@ impl McpServers {
 
 impl McpServerHandle {
     /// Returns a server some or all of whose tools a stub replaces. Without `server`, all tools are those of the stub.
-    pub fn from_stub(stub: Arc<dyn ServerStub>, server: Option<Arc<Self>>) -> Self {
-        Self(ServerKind::Stubbed(StubbedServer { stub, server }))
+    pub fn from_stub(stub: Arc<dyn McpServerStub>, server: Option<Arc<Self>>) -> Self {
+        Self(McpServerKind::Stubbed(StubbedServer { stub, server }))
     }
 
     /// Returns the current tool list of the server. The server is started if it is not running.
@@ -162,8 +162,8 @@ impl McpServerHandle {
         execution: &ExecutionInput,
     ) -> Result<Arc<[Arc<ServerTool>]>, String> {
         match &self.0 {
-            ServerKind::Connected(server) => server.list_tools(limit, execution).await,
-            ServerKind::Stubbed(server) => Box::pin(server.list_tools(limit, execution)).await,
+            McpServerKind::Connected(server) => server.list_tools(limit, execution).await,
+            McpServerKind::Stubbed(server) => Box::pin(server.list_tools(limit, execution)).await,
         }
     }
 
@@ -176,19 +176,19 @@ impl McpServerHandle {
         asking: &ElicitationContext<'_>,
     ) -> ToolCallResult {
         match &self.0 {
-            ServerKind::Connected(server) => server.call_tool(tool, arguments, limit, asking).await,
-            ServerKind::Stubbed(server) => Box::pin(server.call_tool(tool, arguments, limit, asking)).await,
+            McpServerKind::Connected(server) => server.call_tool(tool, arguments, limit, asking).await,
+            McpServerKind::Stubbed(server) => Box::pin(server.call_tool(tool, arguments, limit, asking)).await,
         }
     }
 
     async fn close_connection(&self) {
-        if let ServerKind::Connected(server) = &self.0 {
+        if let McpServerKind::Connected(server) = &self.0 {
             server.close_connection().await;
         }
     }
 }
 
-impl ConnectedServer {
+impl OnDemandServer {
     async fn list_tools(&self, limit: Duration, execution: &ExecutionInput) -> Result<Arc<[Arc<ServerTool>]>, String> {
         let deadline = Instant::now() + limit;
         let redact_error = |error: String| self.secrets.redact(error).into_owned();
@@ -196,8 +196,8 @@ impl ConnectedServer {
             .ensure_connection(deadline, execution)
             .await
             .map_err(redact_error)?;
-        let tools = connection.list_tools(deadline).await;
-        connection.pass_stderr_on(&execution.ledger);
+        let tools = connection.list_cached_tools(deadline).await;
+        connection.move_stderr_to_ledger(&execution.ledger);
         tools.map_err(redact_error)
     }
 
@@ -214,9 +214,9 @@ impl ConnectedServer {
             Ok(connection) => connection,
             Err(error) => return self.redact_result(ToolEnd::Error(error).into()),
         };
-        let call = connection.call_tool(tool, arguments, &stopwatch, asking);
+        let call = connection.call_and_answer_questions(tool, arguments, &stopwatch, asking);
         let end = stopwatch.run_with_timeout(Some(limit), call).await;
-        connection.pass_stderr_on(&execution.ledger);
+        connection.move_stderr_to_ledger(&execution.ledger);
         self.redact_result(end.unwrap_or_else(|_| ToolEnd::Error(timeout_message(limit)).into()))
     }
 
@@ -239,7 +239,7 @@ impl ConnectedServer {
     ) -> Result<Arc<McpConnection>, String> {
         let mut state = self.state.lock().await;
         if let Some(connection) = state.connection.take_if(|connection| connection.is_closed()) {
-            connection.pass_stderr_on(&execution.ledger);
+            connection.move_stderr_to_ledger(&execution.ledger);
         }
         if let Some(connection) = &state.connection {
             return Ok(Arc::clone(connection));
@@ -247,7 +247,7 @@ impl ConnectedServer {
         if state.is_closed {
             return Err("the run has ended".to_owned());
         }
-        if state.starts >= STARTS {
+        if state.starts >= MAX_SERVER_STARTS {
             return Err("the server exited again and is not started a third time".to_owned());
         }
         state.starts += 1;
@@ -259,7 +259,7 @@ impl ConnectedServer {
         let mut state = self.state.lock().await;
         state.is_closed = true;
         if let Some(connection) = state.connection.take().and_then(Arc::into_inner) {
-            connection.close().await;
+            connection.close_and_kill().await;
         }
     }
 }

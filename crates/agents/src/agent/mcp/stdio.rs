@@ -11,22 +11,22 @@ use super::McpAddress;
 use crate::agent::ExecutionInput;
 use ensemble_core::secrets::Secrets;
 use ensemble_language::ensemble::CommandLine;
-use ensemble_process::program::{ResolvedScript, resolve_script, resolve_words};
+use ensemble_process::program::{ResolvedScript, resolve_script, resolve_command_words};
 use ensemble_process::service::{self, ServiceOptions, ServiceProcess};
 use ensemble_process::{ChildEnvironment, ProcessWatchdog};
 
 /// The maximum size of a message of a server, in bytes: 16 MiB.
-const LONGEST_MESSAGE: usize = 16 << 20;
+const MAX_SERVER_MESSAGE_BYTES: usize = 16 << 20;
 
 /// The transport to a child process.
-pub(crate) type Transport = AsyncRwTransport<RoleClient, LimitedLines<ChildStdout>, ChildStdin>;
+pub(crate) type ChildTransport = AsyncRwTransport<RoleClient, LimitedLines<ChildStdout>, ChildStdin>;
 
 /// Starts the child process.
-pub(crate) async fn start_child(
+pub(crate) async fn start_server_process(
     address: &McpAddress,
     watchdog: Option<Arc<ProcessWatchdog>>,
     execution: &ExecutionInput,
-) -> Result<(ServiceProcess, Transport), String> {
+) -> Result<(ServiceProcess, ChildTransport), String> {
     let McpAddress::Child {
         command,
         places,
@@ -39,7 +39,7 @@ pub(crate) async fn start_child(
     };
     let resolved = match command {
         CommandLine::Text(text) => resolve_script(text, places),
-        CommandLine::Words(words) => resolve_words(words, places),
+        CommandLine::Words(words) => resolve_command_words(words, places),
     };
     let invocation = match resolved.map_err(|error| error.to_string())? {
         ResolvedScript::Process(invocation) => invocation,
@@ -55,7 +55,7 @@ pub(crate) async fn start_child(
         ledger: &execution.ledger,
     };
     let (child, stdin, stdout) = service::start_service(&invocation, setting).await?;
-    let limited = LimitedLines::new(stdout, LONGEST_MESSAGE);
+    let limited = LimitedLines::new(stdout, MAX_SERVER_MESSAGE_BYTES);
     // The SDK would pass over what is too long and let the call wait; here it ends the connection.
     let transport = AsyncRwTransport::new_client(limited, stdin).with_max_line_length(usize::MAX);
     Ok((child, transport))

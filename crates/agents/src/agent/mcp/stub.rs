@@ -8,23 +8,23 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::{ElicitationContext, McpServerHandle, ServerTool};
-use crate::agent::tools::result::{ToolCallResult, end_from_outcome, timeout_message};
+use crate::agent::tools::result::{ToolCallResult, tool_end_from_outcome, timeout_message};
 use crate::agent::{ExecutionInput, Runner};
 use ensemble_core::thread::ToolEnd;
 use ensemble_language::data::JsonMap;
 
 /// The tools of a server that a test replaces.
-pub trait ServerStub: Send + Sync {
+pub trait McpServerStub: Send + Sync {
     /// Lists the names of the tools of a server that is not started. Returns `None` if the server lists its tools itself.
-    fn list_tools(&self) -> Option<Vec<Arc<str>>>;
+    fn stubbed_tool_names(&self) -> Option<Vec<Arc<str>>>;
 
     /// Finds the runner that gives the results of the calls of a tool. Its executions have the arguments as parameters.
-    fn find_runner(&self, tool: &str) -> Option<Arc<dyn Runner>>;
+    fn find_tool_runner(&self, tool: &str) -> Option<Arc<dyn Runner>>;
 }
 
 /// A server that a stub replaces, and the server itself if it can be started.
 pub(super) struct StubbedServer {
-    pub(super) stub: Arc<dyn ServerStub>,
+    pub(super) stub: Arc<dyn McpServerStub>,
     pub(super) server: Option<Arc<McpServerHandle>>,
 }
 
@@ -34,7 +34,7 @@ impl StubbedServer {
         limit: Duration,
         execution: &ExecutionInput,
     ) -> Result<Arc<[Arc<ServerTool>]>, String> {
-        match (self.stub.list_tools(), &self.server) {
+        match (self.stub.stubbed_tool_names(), &self.server) {
             (None, Some(server)) => server.list_tools(limit, execution).await,
             (names, _) => Ok(names.unwrap_or_default().into_iter().map(stubbed_tool).collect()),
         }
@@ -47,7 +47,7 @@ impl StubbedServer {
         limit: Duration,
         asking: &ElicitationContext<'_>,
     ) -> ToolCallResult {
-        let Some(runner) = self.stub.find_runner(&tool.name) else {
+        let Some(runner) = self.stub.find_tool_runner(&tool.name) else {
             return match &self.server {
                 Some(server) => server.call_tool(tool, arguments, limit, asking).await,
                 None => ToolEnd::Error(format!("there is no tool `{}`", tool.name)).into(),
@@ -59,7 +59,7 @@ impl StubbedServer {
             ..asking.execution.clone()
         };
         match tokio::time::timeout(limit, runner.execute_attempt(execution)).await {
-            Ok(outcome) => end_from_outcome(outcome).into(),
+            Ok(outcome) => tool_end_from_outcome(outcome).into(),
             Err(_) => ToolEnd::Error(timeout_message(limit)).into(),
         }
     }

@@ -13,13 +13,13 @@ use ensemble_scripts::template_worker;
 use ensemble_language::data::JsonMap;
 
 /// The maximum number of errors that are reported for one output.
-const MOST: usize = 20;
+const MAX_REPORTED_ERRORS: usize = 20;
 
 /// The maximum number of characters of one error, because it may quote long values.
-const LONGEST: usize = 300;
+const MAX_ERROR_CHARS: usize = 300;
 
 /// Keywords whose time is not proportional to the size of schema and value.
-const HEAVY: [&str; 8] = [
+const SLOW_KEYWORDS: [&str; 8] = [
     "$dynamicRef",
     "$recursiveRef",
     "$ref",
@@ -31,30 +31,30 @@ const HEAVY: [&str; 8] = [
 ];
 
 /// The maximum product of the sizes of a schema and of a value that is checked at once.
-const AT_ONCE: usize = 200_000;
+const MAX_SIZE_PRODUCT: usize = 200_000;
 
 /// The size of a text that counts as one more value.
-const BLOCK: usize = 64;
+const TEXT_BLOCK_SIZE: usize = 64;
 
 /// A compiled JSON Schema. Clones share the compiled form.
 #[derive(Debug, Clone)]
-pub struct CompiledSchema {
+pub struct OutputSchema {
     compiled: JsonSchema,
     /// The maximum size of a value that is checked at once.
     at_once: usize,
 }
 
-impl CompiledSchema {
+impl OutputSchema {
     /// Compiles the schema; the error is a message. A schema cannot refer to files or addresses.
     pub fn compile(schema: &Value) -> Result<Self, String> {
-        Self::from_compiled(JsonSchema::compile(schema), schema)
+        Self::with_size_limit(JsonSchema::compile(schema), schema)
     }
 
-    fn from_compiled(compiled: Result<JsonSchema, SchemaError>, schema: &Value) -> Result<Self, String> {
-        let compiled = compiled.map_err(|error| error.into_short_text(LONGEST))?;
-        let mut remaining_size = AT_ONCE;
+    fn with_size_limit(compiled: Result<JsonSchema, SchemaError>, schema: &Value) -> Result<Self, String> {
+        let compiled = compiled.map_err(|error| error.into_short_text(MAX_ERROR_CHARS))?;
+        let mut remaining_size = MAX_SIZE_PRODUCT;
         let at_once = match subtract_size(schema, &mut remaining_size) && !is_slow_to_check(schema) {
-            true => AT_ONCE / (AT_ONCE - remaining_size).max(1),
+            true => MAX_SIZE_PRODUCT / (MAX_SIZE_PRODUCT - remaining_size).max(1),
             false => 0,
         };
         Ok(Self { compiled, at_once })
@@ -62,12 +62,12 @@ impl CompiledSchema {
 
     /// The same, and the `format` of texts is checked too.
     pub fn compile_with_formats(schema: &Value) -> Result<Self, String> {
-        Self::from_compiled(JsonSchema::compile_with_formats(schema), schema)
+        Self::with_size_limit(JsonSchema::compile_with_formats(schema), schema)
     }
 
     /// Returns why the output does not match, each error with the path of the offending part; empty if the output
     /// matches.
-    pub fn list_errors(&self, output: &JsonMap) -> Vec<String> {
+    pub fn list_output_errors(&self, output: &JsonMap) -> Vec<String> {
         self.list_value_errors(&Value::Object(output.clone()))
     }
 
@@ -84,16 +84,16 @@ impl CompiledSchema {
 
     /// Returns why the value does not match, as for an output.
     pub fn list_value_errors(&self, value: &Value) -> Vec<String> {
-        let errors = self.compiled.find_errors(value).take(MOST);
-        errors.map(|error| error.into_short_text(LONGEST)).collect()
+        let errors = self.compiled.find_errors(value).take(MAX_REPORTED_ERRORS);
+        errors.map(|error| error.into_short_text(MAX_ERROR_CHARS)).collect()
     }
 }
 
 /// Subtracts the size of the value; `false` if not enough is left. No more of the value is visited.
 fn subtract_size(value: &Value, left: &mut usize) -> bool {
     let own_size = match value {
-        Value::String(text) => 1 + text.len() / BLOCK,
-        Value::Object(map) => 1 + map.keys().map(|key| key.len() / BLOCK).sum::<usize>(),
+        Value::String(text) => 1 + text.len() / TEXT_BLOCK_SIZE,
+        Value::Object(map) => 1 + map.keys().map(|key| key.len() / TEXT_BLOCK_SIZE).sum::<usize>(),
         _ => 1,
     };
     let Some(remaining_size) = left.checked_sub(own_size) else {
@@ -113,7 +113,7 @@ fn is_slow_to_check(schema: &Value) -> bool {
         Value::Array(items) => items.iter().any(is_slow_to_check),
         Value::Object(map) => map
             .iter()
-            .any(|(key, value)| HEAVY.contains(&key.as_str()) || is_slow_to_check(value)),
+            .any(|(key, value)| SLOW_KEYWORDS.contains(&key.as_str()) || is_slow_to_check(value)),
         _ => false,
     }
 }
@@ -128,7 +128,7 @@ mod tests {
         let Value::Object(output) = output else {
             panic!("an object")
         };
-        CompiledSchema::compile(&schema).expect("a schema").list_errors(&output)
+        OutputSchema::compile(&schema).expect("a schema").list_output_errors(&output)
     }
 
     #[test]
@@ -155,16 +155,16 @@ mod tests {
         let long = "x".repeat(10_000);
         let output: JsonMap = (0..100).map(|at| (format!("k{at}"), json!(long))).collect();
         let errors = errors(schema, Value::Object(output));
-        assert_eq!(errors.len(), MOST);
+        assert_eq!(errors.len(), MAX_REPORTED_ERRORS);
         assert!(
-            errors.iter().all(|error| error.chars().count() < LONGEST + 20),
+            errors.iter().all(|error| error.chars().count() < MAX_ERROR_CHARS + 20),
             "{errors:?}"
         );
     }
 
     #[test]
     fn what_is_no_schema_is_told() {
-        assert!(CompiledSchema::compile(&json!({"type": "nmber"})).is_err());
-        assert!(CompiledSchema::compile(&json!({"$ref": "http://localhost/x.json"})).is_err());
+        assert!(OutputSchema::compile(&json!({"type": "nmber"})).is_err());
+        assert!(OutputSchema::compile(&json!({"$ref": "http://localhost/x.json"})).is_err());
     }
 }

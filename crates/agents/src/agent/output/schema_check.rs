@@ -4,23 +4,23 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::agent::output::repair::explain_mismatch;
-use crate::agent::output::schema::CompiledSchema;
+use crate::agent::output::schema::OutputSchema;
 use crate::agent::{AttemptOutcome, AttemptResult, BoxFuture, ExecutionInput, Runner};
 use ensemble_core::reply::output_for_schema;
-use ensemble_language::data::{ExecutionFailure, FailureKind, RESPONSE};
+use ensemble_language::data::{ExecutionFailure, FailureKind, RESPONSE_KEY};
 use serde_json::Value;
 
 /// Turns outputs that do not match into failures of kind `schema`.
 pub struct SchemaCheckedRunner {
     inner: Arc<dyn Runner>,
-    schema: CompiledSchema,
+    schema: OutputSchema,
     /// The output is the reply of a model, which has the full text in an additional key.
     is_reply: bool,
 }
 
 impl SchemaCheckedRunner {
     /// Checks the outputs of `inner`; `is_reply` is true for LLM agents.
-    pub fn new(inner: Arc<dyn Runner>, schema: CompiledSchema, is_reply: bool) -> Self {
+    pub fn new(inner: Arc<dyn Runner>, schema: OutputSchema, is_reply: bool) -> Self {
         Self {
             inner,
             schema,
@@ -42,7 +42,7 @@ impl SchemaCheckedRunner {
             return observation;
         }
         let text = output
-            .get(RESPONSE)
+            .get(RESPONSE_KEY)
             .and_then(Value::as_str)
             .filter(|_| self.is_reply && output.len() == 1);
         let errors = match text {

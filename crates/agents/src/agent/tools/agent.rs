@@ -10,11 +10,11 @@ use ensemble_language::data::{AgentRequest, JsonMap};
 use ensemble_language::execution_history::ExecutionHistory;
 
 /// The names of arguments that can hold the task; the first that is present is used.
-pub(in crate::agent) const TASKS: [&str; 2] = ["input", "task"];
+pub(in crate::agent) const TASK_ARGUMENTS: [&str; 2] = ["input", "task"];
 
 /// Returns the execution of the called agent: the arguments override its `config`, become its input if they hold a
 /// task, and are the request of the calling agent.
-pub(crate) fn agent_execution(
+pub(crate) fn agent_tool_execution(
     caller: ExecutionInput,
     name: &Arc<str>,
     config: &JsonMap,
@@ -30,7 +30,7 @@ pub(crate) fn agent_execution(
             .earlier_exchange()
             .map_or(0, |before| before.iterations.len() as u64),
         records,
-        input: find_task(arguments).unwrap_or_else(|| caller.input.clone()),
+        input: find_task_argument(arguments).unwrap_or_else(|| caller.input.clone()),
         parameters: Arc::new(parameters),
         request: Some(Arc::new(AgentRequest {
             from: caller.agent_name.clone(),
@@ -53,6 +53,6 @@ pub(crate) fn agent_execution(
 }
 
 /// Returns the task in the arguments, if there is one.
-pub(crate) fn find_task(arguments: &JsonMap) -> Option<Arc<str>> {
-    TASKS.iter().find_map(|key| Some(arguments.get(*key)?.as_str()?.into()))
+pub(crate) fn find_task_argument(arguments: &JsonMap) -> Option<Arc<str>> {
+    TASK_ARGUMENTS.iter().find_map(|key| Some(arguments.get(*key)?.as_str()?.into()))
 }

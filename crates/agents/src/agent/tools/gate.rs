@@ -13,10 +13,10 @@ use crate::agent::chat::CallAdmission;
 
 /// The locks of the executions that are under way, which the parts of an execution share.
 #[derive(Default)]
-pub(crate) struct CallGates(Mutex<HashMap<Key, Weak<RwLock<()>>>>);
+pub(crate) struct CallGates(Mutex<HashMap<GateKey, Weak<RwLock<()>>>>);
 
 /// One execution: the run, the agent, and its number.
-type Key = (Arc<str>, Arc<str>, u32);
+type GateKey = (Arc<str>, Arc<str>, u32);
 
 /// The calls of one execution, or of one of its parts.
 pub(crate) struct CallGate {

@@ -25,15 +25,15 @@ use self::gate::CallGates;
 #[cfg(feature = "acp")]
 pub(in crate::agent) use self::permission::PermissionResult;
 pub use self::permission::{ToolPermissions, matches_tool};
-use self::session::ToolSession;
+use self::session::ExecutionTools;
 pub use self::summarizer::ResultSummarizer;
 use super::chat::ModelTools;
 use super::kinds::llm::ToolSource;
 use super::{ExecutionInput, Runner};
 use crate::agent::mcp::McpServerHandle;
-pub(in crate::agent) use agent::TASKS;
+pub(in crate::agent) use agent::TASK_ARGUMENTS;
 use ensemble_language::data::JsonMap;
-use ensemble_language::ensemble::{LlmSpec, PermissionMode, ToolDefinition, ToolUse};
+use ensemble_language::ensemble::{LlmSpec, PermissionMode, ToolDefinition, ToolReference};
 
 /// The tools of one agent, with the permissions for their calls.
 pub struct AgentToolset {
@@ -65,7 +65,7 @@ enum ToolEntry {
         description: String,
         parameters: Value,
         output_schema: Option<Box<Value>>,
-        tool_runner: ToolRunner,
+        tool_runner: DeclaredToolRunner,
     },
     Server {
         settings: ToolSettings,
@@ -76,7 +76,7 @@ enum ToolEntry {
 }
 
 /// The runner of a tool that the ensemble declares.
-pub enum ToolRunner {
+pub enum DeclaredToolRunner {
     /// A script; the arguments are its parameters.
     Script(Arc<dyn Runner>),
     /// An agent of the ensemble.
@@ -130,7 +130,7 @@ impl AgentToolset {
     }
 
     /// Adds a tool that the ensemble declares; a tool with `permission: deny` is not added.
-    pub fn add_declared(&mut self, name: &Arc<str>, tool: &ToolDefinition, parameters: Value, tool_runner: ToolRunner) {
+    pub fn add_declared_tool(&mut self, name: &Arc<str>, tool: &ToolDefinition, parameters: Value, tool_runner: DeclaredToolRunner) {
         if tool.permission != PermissionMode::Deny {
             self.tools.push(ToolEntry::Declared {
                 settings: ToolSettings::from_tool(name, tool),
@@ -143,7 +143,7 @@ impl AgentToolset {
     }
 
     /// Adds the tools of an MCP server, which the server describes; tools with `permission: deny` are not added.
-    pub fn add_server(&mut self, used: &ToolUse, tool: &ToolDefinition, server: Arc<McpServerHandle>) {
+    pub fn add_server_tools(&mut self, used: &ToolReference, tool: &ToolDefinition, server: Arc<McpServerHandle>) {
         if tool.permission != PermissionMode::Deny {
             self.tools.push(ToolEntry::Server {
                 settings: ToolSettings::from_tool(&used.tool, tool),
@@ -154,7 +154,7 @@ impl AgentToolset {
     }
 }
 
-impl ToolRunner {
+impl DeclaredToolRunner {
     /// Returns whether a call that was cut short goes on where it was, if it is made again.
     fn can_resume(&self) -> bool {
         match self {
@@ -181,6 +181,6 @@ impl ToolSettings {
 
 impl ToolSource for AgentToolset {
     fn for_execution<'a>(&'a self, execution: &'a ExecutionInput) -> Box<dyn ModelTools + 'a> {
-        Box::new(ToolSession::new(self, execution))
+        Box::new(ExecutionTools::new(self, execution))
     }
 }

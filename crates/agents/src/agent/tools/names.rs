@@ -6,9 +6,9 @@ use ensemble_language::names::{MAX_TOOL_NAME, to_tool_name};
 
 /// The names that are in use.
 #[derive(Default)]
-pub(crate) struct ToolNames(HashSet<String>);
+pub(crate) struct UsedToolNames(HashSet<String>);
 
-impl ToolNames {
+impl UsedToolNames {
     /// Returns a unique valid name: at most 64 letters, digits, `_` and `-`.
     pub(crate) fn reserve_name(&mut self, wanted: &str) -> String {
         let plain = to_tool_name(wanted);
@@ -31,7 +31,7 @@ mod tests {
 
     #[test]
     fn names_are_made_valid_and_kept_apart() {
-        let mut names = ToolNames::default();
+        let mut names = UsedToolNames::default();
         let long = "x".repeat(70);
         let cases = [
             ("files__read", "files__read"),
@@ -51,7 +51,7 @@ mod tests {
     proptest! {
         #[test]
         fn every_name_is_valid_and_there_once(wanted in prop::collection::vec(".{0,70}", 0..20)) {
-            let mut names = ToolNames::default();
+            let mut names = UsedToolNames::default();
             let mut seen = HashSet::new();
             for one in &wanted {
                 let name = names.reserve_name(one);

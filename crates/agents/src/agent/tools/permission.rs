@@ -12,12 +12,12 @@ use ensemble_core::operator::{Operator, PermissionAnswer, PermissionRequest};
 use ensemble_core::request::{AnswerAuthor, AnswerSource, PendingRequest, RequestDigest, RequestOrigin};
 use ensemble_core::store::RunId;
 use ensemble_core::thread::ToolCall;
-use ensemble_language::data::{JsonMap, digest_text};
+use ensemble_language::data::{JsonMap, sha256_of_text};
 use ensemble_language::ensemble::PermissionMode;
 use serde_json::Value;
 
 /// The name that stands for every tool.
-const EVERY: &str = "*";
+const ANY_TOOL: &str = "*";
 
 /// The decision about a call of a tool.
 #[derive(Debug, Clone, PartialEq)]
@@ -78,7 +78,7 @@ impl ToolPermissions {
 
     /// With tools whose calls are denied without asking; this wins over all that allows them.
     #[must_use]
-    pub fn with_denied(self, denied: impl IntoIterator<Item = String>) -> Self {
+    pub fn with_denied_tools(self, denied: impl IntoIterator<Item = String>) -> Self {
         Self {
             denied_tools: denied.into_iter().collect(),
             ..self
@@ -92,7 +92,7 @@ impl ToolPermissions {
     }
 
     /// Decides whether the tool may be called now. Decisions about tools with `permission: ask` are recorded.
-    pub(in crate::agent) async fn check_permission(
+    pub(in crate::agent) async fn decide_permission(
         &self,
         permission: PermissionMode,
         tool: &str,
@@ -128,7 +128,7 @@ impl ToolPermissions {
             let decided = event(decision, DecidedBy::Option, self.option_author.clone(), &request);
             return self.record_decision(decided, execution).await;
         }
-        let request = self.number_repetition(request);
+        let request = self.with_repetition_digest(request);
         let requested = PermissionRequest {
             run: RunId::new(execution.run_id.clone()),
             request: request.clone(),
@@ -165,7 +165,7 @@ impl ToolPermissions {
     /// Returns whether an option of the run denies a call that the ensemble allows: it names the tool, its server or the call.
     /// `*` means the calls that need permission.
     fn denies_allowed_call(&self, tool: &str, call: &ToolCall, execution: &ExecutionInput) -> bool {
-        let mut names = self.denied_tools.iter().filter(|name| *name != EVERY);
+        let mut names = self.denied_tools.iter().filter(|name| *name != ANY_TOOL);
         let has_addresses = || self.denied_tools.iter().any(|name| name.contains('#'));
         names.any(|name| matches_tool(name, tool))
             || (has_addresses() && {
@@ -176,7 +176,7 @@ impl ToolPermissions {
 
     /// Changes the digest of a request that the operator was asked before: a program can repeat a call with its id. An
     /// answer to the first request is not used for the second.
-    fn number_repetition(&self, request: PendingRequest) -> PendingRequest {
+    fn with_repetition_digest(&self, request: PendingRequest) -> PendingRequest {
         let mut asked = self.asked_requests.lock().unwrap_or_else(PoisonError::into_inner);
         let count = asked.entry(request.digest.clone()).or_default();
         *count += 1;
@@ -206,7 +206,7 @@ impl ToolPermissions {
         if !is_shown || !self.allowed_tools.contains(&address) {
             return None;
         }
-        let digest = digest_text(&Value::Object(arguments.clone()).to_string());
+        let digest = sha256_of_text(&Value::Object(arguments.clone()).to_string());
         let mut allowed_calls = self.allowed_calls.lock().unwrap_or_else(PoisonError::into_inner);
         let first = allowed_calls.entry(address).or_insert_with(|| digest.clone());
         (*first == digest).then_some(PermissionDecision::Once)
@@ -262,7 +262,7 @@ impl ToolPermissions {
 /// Does this name of `--allow-tool` or `--deny-tool` mean the tool: is it its name, that of its server, or `*`?
 pub fn matches_tool(name: &str, tool: &str) -> bool {
     let server = tool.split_once('.').map(|(server, _)| server);
-    [Some(tool), server, Some(EVERY)].contains(&Some(name))
+    [Some(tool), server, Some(ANY_TOOL)].contains(&Some(name))
 }
 
 fn any_matches_tool(names: &HashSet<String>, tool: &str) -> bool {
@@ -332,7 +332,7 @@ mod tests {
     async fn ask(permissions: &ToolPermissions, permission: PermissionMode, tool: &str) -> PermissionResult {
         let execution = fixtures::execution("scout", 1);
         permissions
-            .check_permission(permission, tool, &call(), &JsonMap::new(), &execution)
+            .decide_permission(permission, tool, &call(), &JsonMap::new(), &execution)
             .await
     }
 
@@ -373,7 +373,7 @@ mod tests {
             ("*", true),
         ] {
             let (permissions, operator) = permissions(&["*"], vec![]);
-            let permissions = permissions.with_denied([denied.to_owned()]);
+            let permissions = permissions.with_denied_tools([denied.to_owned()]);
             let result = ask(&permissions, PermissionMode::Allow, "files.read").await;
             assert_eq!(result == PermissionResult::Granted, is_granted, "{denied}: {result:?}");
             assert!(operator.asked.lock().unwrap().is_empty());
@@ -457,7 +457,7 @@ mod tests {
         let arguments = arguments.as_object().expect("an object");
         let execution = fixtures::execution("scout", 3);
         let asked = permissions
-            .check_permission(PermissionMode::Ask, "files.read", &call(), arguments, &execution)
+            .decide_permission(PermissionMode::Ask, "files.read", &call(), arguments, &execution)
             .await;
         assert_eq!(asked, PermissionResult::Granted);
         let asked = operator.asked.lock().unwrap();
@@ -484,7 +484,7 @@ mod tests {
         let permissions = ToolPermissions::new(Arc::new(Slow), []);
         let execution = fixtures::execution("scout", 1);
         let asked = permissions
-            .check_permission(PermissionMode::Ask, "look", &call(), &JsonMap::new(), &execution)
+            .decide_permission(PermissionMode::Ask, "look", &call(), &JsonMap::new(), &execution)
             .await;
         assert_eq!(asked, PermissionResult::Granted);
         assert_eq!(execution.stopwatch.elapsed_time(), std::time::Duration::ZERO);
@@ -505,7 +505,7 @@ mod tests {
     async fn what_is_denied_is_not_asked_whatever_allows_it() {
         for denied in ["files", "files.read", "*"] {
             let (permissions, operator) = permissions(&["*"], vec![]);
-            let permissions = permissions.with_denied([denied.to_owned()]);
+            let permissions = permissions.with_denied_tools([denied.to_owned()]);
             let decided = ask(&permissions, PermissionMode::Ask, "files.read").await;
             assert!(matches!(decided, PermissionResult::Refused(_)), "{denied}");
             // A name denies a tool that the file allows; `*` means only those that ask.
@@ -551,7 +551,7 @@ mod tests {
         for (n, is_granted) in [(1, true), (1, true), (2, false)] {
             let arguments: JsonMap = [("n".to_owned(), json!(n))].into_iter().collect();
             let result = permissions
-                .check_permission(PermissionMode::Ask, "look", &call(), &arguments, &execution)
+                .decide_permission(PermissionMode::Ask, "look", &call(), &arguments, &execution)
                 .await;
             assert_eq!(result == PermissionResult::Granted, is_granted, "{n}");
         }

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::agent::output::schema::CompiledSchema;
+use crate::agent::output::schema::OutputSchema;
 use crate::agent::{AttemptOutcome, AttemptResult};
 use ensemble_core::reply::output_for_schema;
 use ensemble_core::request::AnswerRecord;
 use ensemble_core::thread::{Attachment, ResultSummary, ToolEnd};
-use ensemble_language::data::{JsonMap, RESPONSE};
+use ensemble_language::data::{JsonMap, RESPONSE_KEY};
 
 /// The end of a tool call with the files of its result.
 #[derive(Debug)]
@@ -34,12 +34,12 @@ impl From<ToolEnd> for ToolCallResult {
 }
 
 /// Converts the observation of a runner to the end of a tool call.
-pub(crate) fn end_from_outcome(observed: AttemptOutcome) -> ToolEnd {
+pub(crate) fn tool_end_from_outcome(observed: AttemptOutcome) -> ToolEnd {
     match observed {
         AttemptOutcome::Finished(AttemptResult { result, .. })
         | AttemptOutcome::Recorded(AttemptResult { result, .. })
         | AttemptOutcome::Reused(AttemptResult { result, .. }) => match result {
-            Ok(output) => ToolEnd::Result(plain_value(output)),
+            Ok(output) => ToolEnd::Result(unwrap_response(output)),
             Err(failure) => ToolEnd::Error(failure.error),
         },
         AttemptOutcome::NeedsInput(requests) => {
@@ -52,7 +52,7 @@ pub(crate) fn end_from_outcome(observed: AttemptOutcome) -> ToolEnd {
 }
 
 /// Returns the end, if its result matches the schema; otherwise an error that says what is wrong.
-pub(crate) fn check_schema(end: ToolEnd, name: &str, schema: Option<&CompiledSchema>) -> ToolEnd {
+pub(crate) fn check_result_schema(end: ToolEnd, name: &str, schema: Option<&OutputSchema>) -> ToolEnd {
     let (ToolEnd::Result(value), Some(schema)) = (&end, schema) else {
         return end;
     };
@@ -67,12 +67,12 @@ pub(crate) fn check_schema(end: ToolEnd, name: &str, schema: Option<&CompiledSch
 
 /// An output with the single key `response` becomes the value of that key. A `response` that only repeats the other keys
 /// as text is left out.
-fn plain_value(output: JsonMap) -> Value {
+fn unwrap_response(output: JsonMap) -> Value {
     let mut output = output_for_schema(&output).into_owned();
-    match output.remove(RESPONSE) {
+    match output.remove(RESPONSE_KEY) {
         Some(response) if output.is_empty() => response,
         Some(response) => {
-            output.insert(RESPONSE.to_owned(), response);
+            output.insert(RESPONSE_KEY.to_owned(), response);
             Value::Object(output)
         }
         None => Value::Object(output),
@@ -80,7 +80,7 @@ fn plain_value(output: JsonMap) -> Value {
 }
 
 /// Leaves out the middle of a text that is longer than `most` bytes; a value that is no text becomes its JSON text then.
-pub(crate) fn limit_size(end: ToolEnd, most: usize) -> ToolEnd {
+pub(crate) fn limit_result_size(end: ToolEnd, most: usize) -> ToolEnd {
     match end {
         ToolEnd::Error(error) => ToolEnd::Error(shorten_middle(&error, most).unwrap_or(error)),
         ToolEnd::Result(Value::String(text)) => ToolEnd::Result(shorten_middle(&text, most).unwrap_or(text).into()),
@@ -143,7 +143,7 @@ mod tests {
         ];
         for (given, expected) in table {
             assert_eq!(
-                end_from_outcome(output(given.clone())),
+                tool_end_from_outcome(output(given.clone())),
                 ToolEnd::Result(expected),
                 "{given}"
             );
@@ -152,8 +152,8 @@ mod tests {
 
     #[test]
     fn only_a_result_that_matches_its_schema_is_one() {
-        let schema = CompiledSchema::compile(&json!({"type": "string", "minLength": 2})).expect("a schema");
-        let matched = |end: ToolEnd| check_schema(end, "`output_schema`", Some(&schema));
+        let schema = OutputSchema::compile(&json!({"type": "string", "minLength": 2})).expect("a schema");
+        let matched = |end: ToolEnd| check_result_schema(end, "`output_schema`", Some(&schema));
         let fine = ToolEnd::Result(json!("ab"));
         assert_eq!(matched(fine.clone()), fine);
         let error = ToolEnd::Error("x".into());
@@ -185,19 +185,19 @@ mod tests {
         for (given, most, expected) in table {
             let expected = ToolEnd::Result(expected);
             assert_eq!(
-                limit_size(ToolEnd::Result(given.clone()), most),
+                limit_result_size(ToolEnd::Result(given.clone()), most),
                 expected,
                 "{given} {most}"
             );
         }
-        let error = limit_size(ToolEnd::Error("xyz".into()), 2);
+        let error = limit_result_size(ToolEnd::Error("xyz".into()), 2);
         assert_eq!(error, ToolEnd::Error(format!("x{}z", left_out(1, 3))));
     }
 
     proptest! {
         #[test]
         fn what_is_shown_is_the_beginning_and_the_end(text in ".{0,40}", most in 1_usize..50) {
-            let ToolEnd::Result(Value::String(shown)) = limit_size(ToolEnd::Result(json!(text)), most) else {
+            let ToolEnd::Result(Value::String(shown)) = limit_result_size(ToolEnd::Result(json!(text)), most) else {
                 panic!("a text stays a text");
             };
             if text.len() <= most {

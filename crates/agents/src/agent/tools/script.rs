@@ -7,7 +7,7 @@ use ensemble_language::data::JsonMap;
 use ensemble_language::execution_history::ExecutionHistory;
 
 /// Returns the execution of the script: the data of the calling agent, and the arguments.
-pub(crate) fn script_execution(caller: ExecutionInput, arguments: &JsonMap) -> ExecutionInput {
+pub(crate) fn script_tool_execution(caller: ExecutionInput, arguments: &JsonMap) -> ExecutionInput {
     ExecutionInput {
         parameters: Arc::new(arguments.clone()),
         history: ExecutionHistory::default(),

@@ -10,14 +10,14 @@ use serde_json::Value;
 use super::agent;
 use super::ensemble;
 use super::gate::CallGate;
-use super::names::ToolNames;
+use super::names::UsedToolNames;
 use super::permission::{PermissionResult, call_origin};
-use super::result::{ToolCallResult, check_schema, end_from_outcome, limit_size, timeout_message};
-use super::summarizer::{ResultSummarizer, SummarizedResult, SummaryRequest, result_text};
-use super::{AgentToolset, ToolEntry, ToolRunner, ToolSettings, script};
+use super::result::{ToolCallResult, check_result_schema, tool_end_from_outcome, limit_result_size, timeout_message};
+use super::summarizer::{ResultSummarizer, ResultToSummarize, ResultSummaryRequest, shown_result_text};
+use super::{AgentToolset, ToolEntry, DeclaredToolRunner, ToolSettings, script};
 use crate::agent::chat::{CallAdmission, ModelTools};
 use crate::agent::mcp::{ElicitationContext, McpServerHandle, ServerTool};
-use crate::agent::output::schema::CompiledSchema;
+use crate::agent::output::schema::OutputSchema;
 use crate::agent::{AttemptOutcome, BoxFuture, ExecutionInput, Runner};
 use ensemble_core::request::PendingRequest;
 use ensemble_core::thread::{ResultSummary, ToolCall, ToolEnd};
@@ -26,7 +26,7 @@ use ensemble_language::names::server_tool_name;
 use ensemble_models::ToolSpec;
 
 /// The tools of one execution, with their names for the model.
-pub(crate) struct ToolSession<'a> {
+pub(crate) struct ExecutionTools<'a> {
     toolset: &'a AgentToolset,
     execution: &'a ExecutionInput,
     state: Mutex<ToolSessionState<'a>>,
@@ -48,7 +48,7 @@ struct ToolSessionState<'a> {
 /// The tool that a name refers to.
 #[derive(Clone)]
 enum ToolTarget<'a> {
-    Declared(&'a ToolSettings, &'a ToolRunner, Option<&'a Value>),
+    Declared(&'a ToolSettings, &'a DeclaredToolRunner, Option<&'a Value>),
     Member(&'a ToolSettings, &'a Arc<McpServerHandle>, Arc<ServerTool>),
 }
 
@@ -60,7 +60,7 @@ impl<'a> ToolTarget<'a> {
     }
 }
 
-impl<'a> ToolSession<'a> {
+impl<'a> ExecutionTools<'a> {
     pub(crate) fn new(toolset: &'a AgentToolset, execution: &'a ExecutionInput) -> Self {
         Self {
             toolset,
@@ -71,7 +71,7 @@ impl<'a> ToolSession<'a> {
     }
 
     async fn build_specs(&self) -> Result<Arc<[ToolSpec]>, String> {
-        let mut names = ToolNames::default();
+        let mut names = UsedToolNames::default();
         let mut targets = HashMap::new();
         let mut specs: Vec<ToolSpec> = Vec::new();
         for (at, entry) in self.toolset.tools.iter().enumerate() {
@@ -148,7 +148,7 @@ impl<'a> ToolSession<'a> {
     }
 
     /// Performs a call. An error: it waits for the answers to these requests.
-    async fn perform_call(&self, call: &ToolCall) -> Result<ToolCallResult, Vec<PendingRequest>> {
+    async fn perform_permitted_call(&self, call: &ToolCall) -> Result<ToolCallResult, Vec<PendingRequest>> {
         let target = self.lock_state().targets.get(&call.name).cloned();
         let (Some(target), Value::Object(arguments)) = (target, &call.arguments) else {
             return Ok(ToolEnd::Error(format!("there is no tool `{}`", call.name)).into());
@@ -161,7 +161,7 @@ impl<'a> ToolSession<'a> {
         let permitted = self
             .toolset
             .permissions
-            .check_permission(settings.permission, &display_name, call, arguments, self.execution)
+            .decide_permission(settings.permission, &display_name, call, arguments, self.execution)
             .await;
         match permitted {
             PermissionResult::Granted => {}
@@ -170,18 +170,18 @@ impl<'a> ToolSession<'a> {
         }
         self.execution.records.record_call_start(&call.id).await;
         let agent_timeout = match &target {
-            ToolTarget::Declared(_, ToolRunner::Agent { timeout, .. }, _) => *timeout,
+            ToolTarget::Declared(_, DeclaredToolRunner::Agent { timeout, .. }, _) => *timeout,
             _ => None,
         };
         let limit = agent_timeout.map_or(settings.timeout, |own| own.min(settings.timeout));
         let result: ToolCallResult = match target {
             ToolTarget::Declared(_, tool_runner, output_schema) => {
-                match output_schema.map(CompiledSchema::compile).transpose() {
+                match output_schema.map(OutputSchema::compile).transpose() {
                     Ok(schema) => {
                         let end = self
                             .run_declared_tool(tool_runner, &display_name, call, arguments, limit)
                             .await?;
-                        check_schema(end, "`output_schema`", schema.as_ref()).into()
+                        check_result_schema(end, "`output_schema`", schema.as_ref()).into()
                     }
                     Err(error) => ToolEnd::Error(format!("the tool's `output_schema` cannot be used: {error}")).into(),
                 }
@@ -196,15 +196,15 @@ impl<'a> ToolSession<'a> {
                     tool: &display_name,
                 };
                 let result = server.call_tool(&member, arguments.clone(), limit, &asking).await;
-                let answers = asking.take_answers();
+                let answers = asking.take_answer_records();
                 ToolCallResult { answers, ..result }
             }
         };
-        let result_bytes = result_text(&result.end).map_or(0, |text| text.len());
-        let end = limit_size(result.end, settings.max_result_bytes.get());
-        let summary = match (&settings.summarizer, result_text(&end)) {
-            (Some(summarizer), Some(text)) if result_bytes > summarizer.max_bytes() => {
-                let result = SummarizedResult {
+        let result_bytes = shown_result_text(&result.end).map_or(0, |text| text.len());
+        let end = limit_result_size(result.end, settings.max_result_bytes.get());
+        let summary = match (&settings.summarizer, shown_result_text(&end)) {
+            (Some(summarizer), Some(text)) if result_bytes > summarizer.max_unsummarized_bytes() => {
+                let result = ResultToSummarize {
                     call,
                     tool: &display_name,
                     text: &text,
@@ -218,13 +218,13 @@ impl<'a> ToolSession<'a> {
     }
 
     /// Returns what the model receives instead of a large result. The usage counts as that of the agent itself.
-    async fn summarize_result(&self, summarizer: &ResultSummarizer, result: SummarizedResult<'_>) -> ResultSummary {
+    async fn summarize_result(&self, summarizer: &ResultSummarizer, result: ResultToSummarize<'_>) -> ResultSummary {
         let used = self.execution.ledger.usage() + self.lock_state().unreported_usage;
         let nested = self.execution.ledger.open_call(&result.call.id, result.tool);
         let written = match self.execution.remaining.subtract_usage(used).find_exhausted_limit() {
             Some(limit) => Err(format!("`{limit}` is used up")),
             None => {
-                let request = SummaryRequest {
+                let request = ResultSummaryRequest {
                     result,
                     execution: self.execution,
                     requests_made: self.execution.requests_made + used.own_requests(),
@@ -243,13 +243,13 @@ impl<'a> ToolSession<'a> {
                 "a result of the tool {} was not summarized: {error}; the model received its beginning and its end",
                 result.tool
             ));
-            summarizer.shorten_result(result, error)
+            summarizer.shorten_without_summary(result, error)
         })
     }
 
     async fn run_declared_tool(
         &self,
-        tool_runner: &ToolRunner,
+        tool_runner: &DeclaredToolRunner,
         shown: &str,
         call: &ToolCall,
         arguments: &JsonMap,
@@ -265,14 +265,14 @@ impl<'a> ToolSession<'a> {
             ..self.execution.clone()
         };
         let (runner, execution): (&Arc<dyn Runner>, ExecutionInput) = match tool_runner {
-            ToolRunner::Script(runner) => (runner, script::script_execution(caller, arguments)),
-            ToolRunner::Agent {
+            DeclaredToolRunner::Script(runner) => (runner, script::script_tool_execution(caller, arguments)),
+            DeclaredToolRunner::Agent {
                 runner, name, config, ..
             } => (
                 runner,
-                agent::agent_execution(caller, name, config, &call.id, arguments),
+                agent::agent_tool_execution(caller, name, config, &call.id, arguments),
             ),
-            ToolRunner::Ensemble(runner) => (runner, ensemble::nested_execution(caller, shown, &call.id, arguments)),
+            DeclaredToolRunner::Ensemble(runner) => (runner, ensemble::ensemble_tool_execution(caller, shown, &call.id, arguments)),
         };
         let observed = stopwatch
             .run_with_timeout(Some(limit), runner.execute_attempt(execution))
@@ -288,14 +288,14 @@ impl<'a> ToolSession<'a> {
             Ok(AttemptOutcome::Finished(observation)) => observation.usage,
             _ => None,
         };
-        self.add_usage(reported_usage.or(nested_usage).unwrap_or_default());
-        Ok(observed.map_or_else(|_| ToolEnd::Error(timeout_message(limit)), end_from_outcome))
+        self.add_tool_usage(reported_usage.or(nested_usage).unwrap_or_default());
+        Ok(observed.map_or_else(|_| ToolEnd::Error(timeout_message(limit)), tool_end_from_outcome))
     }
 
     /// Adds the usage of a tool call to the agent that made the call.
-    fn add_usage(&self, usage: ModelUsage) {
+    fn add_tool_usage(&self, usage: ModelUsage) {
         let mut state = self.lock_state();
-        state.unreported_usage = state.unreported_usage + usage.mark_as_tool_usage();
+        state.unreported_usage = state.unreported_usage + usage.as_tool_usage();
     }
 
     fn lock_state(&self) -> MutexGuard<'_, ToolSessionState<'a>> {
@@ -303,7 +303,7 @@ impl<'a> ToolSession<'a> {
     }
 }
 
-impl ModelTools for ToolSession<'_> {
+impl ModelTools for ExecutionTools<'_> {
     fn list_specs(&self) -> BoxFuture<'_, Result<Arc<[ToolSpec]>, String>> {
         Box::pin(self.build_specs())
     }
@@ -318,7 +318,7 @@ impl ModelTools for ToolSession<'_> {
 
     fn call_tool(&self, call: ToolCall) -> BoxFuture<'_, ToolCall> {
         Box::pin(async move {
-            match self.perform_call(&call).await {
+            match self.perform_permitted_call(&call).await {
                 Ok(ToolCallResult {
                     end,
                     attachments,

@@ -75,9 +75,9 @@ fn left(tokens: u64) -> RemainingBudget {
     }
 }
 
-fn toolset(tool_runner: ToolRunner, permission: PermissionMode) -> AgentToolset {
+fn toolset(tool_runner: DeclaredToolRunner, permission: PermissionMode) -> AgentToolset {
     let mut toolset = AgentToolset::new(Arc::new(ToolPermissions::new(Arc::new(UnattendedOperator), [])));
-    toolset.add_declared(
+    toolset.add_declared_tool(
         &"t".into(),
         &tool(permission),
         ToolKind::default_task_schema(),
@@ -86,9 +86,9 @@ fn toolset(tool_runner: ToolRunner, permission: PermissionMode) -> AgentToolset 
     toolset
 }
 
-fn helper(runner: Arc<Fake>) -> ToolRunner {
+fn helper(runner: Arc<Fake>) -> DeclaredToolRunner {
     let config = json!({"style": "brief", "own": 1});
-    ToolRunner::Agent {
+    DeclaredToolRunner::Agent {
         goes_on: true,
         name: "helper".into(),
         config: Arc::new(config.as_object().unwrap().clone()),
@@ -169,11 +169,11 @@ async fn a_tool_that_is_stopped_leaves_its_notes() {
         timeout: Duration::from_millis(10),
         ..tool(PermissionMode::Allow)
     };
-    toolset.add_declared(
+    toolset.add_declared_tool(
         &"t".into(),
         &short,
         ToolKind::default_task_schema(),
-        ToolRunner::Script(runner),
+        DeclaredToolRunner::Script(runner),
     );
     let execution = fixtures::execution("boss", 1);
     let hand = toolset.for_execution(&execution);
@@ -187,7 +187,7 @@ async fn a_tool_that_is_stopped_leaves_its_notes() {
         hand.call_tool(call(json!({}))).now_or_never().is_none(),
         "and one is dropped"
     );
-    let of_tools = requests(1).mark_as_tool_usage();
+    let of_tools = requests(1).as_tool_usage();
     assert_eq!(hand.take_usage(), of_tools, "of the one that ran out of time");
     let left = execution.ledger.take_entries();
     assert_eq!(left.stderr, "on stderr\non stderr");
@@ -202,7 +202,7 @@ async fn an_agents_own_time_limit_only_shortens_the_tools() {
             says: AttemptOutcome::from_output(JsonMap::new()),
             handed: Mutex::default(),
         });
-        let tool_runner = ToolRunner::Agent {
+        let tool_runner = DeclaredToolRunner::Agent {
             goes_on: true,
             name: "helper".into(),
             config: Arc::default(),
@@ -214,7 +214,7 @@ async fn an_agents_own_time_limit_only_shortens_the_tools() {
             ..tool(PermissionMode::Allow)
         };
         let mut toolset = AgentToolset::new(Arc::new(ToolPermissions::new(Arc::new(UnattendedOperator), [])));
-        toolset.add_declared(&"t".into(), &limited, ToolKind::default_task_schema(), tool_runner);
+        toolset.add_declared_tool(&"t".into(), &limited, ToolKind::default_task_schema(), tool_runner);
         let execution = fixtures::execution("boss", 1);
         let hand = toolset.for_execution(&execution);
         hand.list_specs().await.unwrap();
@@ -229,8 +229,8 @@ async fn an_agents_own_time_limit_only_shortens_the_tools() {
 #[tokio::test]
 async fn what_is_denied_is_not_offered_and_what_is_asked_for_waits_without_anybody() {
     let runner = Fake::new(AttemptOutcome::from_output(JsonMap::new()));
-    assert!(toolset(ToolRunner::Script(runner.clone()), PermissionMode::Deny).is_empty());
-    let toolset = toolset(ToolRunner::Script(runner.clone()), PermissionMode::Ask);
+    assert!(toolset(DeclaredToolRunner::Script(runner.clone()), PermissionMode::Deny).is_empty());
+    let toolset = toolset(DeclaredToolRunner::Script(runner.clone()), PermissionMode::Ask);
     let execution = fixtures::execution("boss", 1);
     let hand = toolset.for_execution(&execution);
     assert_eq!(hand.list_specs().await.unwrap().len(), 1);

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{AgentWindow, MeasuredInput, WindowOutput, describe_script_failure, format_limits, format_size};
 use ensemble_core::thread::window::{MessageEntry, ThreadSize, list_entries, select_messages};
 use ensemble_core::thread::{Attachment, Message, ToolCall};
-use ensemble_models::estimate_file_tokens;
+use ensemble_models::estimate_result_file_tokens;
 use ensemble_scripts::{Script, ScriptVariable};
 
 impl AgentWindow {
@@ -25,7 +25,7 @@ impl AgentWindow {
         }
         let messages = &measured.sending.messages;
         let entries = list_entries(messages);
-        let all: Vec<Value> = entries.iter().map(|entry| entry_json(*entry, messages)).collect();
+        let all: Vec<Value> = entries.iter().map(|entry| script_message_json(*entry, messages)).collect();
         let tokens: Vec<u64> = entries
             .iter()
             .map(|entry| self.entry_tokens(*entry, messages))
@@ -78,14 +78,14 @@ impl AgentWindow {
             MessageEntry::Message(at) => self.counter.count_without_results(&messages[at]),
             MessageEntry::Result(at, call) => {
                 let call = &messages[at].tool_calls[call];
-                self.counter.count_text(&call.result_text()) + estimate_file_tokens(call)
+                self.counter.count_text(&call.result_text()) + estimate_result_file_tokens(call)
             }
         }
     }
 }
 
 /// Returns the entry as the script sees it: like a message of a provider.
-fn entry_json(entry: MessageEntry, messages: &[Message]) -> Value {
+fn script_message_json(entry: MessageEntry, messages: &[Message]) -> Value {
     match entry {
         MessageEntry::Message(at) => {
             let message = &messages[at];

@@ -16,7 +16,7 @@ const MAX_THREADS: usize = 64;
 
 /// The sizes of beginnings, by thread.
 #[derive(Debug, Default)]
-pub(super) struct KnownSizes(Mutex<HashMap<String, MeasuredBeginning>>);
+pub(super) struct ThreadSizeCache(Mutex<HashMap<String, MeasuredBeginning>>);
 
 /// A beginning of a thread with its size.
 #[derive(Debug, Clone)]
@@ -26,12 +26,12 @@ struct MeasuredBeginning {
     unsent: UnsentIterations,
 }
 
-impl KnownSizes {
+impl ThreadSizeCache {
     /// Lists the messages among the oldest iterations that [`Self::measure_beginning`] will count.
     pub(super) fn list_unmeasured_messages(&self, thread: &Thread, iterations: usize) -> Vec<Message> {
         let all = thread.iterations();
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let measured = find_beginning(&known, &thread_key(&all[0]), &all[..iterations]);
+        let measured = find_longest_beginning(&known, &thread_key(&all[0]), &all[..iterations]);
         let unmeasured = &all[measured.iterations..iterations];
         unmeasured.iter().flat_map(ThreadIteration::to_messages).collect()
     }
@@ -46,10 +46,10 @@ impl KnownSizes {
         let all = thread.iterations();
         let key = thread_key(&all[0]);
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut unsent = find_beginning(&known, &key, &all[..iterations]);
+        let mut unsent = find_longest_beginning(&known, &key, &all[..iterations]);
         for iteration in &all[unsent.iterations..iterations] {
             let messages = iteration.to_messages();
-            let tokens = counter.count_messages(&messages);
+            let tokens = counter.count_each_message(&messages);
             let sizes = messages.iter().zip(tokens);
             let size = sizes.map(|(message, tokens)| ThreadSize::from_message(message, tokens));
             unsent.size = unsent.size + size.sum::<ThreadSize>();
@@ -66,7 +66,7 @@ impl KnownSizes {
 }
 
 /// Returns the size of the longest beginning of these iterations that is known.
-fn find_beginning(
+fn find_longest_beginning(
     known: &HashMap<String, MeasuredBeginning>,
     key: &str,
     iterations: &[ThreadIteration],

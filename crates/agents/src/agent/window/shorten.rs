@@ -5,7 +5,7 @@ use ensemble_core::thread::{Message, ToolEnd};
 use serde_json::Value;
 
 /// The number of characters of a result that are always sent.
-const LEAST: usize = 400;
+const MIN_KEPT_CHARS: usize = 400;
 
 /// The parts of a text that were shortened.
 #[derive(Debug, Default, PartialEq)]
@@ -38,7 +38,7 @@ pub(super) fn shorten_results(counter: &TokenCounter, messages: &mut [Message], 
             .sum::<u64>()
     };
     let longest = results.iter().map(|result| result.chars).max().unwrap_or_default();
-    let (mut fits, mut too_long) = (LEAST, longest);
+    let (mut fits, mut too_long) = (MIN_KEPT_CHARS, longest);
     // More precision is of no use to the model.
     while too_long > fits + fits / 50 {
         let middle = fits.midpoint(too_long);
@@ -113,12 +113,12 @@ mod tests {
     fn the_largest_result_loses_its_middle() {
         let counter = TokenCounter::for_model("llama3");
         let mut messages = [reply(&[("small", 1_000), ("large", 40_000)])];
-        let before: u64 = counter.count_messages(&messages).iter().sum();
+        let before: u64 = counter.count_each_message(&messages).iter().sum();
         let shortened = shorten_results(&counter, &mut messages, 5_000);
         assert_eq!(shortened.tools, ["large"]);
         assert!((5_000..5_500).contains(&shortened.tokens), "{}", shortened.tokens);
         assert_eq!(
-            before - counter.count_messages(&messages).iter().sum::<u64>(),
+            before - counter.count_each_message(&messages).iter().sum::<u64>(),
             shortened.tokens
         );
         let told = messages[0].tool_calls[1].result_text();

@@ -14,17 +14,17 @@ use super::{
 use crate::agent::chat::add_reply_usage;
 use ensemble_core::thread::window::{ThreadSize, TrimRules, WindowLimits, to_summary_message, trim_thread};
 use ensemble_core::thread::{Message, NoLiveOutput, Role, StopReason};
-use ensemble_language::data::{ModelUsage, digest_text};
+use ensemble_language::data::{ModelUsage, sha256_of_text};
 use ensemble_models::{Model, ModelQuery};
 
-/// The maximum number of tokens of a summary, and the fraction of the window that it may use (1 / `SHARE`).
-const MOST: u64 = 1000;
-const SHARE: u64 = 4;
+/// The maximum number of tokens of a summary, and the fraction of the window that it may use (1 / `WINDOW_FRACTION`).
+const MAX_SUMMARY_TOKENS: u64 = 1000;
+const WINDOW_FRACTION: u64 = 4;
 
 /// The minimum number of tokens of a useful summary.
-const LEAST: u64 = 20;
+const MIN_SUMMARY_TOKENS: u64 = 20;
 
-const INSTRUCTIONS: &str = "You keep the minutes of a conversation between a user and an assistant. The part that you \
+const SUMMARY_INSTRUCTIONS: &str = "You keep the minutes of a conversation between a user and an assistant. The part that you \
     are shown will not be seen again. Write down what must not be forgotten: facts, names, numbers, decisions, what \
     tools have found, and what is still open. Write plain sentences and nothing else.";
 
@@ -51,7 +51,7 @@ impl AgentWindow {
         if without.dropped.is_empty() {
             return Ok(self.select_by_rules(measured));
         }
-        let latest_summary = find_summary(&measured.sending);
+        let latest_summary = find_stored_summary(&measured.sending);
         if let Some(usable_summary) = latest_summary
             .as_ref()
             .filter(|known| self.is_summary_usable(known, &measured))
@@ -79,13 +79,13 @@ impl AgentWindow {
     /// Does the thread fit the window with this summary?
     fn is_summary_usable(&self, known: &ThreadSummary, measured: &MeasuredInput<'_>) -> bool {
         let droppable = measured.to_thread().list_droppable(self.rules.min_recent_turns);
-        known.covers.iter().all(|at| droppable[*at]) && self.rules.limits.allows_size(self.sent_size(known, measured))
+        known.covers.iter().all(|at| droppable[*at]) && self.rules.limits.allows_size(self.size_with_summary(known, measured))
     }
 
     /// Returns the size of what is sent with this summary.
-    fn sent_size(&self, summary: &ThreadSummary, measured: &MeasuredInput<'_>) -> ThreadSize {
+    fn size_with_summary(&self, summary: &ThreadSummary, measured: &MeasuredInput<'_>) -> ThreadSize {
         let kept_indices = (0..measured.tokens.len()).filter(|at| !summary.covers_message(*at));
-        measured.instructions_size(&self.rules)
+        measured.kept_system_size(&self.rules)
             + self.summary_size(&summary.text)
             + measured.to_thread().sum_sizes(kept_indices)
     }
@@ -104,16 +104,16 @@ impl AgentWindow {
         let thread = measured.to_thread();
         let droppable = thread.list_droppable(self.rules.min_recent_turns);
         let stays = thread.sum_sizes((0..droppable.len()).filter(|at| !droppable[*at]));
-        let least = measured.instructions_size(&self.rules) + stays;
+        let least = measured.kept_system_size(&self.rules) + stays;
         let tokens = match limits.max_tokens {
-            Some(max_tokens) => (max_tokens / SHARE)
-                .min(MOST)
+            Some(max_tokens) => (max_tokens / WINDOW_FRACTION)
+                .min(MAX_SUMMARY_TOKENS)
                 .min(max_tokens.saturating_sub(least.tokens)),
-            None => MOST / 2,
+            None => MAX_SUMMARY_TOKENS / 2,
         };
         let place = ThreadSize { tokens, messages: 1 };
         let heading = self.counter.count_text(&to_summary_message(""));
-        let has_room = tokens >= heading + LEAST
+        let has_room = tokens >= heading + MIN_SUMMARY_TOKENS
             && WindowLimits {
                 max_tokens: None,
                 ..limits
@@ -187,7 +187,7 @@ impl AgentWindow {
 
     /// Returns the thread with the summary in place of the messages that it covers.
     fn summary_output(&self, measured: MeasuredInput<'_>, summary: &ThreadSummary) -> WindowOutput {
-        let size = self.sent_size(summary, &measured);
+        let size = self.size_with_summary(summary, &measured);
         let drops_system = measured.system.is_some() && !self.rules.keeps_system;
         let note = self
             .dropped_note(&measured, &summary.covers, drops_system)
@@ -216,7 +216,7 @@ impl AgentWindow {
 }
 
 /// Returns the summary that the thread stores, if it is still valid.
-fn find_summary(sending: &WindowInput<'_>) -> Option<ThreadSummary> {
+fn find_stored_summary(sending: &WindowInput<'_>) -> Option<ThreadSummary> {
     let note = sending.earlier_dropped.as_ref()?;
     let index = |value: &Value| usize::try_from(value.as_u64()?).ok();
     let covers = match &note["covers"] {
@@ -255,7 +255,7 @@ fn group_ranges(indexes: &[usize]) -> Vec<[usize; 2]> {
 
 fn messages_digest(messages: &[Message]) -> String {
     // What was said, and not how long a tool took: a time is not always read as it was written.
-    digest_text(&render_transcript(messages))
+    sha256_of_text(&render_transcript(messages))
 }
 
 /// Asks the model for one summary of an earlier summary and the messages after it.
@@ -279,7 +279,7 @@ async fn request_partial_summary(
     let messages = vec![Message::new(Role::User, text)];
     let ask = ModelQuery {
         request_counter: sending.ledger.open_request(),
-        systems: model.profiles().map(|_| Some(INSTRUCTIONS.to_owned())).collect(),
+        systems: model.profiles().map(|_| Some(SUMMARY_INSTRUCTIONS.to_owned())).collect(),
         messages: messages.clone(),
         source: sending.source.clone(),
         requests_made: sending.requests_made + *requests,
@@ -291,7 +291,7 @@ async fn request_partial_summary(
     *requests += answer.requests;
     let reply = answer.result.map_err(|error| error.message)?;
     let mut usage = ModelUsage::default();
-    add_reply_usage(&reply, answer.price, Some(INSTRUCTIONS), &messages, &mut usage);
+    add_reply_usage(&reply, answer.price, Some(SUMMARY_INSTRUCTIONS), &messages, &mut usage);
     sending.ledger.add_usage(usage);
     match reply.text.trim() {
         text if reply.stop_reason == StopReason::Refusal => Err(format!("the model refused: {text}")),

@@ -10,7 +10,7 @@ use ensemble_core::thread::{ExecutionRef, ToolCall, ToolEnd};
 use ensemble_language::data::ModelUsage;
 use ensemble_language::ensemble::ModelProfile;
 use ensemble_language::profiles::ChainedProfile;
-use ensemble_models::{ModelError, ModelProvider, ModelReply, ModelRequest, OnPiece};
+use ensemble_models::{ModelError, ModelProvider, ModelReply, ModelRequest, ReplyPieceCallback};
 
 /// Answers every request alike, and keeps what it was asked.
 #[derive(Clone)]
@@ -23,7 +23,7 @@ impl ModelProvider for Scribe {
     fn complete_request<'a>(
         &'a self,
         request: ModelRequest,
-        _: &'a OnPiece<'a>,
+        _: &'a ReplyPieceCallback<'a>,
     ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
         self.asked.lock().unwrap().push(request);
         let says = self.says.clone();
@@ -59,7 +59,7 @@ fn window_of(
     };
     let script = script.to_owned();
     let load = move |_: &str| Ok(script.clone());
-    let outside = WindowResources {
+    let outside = AgentWindowOptions {
         tokenizer: None,
         model: &ModelChoice::Profile("own".into()),
         model_name,
@@ -157,7 +157,7 @@ fn size(window: &AgentWindow, fitted: &Fitted) -> u64 {
     } else {
         window.counter.count_text("Be brief please.")
     };
-    window.counter.count_messages(&fitted.messages).iter().sum::<u64>() + system
+    window.counter.count_each_message(&fitted.messages).iter().sum::<u64>() + system
 }
 
 #[tokio::test]
@@ -311,7 +311,7 @@ async fn a_known_tokenizer_counts_and_its_limit_holds() {
     assert!(note["estimated"].is_null(), "{note}");
     let longer = window
         .counter
-        .count_messages(&talk(9)[19 - fitted.messages.len() - 2..])
+        .count_each_message(&talk(9)[19 - fitted.messages.len() - 2..])
         .iter()
         .sum::<u64>();
     assert!(

@@ -8,13 +8,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tiktoken_rs::tokenizer::{Tokenizer, get_tokenizer};
 
 use ensemble_core::thread::{Message, TextTokenizer, ToolCall};
-use ensemble_models::{estimate_attachment_tokens, estimate_file_tokens, estimate_tokens};
+use ensemble_models::{estimate_attachment_tokens, estimate_result_file_tokens, estimate_tokens};
 
 /// Tokens that the format of a chat adds to each message of a model whose tokenizer is known.
-const PER_MESSAGE: u64 = 4;
+const TOKENS_PER_MESSAGE: u64 = 4;
 
 /// The maximum number of bytes for one call of the tokenizer, whose regular expressions may backtrack.
-const PIECE: usize = 16 << 10;
+const MAX_PIECE_BYTES: usize = 16 << 10;
 
 /// Counts messages for one model, each message once.
 #[derive(Default)]
@@ -55,15 +55,15 @@ impl TokenCounter {
     }
 
     /// Returns the number of tokens that every message has at least.
-    pub(super) fn least_tokens(&self) -> u64 {
+    pub(super) fn min_message_tokens(&self) -> u64 {
         match self.has_o200k {
-            true => PER_MESSAGE,
+            true => TOKENS_PER_MESSAGE,
             false => 0,
         }
     }
 
     /// Returns the number of tokens of each message. The first call is slow because it loads the tokenizer.
-    pub fn count_messages(&self, messages: &[Message]) -> Vec<u64> {
+    pub fn count_each_message(&self, messages: &[Message]) -> Vec<u64> {
         messages.iter().map(|message| self.count_message(message)).collect()
     }
 
@@ -89,14 +89,14 @@ impl TokenCounter {
     pub(super) fn count_uncached(&self, text: &str) -> u64 {
         match (&self.tokenizer, self.has_o200k) {
             (Some(tokenizer), _) => tokenizer.count_text_tokens(text),
-            (None, true) => count_tokens(text) + PER_MESSAGE,
+            (None, true) => count_o200k_tokens(text) + TOKENS_PER_MESSAGE,
             (None, false) => estimate_tokens(text),
         }
     }
 
     /// A tool result is a message of its own.
     fn count_message(&self, message: &Message) -> u64 {
-        let result = |call: &ToolCall| self.count_cached(&call.result_text()) + estimate_file_tokens(call);
+        let result = |call: &ToolCall| self.count_cached(&call.result_text()) + estimate_result_file_tokens(call);
         self.count_without_results(message) + message.tool_calls.iter().map(result).sum::<u64>()
     }
 
@@ -127,7 +127,7 @@ impl fmt::Debug for TokenCounter {
 }
 
 /// Counts the tokens of the text with the vocabulary `o200k`.
-fn count_tokens(text: &str) -> u64 {
+fn count_o200k_tokens(text: &str) -> u64 {
     let encoder = tiktoken_rs::o200k_base_singleton();
     let count = |piece: &str| encoder.encode_ordinary(piece).len() as u64;
     split_pieces(text).map(count).sum()
@@ -136,7 +136,7 @@ fn count_tokens(text: &str) -> u64 {
 /// Returns the text in pieces of limited size.
 fn split_pieces(mut text: &str) -> impl Iterator<Item = &str> {
     std::iter::from_fn(move || {
-        let (piece, rest) = text.split_at(text.floor_char_boundary(PIECE));
+        let (piece, rest) = text.split_at(text.floor_char_boundary(MAX_PIECE_BYTES));
         text = rest;
         (!piece.is_empty()).then_some(piece)
     })
@@ -176,8 +176,8 @@ mod tests {
         }
         // "tiktoken is great!" is OpenAI's own example: six tokens.
         let counter = TokenCounter::for_model("gpt-4o");
-        assert_eq!(counter.count_text("tiktoken is great!"), 6 + PER_MESSAGE);
-        assert_eq!(counter.count_text(""), PER_MESSAGE);
+        assert_eq!(counter.count_text("tiktoken is great!"), 6 + TOKENS_PER_MESSAGE);
+        assert_eq!(counter.count_text(""), TOKENS_PER_MESSAGE);
         let long = "word ".repeat(10_000);
         let count = counter.count_text(&long);
         assert!((10_000..10_050).contains(&count), "{count}");
@@ -204,7 +204,7 @@ mod tests {
         let ended = message(vec![
             call.with_end(ToolEnd::Result(json!("It is sunny and warm there.")), 0.1),
         ]);
-        let counts = counter.count_messages(&[plain, open, ended]);
+        let counts = counter.count_each_message(&[plain, open, ended]);
         assert_eq!(counts[0], 3);
         assert!(counts[0] < counts[2] && counts[2] > counts[0] + 7, "{counts:?}");
     }

@@ -65,7 +65,7 @@ fn what_an_agent_in_a_call_has_used_counts_once() {
     let open = all.usage().expect("used");
     assert_eq!((open.requests, open.by_tools), (3, 2), "the call has not ended");
 
-    all.apply_call_end(&ended(within(None, &[]), "a", Some(used(2).mark_as_tool_usage())));
+    all.apply_call_end(&ended(within(None, &[]), "a", Some(used(2).as_tool_usage())));
     let closed = all.usage().expect("used");
     assert_eq!(
         (closed.requests, closed.by_tools),

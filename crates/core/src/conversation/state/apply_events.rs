@@ -26,7 +26,7 @@ use crate::conversation::question::InputRequested;
 use crate::conversation::reason::AgentSkipReason;
 use crate::conversation::static_readiness::{StaticReadiness, static_readiness};
 use crate::thread::{StopReason, Thread, ThreadIteration, UNKNOWN_FATE, failed_iterations, remembered_iterations};
-use ensemble_language::data::{FailureKind, ModelUsage, RunContext, digest_text};
+use ensemble_language::data::{FailureKind, ModelUsage, RunContext, sha256_of_text};
 use ensemble_language::ensemble::{AgentKind, MemoryMode, OnError};
 use ensemble_language::plan::{AgentId, EdgeId, Plan};
 
@@ -124,7 +124,7 @@ impl ConversationState {
 
     /// A user message: the readiness of all agents starts again, and the outputs and threads are kept.
     fn open_segment(&mut self, input: Arc<str>) {
-        self.input_digest = format!("sha256:{}", &digest_text(&input)[..16]).into();
+        self.input_digest = format!("sha256:{}", &sha256_of_text(&input)[..16]).into();
         self.input = input;
         self.segment_start = self.turn_count;
         self.used_before = self.usage;
@@ -365,7 +365,7 @@ impl ConversationState {
             news_to_all |= self.merge_execution(&plan, slot);
         }
         if news_to_all {
-            touched.extend(plan.listener_ids());
+            touched.extend(plan.listening_agent_ids());
         }
         for (target, requests) in &event.requests {
             if let Some(id) = plan.find_agent_id(target) {
@@ -464,7 +464,7 @@ impl ConversationState {
             self.stopping_agents.insert(id);
         }
         if plan
-            .max_executions(id)
+            .max_agent_executions(id)
             .is_some_and(|cap| self.agents[id.index()].executions >= cap.get())
         {
             self.agents_at_limit.insert(id);
@@ -488,12 +488,12 @@ impl ConversationState {
     }
 
     /// Stores the output under its state key, and its top-level keys beside it, except reserved keys. Of an agent with
-    /// `for_each` no key is stored beside it.
+    /// `random_for_each` no key is stored beside it.
     fn merge_output(&mut self, plan: &Plan, id: AgentId, output: &Arc<Value>) {
         let context = Arc::make_mut(&mut self.context);
         let is_list = plan.agent(id).for_each.is_some();
         for (key, value) in output.as_object().into_iter().flatten().filter(|_| !is_list) {
-            if key != AGENT_REQUESTS && !plan.is_reserved(key) {
+            if key != AGENT_REQUESTS && !plan.is_reserved_key(key) {
                 context.insert(key.as_str().into(), Arc::new(value.clone()));
             }
         }
@@ -508,7 +508,7 @@ impl ConversationState {
         let beside = output.as_object().into_iter().flatten().filter(|_| !is_list);
         let keys = beside.map(|(key, _)| key.as_str());
         for key in keys.chain([&**plan.agent(id).state_key()]) {
-            if key != AGENT_REQUESTS && !plan.is_reserved(key) && context.get(key).is_some() {
+            if key != AGENT_REQUESTS && !plan.is_reserved_key(key) && context.get(key).is_some() {
                 context.insert(key.into(), Arc::default());
             }
         }

@@ -26,7 +26,7 @@ use super::run_ended::{FailedExecution, RunEnded};
 use crate::conversation::part::ThreadsByKey;
 use crate::request::PendingRequest;
 use crate::thread::{Thread, ThreadIteration};
-use ensemble_language::condition::ConditionFacts;
+use ensemble_language::condition::ConditionSnapshot;
 use ensemble_language::data::{AgentRequest, ModelUsage, RunContext};
 use ensemble_language::ensemble::RequiredResult;
 use ensemble_language::plan::{AgentId, EdgeId, Plan, PlanEdge};
@@ -59,7 +59,7 @@ pub struct AgentState {
     failure: Option<(u32, Arc<Value>)>,
     /// LLM: the messages between the agent and its model.
     thread: Arc<Thread>,
-    /// LLM, with `for_each`: likewise for each key.
+    /// LLM, with `random_for_each`: likewise for each key.
     threads_by_key: Arc<ThreadsByKey>,
     /// LLM: the number of requests to its model.
     requests_made: u64,
@@ -143,7 +143,7 @@ pub struct ConversationState {
 impl ConversationState {
     /// Returns the state before the first event.
     pub fn new(plan: Arc<Plan>) -> Self {
-        let agents = vec![AgentState::default(); plan.len()];
+        let agents = vec![AgentState::default(); plan.agent_count()];
         Self {
             counts: Arc::new(CountList::new(plan.clone())),
             outputs: Arc::new(LatestOutputs::new(plan.clone())),
@@ -498,16 +498,16 @@ impl ConversationState {
     }
 
     /// Returns the values that a condition on the edge can read.
-    pub fn edge_facts(&self, edge: &PlanEdge) -> ConditionFacts {
-        ConditionFacts {
+    pub fn edge_facts(&self, edge: &PlanEdge) -> ConditionSnapshot {
+        ConditionSnapshot {
             output: self.edge_output(edge).map(|(_, output)| output.clone()),
             ..self.facts_without_output()
         }
     }
 
     /// Returns the values that an expression outside of dependencies can read.
-    pub fn facts_without_output(&self) -> ConditionFacts {
-        ConditionFacts {
+    pub fn facts_without_output(&self) -> ConditionSnapshot {
+        ConditionSnapshot {
             context: self.context.clone(),
             output: None,
             turn_count: u64::from(self.turn_count),
@@ -572,7 +572,7 @@ impl AgentState {
         &self.thread
     }
 
-    /// LLM, with `for_each`: the messages between the agent and its model, by the key of the part.
+    /// LLM, with `random_for_each`: the messages between the agent and its model, by the key of the part.
     pub fn threads_by_key(&self) -> &Arc<ThreadsByKey> {
         &self.threads_by_key
     }

@@ -45,7 +45,7 @@ fn what_no_record_contains_is_left_with_its_request() {
             chrono::DateTime::<chrono::Utc>::UNIX_EPOCH,
         )
     });
-    ledger.add_recorded_usage(used(1, 5).mark_as_tool_usage());
+    ledger.add_recorded_usage(used(1, 5).as_tool_usage());
     ledger.open_request().fetch_add(1, Ordering::Relaxed);
     let mut left = ledger.take_entries();
     assert_eq!(left.usage.map(|all| (all.requests, all.by_tools)), Some((3, 1)));
@@ -65,7 +65,7 @@ fn a_call_that_is_stopped_leaves_its_request_and_its_usage_counts_once() {
     drop(inner);
     drop(outer);
     let left = ledger.take_entries();
-    assert_eq!(left.usage, Some(used(1, 7).mark_as_tool_usage()));
+    assert_eq!(left.usage, Some(used(1, 7).as_tool_usage()));
     assert_eq!(left.warnings, ["tool helper: tool scribe: slow"]);
     let [work] = left.stopped.as_slice() else {
         panic!("{:?}", left.stopped)

@@ -21,7 +21,7 @@ impl CheckContext for Beside {
         let keys = agent.description.as_ref()?.split_whitespace();
         Some(keys.map(|key| key.trim_end_matches('!').to_owned()).collect())
     }
-    fn latched_keys(&self, _: &Ensemble, agent: &Agent) -> OutputKeys {
+    fn always_true_keys(&self, _: &Ensemble, agent: &Agent) -> OutputKeys {
         let keys = agent.description.iter().flat_map(|keys| keys.split_whitespace());
         keys.filter_map(|key| Some(key.strip_suffix('!')?.to_owned())).collect()
     }
@@ -205,8 +205,8 @@ fn every_place_stays_where_it_is_beside_a_hidden_secret() {
     let source = SourceText::new("t", text);
     let loaded = load_ensemble(&source);
     let looked = TextSecrets::find_in(&source, loaded.document.as_ref());
-    let mut diagnostics = loaded.diagnostics_with(&looked.findings());
-    looked.redact(&mut diagnostics);
+    let mut diagnostics = loaded.diagnostics_with(&looked.secret_warnings());
+    looked.redact_diagnostics(&mut diagnostics);
     for diagnostic in &diagnostics {
         let masked = &diagnostic.source;
         assert!(masked.text().contains("***·•🔒**"), "{}", masked.text());
@@ -223,8 +223,8 @@ fn a_secret_of_quotation_marks_is_hidden_as_any_other() {
     let source = SourceText::new("t", text);
     let loaded = load_ensemble(&source);
     let looked = TextSecrets::find_in(&source, loaded.document.as_ref());
-    let mut diagnostics = loaded.diagnostics_with(&looked.findings());
-    looked.redact(&mut diagnostics);
+    let mut diagnostics = loaded.diagnostics_with(&looked.secret_warnings());
+    looked.redact_diagnostics(&mut diagnostics);
     let warning = diagnostics.iter().find(|one| one.code.0 == "W014").expect("a warning");
     assert_eq!(warning.message, "this looks like a secret");
     assert!(!warning.source.text().contains('"'), "{}", warning.source.text());
@@ -249,11 +249,11 @@ fn secrets_are_told_and_never_shown() {
         let source = SourceText::new("t", text.as_str());
         let loaded = load_ensemble(&source);
         let looked = TextSecrets::find_in(&source, loaded.document.as_ref());
-        let mut diagnostics = loaded.diagnostics_with(&looked.findings());
+        let mut diagnostics = loaded.diagnostics_with(&looked.secret_warnings());
         let mut quoting = diagnostics[0].clone();
         quoting.help = Some(format!("did you mean `{secret}`?"));
         diagnostics.push(quoting);
-        looked.redact(&mut diagnostics);
+        looked.redact_diagnostics(&mut diagnostics);
         let warning = diagnostics.iter().find(|one| one.code.0 == "W014").expect("a warning");
         let place = text.find(&secret).unwrap();
         assert_eq!(
@@ -282,9 +282,9 @@ fn a_finding_does_not_repeat_the_value_of_a_key() {
         let source = SourceText::new("t", text.as_str());
         let loaded = load_ensemble(&source);
         let secrets = TextSecrets::find_in(&source, loaded.document.as_ref());
-        let mut diagnostics = loaded.diagnostics_with(&secrets.findings());
+        let mut diagnostics = loaded.diagnostics_with(&secrets.secret_warnings());
         assert!(!diagnostics.is_empty(), "{text}");
-        secrets.redact(&mut diagnostics);
+        secrets.redact_diagnostics(&mut diagnostics);
         let shown = format!("{diagnostics:?}");
         assert!(!shown.contains(value) && !shown.contains(&value[..8]), "{shown}");
     }

@@ -32,7 +32,7 @@ impl CheckContext for Described {
             value
                 .as_array()?
                 .iter()
-                .map(ValueType::from_value)
+                .map(ValueType::exact_type_of)
                 .fold(ValueType::impossible_value(), ValueType::union_with),
         )
     }

@@ -23,11 +23,11 @@ use super::context::NoFileContext;
 use super::{CHECKS, CheckContext, check_ensemble};
 use crate::diagnostic::{Diagnostic, Finding};
 use crate::ensemble::Ensemble;
-use crate::loader::{LoadedEnsemble, load_ensemble, load_profiles};
+use crate::loader::{EnsembleLoadResult, load_ensemble, load_profiles};
 use crate::source::SourceText;
 use around::Beside;
 
-fn loaded(agents: &str) -> LoadedEnsemble {
+fn loaded(agents: &str) -> EnsembleLoadResult {
     let loaded = load_ensemble(&SourceText::new("t", format!("name: e\nagents:\n{agents}")));
     assert!(loaded.ensemble.is_some(), "{agents}\n{:#?}", loaded.findings);
     loaded

@@ -341,7 +341,7 @@ impl CheckContext for Described {
         None
     }
     fn output_type(&self, _: &Ensemble, agent: &Agent) -> Option<ValueType> {
-        Some(ValueType::from_value(
+        Some(ValueType::exact_type_of(
             &serde_json::from_str(agent.description.as_ref()?).ok()?,
         ))
     }

@@ -1,11 +1,11 @@
-//! `for_each`: what its list, its keys and its combination are made of.
+//! `random_for_each`: what its list, its keys and its combination are made of.
 
 use super::variable_types;
-use super::{OutputTypeSource, add_misfits};
+use super::{OutputTypeSource, add_type_findings};
 use crate::check::check_graph::CheckGraph;
-use crate::condition::{Expression, PartVariables, ValueType, VariableTypes, is_informative};
+use crate::condition::{ValueExpression, PartVariables, ValueType, VariableTypes, is_informative_type};
 use crate::diagnostic::Finding;
-use crate::ensemble::{Agent, ForEach, ForEachItems, PartCombination};
+use crate::ensemble::{Agent, ForEachSpec, ForEachItems, PartCombination};
 use crate::loader::codes;
 
 /// Warns of lists that are none, and of expressions of parts that do not fit.
@@ -15,7 +15,7 @@ pub(super) fn check_for_each_types(
     shared: &VariableTypes,
     findings: &mut Vec<Finding>,
 ) {
-    for at in 0..graph.len() {
+    for at in 0..graph.agent_count() {
         let agent = graph.agent_at(at);
         let Some(spec) = &agent.for_each else { continue };
         let route = Agent::route_at(at).with_key("for_each");
@@ -23,10 +23,10 @@ pub(super) fn check_for_each_types(
         if let ForEachItems::Expression(text) = &spec.items {
             let route = route.with_key("in");
             let before = findings.len();
-            if let Ok(reading) = Expression::parse(text) {
-                add_misfits(&reading, shared, &route, findings);
+            if let Ok(reading) = ValueExpression::parse(text) {
+                add_type_findings(&reading, shared, &route, findings);
             }
-            if findings.len() == before && is_informative(&over) && !can_be_list(&over) {
+            if findings.len() == before && is_informative_type(&over) && !can_be_iterated(&over) {
                 let message = format!("`{text}` is {over}, but `in` must be a list or a map");
                 let finding = Finding::new_warning(codes::MISFIT, route.into_value_location(), message);
                 findings.push(
@@ -36,13 +36,13 @@ pub(super) fn check_for_each_types(
         }
         let part_variables = VariableTypes {
             item: infer_item_type(spec, shared),
-            part: part_type(),
+            part: part_variable_type(),
             ..shared.clone()
         };
         if let Some(text) = &spec.key
-            && let Ok(reading) = Expression::parse_with(text, PartVariables::for_key(&spec.item_name))
+            && let Ok(reading) = ValueExpression::parse_with(text, PartVariables::for_key(&spec.item_name))
         {
-            add_misfits(&reading, &part_variables, &route.with_key("key"), findings);
+            add_type_findings(&reading, &part_variables, &route.with_key("key"), findings);
         }
         let Some((name, text)) = spec.combine.keyed_expression() else {
             continue;
@@ -51,19 +51,19 @@ pub(super) fn check_for_each_types(
             output: variable_types::infer_part_output_type(agent, ask),
             ..part_variables
         };
-        let Ok(reading) = Expression::parse_with(text, PartVariables::for_output(&spec.item_name)) else {
+        let Ok(reading) = ValueExpression::parse_with(text, PartVariables::for_output(&spec.item_name)) else {
             continue;
         };
         let route = route.with_key("combine").with_key(name);
         let before = findings.len();
-        add_misfits(&reading, &part_variables, &route, findings);
+        add_type_findings(&reading, &part_variables, &route, findings);
         let of = reading.infer_type(&part_variables);
         let is_ordered = of
             .known_shape()
             .is_none_or(|shape| shape.number.is_some() || shape.text.is_some());
         if findings.len() == before
             && matches!(spec.combine, PartCombination::Best(_))
-            && is_informative(&of)
+            && is_informative_type(&of)
             && !is_ordered
         {
             let message = format!("`{text}` is {of}, but `best` must be a number or a string");
@@ -76,26 +76,26 @@ pub(super) fn check_for_each_types(
     }
 }
 
-fn can_be_list(of: &ValueType) -> bool {
+fn can_be_iterated(of: &ValueType) -> bool {
     of.known_shape()
         .is_none_or(|shape| shape.list.is_some() || shape.map.is_some())
 }
 
 /// Returns the type of the list of items.
-fn infer_items_type(spec: &ForEach, shared: &VariableTypes) -> ValueType {
+fn infer_items_type(spec: &ForEachSpec, shared: &VariableTypes) -> ValueType {
     match &spec.items {
         ForEachItems::Expression(text) => {
-            Expression::parse(text).map_or_else(|_| ValueType::any_value(), |it| it.infer_type(shared))
+            ValueExpression::parse(text).map_or_else(|_| ValueType::any_value(), |it| it.infer_type(shared))
         }
-        ForEachItems::List(items) => ValueType::from_value(&serde_json::Value::Array(items.clone())),
+        ForEachItems::List(items) => ValueType::exact_type_of(&serde_json::Value::Array(items.clone())),
         ForEachItems::Times(count) => {
-            ValueType::list_with_items(ValueType::count_up_to(u64::from(count.saturating_sub(1))))
+            ValueType::list_with_items(ValueType::number_up_to(u64::from(count.saturating_sub(1))))
         }
     }
 }
 
 /// Returns the type of an item: of a map it is `{key, value}`.
-pub(super) fn infer_item_type(spec: &ForEach, shared: &VariableTypes) -> ValueType {
+pub(super) fn infer_item_type(spec: &ForEachSpec, shared: &VariableTypes) -> ValueType {
     infer_items_type(spec, shared)
         .list_item_type()
         .cloned()
@@ -103,11 +103,11 @@ pub(super) fn infer_item_type(spec: &ForEach, shared: &VariableTypes) -> ValueTy
 }
 
 /// `part`.
-pub(super) fn part_type() -> ValueType {
+pub(super) fn part_variable_type() -> ValueType {
     let entry = |key: &str, of: ValueType| (key.to_owned(), of);
     ValueType::map_with_fields(crate::condition::MapFields::with_exact_keys([
-        entry("index", ValueType::count_up_to(u64::MAX)),
+        entry("index", ValueType::number_up_to(u64::MAX)),
         entry("key", ValueType::any_value()),
-        entry("count", ValueType::count_up_to(u64::MAX)),
+        entry("count", ValueType::number_up_to(u64::MAX)),
     ]))
 }

@@ -6,7 +6,7 @@ use std::cell::LazyCell;
 use super::part_types;
 use super::{EnsembleTypes, failure_type};
 use crate::check::check_graph::CheckGraph;
-use crate::check::templates::{list_agent_templates, with_advice};
+use crate::check::templates::{list_agent_templates, with_suggested_replacement};
 use crate::condition::{MapFields, NumberRange, TypeProblem, TypeProblemKind, ValueType};
 use crate::diagnostic::Finding;
 use crate::ensemble::Agent;
@@ -19,7 +19,7 @@ use crate::template;
 pub(super) fn check_template_types(graph: &CheckGraph<'_>, types: &EnsembleTypes, findings: &mut Vec<Finding>) {
     let shared_variables = shared_template_variables(graph, types);
     let past = LazyCell::new(|| template_history_type(&types.shared.history));
-    for at in 0..graph.len() {
+    for at in 0..graph.agent_count() {
         let templates = list_agent_templates(graph.agent_at(at), &Agent::route_at(at));
         let mut templates = templates.into_iter().filter(|(text, _)| text.contains('{')).peekable();
         if templates.peek().is_none() {
@@ -43,7 +43,7 @@ pub(super) fn check_template_types(graph: &CheckGraph<'_>, types: &EnsembleTypes
             findings.extend(
                 misfits
                     .into_iter()
-                    .filter_map(|misfit| template_misfit_finding(misfit, &route)),
+                    .filter_map(|misfit| template_type_finding(misfit, &route)),
             );
         }
         if findings.len() >= super::MOST {
@@ -52,7 +52,7 @@ pub(super) fn check_template_types(graph: &CheckGraph<'_>, types: &EnsembleTypes
     }
 }
 
-fn template_misfit_finding(misfit: TypeProblem, route: &Route) -> Option<Finding> {
+fn template_type_finding(misfit: TypeProblem, route: &Route) -> Option<Finding> {
     let code = match misfit.kind {
         TypeProblemKind::NeverTrue | TypeProblemKind::AlwaysTrue => codes::NEVER_FITS,
         TypeProblemKind::Fails => codes::TEMPLATE_MISFIT,
@@ -61,7 +61,7 @@ fn template_misfit_finding(misfit: TypeProblem, route: &Route) -> Option<Finding
         TypeProblemKind::UnknownName => return None,
     };
     let finding = Finding::new_warning(code, route.clone().into_text_location(misfit.span), misfit.message);
-    Some(with_advice(finding, misfit.help, route))
+    Some(with_suggested_replacement(finding, misfit.help, route))
 }
 
 type TypedVariable<'a> = (Cow<'a, str>, Cow<'a, ValueType>);
@@ -75,9 +75,9 @@ fn shared_template_variables<'a>(graph: &CheckGraph<'_>, types: &'a EnsembleType
         new_variable("input", ValueType::any_text()),
         ("inputs".into(), Cow::Borrowed(&shared.inputs)),
         ("context".into(), Cow::Borrowed(&shared.context)),
-        new_variable("turn_count", ValueType::count_up_to(turns)),
+        new_variable("turn_count", ValueType::number_up_to(turns)),
         new_variable("transcript", ValueType::any_text()),
-        new_variable("request", request_type()),
+        new_variable("request", request_variable_type()),
     ]
 }
 
@@ -87,7 +87,7 @@ fn agent_template_variables<'a>(graph: &'a CheckGraph<'_>, at: usize, types: &En
     let mut variables: Vec<TypedVariable<'a>> = Vec::new();
     let turns = u64::from(agent.conversation.max_turns.get());
     #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
-    let execution = ValueType::number_in(NumberRange::from_bounds(1.0, turns as f64));
+    let execution = ValueType::number_in_range(NumberRange::from_bounds(1.0, turns as f64));
     variables.push(("execution".into(), Cow::Owned(execution)));
     // The arguments of a call are added to the `config` of an agent that is a tool.
     let is_tool = graph
@@ -96,7 +96,7 @@ fn agent_template_variables<'a>(graph: &'a CheckGraph<'_>, at: usize, types: &En
         .any(|(_, performer)| *performer == agent.name);
     if !is_tool {
         let config = serde_json::Value::Object(agent.config.clone());
-        variables.push(("parameters".into(), Cow::Owned(ValueType::from_value(&config))));
+        variables.push(("parameters".into(), Cow::Owned(ValueType::exact_type_of(&config))));
     }
     let mut dependencies = Vec::new();
     for edge in graph.dependency_edges(at) {
@@ -126,7 +126,7 @@ fn agent_template_variables<'a>(graph: &'a CheckGraph<'_>, at: usize, types: &En
             Cow::Borrowed(&*spec.item_name),
             Cow::Owned(part_types::infer_item_type(spec, &types.shared)),
         ));
-        variables.push(("part".into(), Cow::Owned(part_types::part_type())));
+        variables.push(("part".into(), Cow::Owned(part_types::part_variable_type())));
     }
     variables
 }
@@ -139,12 +139,12 @@ fn template_history_type(of_conditions: &ValueType) -> ValueType {
 }
 
 /// `request`, which is nothing in executions that were not requested.
-fn request_type() -> ValueType {
+fn request_variable_type() -> ValueType {
     let entry = |key: &str, of: ValueType| (key.to_owned(), of);
     let fields = MapFields::with_exact_keys([
         entry("from", ValueType::any_text()),
         entry("parameters", ValueType::any_value()),
-        entry("priority", ValueType::number_in(NumberRange::ALL)),
+        entry("priority", ValueType::number_in_range(NumberRange::ALL)),
     ]);
     ValueType::map_with_fields(fields).union_with(ValueType::nothing_value())
 }

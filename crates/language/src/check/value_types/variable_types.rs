@@ -35,7 +35,7 @@ fn combined_output_type(combine: &PartCombination, of_part: ValueType) -> ValueT
         entry("items", ValueType::list_with_items(or_nothing(of_part.clone()))),
         entry("keys", ValueType::list_with_items(ValueType::any_value())),
         entry("failed", ValueType::list_with_items(ValueType::map_with_fields(failed))),
-        entry("count", ValueType::count_up_to(u64::MAX)),
+        entry("count", ValueType::number_up_to(u64::MAX)),
     ];
     match combine {
         PartCombination::List => {}
@@ -64,7 +64,7 @@ pub(super) fn infer_part_output_type(agent: &Agent, ask: &OutputTypeSource<'_>) 
             )])),
         },
         AgentKind::Llm(_) => match of_schema() {
-            Some(of) => add_response_key(&of),
+            Some(of) => with_response_key(&of),
             None => ask(agent).unwrap_or_default(),
         },
         AgentKind::Script { .. } | AgentKind::Ensemble { .. } | AgentKind::Tool { .. } => {
@@ -74,7 +74,7 @@ pub(super) fn infer_part_output_type(agent: &Agent, ask: &OutputTypeSource<'_>) 
 }
 
 /// The full text of a model is stored beside the keys of its output.
-fn add_response_key(of: &ValueType) -> ValueType {
+fn with_response_key(of: &ValueType) -> ValueType {
     let Some(fields) = of.map_fields() else {
         return ValueType::any_value();
     };
@@ -97,7 +97,7 @@ pub(super) fn failure_type() -> ValueType {
             ("kind".to_owned(), ValueType::text_among(kinds)),
             (
                 "exit_code".to_owned(),
-                ValueType::number_in(NumberRange::ALL).union_with(ValueType::nothing_value()),
+                ValueType::number_in_range(NumberRange::ALL).union_with(ValueType::nothing_value()),
             ),
             ("stdout".to_owned(), ValueType::any_text()),
             ("stderr".to_owned(), ValueType::any_text()),
@@ -107,7 +107,7 @@ pub(super) fn failure_type() -> ValueType {
 }
 
 /// Returns the variables that all conditions can read.
-pub(super) fn infer_shared_types(graph: &CheckGraph<'_>, outputs: &Rc<[ValueType]>) -> VariableTypes {
+pub(super) fn infer_shared_variable_types(graph: &CheckGraph<'_>, outputs: &Rc<[ValueType]>) -> VariableTypes {
     let ensemble = graph.ensemble;
     let names: Rc<[Arc<str>]> = ensemble.agents.iter().map(|agent| agent.name.clone()).collect();
     let (all, those) = ((names.clone(), outputs.clone()), (names, outputs.clone()));
@@ -115,7 +115,7 @@ pub(super) fn infer_shared_types(graph: &CheckGraph<'_>, outputs: &Rc<[ValueType
     VariableTypes {
         context: infer_context_type(graph, outputs),
         output: ValueType::any_value(),
-        turn_count: ValueType::count_up_to(turns),
+        turn_count: ValueType::number_up_to(turns),
         history: LazyType::new(move || infer_history_type(&all.0, &all.1)),
         executions: infer_executions_type(graph),
         input: ValueType::any_text(),
@@ -152,7 +152,7 @@ fn infer_context_type(graph: &CheckGraph<'_>, outputs: &[ValueType]) -> ValueTyp
         .map(|(_, output)| output.map_fields().filter(|fields| fields.other_values.is_none()))
         .collect();
     let is_stored = |key: &str| {
-        graph.find_agent(key).is_some() || (0..graph.len()).any(|at| **graph.agent_at(at).state_key() == *key)
+        graph.find_agent_index(key).is_some() || (0..graph.agent_count()).any(|at| **graph.agent_at(at).state_key() == *key)
     };
     for fields in closed.iter().flatten() {
         for (key, (of, _)) in fields.known_keys.iter().filter(|(key, _)| !is_stored(key)) {
@@ -195,10 +195,10 @@ fn infer_executions_type(graph: &CheckGraph<'_>) -> ValueType {
     let of = |at: usize| {
         (
             graph.agent_name(at).to_owned(),
-            (ValueType::count_up_to(max_count(at)), true),
+            (ValueType::number_up_to(max_count(at)), true),
         )
     };
-    open_map_type((0..graph.len()).map(of).collect())
+    open_map_type((0..graph.agent_count()).map(of).collect())
 }
 
 fn infer_outputs_type(names: &[Arc<str>], outputs: &[ValueType]) -> ValueType {
@@ -210,17 +210,17 @@ fn infer_outputs_type(names: &[Arc<str>], outputs: &[ValueType]) -> ValueType {
 
 /// Returns the executions so far. Their fields are a fixed set.
 fn infer_history_type(names: &[Arc<str>], outputs: &[ValueType]) -> ValueType {
-    let positive_number = ValueType::number_in(NumberRange::from_bounds(1.0, f64::INFINITY));
+    let positive_number = ValueType::number_in_range(NumberRange::from_bounds(1.0, f64::INFINITY));
     let any_output = outputs.iter().cloned().fold(failure_type(), ValueType::union_with);
     let of = |field: &&str| {
         let of = match *field {
             "turn_number" | "execution" => positive_number.clone(),
-            "attempt" => ValueType::count_up_to(u64::MAX),
+            "attempt" => ValueType::number_up_to(u64::MAX),
             "agent_name" => ValueType::text_among(names.iter().map(|name| &**name)),
             "success" => ValueType::any_boolean(),
             "error" => ValueType::any_text().union_with(ValueType::nothing_value()),
             "timestamp" => ValueType::any_text(),
-            "execution_time" => ValueType::number_in(NumberRange::ALL),
+            "execution_time" => ValueType::number_in_range(NumberRange::ALL),
             "output_data" => any_output.clone(),
             _ => ValueType::any_value(),
         };

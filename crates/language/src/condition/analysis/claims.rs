@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use crate::condition::analysis::reads::list_read_keys;
+use crate::condition::analysis::reads::list_literal_key_reads;
 use crate::condition::evaluation::code::{EmittedScript, emit_truth_script};
 use crate::condition::evaluation::engine::ENGINE;
 use crate::condition::expression::tree::{
@@ -63,7 +63,7 @@ pub struct ClaimReads {
 
 impl ClaimReads {
     /// Returns whether the result depends only on the numbers of turns and executions, not on outputs.
-    pub fn are_only_counts(&self) -> bool {
+    pub fn reads_only_counts(&self) -> bool {
         !(self.context || self.output || self.outputs || self.history || self.input)
     }
 }
@@ -71,9 +71,9 @@ impl ClaimReads {
 impl ConditionClaim {
     /// Returns the agents whose executions it counts, if it names all of them; `None` if it counts those of other
     /// agents, too.
-    pub fn find_counted_agents(&self) -> Option<Vec<String>> {
+    pub fn list_counted_agents(&self) -> Option<Vec<String>> {
         let expr = &self.condition.expr;
-        let key_reads = list_read_keys(
+        let key_reads = list_literal_key_reads(
             expr,
             &[ConditionVariable::Executions, ConditionVariable::AgentExecutionCount],
         );
@@ -167,13 +167,13 @@ impl Condition {
     /// Returns the text of a part. The position of a part does not include the parentheses around it, so its text may
     /// contain only one of two parentheses.
     fn balanced_part_text(&self, span: Span) -> Arc<str> {
-        let span = balance_parentheses(&self.text, span);
+        let span = include_matching_parentheses(&self.text, span);
         self.text[span.start..span.end].trim().into()
     }
 }
 
 /// Returns the position with the other one of each parenthesis.
-pub(crate) fn balance_parentheses(text: &str, span: Span) -> Span {
+pub(crate) fn include_matching_parentheses(text: &str, span: Span) -> Span {
     let (mut start, mut end) = (span.start, span.end);
     let count = |start: usize, end: usize, c: char| text[start..end].matches(c).count();
     while count(start, end, '(') < count(start, end, ')') {

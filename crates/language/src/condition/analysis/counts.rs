@@ -1,8 +1,8 @@
 //! Counts of executions that make a condition true, whatever else it reads.
 
 use super::super::expression::tree::{ComparisonOperator, ConditionExpr, ConditionVariable, ExprKind};
-use super::paths::find_path;
-use super::polarity::{find_boundary_step, swap_comparison_sides, visit_helpful_parts};
+use super::paths::find_literal_path;
+use super::polarity::{boundary_step, swap_comparison_sides, visit_helpful_parts};
 use crate::source::Span;
 
 /// `executions.writer >= 3`, where it helps to make the condition true.
@@ -42,7 +42,7 @@ fn find_count_threshold(
     answer: bool,
 ) -> Option<(String, u64)> {
     use ComparisonOperator::{Different, Equal, Greater, GreaterEqual, Less, LessEqual};
-    let (agent, number, comparison) = match (find_counted_agent(left), find_counted_agent(right)) {
+    let (agent, number, comparison) = match (execution_count_agent(left), execution_count_agent(right)) {
         (Some(agent), None) => (agent, as_literal_count(right)?, comparison),
         (None, Some(agent)) => (agent, as_literal_count(left)?, swap_comparison_sides(comparison)),
         _ => return None,
@@ -52,13 +52,13 @@ fn find_count_threshold(
         (comparison, answer),
         (GreaterEqual | Greater | Equal, true) | (Less | LessEqual | Different, false)
     );
-    let from = number.checked_add_signed(find_boundary_step(comparison, answer))?;
+    let from = number.checked_add_signed(boundary_step(comparison, answer))?;
     grows.then_some((agent, from))
 }
 
 /// Returns the agent, if the expression is the number of its executions.
-fn find_counted_agent(expr: &ConditionExpr) -> Option<String> {
-    let (ConditionVariable::Executions | ConditionVariable::AgentExecutionCount, mut keys) = find_path(expr)? else {
+fn execution_count_agent(expr: &ConditionExpr) -> Option<String> {
+    let (ConditionVariable::Executions | ConditionVariable::AgentExecutionCount, mut keys) = find_literal_path(expr)? else {
         return None;
     };
     let agent = keys.pop()?;

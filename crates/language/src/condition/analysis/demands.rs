@@ -5,9 +5,9 @@ use serde_json::{Number, Value};
 
 use super::super::expression::tree::{ChainStepKind, ComparisonOperator, ConditionExpr, ConditionVariable, ExprKind};
 use super::super::functions::ConditionFunction;
-use super::super::{Condition, Expression, parse_condition};
-use super::paths::find_path_through;
-use super::polarity::{find_boundary_step, swap_comparison_sides, visit_satisfying_parts};
+use super::super::{Condition, ValueExpression, parse_condition};
+use super::paths::find_path_skipping;
+use super::polarity::{boundary_step, swap_comparison_sides, visit_one_solution};
 
 /// A value that a condition reads, and its kind of demand on it.
 #[derive(Debug, Clone, PartialEq)]
@@ -61,22 +61,22 @@ impl Condition {
     pub fn required_values(text: &str, answer: bool) -> Vec<ValueRequirement> {
         let mut demands = Vec::new();
         if let Ok(expr) = parse_condition(text) {
-            visit_satisfying_parts(&expr, answer, &mut |part, answer| {
-                add_requirements(part, answer, &mut demands)
+            visit_one_solution(&expr, answer, &mut |part, answer| {
+                add_part_requirements(part, answer, &mut demands)
             });
         }
         demands
     }
 }
 
-impl Expression {
+impl ValueExpression {
     /// Returns the variable and the keys that an expression reads, if it is nothing but one value.
-    pub fn parse_read_path(text: &str) -> Option<(ExampleVariable, Vec<String>)> {
+    pub fn parse_example_path(text: &str) -> Option<(ExampleVariable, Vec<String>)> {
         find_example_path(&parse_condition(text).ok()?)
     }
 }
 
-fn add_requirements(expr: &ConditionExpr, answer: bool, demands: &mut Vec<ValueRequirement>) {
+fn add_part_requirements(expr: &ConditionExpr, answer: bool, demands: &mut Vec<ValueRequirement>) {
     match &expr.kind {
         ExprKind::Compare(left, rest) if let [(comparison, right)] = rest.as_slice() => {
             demands.extend(find_comparison_requirement(left, *comparison, right, answer));
@@ -89,12 +89,12 @@ fn add_requirements(expr: &ConditionExpr, answer: bool, demands: &mut Vec<ValueR
             ));
         }
         ExprKind::Chain(..) => demands.extend(find_chain_requirement(expr, answer)),
-        ExprKind::Variable(_) => demands.extend(build_requirement(expr, require_truth(answer))),
+        ExprKind::Variable(_) => demands.extend(requirement_on_path(expr, truth_requirement(answer))),
         _ => {}
     }
 }
 
-fn require_truth(answer: bool) -> RequiredValue {
+fn truth_requirement(answer: bool) -> RequiredValue {
     match answer {
         true => RequiredValue::True,
         false => RequiredValue::False,
@@ -103,7 +103,7 @@ fn require_truth(answer: bool) -> RequiredValue {
 
 /// Returns a chain: a value that is read, or a method at its end.
 fn find_chain_requirement(expr: &ConditionExpr, answer: bool) -> Option<ValueRequirement> {
-    if let Some(demand) = build_requirement(expr, require_truth(answer)) {
+    if let Some(demand) = requirement_on_path(expr, truth_requirement(answer)) {
         return Some(demand);
     }
     let ExprKind::Chain(base, suffixes) = &expr.kind else {
@@ -133,7 +133,7 @@ fn find_call_requirement(function: &str, arguments: Vec<&ConditionExpr>, answer:
         ("bool", false) => RequiredValue::False,
         _ => return None,
     };
-    build_requirement(arguments.first()?, kind)
+    requirement_on_path(arguments.first()?, kind)
 }
 
 fn find_comparison_requirement(
@@ -152,20 +152,20 @@ fn find_comparison_requirement(
     };
     if let Some(counted) = find_length_operand(value) {
         let length = usize::try_from(find_boundary_value(comparison, &other, answer)?.as_u64()?).ok()?;
-        return build_requirement(&counted, RequiredValue::Length(length));
+        return requirement_on_path(&counted, RequiredValue::Length(length));
     }
     let kind = match (comparison, answer) {
         (ComparisonOperator::Equal, true) | (ComparisonOperator::Different, false) => RequiredValue::Is(other),
         (ComparisonOperator::Equal, false) | (ComparisonOperator::Different, true) => RequiredValue::IsNot(other),
         _ => RequiredValue::Is(find_boundary_value(comparison, &other, answer)?),
     };
-    build_requirement(value, kind)
+    requirement_on_path(value, kind)
 }
 
 fn find_membership_requirement(left: &ConditionExpr, right: &ConditionExpr, answer: bool) -> Option<ValueRequirement> {
     if let (Some(Value::Array(values)), Some(_)) = (literal_to_json(right), find_example_path(left)) {
         let first = values.first()?.clone();
-        return build_requirement(
+        return requirement_on_path(
             left,
             if answer {
                 RequiredValue::Is(first)
@@ -190,7 +190,7 @@ fn find_membership_requirement(left: &ConditionExpr, right: &ConditionExpr, answ
             kind,
         });
     }
-    build_requirement(
+    requirement_on_path(
         right,
         if answer {
             RequiredValue::Has(item)
@@ -202,7 +202,7 @@ fn find_membership_requirement(left: &ConditionExpr, right: &ConditionExpr, answ
 
 /// Returns a number at the boundary for which the comparison has this answer.
 fn find_boundary_value(comparison: ComparisonOperator, other: &Value, answer: bool) -> Option<Value> {
-    let step = find_boundary_step(comparison, answer);
+    let step = boundary_step(comparison, answer);
     match other.as_i64() {
         Some(integer) => integer.checked_add(step).map(Value::from),
         None => Number::from_f64(other.as_f64()? + step as f64).map(Value::Number),
@@ -222,7 +222,7 @@ fn find_length_operand(expr: &ConditionExpr) -> Option<ConditionExpr> {
     }
 }
 
-fn build_requirement(expr: &ConditionExpr, kind: RequiredValue) -> Option<ValueRequirement> {
+fn requirement_on_path(expr: &ConditionExpr, kind: RequiredValue) -> Option<ValueRequirement> {
     let (of, path) = find_example_path(expr)?;
     Some(ValueRequirement {
         variable: of,
@@ -233,7 +233,7 @@ fn build_requirement(expr: &ConditionExpr, kind: RequiredValue) -> Option<ValueR
 
 /// Finds the variable and the keys, if the expression reads nothing but one value that examples can fill.
 fn find_example_path(expr: &ConditionExpr) -> Option<(ExampleVariable, Vec<String>)> {
-    let (variable, path) = find_path_through(expr, &keeps_examples)?;
+    let (variable, path) = find_path_skipping(expr, &keeps_example_value)?;
     let of = match variable {
         ConditionVariable::Output => ExampleVariable::Output,
         ConditionVariable::Outputs => ExampleVariable::Outputs,
@@ -246,7 +246,7 @@ fn find_example_path(expr: &ConditionExpr) -> Option<(ExampleVariable, Vec<Strin
 }
 
 /// Returns whether the function leaves the values of examples as they are.
-fn keeps_examples(function: &ConditionFunction) -> bool {
+fn keeps_example_value(function: &ConditionFunction) -> bool {
     matches!(function.names[0], "lower" | "strip" | "str" | "int" | "float" | "round")
 }
 

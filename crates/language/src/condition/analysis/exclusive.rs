@@ -18,7 +18,7 @@ impl ParsedCondition {
 
     /// Returns whether it reads nothing but `output` and what the run was given: values that change only with a new
     /// output.
-    pub fn reads_only_output(&self) -> bool {
+    pub fn reads_only_output_and_inputs(&self) -> bool {
         let mut is_only = true;
         visit_variables(&self.expr, &mut |_, variable| {
             is_only &= matches!(

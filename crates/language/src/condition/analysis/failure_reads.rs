@@ -2,7 +2,7 @@
 
 use super::super::evaluation::code;
 use super::super::expression::tree::{ConditionExpr, ExprKind};
-use super::super::{Condition, ConditionFacts};
+use super::super::{Condition, ConditionSnapshot};
 
 /// The value of a part, as far as its own evaluation gives it: a failure, or a truth.
 enum OperandValue {
@@ -15,7 +15,7 @@ impl Condition {
     pub(in super::super) fn collect_evaluated_parts<'e>(
         &self,
         expr: &'e ConditionExpr,
-        facts: &ConditionFacts,
+        facts: &ConditionSnapshot,
         evaluated: &mut Vec<&'e ConditionExpr>,
     ) -> bool {
         match &expr.kind {
@@ -25,7 +25,7 @@ impl Condition {
                 if !self.collect_evaluated_parts(&choice.condition, facts, evaluated) {
                     return false;
                 }
-                match self.evaluate_part(&choice.condition, facts) {
+                match self.evaluate_operand(&choice.condition, facts) {
                     OperandValue::Fails => false,
                     OperandValue::Truth(true) => self.collect_evaluated_parts(&choice.then, facts, evaluated),
                     OperandValue::Truth(false) => self.collect_evaluated_parts(&choice.otherwise, facts, evaluated),
@@ -33,19 +33,19 @@ impl Condition {
             }
             ExprKind::Not(operand) => {
                 self.collect_evaluated_parts(operand, facts, evaluated)
-                    && !matches!(self.evaluate_part(operand, facts), OperandValue::Fails)
+                    && !matches!(self.evaluate_operand(operand, facts), OperandValue::Fails)
             }
             ExprKind::Compare(first, rest) => {
                 let parts = std::iter::once(&**first).chain(rest.iter().map(|(_, operand)| operand));
-                self.collect_until_failure(parts, facts, evaluated)
+                self.collect_evaluated_sequence(parts, facts, evaluated)
             }
             ExprKind::Arithmetic(first, rest) => {
                 let parts = std::iter::once(&**first).chain(rest.iter().map(|(_, operand)| operand));
-                self.collect_until_failure(parts, facts, evaluated)
+                self.collect_evaluated_sequence(parts, facts, evaluated)
             }
             _ => {
                 evaluated.push(expr);
-                !matches!(self.evaluate_part(expr, facts), OperandValue::Fails)
+                !matches!(self.evaluate_operand(expr, facts), OperandValue::Fails)
             }
         }
     }
@@ -55,14 +55,14 @@ impl Condition {
         &self,
         operands: &'e [ConditionExpr],
         decides: Option<bool>,
-        facts: &ConditionFacts,
+        facts: &ConditionSnapshot,
         evaluated: &mut Vec<&'e ConditionExpr>,
     ) -> bool {
         for operand in operands {
             if !self.collect_evaluated_parts(operand, facts, evaluated) {
                 return false;
             }
-            match self.evaluate_part(operand, facts) {
+            match self.evaluate_operand(operand, facts) {
                 OperandValue::Fails => return false,
                 OperandValue::Truth(truth) if Some(truth) == decides => return true,
                 OperandValue::Truth(_) => {}
@@ -71,16 +71,16 @@ impl Condition {
         true
     }
 
-    fn collect_until_failure<'e>(
+    fn collect_evaluated_sequence<'e>(
         &self,
         mut parts: impl Iterator<Item = &'e ConditionExpr>,
-        facts: &ConditionFacts,
+        facts: &ConditionSnapshot,
         evaluated: &mut Vec<&'e ConditionExpr>,
     ) -> bool {
         parts.all(|part| self.collect_evaluated_parts(part, facts, evaluated))
     }
 
-    fn evaluate_part(&self, expr: &ConditionExpr, facts: &ConditionFacts) -> OperandValue {
+    fn evaluate_operand(&self, expr: &ConditionExpr, facts: &ConditionSnapshot) -> OperandValue {
         let value = Condition::compile_expr_with(&self.text, expr.clone(), code::emit_value_script)
             .ok()
             .and_then(|part| part.run_script(facts).0.ok());

@@ -1,7 +1,7 @@
 //! Members of outputs that an expression reads as if there always were an output.
 
 use super::super::expression::tree::{ChainStep, ChainStepKind, ConditionExpr, ConditionVariable, ExprKind};
-use super::reads::list_read_keys;
+use super::reads::list_literal_key_reads;
 use super::truths::OutputSource;
 use crate::source::Span;
 
@@ -17,16 +17,16 @@ pub struct OutputMemberRead {
 }
 
 /// All such reads, from left to right, except of outputs about which the expression asks: `'b' in outputs`.
-pub(in super::super) fn list_output_member_reads(text: &str, expr: &ConditionExpr) -> Vec<OutputMemberRead> {
+pub(in super::super) fn list_unguarded_member_reads(text: &str, expr: &ConditionExpr) -> Vec<OutputMemberRead> {
     let mut reads = Vec::new();
     let mut asked = Vec::new();
     collect_member_reads(text, expr, &mut reads, &mut asked);
     for variables in [ConditionVariable::Outputs, ConditionVariable::Context] {
-        let questions = list_read_keys(expr, &[variables]).into_iter();
+        let questions = list_literal_key_reads(expr, &[variables]).into_iter();
         asked.extend(questions.filter(|read| read.is_question).map(|read| read.key));
     }
     let counts = [ConditionVariable::Executions, ConditionVariable::AgentExecutionCount];
-    asked.extend(list_read_keys(expr, &counts).into_iter().map(|read| read.key));
+    asked.extend(list_literal_key_reads(expr, &counts).into_iter().map(|read| read.key));
     reads.retain(|read: &OutputMemberRead| {
         let (OutputSource::Agent(name) | OutputSource::ContextKey(name)) = &read.output else {
             return false;
@@ -40,7 +40,7 @@ fn collect_member_reads(text: &str, expr: &ConditionExpr, reads: &mut Vec<Output
     if let ExprKind::Chain(base, suffixes) = &expr.kind
         && let ExprKind::Variable(variable @ (ConditionVariable::Outputs | ConditionVariable::Context)) = base.kind
         && let [first, rest @ ..] = suffixes.as_slice()
-        && let Some(name) = find_plain_key(first)
+        && let Some(name) = as_plain_key(first)
     {
         match rest.first() {
             // `outputs.b` alone, and `outputs.b?.order`, ask whether there is an output.
@@ -60,7 +60,7 @@ fn collect_member_reads(text: &str, expr: &ConditionExpr, reads: &mut Vec<Output
 }
 
 /// Returns the key of `.key` and of `['key']`.
-fn find_plain_key(step: &ChainStep) -> Option<String> {
+fn as_plain_key(step: &ChainStep) -> Option<String> {
     match &step.kind {
         ChainStepKind::Member(name) => Some(name.clone()),
         ChainStepKind::Index(ConditionExpr {

@@ -1,6 +1,6 @@
 //! Changed conditions, each with one small change, for tests of tests.
 
-use crate::condition::analysis::claims::balance_parentheses;
+use crate::condition::analysis::claims::include_matching_parentheses;
 use crate::condition::expression::tree::{ChainStepKind, ComparisonOperator, ConditionExpr, ExprKind};
 use crate::condition::functions::ConditionFunction;
 use crate::condition::{CompileError, Condition, parse_condition};
@@ -50,7 +50,7 @@ impl MutantCollector<'_> {
         &self.text[span.start..span.end]
     }
 
-    fn add_mutant(&mut self, span: Span, to: String) {
+    fn add_valid_mutant(&mut self, span: Span, to: String) {
         let text = format!("{}{to}{}", &self.text[..span.start], &self.text[span.end..]);
         let is_new = *text != *self.text && self.all.iter().all(|known| known.text != text);
         if is_new && Condition::check_syntax(&text).is_ok() {
@@ -64,11 +64,11 @@ impl MutantCollector<'_> {
         let start = self.text.len() - self.text.trim_start().len();
         let condition_span = Span::new(start, start + trimmed.len());
         let to = match &expr.kind {
-            ExprKind::Not(inner) => self.part_text(balance_parentheses(self.text, inner.span)).to_owned(),
+            ExprKind::Not(inner) => self.part_text(include_matching_parentheses(self.text, inner.span)).to_owned(),
             ExprKind::Chain(..) | ExprKind::Variable(_) | ExprKind::Call(..) => format!("not {trimmed}"),
             _ => format!("not ({trimmed})"),
         };
-        self.add_mutant(condition_span, to);
+        self.add_valid_mutant(condition_span, to);
     }
 
     /// The changes in the expression and its parts. `plain`: a comparison whose opposite is the negation of all.
@@ -85,11 +85,11 @@ impl MutantCollector<'_> {
                     left = right.span;
                 }
             }
-            ExprKind::Call(function, _) => self.add_function_mutants(function, expr.span.start),
+            ExprKind::Call(function, _) => self.add_any_all_mutants(function, expr.span.start),
             ExprKind::Chain(_, suffixes) => {
                 for suffix in suffixes {
                     if let ChainStepKind::Method(function, _) = &suffix.kind {
-                        self.add_function_mutants(function, suffix.span.start);
+                        self.add_any_all_mutants(function, suffix.span.start);
                     }
                 }
             }
@@ -104,18 +104,18 @@ impl MutantCollector<'_> {
 
     /// Without each of the operands, and with the other operator.
     fn add_operand_mutants(&mut self, span: Span, operands: &[ConditionExpr], operator: &str, other: &str) {
-        let span = balance_parentheses(self.text, span);
+        let span = include_matching_parentheses(self.text, span);
         let texts: Vec<String> = operands.iter().map(|operand| self.operand_text(operand)).collect();
         for left_out in 0..texts.len() {
             let kept_operands = texts.iter().enumerate().filter(|(at, _)| *at != left_out);
             let kept_texts: Vec<&str> = kept_operands.map(|(_, text)| text.as_str()).collect();
-            self.add_mutant(span, kept_texts.join(&format!(" {operator} ")));
+            self.add_valid_mutant(span, kept_texts.join(&format!(" {operator} ")));
         }
-        self.add_mutant(span, texts.join(&format!(" {other} ")));
+        self.add_valid_mutant(span, texts.join(&format!(" {other} ")));
     }
 
     fn operand_text(&self, operand: &ConditionExpr) -> String {
-        let text = self.part_text(balance_parentheses(self.text, operand.span));
+        let text = self.part_text(include_matching_parentheses(self.text, operand.span));
         match operand.kind {
             ExprKind::And(_) | ExprKind::Or(_) | ExprKind::IfElse(_) => format!("({text})"),
             _ => text.to_owned(),
@@ -144,16 +144,16 @@ impl MutantCollector<'_> {
         });
         for alternative in others {
             if let Some(span) = operator_span {
-                self.add_mutant(span, (*alternative).to_owned());
+                self.add_valid_mutant(span, (*alternative).to_owned());
             }
         }
     }
 
-    fn add_function_mutants(&mut self, function: &ConditionFunction, start: usize) {
+    fn add_any_all_mutants(&mut self, function: &ConditionFunction, start: usize) {
         for (name, other) in [("any", "all"), ("all", "any")] {
             let span = Span::new(start, start + name.len());
             if function.has_own_name(name) && self.text.get(span.start..span.end) == Some(name) {
-                self.add_mutant(span, other.to_owned());
+                self.add_valid_mutant(span, other.to_owned());
             }
         }
     }

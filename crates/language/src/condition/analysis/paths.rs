@@ -4,32 +4,32 @@ use super::super::expression::tree::{ChainStep, ChainStepKind, ConditionExpr, Co
 use super::super::functions::ConditionFunction;
 
 /// Finds the variable and the keys of an expression that only looks up literal keys.
-pub(in super::super) fn find_path(expr: &ConditionExpr) -> Option<(ConditionVariable, Vec<String>)> {
-    find_path_through(expr, &|_| false)
+pub(in super::super) fn find_literal_path(expr: &ConditionExpr) -> Option<(ConditionVariable, Vec<String>)> {
+    find_path_skipping(expr, &|_| false)
 }
 
 /// Finds the variable and the keys of an expression that looks up literal keys and applies only functions that are skipped.
-pub(super) fn find_path_through(
+pub(super) fn find_path_skipping(
     expr: &ConditionExpr,
     is_skipped: &dyn Fn(&ConditionFunction) -> bool,
 ) -> Option<(ConditionVariable, Vec<String>)> {
     match &expr.kind {
         ExprKind::Variable(variable) => Some((*variable, Vec::new())),
         ExprKind::Chain(base, suffixes) => {
-            let (variable, mut keys) = find_path_through(base, is_skipped)?;
+            let (variable, mut keys) = find_path_skipping(base, is_skipped)?;
             for suffix in suffixes {
                 match &suffix.kind {
                     ChainStepKind::Method(function, _) if is_skipped(function) => {}
-                    _ => keys.push(find_literal_key(suffix)?),
+                    _ => keys.push(as_literal_key(suffix)?),
                 }
             }
             Some((variable, keys))
         }
         ExprKind::Call(function, arguments) if is_skipped(function) => {
-            find_path_through(arguments.first()?, is_skipped)
+            find_path_skipping(arguments.first()?, is_skipped)
         }
         ExprKind::Call(function, arguments) if function.has_own_name("get") => {
-            let (variable, mut keys) = find_path_through(arguments.first()?, is_skipped)?;
+            let (variable, mut keys) = find_path_skipping(arguments.first()?, is_skipped)?;
             keys.push(as_literal_text(arguments.get(1)?)?);
             Some((variable, keys))
         }
@@ -37,7 +37,7 @@ pub(super) fn find_path_through(
     }
 }
 
-fn find_literal_key(suffix: &ChainStep) -> Option<String> {
+fn as_literal_key(suffix: &ChainStep) -> Option<String> {
     match &suffix.kind {
         ChainStepKind::Member(name) => Some(name.clone()),
         ChainStepKind::Index(at) => as_literal_text(at),

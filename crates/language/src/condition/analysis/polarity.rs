@@ -61,20 +61,20 @@ pub(super) fn visit_helpful_parts<'e>(
 }
 
 /// Visits parts that together give the expression the wanted answer: of alternatives, the first one.
-pub(super) fn visit_satisfying_parts<'e>(
+pub(super) fn visit_one_solution<'e>(
     expr: &'e ConditionExpr,
     answer: bool,
     visit: &mut impl FnMut(&'e ConditionExpr, bool),
 ) {
     match split_by_answer(expr, answer) {
-        AnswerParts::Opposite(operand) => visit_satisfying_parts(operand, !answer, visit),
+        AnswerParts::Opposite(operand) => visit_one_solution(operand, !answer, visit),
         AnswerParts::Any(operands) => operands
             .iter()
             .take(1)
-            .for_each(|one| visit_satisfying_parts(one, answer, visit)),
+            .for_each(|one| visit_one_solution(one, answer, visit)),
         AnswerParts::All(operands) => operands
             .iter()
-            .for_each(|one| visit_satisfying_parts(one, answer, visit)),
+            .for_each(|one| visit_one_solution(one, answer, visit)),
         AnswerParts::Whole => visit(expr, answer),
     }
 }
@@ -91,7 +91,7 @@ pub(super) fn swap_comparison_sides(comparison: ComparisonOperator) -> Compariso
 }
 
 /// Returns the step from a number to the nearest number that gives the comparison with it the wanted answer.
-pub(super) fn find_boundary_step(comparison: ComparisonOperator, answer: bool) -> i64 {
+pub(super) fn boundary_step(comparison: ComparisonOperator, answer: bool) -> i64 {
     match (comparison, answer) {
         (ComparisonOperator::Less, true) | (ComparisonOperator::GreaterEqual, false) => -1,
         (ComparisonOperator::Greater | ComparisonOperator::Different, true)

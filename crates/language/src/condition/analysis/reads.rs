@@ -3,19 +3,19 @@
 use std::sync::Arc;
 
 use crate::condition::evaluation::operators::{
-    Outcome, contains_item, fail_with, get_indexed_item, get_member, get_slice,
+    OperatorResult, contains_value, fail_with, get_indexed_item, get_member, get_slice,
 };
-use crate::condition::evaluation::report::shorten_value;
+use crate::condition::evaluation::report::shorten_to_json;
 use crate::condition::evaluation::value::{ConditionValue, ListValue, MapValue};
 use crate::condition::expression::tree::{
     ChainStep, ChainStepKind, ComparisonOperator, ConditionExpr, ConditionVariable, ExprKind,
 };
 use crate::condition::functions::ConditionFunction;
-use crate::condition::{ConditionFacts, ConditionRead, PartFacts};
+use crate::condition::{ConditionSnapshot, ConditionRead, PartValues};
 use crate::source::Span;
 
 /// Returns the value of a variable.
-pub(crate) fn read_variable(variable: ConditionVariable, facts: &ConditionFacts) -> ConditionValue {
+pub(crate) fn read_variable(variable: ConditionVariable, facts: &ConditionSnapshot) -> ConditionValue {
     match variable {
         ConditionVariable::Context => ConditionValue::Map(MapValue::Context(facts.context.clone())),
         ConditionVariable::Output => facts
@@ -27,7 +27,7 @@ pub(crate) fn read_variable(variable: ConditionVariable, facts: &ConditionFacts)
         ConditionVariable::Executions | ConditionVariable::AgentExecutionCount => {
             ConditionValue::Map(MapValue::Counts(facts.executions.clone()))
         }
-        ConditionVariable::Input => ConditionValue::from_input(&facts.input),
+        ConditionVariable::Input => ConditionValue::from_run_input(&facts.input),
         ConditionVariable::Inputs => ConditionValue::Map(MapValue::Context(facts.inputs.clone())),
         ConditionVariable::Outputs => ConditionValue::Map(MapValue::Outputs(facts.outputs.clone())),
         ConditionVariable::Item => read_part_variable(facts, |part| &part.item),
@@ -35,7 +35,7 @@ pub(crate) fn read_variable(variable: ConditionVariable, facts: &ConditionFacts)
     }
 }
 
-fn read_part_variable(facts: &ConditionFacts, value: impl Fn(&PartFacts) -> &Arc<serde_json::Value>) -> ConditionValue {
+fn read_part_variable(facts: &ConditionSnapshot, value: impl Fn(&PartValues) -> &Arc<serde_json::Value>) -> ConditionValue {
     let part = facts.part.as_ref();
     part.map_or(ConditionValue::Nothing, |part| {
         ConditionValue::from_shared_json(value(part).clone())
@@ -43,7 +43,7 @@ fn read_part_variable(facts: &ConditionFacts, value: impl Fn(&PartFacts) -> &Arc
 }
 
 /// Every part of the condition that reads a value of the snapshot, each once, in order.
-pub(crate) fn list_reads(text: &str, expr: &ConditionExpr, facts: &ConditionFacts) -> Vec<ConditionRead> {
+pub(crate) fn list_reads(text: &str, expr: &ConditionExpr, facts: &ConditionSnapshot) -> Vec<ConditionRead> {
     let mut spans: Vec<(Span, &ConditionExpr, usize)> = Vec::new();
     collect_reads(expr, &mut spans);
     let mut reads: Vec<ConditionRead> = Vec::new();
@@ -52,7 +52,7 @@ pub(crate) fn list_reads(text: &str, expr: &ConditionExpr, facts: &ConditionFact
         let expression = &text[span.start..span.end];
         if seen_expressions.insert(expression) {
             let value =
-                evaluate_read(expr, steps, facts).map_or(serde_json::Value::Null, |value| shorten_value(&value));
+                evaluate_read(expr, steps, facts).map_or(serde_json::Value::Null, |value| shorten_to_json(&value));
             reads.push(ConditionRead {
                 expression: expression.to_owned(),
                 value,
@@ -63,7 +63,7 @@ pub(crate) fn list_reads(text: &str, expr: &ConditionExpr, facts: &ConditionFact
 }
 
 /// Likewise, for an expression whose evaluation fails: of a chain that fails, the longest part that has a value.
-pub(crate) fn list_available_reads(text: &str, expr: &ConditionExpr, facts: &ConditionFacts) -> Vec<ConditionRead> {
+pub(crate) fn list_available_reads(text: &str, expr: &ConditionExpr, facts: &ConditionSnapshot) -> Vec<ConditionRead> {
     let mut spans: Vec<(Span, &ConditionExpr, usize)> = Vec::new();
     collect_reads(expr, &mut spans);
     let available = |(span, expr, steps): (Span, &ConditionExpr, usize)| {
@@ -77,7 +77,7 @@ pub(crate) fn list_available_reads(text: &str, expr: &ConditionExpr, facts: &Con
         };
         Some(ConditionRead {
             expression: text[span.start..span.end].to_owned(),
-            value: shorten_value(&value),
+            value: shorten_to_json(&value),
         })
     };
     spans.into_iter().filter_map(available).collect()
@@ -166,7 +166,7 @@ fn is_simple_operand(expr: &ConditionExpr) -> bool {
 }
 
 /// Returns the value of a read, computed without the engine.
-fn evaluate_read(expr: &ConditionExpr, steps: usize, facts: &ConditionFacts) -> Outcome {
+fn evaluate_read(expr: &ConditionExpr, steps: usize, facts: &ConditionSnapshot) -> OperatorResult {
     match &expr.kind {
         ExprKind::Chain(base, suffixes) => {
             let mut value = evaluate_read(base, 0, facts)?;
@@ -180,7 +180,7 @@ fn evaluate_read(expr: &ConditionExpr, steps: usize, facts: &ConditionFacts) -> 
         }
         ExprKind::Compare(key, rest) => match rest.as_slice() {
             [(comparison, place)] => {
-                let is_contained = contains_item(&evaluate_whole(place, facts)?, &evaluate_whole(key, facts)?)?;
+                let is_contained = contains_value(&evaluate_whole(place, facts)?, &evaluate_whole(key, facts)?)?;
                 Ok(ConditionValue::Bool(
                     is_contained == (*comparison == ComparisonOperator::In),
                 ))
@@ -203,11 +203,11 @@ fn evaluate_read(expr: &ConditionExpr, steps: usize, facts: &ConditionFacts) -> 
     }
 }
 
-fn evaluate_whole(expr: &ConditionExpr, facts: &ConditionFacts) -> Outcome {
+fn evaluate_whole(expr: &ConditionExpr, facts: &ConditionSnapshot) -> OperatorResult {
     evaluate_read(expr, usize::MAX, facts)
 }
 
-fn apply_step(value: &ConditionValue, suffix: &ChainStep, facts: &ConditionFacts) -> Outcome {
+fn apply_step(value: &ConditionValue, suffix: &ChainStep, facts: &ConditionSnapshot) -> OperatorResult {
     match &suffix.kind {
         ChainStepKind::Member(name) => get_member(value, name),
         ChainStepKind::Index(at) => get_indexed_item(value, &evaluate_whole(at, facts)?),
@@ -240,15 +240,15 @@ pub struct ConditionKeyRead {
 }
 
 /// Returns the literal keys with which members of the variables are read.
-pub(crate) fn list_read_keys(expr: &ConditionExpr, of: &[ConditionVariable]) -> Vec<ConditionKeyRead> {
+pub(crate) fn list_literal_key_reads(expr: &ConditionExpr, of: &[ConditionVariable]) -> Vec<ConditionKeyRead> {
     let (mut keys, mut asked) = (Vec::new(), Vec::new());
-    collect_asked_chains(expr, &mut asked);
+    collect_presence_checks(expr, &mut asked);
     collect_read_keys(expr, of, &asked, &mut keys);
     keys
 }
 
 /// Collects the places of the reads that an operator compares with nothing.
-fn collect_asked_chains(expr: &ConditionExpr, asked: &mut Vec<Span>) {
+fn collect_presence_checks(expr: &ConditionExpr, asked: &mut Vec<Span>) {
     match &expr.kind {
         ExprKind::Compare(first, rest) => {
             let mut left = &**first;
@@ -265,13 +265,13 @@ fn collect_asked_chains(expr: &ConditionExpr, asked: &mut Vec<Span>) {
         }
         _ => {}
     }
-    expr.visit_parts(&mut |part| collect_asked_chains(part, asked));
+    expr.visit_parts(&mut |part| collect_presence_checks(part, asked));
 }
 
 /// Returns the agents whose executions are counted, or whose outputs are read, by a literal name, with the position of
 /// each name.
-pub(crate) fn list_read_agents(expr: &ConditionExpr) -> Vec<(String, Span)> {
-    let read = list_read_keys(
+pub(crate) fn list_named_agents(expr: &ConditionExpr) -> Vec<(String, Span)> {
+    let read = list_literal_key_reads(
         expr,
         &[
             ConditionVariable::Executions,
@@ -300,14 +300,14 @@ fn collect_read_keys(expr: &ConditionExpr, of: &[ConditionVariable], asked: &[Sp
                     is_question,
                 }),
                 Some((ChainStepKind::Index(index), _)) => push_literal_key(index, is_question, keys),
-                Some((ChainStepKind::Method(function, arguments), _)) if takes_key(function) => {
+                Some((ChainStepKind::Method(function, arguments), _)) if has_key_argument(function) => {
                     let key = arguments.first().into_iter();
                     key.for_each(|key| push_literal_key(key, true, keys));
                 }
                 _ => {}
             }
         }
-        ExprKind::Call(function, arguments) if takes_key(function) => {
+        ExprKind::Call(function, arguments) if has_key_argument(function) => {
             if let [place, key, ..] = arguments.as_slice()
                 && is_one(place)
             {
@@ -328,7 +328,7 @@ fn collect_read_keys(expr: &ConditionExpr, of: &[ConditionVariable], asked: &[Sp
     expr.visit_parts(&mut |part| collect_read_keys(part, of, asked, keys));
 }
 
-fn takes_key(function: &ConditionFunction) -> bool {
+fn has_key_argument(function: &ConditionFunction) -> bool {
     function.has_own_name("get") || function.has_own_name("contains")
 }
 

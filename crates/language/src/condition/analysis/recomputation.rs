@@ -3,16 +3,16 @@
 use super::super::analysis::reads;
 use super::super::expression::tree::{ComparisonOperator, ConditionExpr, ConditionVariable, ExprKind};
 use super::super::{ConditionKeyRead, ParsedCondition};
-use super::paths::find_path;
+use super::paths::find_literal_path;
 use super::polarity::visit_sufficient_parts;
 
 impl ParsedCondition {
     /// Returns the keys of the context that it reads by a literal name, if the result depends on nothing else but what
     /// the run was given.
-    pub fn find_sole_context_keys(&self) -> Option<Vec<ConditionKeyRead>> {
+    pub fn list_sole_context_keys(&self) -> Option<Vec<ConditionKeyRead>> {
         let (mut context, mut others) = (0, 0);
         count_variable_uses(&self.expr, &mut context, &mut others);
-        let keys = reads::list_read_keys(&self.expr, &[ConditionVariable::Context]);
+        let keys = reads::list_literal_key_reads(&self.expr, &[ConditionVariable::Context]);
         (others == 0 && context == keys.len()).then_some(keys)
     }
 
@@ -27,7 +27,7 @@ impl ParsedCondition {
                 },
                 _ => part,
             };
-            keys.extend(find_context_key(value).filter(|_| answer));
+            keys.extend(as_context_key(value).filter(|_| answer));
         });
         keys
     }
@@ -44,8 +44,8 @@ fn count_variable_uses(expr: &ConditionExpr, context: &mut usize, others: &mut u
 }
 
 /// Returns the key, if the expression is the value of a key of the context.
-fn find_context_key(expr: &ConditionExpr) -> Option<String> {
-    let (ConditionVariable::Context, mut keys) = find_path(expr)? else {
+fn as_context_key(expr: &ConditionExpr) -> Option<String> {
+    let (ConditionVariable::Context, mut keys) = find_literal_path(expr)? else {
         return None;
     };
     let key = keys.pop()?;

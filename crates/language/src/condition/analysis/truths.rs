@@ -2,7 +2,7 @@
 
 use super::super::expression::tree::{Comprehension, ConditionExpr, ConditionVariable, ExprKind};
 use super::super::functions::ConditionFunction;
-use super::paths::find_path;
+use super::paths::find_literal_path;
 use crate::source::Span;
 
 /// `output.done`, `context.writer.done` or `outputs.writer.done`, where a condition asks for its truth.
@@ -47,7 +47,7 @@ pub(in super::super) fn collect_truth_reads(expr: &ConditionExpr, is_asked: bool
             collect_truth_reads(&choice.otherwise, is_asked, reads);
         }
         ExprKind::Comprehension(comprehension) => collect_comprehension_reads(comprehension, false, reads),
-        ExprKind::Call(function, arguments) if let Some(searched) = find_searched_elements(function, arguments) => {
+        ExprKind::Call(function, arguments) if let Some(searched) = as_any_all_comprehension(function, arguments) => {
             collect_comprehension_reads(searched, true, reads);
         }
         ExprKind::Call(function, arguments) if function.has_own_name("bool") => {
@@ -57,7 +57,7 @@ pub(in super::super) fn collect_truth_reads(expr: &ConditionExpr, is_asked: bool
         }
         _ => {
             if is_asked {
-                reads.extend(find_truth_read(expr));
+                reads.extend(as_truth_read(expr));
             }
             expr.visit_parts(&mut |part| collect_truth_reads(part, false, reads));
         }
@@ -74,7 +74,7 @@ fn collect_comprehension_reads(comprehension: &Comprehension, is_asked: bool, re
 }
 
 /// The comprehension of whose elements the function asks for the truth.
-pub(in super::super) fn find_searched_elements<'e>(
+pub(in super::super) fn as_any_all_comprehension<'e>(
     function: &ConditionFunction,
     arguments: &'e [ConditionExpr],
 ) -> Option<&'e Comprehension> {
@@ -85,8 +85,8 @@ pub(in super::super) fn find_searched_elements<'e>(
     }
 }
 
-fn find_truth_read(expr: &ConditionExpr) -> Option<TruthRead> {
-    let (variable, mut steps) = find_path(expr)?;
+fn as_truth_read(expr: &ConditionExpr) -> Option<TruthRead> {
+    let (variable, mut steps) = find_literal_path(expr)?;
     let key = steps.pop()?;
     let of = match (variable, steps.pop()) {
         (ConditionVariable::Output, None) => OutputSource::Dependency,

@@ -18,12 +18,12 @@ use crate::condition::expression::tree::{
 use crate::condition::functions::ConditionFunction;
 use crate::source::Span;
 
-pub(crate) use sites::{EvaluationSite, ReadPlace};
+pub(crate) use sites::{EvaluationSite, ReadSource};
 
 /// Chains up to this length are translated to nested calls, if their operands are not deep.
-const SHORT: usize = 4;
+const MAX_NESTED_OPERANDS: usize = 4;
 /// The highest depth of an expression that is not deep.
-const LOW: usize = 4;
+const MAX_SHALLOW_HEIGHT: usize = 4;
 
 /// The Rhai script of a condition, and the values that it refers to.
 pub(crate) struct EmittedScript {
@@ -97,7 +97,7 @@ impl ScriptEmitter {
     /// Translates the expression to a Rhai boolean.
     fn emit_truth(&mut self, expr: &ConditionExpr) {
         match &expr.kind {
-            _ if expr.is_bool() => self.emit_expr(expr),
+            _ if expr.is_always_bool() => self.emit_expr(expr),
             ExprKind::And(operands) => self.emit_truth_chain(operands, "r"),
             ExprKind::Or(operands) => self.emit_truth_chain(operands, "!r"),
             ExprKind::IfElse(choice) => self.emit_if_else(choice, Self::emit_truth),
@@ -136,7 +136,7 @@ impl ScriptEmitter {
             ExprKind::Local(local) => self.push_display(format_args!("l{}", local.number)),
             ExprKind::Comprehension(comprehension) => self.emit_comprehension(expr.span, comprehension),
             ExprKind::Chain(base, suffixes) => self.emit_chain(base, suffixes, false),
-            ExprKind::Call(function, arguments) if let Some(search) = find_search(function, arguments) => {
+            ExprKind::Call(function, arguments) if let Some(search) = as_any_all_call(function, arguments) => {
                 self.emit_search(search.0, search.1);
             }
             ExprKind::Call(function, arguments) => {
@@ -211,7 +211,7 @@ impl ScriptEmitter {
     }
 
     /// An expression that is compared with nothing: its last step may miss.
-    fn emit_asked(&mut self, expr: &ConditionExpr, is_asked: bool) {
+    fn emit_presence_operand(&mut self, expr: &ConditionExpr, is_asked: bool) {
         match &expr.kind {
             ExprKind::Chain(base, suffixes) => self.emit_chain(base, suffixes, is_asked),
             _ => self.emit_expr(expr),
@@ -220,8 +220,8 @@ impl ScriptEmitter {
 
     /// A value and the steps after it. `is_asked`: the last step asks whether there is a value.
     fn emit_chain(&mut self, base: &ConditionExpr, suffixes: &[ChainStep], is_asked: bool) {
-        let flat = suffixes.len() <= SHORT
-            && base.height <= LOW
+        let flat = suffixes.len() <= MAX_NESTED_OPERANDS
+            && base.height <= MAX_SHALLOW_HEIGHT
             && suffixes
                 .iter()
                 .all(|suffix| !suffix.is_optional && has_shallow_arguments(suffix));
@@ -309,7 +309,7 @@ impl ScriptEmitter {
 
     fn emit_arithmetic(&mut self, first: &ConditionExpr, rest: &[(ArithmeticOperator, ConditionExpr)]) {
         let start = first.span.start;
-        let flat = rest.len() <= SHORT && first.height <= LOW && rest.iter().all(|(_, operand)| operand.height <= LOW);
+        let flat = rest.len() <= MAX_NESTED_OPERANDS && first.height <= MAX_SHALLOW_HEIGHT && rest.iter().all(|(_, operand)| operand.height <= MAX_SHALLOW_HEIGHT);
         let open = |emitter: &mut Self, (operator, operand): &(ArithmeticOperator, ConditionExpr)| {
             let span = Span::new(start, operand.span.end);
             emitter.open_call(arithmetic_function_name(*operator), span, span);
@@ -339,18 +339,18 @@ impl ScriptEmitter {
     fn emit_comparisons(&mut self, first: &ConditionExpr, rest: &[(ComparisonOperator, ConditionExpr)]) {
         if let [(comparison, second)] = rest {
             self.open_comparison(*comparison, first.span, second.span);
-            self.emit_asked(first, comparison.asks_presence(second));
+            self.emit_presence_operand(first, comparison.asks_presence(second));
             self.push_text(",");
-            self.emit_asked(second, comparison.asks_presence(first));
+            self.emit_presence_operand(second, comparison.asks_presence(first));
             return self.push_text(")");
         }
         self.push_text("{let a=");
-        self.emit_asked(first, rest[0].0.asks_presence(&rest[0].1));
+        self.emit_presence_operand(first, rest[0].0.asks_presence(&rest[0].1));
         self.push_text(";let b=();let r=true;");
         let mut left = first;
         for (comparison, operand) in rest {
             self.push_text("if r{b=");
-            self.emit_asked(operand, comparison.asks_presence(left));
+            self.emit_presence_operand(operand, comparison.asks_presence(left));
             self.push_text(";r=");
             self.open_comparison(*comparison, left.span, operand.span);
             self.push_text("a,b);a=b;}");
@@ -390,9 +390,9 @@ impl ScriptEmitter {
                 }
                 self.push_text("{r=");
             }
-            bools &= operand.is_bool();
+            bools &= operand.is_always_bool();
             // The left side of `??` asks whether there is a value.
-            self.emit_asked(operand, question == "missing" && at + 1 < operands.len());
+            self.emit_presence_operand(operand, question == "missing" && at + 1 < operands.len());
             self.push_text(if at > 0 { ";}" } else { ";" });
         }
         self.push_text("r}");
@@ -411,7 +411,7 @@ impl ScriptEmitter {
 }
 
 /// `any` or `all` of a generator expression: the truth of an element that decides, and the comprehension.
-fn find_search<'e>(function: &ConditionFunction, arguments: &'e [ConditionExpr]) -> Option<(bool, &'e Comprehension)> {
+fn as_any_all_call<'e>(function: &ConditionFunction, arguments: &'e [ConditionExpr]) -> Option<(bool, &'e Comprehension)> {
     let decides = function.has_own_name("any");
     match arguments {
         [
@@ -428,9 +428,9 @@ fn find_search<'e>(function: &ConditionFunction, arguments: &'e [ConditionExpr])
 fn has_shallow_arguments(suffix: &ChainStep) -> bool {
     match &suffix.kind {
         ChainStepKind::Member(_) => true,
-        ChainStepKind::Index(index) => index.height <= LOW,
-        ChainStepKind::Slice(from, to) => from.iter().chain(to).all(|bound| bound.height <= LOW),
-        ChainStepKind::Method(_, arguments) => arguments.iter().all(|argument| argument.height <= LOW),
+        ChainStepKind::Index(index) => index.height <= MAX_SHALLOW_HEIGHT,
+        ChainStepKind::Slice(from, to) => from.iter().chain(to).all(|bound| bound.height <= MAX_SHALLOW_HEIGHT),
+        ChainStepKind::Method(_, arguments) => arguments.iter().all(|argument| argument.height <= MAX_SHALLOW_HEIGHT),
     }
 }
 

@@ -8,10 +8,10 @@ use std::sync::LazyLock;
 
 use rhai::{Array, Dynamic, Engine, EvalAltResult, INT, OptimizationLevel, Position};
 
-use crate::condition::evaluation::notes::{note_comparison, note_missing_key};
+use crate::condition::evaluation::notes::{note_unequal_types, note_missing_key};
 use crate::condition::evaluation::operators::{
-    ArithmeticOperator, OperatorError, Outcome, add_item_work, apply_arithmetic, apply_minus, apply_plus, are_equal,
-    check_item_work, check_list_length, check_truth, compare_order, contains_item, get_indexed_item, get_member,
+    ArithmeticOperator, OperatorError, OperatorResult, add_item_work, apply_arithmetic, negate_number, check_plus_operand, are_equal,
+    check_item_work, check_list_length, check_truth, compare_order, contains_value, get_indexed_item, get_member,
     get_slice, list_iterated_items,
 };
 use crate::condition::evaluation::value::{ConditionValue, ListValue, MapValue};
@@ -20,12 +20,12 @@ use crate::condition::{ITEM_LIMIT, OPERATION_LIMIT, STRING_LIMIT};
 
 /// An error that passes through the engine.
 #[derive(Debug, Clone)]
-pub(crate) struct EngineError {
+pub(crate) struct LocatedOperatorError {
     pub(crate) site: usize,
     pub(crate) fault: OperatorError,
 }
 
-type Reply<T> = Result<T, Box<EvalAltResult>>;
+type EngineResult<T> = Result<T, Box<EvalAltResult>>;
 
 /// The engine; it is created when it is first needed.
 pub(crate) static ENGINE: LazyLock<Engine> = LazyLock::new(build_engine);
@@ -83,10 +83,10 @@ fn register_arithmetic(engine: &mut Engine) {
     }
     engine
         .register_fn("minus", |site: INT, a: Dynamic| {
-            attach_site_to_value(site, apply_minus(&a.into()))
+            attach_site_to_value(site, negate_number(&a.into()))
         })
         .register_fn("plus", |site: INT, a: Dynamic| {
-            attach_site_to_value(site, apply_plus(&a.into()))
+            attach_site_to_value(site, check_plus_operand(&a.into()))
         });
 }
 
@@ -105,23 +105,23 @@ fn register_comparisons(engine: &mut Engine) {
     }
     engine
         .register_fn("equal", |site: INT, a: Dynamic, b: Dynamic| {
-            compare_equality(site, &a.into(), &b.into())
+            compare_and_note(site, &a.into(), &b.into())
         })
         .register_fn("different", |site: INT, a: Dynamic, b: Dynamic| {
-            !compare_equality(site, &a.into(), &b.into())
+            !compare_and_note(site, &a.into(), &b.into())
         })
         .register_fn("within", |site: INT, a: Dynamic, b: Dynamic| {
-            attach_site(site, contains_item(&b.into(), &a.into()))
+            attach_site(site, contains_value(&b.into(), &a.into()))
         })
         .register_fn("without", |site: INT, a: Dynamic, b: Dynamic| {
-            attach_site(site, contains_item(&b.into(), &a.into()).map(|found| !found))
+            attach_site(site, contains_value(&b.into(), &a.into()).map(|found| !found))
         });
 }
 
-fn compare_equality(site: INT, a: &ConditionValue, b: &ConditionValue) -> bool {
+fn compare_and_note(site: INT, a: &ConditionValue, b: &ConditionValue) -> bool {
     let is_equal = are_equal(a, b);
     if !is_equal {
-        note_comparison(site, a, b);
+        note_unequal_types(site, a, b);
     }
     is_equal
 }
@@ -199,7 +199,7 @@ struct RemainingItems {
 }
 
 impl IntoIterator for LoopItems {
-    type Item = Reply<Dynamic>;
+    type Item = EngineResult<Dynamic>;
     type IntoIter = RemainingItems;
 
     fn into_iter(self) -> RemainingItems {
@@ -208,11 +208,11 @@ impl IntoIterator for LoopItems {
 }
 
 impl Iterator for RemainingItems {
-    type Item = Reply<Dynamic>;
+    type Item = EngineResult<Dynamic>;
 
     /// Returns the next item. The steps of the engine alone do not bound the time of a loop, so the work on items is
     /// checked here.
-    fn next(&mut self) -> Option<Reply<Dynamic>> {
+    fn next(&mut self) -> Option<EngineResult<Dynamic>> {
         let item = self.items.list.get(self.next)?;
         self.next += 1;
         Some(attach_site(self.items.site, check_item_work().map(|()| item.into())))
@@ -240,13 +240,13 @@ fn register_loops(engine: &mut Engine) {
         });
 }
 
-fn attach_site_to_value(site: INT, outcome: Outcome) -> Reply<Dynamic> {
+fn attach_site_to_value(site: INT, outcome: OperatorResult) -> EngineResult<Dynamic> {
     attach_site(site, outcome.map(ConditionValue::into))
 }
 
-fn attach_site<T>(site: INT, outcome: Result<T, OperatorError>) -> Reply<T> {
+fn attach_site<T>(site: INT, outcome: Result<T, OperatorError>) -> EngineResult<T> {
     outcome.map_err(|fault| {
         let site = usize::try_from(site).unwrap_or_default();
-        EvalAltResult::ErrorRuntime(Dynamic::from(EngineError { site, fault }), Position::NONE).into()
+        EvalAltResult::ErrorRuntime(Dynamic::from(LocatedOperatorError { site, fault }), Position::NONE).into()
     })
 }

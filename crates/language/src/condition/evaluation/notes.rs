@@ -6,14 +6,14 @@ use std::cell::RefCell;
 
 use rhai::INT;
 
-use crate::condition::evaluation::code::{EvaluationSite, ReadPlace};
-use crate::condition::evaluation::report::{clip_line, render_value};
+use crate::condition::evaluation::code::{EvaluationSite, ReadSource};
+use crate::condition::evaluation::report::{clip_for_message, render_value};
 use crate::condition::evaluation::value::ConditionValue;
 
 /// Further notes of one evaluation are left out.
-const MOST_NOTES: usize = 32;
+const MAX_NOTES: usize = 32;
 /// Of a larger map only the first keys are named.
-const MOST_KEYS: usize = 12;
+const MAX_NAMED_KEYS: usize = 12;
 
 thread_local! {
     /// The notes of the evaluation on this thread.
@@ -30,36 +30,36 @@ pub(crate) struct EngineNote {
 
 /// A read that found no key, or a comparison of values that are never equal.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ReadNote {
+pub struct EvaluationNote {
     /// The text as the user wrote it: `output.aproved`.
     pub expression: String,
     /// The key that is missing; empty for a comparison.
     pub key: String,
-    place: NotePlace,
+    place: NoteSubject,
     words: String,
 }
 
 /// The subject of the sentence of a note.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum NotePlace {
+enum NoteSubject {
     Output,
     Named(String),
     Comparison,
 }
 
-impl ReadNote {
+impl EvaluationNote {
     pub(crate) fn from_engine(note: EngineNote, text: &str, sites: &[EvaluationSite]) -> Option<Self> {
         let site = sites.get(note.site)?;
         let part = |start: usize, end: usize| {
             let words: Vec<&str> = text[start..end].split_whitespace().collect();
-            clip_line(&words.join(" "))
+            clip_for_message(&words.join(" "))
         };
         let place = match &site.place {
-            _ if note.key.is_empty() => NotePlace::Comparison,
-            ReadPlace::Output => NotePlace::Output,
-            ReadPlace::OutputOf(agent) => NotePlace::Named(format!("the output of `{agent}`")),
-            ReadPlace::Context => NotePlace::Named("the context".to_owned()),
-            ReadPlace::Value => NotePlace::Named(format!("`{}`", part(site.operand.start, site.operand.end))),
+            _ if note.key.is_empty() => NoteSubject::Comparison,
+            ReadSource::Output => NoteSubject::Output,
+            ReadSource::OutputOf(agent) => NoteSubject::Named(format!("the output of `{agent}`")),
+            ReadSource::Context => NoteSubject::Named("the context".to_owned()),
+            ReadSource::Value => NoteSubject::Named(format!("`{}`", part(site.operand.start, site.operand.end))),
         };
         Some(Self {
             expression: part(site.span.start, site.span.end),
@@ -70,31 +70,31 @@ impl ReadNote {
     }
 
     /// Returns whether it is about the same expression and the same key.
-    pub(crate) fn is_same_read(&self, other: &Self) -> bool {
+    pub(crate) fn is_about_same_read(&self, other: &Self) -> bool {
         (&self.expression, &self.key) == (&other.expression, &other.key)
     }
 
     /// Returns the sentence for the user. `dependency`: the agent whose output is `output`.
     pub fn describe(&self, dependency: Option<&str>) -> String {
-        format!("{}{}", self.describe_read(dependency), self.words)
+        format!("{}{}", self.describe_read_start(dependency), self.words)
     }
 
     /// Returns whether the sentence is about the same expression and the same key. The end of a sentence depends on the
     /// value that was read.
     pub fn is_described_by(&self, sentence: &str) -> bool {
-        sentence.starts_with(&self.describe_read(None))
+        sentence.starts_with(&self.describe_read_start(None))
     }
 
     /// Returns the beginning of the sentence, which is the same for all values.
-    fn describe_read(&self, dependency: Option<&str>) -> String {
+    fn describe_read_start(&self, dependency: Option<&str>) -> String {
         let Self { expression, key, .. } = self;
         let place = match (&self.place, dependency) {
-            (NotePlace::Comparison, _) => return format!("`{expression}`: "),
-            (NotePlace::Named(name), _) => name.clone(),
-            (NotePlace::Output, Some(agent)) => format!("the output of `{agent}`"),
-            (NotePlace::Output, None) => "the output".to_owned(),
+            (NoteSubject::Comparison, _) => return format!("`{expression}`: "),
+            (NoteSubject::Named(name), _) => name.clone(),
+            (NoteSubject::Output, Some(agent)) => format!("the output of `{agent}`"),
+            (NoteSubject::Output, None) => "the output".to_owned(),
         };
-        format!("`{expression}`: {place} has no `{}`; ", clip_line(key))
+        format!("`{expression}`: {place} has no `{}`; ", clip_for_message(key))
     }
 }
 
@@ -115,9 +115,9 @@ pub(crate) fn note_missing_key(site: INT, base: &ConditionValue, key: &str) {
         add_note(site, key, || match map.len() {
             0 => "it is empty".to_owned(),
             count => {
-                let keys = map.list_first_keys(MOST_KEYS);
-                let keys: Vec<String> = keys.iter().map(|key| format!("`{}`", clip_line(key))).collect();
-                match count.saturating_sub(MOST_KEYS) {
+                let keys = map.list_first_keys(MAX_NAMED_KEYS);
+                let keys: Vec<String> = keys.iter().map(|key| format!("`{}`", clip_for_message(key))).collect();
+                match count.saturating_sub(MAX_NAMED_KEYS) {
                     0 => format!("it has {}", keys.join(", ")),
                     more => format!("it has {} and {more} more", keys.join(", ")),
                 }
@@ -127,7 +127,7 @@ pub(crate) fn note_missing_key(site: INT, base: &ConditionValue, key: &str) {
 }
 
 /// Notes that a string was compared with a boolean or a number.
-pub(crate) fn note_comparison(site: INT, a: &ConditionValue, b: &ConditionValue) {
+pub(crate) fn note_unequal_types(site: INT, a: &ConditionValue, b: &ConditionValue) {
     use ConditionValue::{Bool, Float, Int, Text};
     if let (Text(_), Bool(_) | Int(_) | Float(_)) | (Bool(_) | Int(_) | Float(_), Text(_)) = (a, b) {
         add_note(site, "", || {
@@ -146,7 +146,7 @@ fn add_note(site: INT, key: &str, words: impl FnOnce() -> String) {
     let Ok(site) = usize::try_from(site) else { return };
     NOTES.with_borrow_mut(|notes| {
         let is_known = notes.iter().any(|note| note.site == site && note.key == key);
-        if !is_known && notes.len() < MOST_NOTES {
+        if !is_known && notes.len() < MAX_NOTES {
             notes.push(EngineNote {
                 site,
                 key: key.to_owned(),

@@ -9,7 +9,7 @@ use std::cmp::Ordering;
 use serde_json::Value;
 
 use crate::condition::evaluation::report::render_value;
-use crate::condition::evaluation::value::{ConditionValue, ListValue, MapValue, convert_json_number};
+use crate::condition::evaluation::value::{ConditionValue, ListValue, MapValue, json_number_to_value};
 use crate::condition::{ITEM_LIMIT, ITEM_WORK_LIMIT, STRING_LIMIT, TEXT_LIMIT};
 
 /// Arithmetic operators.
@@ -34,7 +34,7 @@ pub(crate) enum OperatorError {
 }
 
 /// The result of an operator.
-pub(crate) type Outcome = Result<ConditionValue, OperatorError>;
+pub(crate) type OperatorResult = Result<ConditionValue, OperatorError>;
 
 /// Returns an error with this message.
 pub(crate) fn fail_with<T>(message: impl Into<String>) -> Result<T, OperatorError> {
@@ -62,12 +62,12 @@ fn to_number_pair(a: &ConditionValue, b: &ConditionValue) -> Option<NumberPair> 
 }
 
 /// Texts that mean "false" to whoever wrote them, and would count as true.
-const LIKE_FALSE: [&str; 6] = ["false", "no", "off", "0", "none", "null"];
+const FALSE_WORDS: [&str; 6] = ["false", "no", "off", "0", "none", "null"];
 
 /// Returns whether the text, trimmed and in any case, is one of the words for "false".
 pub(crate) fn is_false_word(text: &str) -> bool {
     let text = text.trim();
-    LIKE_FALSE.iter().any(|word| text.eq_ignore_ascii_case(word))
+    FALSE_WORDS.iter().any(|word| text.eq_ignore_ascii_case(word))
 }
 
 /// Returns the truth value, where a condition asks for it: as in Python, except that a text that reads false is an
@@ -75,7 +75,7 @@ pub(crate) fn is_false_word(text: &str) -> bool {
 pub(crate) fn check_truth(value: &ConditionValue) -> Result<bool, OperatorError> {
     match value {
         ConditionValue::Text(text) if is_false_word(text.as_str()) => Err(OperatorError::Operand(format!(
-            "is the string {}, which would count as true: {COMPARE_IT}",
+            "is the string {}, which would count as true: {COMPARE_HELP}",
             render_value(value)
         ))),
         _ => Ok(value.is_truthy()),
@@ -83,29 +83,29 @@ pub(crate) fn check_truth(value: &ConditionValue) -> Result<bool, OperatorError>
 }
 
 /// What to do with a text that reads false.
-pub(crate) const COMPARE_IT: &str = "compare it with `==`, or ask the agent for a boolean with `output_schema`";
+pub(crate) const COMPARE_HELP: &str = "compare it with `==`, or ask the agent for a boolean with `output_schema`";
 
 thread_local! {
     /// The bytes of text that functions have worked through since the evaluation on this thread began.
-    static WORKED_THROUGH: Cell<usize> = const { Cell::new(0) };
+    static TEXT_WORK: Cell<usize> = const { Cell::new(0) };
     /// Likewise, the items of lists and maps.
-    static ITEMS_WORKED_THROUGH: Cell<usize> = const { Cell::new(0) };
+    static ITEM_WORK: Cell<usize> = const { Cell::new(0) };
 }
 
 /// An evaluation begins on this thread.
-pub(crate) fn reset_text_work() {
-    WORKED_THROUGH.set(0);
-    ITEMS_WORKED_THROUGH.set(0);
+pub(crate) fn reset_work_counters() {
+    TEXT_WORK.set(0);
+    ITEM_WORK.set(0);
 }
 
 /// An operator or a function works through this number of items.
 pub(crate) fn add_item_work(items: usize) {
-    ITEMS_WORKED_THROUGH.set(ITEMS_WORKED_THROUGH.get().saturating_add(items));
+    ITEM_WORK.set(ITEM_WORK.get().saturating_add(items));
 }
 
 /// The next item of a comprehension begins.
 pub(crate) fn check_item_work() -> Result<(), OperatorError> {
-    match ITEMS_WORKED_THROUGH.get() > ITEM_WORK_LIMIT {
+    match ITEM_WORK.get() > ITEM_WORK_LIMIT {
         true => fail_with("the condition processes more than 10000000 items, which is the limit"),
         false => Ok(()),
     }
@@ -113,9 +113,9 @@ pub(crate) fn check_item_work() -> Result<(), OperatorError> {
 
 /// A function is about to work through the text. One step of the engine may take long on a long text, so steps alone do
 /// not bound the time of an evaluation.
-pub(crate) fn add_text_work(text: &str) -> Result<&str, OperatorError> {
-    let bytes = WORKED_THROUGH.get().saturating_add(text.len());
-    WORKED_THROUGH.set(bytes);
+pub(crate) fn charge_text_work(text: &str) -> Result<&str, OperatorError> {
+    let bytes = TEXT_WORK.get().saturating_add(text.len());
+    TEXT_WORK.set(bytes);
     match bytes > TEXT_LIMIT {
         true => fail_with("the condition processes more than 64 MiB of text, which is the limit"),
         false => Ok(text),
@@ -123,7 +123,7 @@ pub(crate) fn add_text_work(text: &str) -> Result<&str, OperatorError> {
 }
 
 /// `a + b` and the other arithmetic operators.
-pub(crate) fn apply_arithmetic(operator: ArithmeticOperator, a: &ConditionValue, b: &ConditionValue) -> Outcome {
+pub(crate) fn apply_arithmetic(operator: ArithmeticOperator, a: &ConditionValue, b: &ConditionValue) -> OperatorResult {
     if let (ArithmeticOperator::Add, ConditionValue::Text(a), ConditionValue::Text(b)) = (operator, a, b) {
         return join_texts(a.as_str(), b.as_str());
     }
@@ -156,17 +156,17 @@ fn operator_words(operator: ArithmeticOperator) -> (&'static str, &'static str) 
     }
 }
 
-fn join_texts(a: &str, b: &str) -> Outcome {
+fn join_texts(a: &str, b: &str) -> OperatorResult {
     if a.len() + b.len() > STRING_LIMIT {
-        return fail_with(TOO_LONG);
+        return fail_with(STRING_TOO_LONG);
     }
-    add_text_work(a)?;
-    add_text_work(b)?;
+    charge_text_work(a)?;
+    charge_text_work(b)?;
     Ok(ConditionValue::new_text([a, b].concat()))
 }
 
 /// Returns the items of both lists; the items themselves are not copied.
-fn join_lists(a: &ListValue, b: &ListValue) -> Outcome {
+fn join_lists(a: &ListValue, b: &ListValue) -> OperatorResult {
     check_list_length(a.len().saturating_add(b.len()))?;
     add_item_work(a.len() + b.len());
     Ok(ConditionValue::new_list(a.iter().chain(b.iter())))
@@ -183,10 +183,10 @@ pub(crate) fn check_list_length(length: usize) -> Result<(), OperatorError> {
 }
 
 /// The error message for a string that is too long.
-pub(crate) const TOO_LONG: &str = "the string would be longer than 1 MiB, which is the limit";
+pub(crate) const STRING_TOO_LONG: &str = "the string would be longer than 1 MiB, which is the limit";
 
 #[expect(clippy::cast_precision_loss, reason = "a quotient that is no integer is a float")]
-fn calculate_ints(operator: ArithmeticOperator, a: i64, b: i64) -> Outcome {
+fn calculate_ints(operator: ArithmeticOperator, a: i64, b: i64) -> OperatorResult {
     let exact = match operator {
         ArithmeticOperator::Add => a.checked_add(b),
         ArithmeticOperator::Subtract => a.checked_sub(b),
@@ -213,7 +213,7 @@ fn calculate_ints(operator: ArithmeticOperator, a: i64, b: i64) -> Outcome {
         .ok_or_else(|| OperatorError::Message(format!("the integer is too large: {a} {symbol} {b}")))
 }
 
-fn calculate_floats(operator: ArithmeticOperator, a: f64, b: f64) -> Outcome {
+fn calculate_floats(operator: ArithmeticOperator, a: f64, b: f64) -> OperatorResult {
     let result = match operator {
         ArithmeticOperator::Add => a + b,
         ArithmeticOperator::Subtract => a - b,
@@ -236,7 +236,7 @@ fn calculate_floats(operator: ArithmeticOperator, a: f64, b: f64) -> Outcome {
 }
 
 /// Returns a float, or an error if it is out of range.
-pub(crate) fn check_finite(result: f64, written: impl FnOnce() -> String) -> Outcome {
+pub(crate) fn check_finite(result: f64, written: impl FnOnce() -> String) -> OperatorResult {
     if result.is_finite() {
         Ok(ConditionValue::Float(result))
     } else {
@@ -244,13 +244,13 @@ pub(crate) fn check_finite(result: f64, written: impl FnOnce() -> String) -> Out
     }
 }
 
-fn fail_division_by_zero(operator: ArithmeticOperator, a: &ConditionValue) -> Outcome {
+fn fail_division_by_zero(operator: ArithmeticOperator, a: &ConditionValue) -> OperatorResult {
     let (_, symbol) = operator_words(operator);
     fail_with(format!("division by zero: {} {symbol} 0", render_value(a)))
 }
 
 /// `-a`.
-pub(crate) fn apply_minus(a: &ConditionValue) -> Outcome {
+pub(crate) fn negate_number(a: &ConditionValue) -> OperatorResult {
     match a {
         ConditionValue::Int(int) => int
             .checked_neg()
@@ -266,7 +266,7 @@ pub(crate) fn apply_minus(a: &ConditionValue) -> Outcome {
 }
 
 /// `+a`.
-pub(crate) fn apply_plus(a: &ConditionValue) -> Outcome {
+pub(crate) fn check_plus_operand(a: &ConditionValue) -> OperatorResult {
     match a {
         ConditionValue::Int(_) | ConditionValue::Float(_) => Ok(a.clone()),
         _ => fail_with(format!(
@@ -352,7 +352,7 @@ fn are_equal_maps(a: &MapValue, b: &MapValue) -> bool {
 
 fn are_equal_json(a: &Value, b: &Value) -> bool {
     match (a, b) {
-        (Value::Number(a), Value::Number(b)) => are_equal(&convert_json_number(a), &convert_json_number(b)),
+        (Value::Number(a), Value::Number(b)) => are_equal(&json_number_to_value(a), &json_number_to_value(b)),
         (Value::Array(a), Value::Array(b)) => {
             add_item_work(a.len());
             a.len() == b.len() && a.iter().zip(b).all(|(a, b)| are_equal_json(a, b))
@@ -368,7 +368,7 @@ fn are_equal_json(a: &Value, b: &Value) -> bool {
 }
 
 /// `a in b`.
-pub(crate) fn contains_item(b: &ConditionValue, a: &ConditionValue) -> Result<bool, OperatorError> {
+pub(crate) fn contains_value(b: &ConditionValue, a: &ConditionValue) -> Result<bool, OperatorError> {
     match (b, a) {
         (ConditionValue::List(list), _) => {
             add_item_work(list.len());
@@ -377,7 +377,7 @@ pub(crate) fn contains_item(b: &ConditionValue, a: &ConditionValue) -> Result<bo
         (ConditionValue::Map(map), ConditionValue::Text(key)) => Ok(map.contains_key(key.as_str())),
         (ConditionValue::Map(_), _) => Ok(false),
         (ConditionValue::Text(text), ConditionValue::Text(part)) => {
-            Ok(add_text_work(text.as_str())?.contains(part.as_str()))
+            Ok(charge_text_work(text.as_str())?.contains(part.as_str()))
         }
         (ConditionValue::Text(_), _) => fail_with(format!(
             "a string can only contain strings, but {} is {}",
@@ -394,7 +394,7 @@ pub(crate) fn contains_item(b: &ConditionValue, a: &ConditionValue) -> Result<bo
 }
 
 /// `base.name`.
-pub(crate) fn get_member(base: &ConditionValue, name: &str) -> Outcome {
+pub(crate) fn get_member(base: &ConditionValue, name: &str) -> OperatorResult {
     match base {
         ConditionValue::Map(map) => match map.get(name) {
             Some(value) => Ok(value),
@@ -412,7 +412,7 @@ pub(crate) fn get_member(base: &ConditionValue, name: &str) -> Outcome {
 }
 
 /// A missing key is nothing. But an execution has a fixed set of fields, so another name is a spelling mistake.
-fn get_missing_member(map: &MapValue, name: &str) -> Outcome {
+fn get_missing_member(map: &MapValue, name: &str) -> OperatorResult {
     match map {
         MapValue::Entry(history, _) => Err(OperatorError::Operand(format!(
             "is an execution, which has no field `{name}`; its fields are {}",
@@ -428,7 +428,7 @@ pub(crate) fn size_to_value(size: usize) -> ConditionValue {
 }
 
 /// `base[index]`.
-pub(crate) fn get_indexed_item(base: &ConditionValue, index: &ConditionValue) -> Outcome {
+pub(crate) fn get_indexed_item(base: &ConditionValue, index: &ConditionValue) -> OperatorResult {
     match (base, index) {
         (ConditionValue::Map(map), ConditionValue::Text(key)) => match map.get(key.as_str()) {
             Some(value) => Ok(value),
@@ -502,18 +502,18 @@ fn index_range_error(index: &ConditionValue, of: &str, length: usize, unit: &str
 }
 
 /// `base[from:to]`, as in Python: bounds beyond the ends are the ends.
-pub(crate) fn get_slice(base: &ConditionValue, from: &ConditionValue, to: &ConditionValue) -> Outcome {
+pub(crate) fn get_slice(base: &ConditionValue, from: &ConditionValue, to: &ConditionValue) -> OperatorResult {
     match base {
         ConditionValue::List(list) => {
             let (from, to) = resolve_slice(from, to, list.len())?;
             Ok(ConditionValue::List(list.slice_items(from, to)))
         }
         ConditionValue::Text(text) => {
-            let text = add_text_work(text.as_str())?;
+            let text = charge_text_work(text.as_str())?;
             let (from, to) = resolve_slice(from, to, text.chars().count())?;
             let part: String = text.chars().skip(from).take(to.saturating_sub(from)).collect();
             match part.len() > STRING_LIMIT {
-                true => fail_with(TOO_LONG),
+                true => fail_with(STRING_TOO_LONG),
                 false => Ok(ConditionValue::new_text(part)),
             }
         }

@@ -5,17 +5,17 @@ use serde_json::{Map as JsonMap, Value};
 use crate::condition::evaluation::value::{ConditionValue, MapValue};
 
 /// Longer strings are shortened in reports.
-const TEXT_BYTES: usize = 200;
+const MAX_REPORT_TEXT_BYTES: usize = 200;
 /// Of longer collections only the first items are shown.
-const ITEMS: usize = 8;
+const MAX_REPORT_ITEMS: usize = 8;
 /// The depth to which nested collections are shown.
-const DEPTH: usize = 3;
+const MAX_REPORT_DEPTH: usize = 3;
 /// The maximum length of a value in a message, in characters.
-const MESSAGE_CHARS: usize = 60;
+const MAX_MESSAGE_CHARS: usize = 60;
 
 /// Returns a value as JSON; long strings and collections are shortened.
-pub(crate) fn shorten_value(datum: &ConditionValue) -> Value {
-    shorten_to_depth(datum, DEPTH)
+pub(crate) fn shorten_to_json(datum: &ConditionValue) -> Value {
+    shorten_to_depth(datum, MAX_REPORT_DEPTH)
 }
 
 fn shorten_to_depth(datum: &ConditionValue, depth: usize) -> Value {
@@ -29,11 +29,11 @@ fn shorten_to_depth(datum: &ConditionValue, depth: usize) -> Value {
         ConditionValue::List(list) => {
             let mut items: Vec<Value> = list
                 .iter()
-                .take(ITEMS)
+                .take(MAX_REPORT_ITEMS)
                 .map(|item| shorten_to_depth(&item, depth - 1))
                 .collect();
-            if list.len() > ITEMS {
-                items.push(Value::String(format!("… {} more", list.len() - ITEMS)));
+            if list.len() > MAX_REPORT_ITEMS {
+                items.push(Value::String(format!("… {} more", list.len() - MAX_REPORT_ITEMS)));
             }
             Value::Array(items)
         }
@@ -44,7 +44,7 @@ fn shorten_to_depth(datum: &ConditionValue, depth: usize) -> Value {
 
 fn shorten_map(map: &MapValue, depth: usize) -> JsonMap<String, Value> {
     let mut entries: JsonMap<String, Value> = map
-        .list_first_keys(ITEMS)
+        .list_first_keys(MAX_REPORT_ITEMS)
         .into_iter()
         .map(|key| {
             let value = map
@@ -53,17 +53,17 @@ fn shorten_map(map: &MapValue, depth: usize) -> JsonMap<String, Value> {
             (shorten_text(&key), value)
         })
         .collect();
-    if map.len() > ITEMS {
-        entries.insert("…".into(), Value::String(format!("{} more", map.len() - ITEMS)));
+    if map.len() > MAX_REPORT_ITEMS {
+        entries.insert("…".into(), Value::String(format!("{} more", map.len() - MAX_REPORT_ITEMS)));
     }
     entries
 }
 
 fn shorten_text(text: &str) -> String {
-    if text.len() <= TEXT_BYTES {
+    if text.len() <= MAX_REPORT_TEXT_BYTES {
         return text.to_owned();
     }
-    format!("{}…", &text[..text.floor_char_boundary(TEXT_BYTES)])
+    format!("{}…", &text[..text.floor_char_boundary(MAX_REPORT_TEXT_BYTES)])
 }
 
 /// Returns a value in a message: `'abc'`, `3`, `[1, 2]`.
@@ -71,22 +71,22 @@ pub(crate) fn render_value(datum: &ConditionValue) -> String {
     let text = match datum {
         ConditionValue::Nothing => return "None".into(),
         ConditionValue::Text(text) => {
-            let prefix: String = text.as_str().chars().take(MESSAGE_CHARS + 1).collect();
+            let prefix: String = text.as_str().chars().take(MAX_MESSAGE_CHARS + 1).collect();
             return format!(
                 "'{}'",
-                clip_line(&prefix).escape_debug().to_string().replace("\\\"", "\"")
+                clip_for_message(&prefix).escape_debug().to_string().replace("\\\"", "\"")
             );
         }
-        _ => shorten_value(datum).to_string(),
+        _ => shorten_to_json(datum).to_string(),
     };
-    clip_line(&text)
+    clip_for_message(&text)
 }
 
-/// At most [`MESSAGE_CHARS`] characters of the text, on one line.
-pub(crate) fn clip_line(text: &str) -> String {
+/// At most [`MAX_MESSAGE_CHARS`] characters of the text, on one line.
+pub(crate) fn clip_for_message(text: &str) -> String {
     let mut line = String::new();
     for (count, c) in text.chars().enumerate() {
-        if count == MESSAGE_CHARS {
+        if count == MAX_MESSAGE_CHARS {
             line.push('…');
             break;
         }

@@ -13,7 +13,7 @@ use crate::condition::{ConditionHistory, ConditionOutputs, ExecutionCounts};
 use crate::data::RunContext;
 
 /// Longer strings of the snapshot are viewed, shorter ones are copied.
-const SHORT_TEXT: usize = 64;
+const MAX_COPIED_TEXT: usize = 64;
 
 /// A value.
 #[derive(Clone)]
@@ -31,7 +31,7 @@ pub(crate) enum ConditionValue {
 #[derive(Clone)]
 pub(crate) enum TextValue {
     Own(ImmutableString),
-    Json(JsonPart),
+    Json(SharedJsonPart),
     Input(Arc<str>),
 }
 
@@ -39,7 +39,7 @@ pub(crate) enum TextValue {
 #[derive(Clone)]
 pub(crate) enum ListValue {
     Own(Arc<[ConditionValue]>),
-    Json(JsonPart),
+    Json(SharedJsonPart),
     History(Arc<dyn ConditionHistory>),
     /// Items of another list that follow each other.
     Slice(Arc<ListSlice>),
@@ -56,7 +56,7 @@ pub(crate) struct ListSlice {
 #[derive(Clone)]
 pub(crate) enum MapValue {
     Own(Arc<[(ImmutableString, ConditionValue)]>),
-    Json(JsonPart),
+    Json(SharedJsonPart),
     Context(Arc<RunContext>),
     /// An execution of the history.
     Entry(Arc<dyn ConditionHistory>, usize),
@@ -66,7 +66,7 @@ pub(crate) enum MapValue {
 
 /// A part of a JSON value: the value, and the path to the part.
 #[derive(Clone)]
-pub(crate) struct JsonPart {
+pub(crate) struct SharedJsonPart {
     root: Arc<Value>,
     path: Vec<JsonPartStep>,
 }
@@ -77,7 +77,7 @@ enum JsonPartStep {
     Index(usize),
 }
 
-impl JsonPart {
+impl SharedJsonPart {
     /// Returns the whole value.
     pub(crate) fn from_root(root: Arc<Value>) -> Self {
         Self { root, path: Vec::new() }
@@ -112,7 +112,7 @@ impl JsonPart {
 }
 
 /// Converts a JSON number; integers that are too large become floats.
-pub(crate) fn convert_json_number(number: &serde_json::Number) -> ConditionValue {
+pub(crate) fn json_number_to_value(number: &serde_json::Number) -> ConditionValue {
     match number.as_i64() {
         Some(int) => ConditionValue::Int(int),
         None => ConditionValue::Float(number.as_f64().unwrap_or_default()),
@@ -122,15 +122,15 @@ pub(crate) fn convert_json_number(number: &serde_json::Number) -> ConditionValue
 impl ConditionValue {
     /// Converts a JSON value, without copying it.
     pub(crate) fn from_shared_json(root: Arc<Value>) -> Self {
-        Self::from_json_part(&root, || JsonPart::from_root(root.clone()))
+        Self::from_json_part(&root, || SharedJsonPart::from_root(root.clone()))
     }
 
-    fn from_json_part(value: &Value, part: impl FnOnce() -> JsonPart) -> Self {
+    fn from_json_part(value: &Value, part: impl FnOnce() -> SharedJsonPart) -> Self {
         match value {
             Value::Null => Self::Nothing,
             Value::Bool(value) => Self::Bool(*value),
-            Value::Number(value) => convert_json_number(value),
-            Value::String(text) if text.len() <= SHORT_TEXT => Self::new_text(text.as_str()),
+            Value::Number(value) => json_number_to_value(value),
+            Value::String(text) if text.len() <= MAX_COPIED_TEXT => Self::new_text(text.as_str()),
             Value::String(_) => Self::Text(TextValue::Json(part())),
             Value::Array(_) => Self::List(ListValue::Json(part())),
             Value::Object(_) => Self::Map(MapValue::Json(part())),
@@ -148,8 +148,8 @@ impl ConditionValue {
     }
 
     /// Returns the run's input.
-    pub(crate) fn from_input(input: &Arc<str>) -> Self {
-        if input.len() <= SHORT_TEXT {
+    pub(crate) fn from_run_input(input: &Arc<str>) -> Self {
+        if input.len() <= MAX_COPIED_TEXT {
             Self::new_text(&**input)
         } else {
             Self::Text(TextValue::Input(input.clone()))
@@ -223,41 +223,41 @@ impl ConditionValue {
     pub(crate) fn fits_in(&self, limit: usize) -> bool {
         let mut left = limit;
         match self {
-            Self::List(ListValue::Own(_)) | Self::Map(MapValue::Own(_)) => self.take_size(&mut left),
+            Self::List(ListValue::Own(_)) | Self::Map(MapValue::Own(_)) => self.subtract_size(&mut left),
             _ => true,
         }
     }
 
-    fn take_size(&self, left: &mut usize) -> bool {
+    fn subtract_size(&self, left: &mut usize) -> bool {
         match self {
             Self::List(ListValue::Json(part)) | Self::Map(MapValue::Json(part)) => {
-                take_json_size(part.resolve_value(), left)
+                subtract_json_size(part.resolve_value(), left)
             }
-            Self::List(list) => take_bytes(left, 1) && list.iter().all(|item| item.take_size(left)),
+            Self::List(list) => subtract_bytes(left, 1) && list.iter().all(|item| item.subtract_size(left)),
             Self::Map(map) => map
                 .keys()
                 .iter()
-                .all(|key| take_bytes(left, key.len()) && map.get(key).is_none_or(|value| value.take_size(left))),
-            Self::Text(text) => take_bytes(left, text.as_str().len()),
-            _ => take_bytes(left, 1),
+                .all(|key| subtract_bytes(left, key.len()) && map.get(key).is_none_or(|value| value.subtract_size(left))),
+            Self::Text(text) => subtract_bytes(left, text.as_str().len()),
+            _ => subtract_bytes(left, 1),
         }
     }
 }
 
-fn take_bytes(left: &mut usize, bytes: usize) -> bool {
+fn subtract_bytes(left: &mut usize, bytes: usize) -> bool {
     let rest = left.checked_sub(bytes.max(1));
     *left = rest.unwrap_or(0);
     rest.is_some()
 }
 
-fn take_json_size(value: &Value, left: &mut usize) -> bool {
+fn subtract_json_size(value: &Value, left: &mut usize) -> bool {
     match value {
-        Value::String(text) => take_bytes(left, text.len()),
-        Value::Array(items) => take_bytes(left, 1) && items.iter().all(|item| take_json_size(item, left)),
+        Value::String(text) => subtract_bytes(left, text.len()),
+        Value::Array(items) => subtract_bytes(left, 1) && items.iter().all(|item| subtract_json_size(item, left)),
         Value::Object(map) => map
             .iter()
-            .all(|(key, value)| take_bytes(left, key.len()) && take_json_size(value, left)),
-        _ => take_bytes(left, 1),
+            .all(|(key, value)| subtract_bytes(left, key.len()) && subtract_json_size(value, left)),
+        _ => subtract_bytes(left, 1),
     }
 }
 

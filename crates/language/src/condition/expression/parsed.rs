@@ -46,18 +46,18 @@ impl ParsedCondition {
 
     /// Returns the agents whose executions it counts, or whose outputs it reads, by a literal name, with the position
     /// of each name.
-    pub fn list_read_agents(&self) -> Vec<(String, Span)> {
-        reads::list_read_agents(&self.expr)
+    pub fn list_named_agents(&self) -> Vec<(String, Span)> {
+        reads::list_named_agents(&self.expr)
     }
 
     /// Returns the keys of `of` that it reads by a literal name.
-    pub fn list_read_keys(&self, of: KeyedVariable) -> Vec<ConditionKeyRead> {
+    pub fn list_literal_key_reads(&self, of: KeyedVariable) -> Vec<ConditionKeyRead> {
         let variable = match of {
             KeyedVariable::Context => ConditionVariable::Context,
             KeyedVariable::Output => ConditionVariable::Output,
             KeyedVariable::Inputs => ConditionVariable::Inputs,
         };
-        reads::list_read_keys(&self.expr, &[variable])
+        reads::list_literal_key_reads(&self.expr, &[variable])
     }
 
     /// Returns the keys of outputs of which it asks whether they are true, without a comparison.
@@ -77,13 +77,13 @@ impl ParsedCondition {
     /// Returns the agents whose executions it counts by a literal name.
     pub fn list_counted_agents(&self) -> Vec<String> {
         let counts = [ConditionVariable::Executions, ConditionVariable::AgentExecutionCount];
-        let reads = reads::list_read_keys(&self.expr, &counts).into_iter();
+        let reads = reads::list_literal_key_reads(&self.expr, &counts).into_iter();
         reads.map(|read| read.key).collect()
     }
 
     /// Returns the members of outputs that it reads without asking whether there is an output.
-    pub fn list_output_member_reads(&self) -> Vec<OutputMemberRead> {
-        member_reads::list_output_member_reads(&self.text, &self.expr)
+    pub fn list_unguarded_member_reads(&self) -> Vec<OutputMemberRead> {
+        member_reads::list_unguarded_member_reads(&self.text, &self.expr)
     }
 
     /// Returns the result of the condition, if it is the same for all values.

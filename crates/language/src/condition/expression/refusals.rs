@@ -1,6 +1,6 @@
 //! Error messages for expressions that are not allowed in conditions, with suggestions what to write instead.
 
-use crate::condition::evaluation::report::clip_line;
+use crate::condition::evaluation::report::clip_for_message;
 use crate::condition::expression::lexer::{ConditionToken, ConditionTokenKind};
 use crate::condition::expression::tree::ConditionVariable;
 use crate::condition::functions::FUNCTIONS;
@@ -12,7 +12,7 @@ const ONE_EXPRESSION: &str = "write one expression, without statements, loops or
 const CONTEXT_HELP: &str = "a key of the context";
 
 /// Words with a meaning in Rhai or Python that are not part of conditions.
-const RESERVED: &[(&str, &str)] = &[
+const RESERVED_WORDS: &[(&str, &str)] = &[
     ("let", ONE_EXPRESSION),
     ("const", ONE_EXPRESSION),
     ("while", ONE_EXPRESSION),
@@ -79,7 +79,7 @@ const RESERVED: &[(&str, &str)] = &[
 ];
 
 /// Symbols that are not allowed in conditions, and the reasons.
-const SYMBOLS: &[(&str, &str)] = &[
+const REFUSED_SYMBOLS: &[(&str, &str)] = &[
     (
         "=",
         "`=` is an assignment, and conditions cannot change values; compare with `==`",
@@ -118,7 +118,7 @@ const SYMBOLS: &[(&str, &str)] = &[
 
 /// Returns whether the word cannot be a variable or a function.
 pub(crate) fn is_reserved(name: &str) -> bool {
-    RESERVED.iter().any(|(word, _)| *word == name)
+    RESERVED_WORDS.iter().any(|(word, _)| *word == name)
 }
 
 /// Returns whether a condition has a variable or a word of this name, so that an item cannot be called so.
@@ -144,7 +144,7 @@ pub(crate) fn unexpected_token_error(
         ConditionTokenKind::End => ("unexpected end of the condition".to_owned(), expected.to_owned()),
         ConditionTokenKind::Symbol(symbol) => {
             let assigns = symbol.len() > 1 && symbol.ends_with('=') && !matches!(*symbol, "==" | "!=" | "<=" | ">=");
-            let help = match SYMBOLS.iter().find(|(refused, _)| refused == symbol) {
+            let help = match REFUSED_SYMBOLS.iter().find(|(refused, _)| refused == symbol) {
                 Some(&(_, help)) => help.to_owned(),
                 None if assigns => "conditions cannot change values; compare with `==`".to_owned(),
                 None => expected.to_owned(),
@@ -156,9 +156,9 @@ pub(crate) fn unexpected_token_error(
                 Some(ConditionTokenKind::Name(before)) if !is_reserved(before) => {
                     adjacent_names_help(before, name, expected)
                 }
-                _ => suggest_word(name).unwrap_or_else(|| expected.to_owned()),
+                _ => suggest_operator_word(name).unwrap_or_else(|| expected.to_owned()),
             });
-            (format!("unexpected `{}`", clip_line(name)), help)
+            (format!("unexpected `{}`", clip_for_message(name)), help)
         }
         ConditionTokenKind::Int(_) | ConditionTokenKind::Float(_) => {
             ("unexpected number".to_owned(), expected.to_owned())
@@ -174,30 +174,30 @@ pub(crate) fn unexpected_token_error(
 
 /// Two names without an operator between them.
 fn adjacent_names_help(before: &str, name: &str, expected: &str) -> String {
-    suggest_word(name)
+    suggest_operator_word(name)
         .or_else(|| find_reserved_help(before))
         .unwrap_or_else(|| expected.to_owned())
 }
 
 fn find_reserved_help(name: &str) -> Option<String> {
-    RESERVED
+    RESERVED_WORDS
         .iter()
         .find(|(word, help)| *word == name && !help.is_empty())
         .map(|(_, help)| (*help).to_owned())
 }
 
-fn suggest_word(name: &str) -> Option<String> {
+fn suggest_operator_word(name: &str) -> Option<String> {
     find_similar_word(name, ["and", "or", "not", "in", "is", "if", "else"].into_iter())
         .map(|word| format!("did you mean `{word}`?"))
 }
 
 /// Returns a name that is not a variable.
 pub(crate) fn unknown_name_error(name: &str, span: Span, names: PartVariables<'_>, locals: &[&str]) -> CompileError {
-    if let Some((_, help)) = RESERVED.iter().find(|(word, _)| *word == name) {
+    if let Some((_, help)) = RESERVED_WORDS.iter().find(|(word, _)| *word == name) {
         let help = if help.is_empty() { "expected a value" } else { *help };
         return new_compile_error(format!("unexpected `{name}`"), span, help.to_owned());
     }
-    let clipped_name = clip_line(name);
+    let clipped_name = clip_for_message(name);
     let constants = ["True", "False", "None"].into_iter();
     let mut known_names: Vec<&str> = locals.iter().copied().chain(names.list_names()).collect();
     known_names.extend(
@@ -223,7 +223,7 @@ pub(crate) fn unknown_name_error(name: &str, span: Span, names: PartVariables<'_
 
 /// Returns a call of something that is not a function.
 pub(crate) fn unknown_function_error(name: &str, span: Span) -> CompileError {
-    let clipped_name = clip_line(name);
+    let clipped_name = clip_for_message(name);
     if let Some(help) = find_reserved_help(name) {
         return new_compile_error(format!("conditions do not support `{clipped_name}`"), span, help);
     }

@@ -7,7 +7,7 @@ use crate::source::Span;
 use crate::yaml::edit::FixApplicability;
 
 /// Spellings of other languages that can mean only one thing.
-const SPELLINGS: [(&str, &str); 18] = [
+const FOREIGN_SPELLINGS: [(&str, &str); 18] = [
     ("=", "=="),
     ("===", "=="),
     ("!==", "!="),
@@ -35,7 +35,7 @@ pub(crate) fn find_replacement(
     check: impl Fn(&str) -> Result<(), Span>,
 ) -> Option<(&'static str, FixApplicability)> {
     let original_text = text.get(span.start..span.end)?;
-    let spelling = SPELLINGS.iter().find(|(other, _)| *other == original_text);
+    let spelling = FOREIGN_SPELLINGS.iter().find(|(other, _)| *other == original_text);
     let (word, applicability) = match spelling {
         Some((_, word)) => (*word, FixApplicability::Safe),
         // A near word is a guess, which can give the condition another value.

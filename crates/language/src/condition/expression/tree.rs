@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::condition::evaluation::operators::ArithmeticOperator;
 use crate::condition::functions::ConditionFunction;
 use crate::source::Span;
-use crate::vocabulary::VARIABLES;
+use crate::vocabulary::CONDITION_VARIABLES;
 
 /// An expression.
 #[derive(Debug, Clone)]
@@ -171,7 +171,7 @@ impl ConditionVariable {
         match self {
             Self::Item => "item",
             Self::Part => "part",
-            own => VARIABLES[own as usize].name,
+            own => CONDITION_VARIABLES[own as usize].name,
         }
     }
 
@@ -204,10 +204,10 @@ impl ConditionExpr {
     }
 
     /// Returns whether its value is always a boolean.
-    pub(crate) fn is_bool(&self) -> bool {
+    pub(crate) fn is_always_bool(&self) -> bool {
         match &self.kind {
             ExprKind::Bool(_) | ExprKind::Not(_) | ExprKind::Compare(..) => true,
-            ExprKind::And(operands) | ExprKind::Or(operands) => operands.iter().all(Self::is_bool),
+            ExprKind::And(operands) | ExprKind::Or(operands) => operands.iter().all(Self::is_always_bool),
             _ => false,
         }
     }

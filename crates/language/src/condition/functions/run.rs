@@ -3,7 +3,7 @@
 use rhai::ImmutableString;
 
 use crate::condition::evaluation::operators::{
-    ArithmeticOperator, COMPARE_IT, OperatorError, Outcome, TOO_LONG, add_text_work, apply_arithmetic, are_equal,
+    ArithmeticOperator, COMPARE_HELP, OperatorError, OperatorResult, STRING_TOO_LONG, charge_text_work, apply_arithmetic, are_equal,
     as_whole_number, check_finite, check_list_length, check_truth, compare_order, fail_with, get_indexed_item,
     resolve_index, size_to_value,
 };
@@ -16,7 +16,7 @@ pub(super) fn has_item_with_truth(items: &ConditionValue, wanted: bool) -> Resul
     for item in expect_list(items)?.iter() {
         let is_true = check_truth(&item).map_err(|_| {
             OperatorError::Message(format!(
-                "the item {} of the list would count as true: {COMPARE_IT}",
+                "the item {} of the list would count as true: {COMPARE_HELP}",
                 render_value(&item)
             ))
         })?;
@@ -38,9 +38,9 @@ fn fail_wrong_type<T>(value: &ConditionValue, needed: &str) -> Result<T, Operato
     }))
 }
 
-pub(super) fn expect_text(value: &ConditionValue) -> Result<&str, OperatorError> {
+pub(super) fn charge_text(value: &ConditionValue) -> Result<&str, OperatorError> {
     match value {
-        ConditionValue::Text(text) => add_text_work(text.as_str()),
+        ConditionValue::Text(text) => charge_text_work(text.as_str()),
         _ => fail_wrong_type(value, "a string"),
     }
 }
@@ -71,16 +71,16 @@ pub(super) fn expect_map(value: &ConditionValue) -> Result<&MapValue, OperatorEr
     }
 }
 
-pub(super) fn build_text(text: impl Into<ImmutableString>) -> Outcome {
+pub(super) fn build_limited_text(text: impl Into<ImmutableString>) -> OperatorResult {
     let text = text.into();
     if text.len() > STRING_LIMIT {
-        return fail_with(TOO_LONG);
+        return fail_with(STRING_TOO_LONG);
     }
-    add_text_work(&text)?;
+    charge_text_work(&text)?;
     Ok(ConditionValue::new_text(text))
 }
 
-pub(super) fn get_or_default(a: &[ConditionValue]) -> Outcome {
+pub(super) fn get_or_default(a: &[ConditionValue]) -> OperatorResult {
     let value = match (&a[0], &a[1]) {
         (ConditionValue::Map(map), ConditionValue::Text(key)) => map.get(key.as_str()),
         (ConditionValue::Map(_), _) => None,
@@ -96,20 +96,20 @@ pub(super) fn get_or_default(a: &[ConditionValue]) -> Outcome {
     Ok(value.or_else(|| a.get(2).cloned()).unwrap_or(ConditionValue::Nothing))
 }
 
-pub(super) fn measure_length(a: &[ConditionValue]) -> Outcome {
+pub(super) fn measure_length(a: &[ConditionValue]) -> OperatorResult {
     match &a[0] {
-        ConditionValue::Text(text) => Ok(size_to_value(add_text_work(text.as_str())?.chars().count())),
+        ConditionValue::Text(text) => Ok(size_to_value(charge_text_work(text.as_str())?.chars().count())),
         ConditionValue::List(list) => Ok(size_to_value(list.len())),
         ConditionValue::Map(map) => Ok(size_to_value(map.len())),
         other => fail_wrong_type(other, "a string, a list or a map"),
     }
 }
 
-pub(super) fn count_matches(a: &[ConditionValue]) -> Outcome {
+pub(super) fn count_matches(a: &[ConditionValue]) -> OperatorResult {
     match &a[0] {
         ConditionValue::List(list) => Ok(size_to_value(list.iter().filter(|item| are_equal(item, &a[1])).count())),
         ConditionValue::Text(text) => Ok(size_to_value(
-            add_text_work(text.as_str())?
+            charge_text_work(text.as_str())?
                 .matches(expect_text_argument(&a[1])?)
                 .count(),
         )),
@@ -117,11 +117,11 @@ pub(super) fn count_matches(a: &[ConditionValue]) -> Outcome {
     }
 }
 
-pub(super) fn find_index(a: &[ConditionValue]) -> Outcome {
+pub(super) fn find_index(a: &[ConditionValue]) -> OperatorResult {
     let index = match &a[0] {
         ConditionValue::List(list) => list.iter().position(|item| are_equal(&item, &a[1])),
         ConditionValue::Text(text) => {
-            let text = add_text_work(text.as_str())?;
+            let text = charge_text_work(text.as_str())?;
             text.find(expect_text_argument(&a[1])?)
                 .map(|at| text[..at].chars().count())
         }
@@ -131,22 +131,22 @@ pub(super) fn find_index(a: &[ConditionValue]) -> Outcome {
 }
 
 /// Returns the first or the last item; nothing if the list is empty.
-pub(super) fn item_or_nothing(value: &ConditionValue, at: i64) -> Outcome {
+pub(super) fn item_or_nothing(value: &ConditionValue, at: i64) -> OperatorResult {
     let list = expect_list(value)?;
     Ok(resolve_index(at, list.len())
         .and_then(|at| list.get(at))
         .unwrap_or(ConditionValue::Nothing))
 }
 
-pub(super) fn list_values(a: &[ConditionValue]) -> Outcome {
+pub(super) fn list_values(a: &[ConditionValue]) -> OperatorResult {
     let map = expect_map(&a[0])?;
     Ok(ConditionValue::new_list(
         map.keys().iter().filter_map(|key| map.get(key)),
     ))
 }
 
-pub(super) fn split_text(a: &[ConditionValue]) -> Outcome {
-    let text = expect_text(&a[0])?;
+pub(super) fn split_text(a: &[ConditionValue]) -> OperatorResult {
+    let text = charge_text(&a[0])?;
     let parts: Vec<ConditionValue> = match a.get(1) {
         None => text
             .split_whitespace()
@@ -166,21 +166,21 @@ pub(super) fn split_text(a: &[ConditionValue]) -> Outcome {
     Ok(ConditionValue::new_list(parts))
 }
 
-pub(super) fn replace_text(a: &[ConditionValue]) -> Outcome {
+pub(super) fn replace_text(a: &[ConditionValue]) -> OperatorResult {
     let (whole, old, new) = (
-        expect_text(&a[0])?,
+        charge_text(&a[0])?,
         expect_text_argument(&a[1])?,
         expect_text_argument(&a[2])?,
     );
     let match_count = whole.matches(old).count();
     let length = (whole.len() - match_count * old.len()).saturating_add(match_count.saturating_mul(new.len()));
     if length > STRING_LIMIT {
-        return fail_with(TOO_LONG);
+        return fail_with(STRING_TOO_LONG);
     }
-    build_text(whole.replace(old, new))
+    build_limited_text(whole.replace(old, new))
 }
 
-pub(super) fn absolute_value(a: &[ConditionValue]) -> Outcome {
+pub(super) fn absolute_value(a: &[ConditionValue]) -> OperatorResult {
     match &a[0] {
         ConditionValue::Int(int) => int
             .checked_abs()
@@ -192,7 +192,7 @@ pub(super) fn absolute_value(a: &[ConditionValue]) -> Outcome {
 }
 
 /// Returns the smallest or the largest of several arguments, or of the items of a list.
-pub(super) fn find_extreme(a: &[ConditionValue], symbol: &str) -> Outcome {
+pub(super) fn find_extreme(a: &[ConditionValue], symbol: &str) -> OperatorResult {
     let items: Vec<ConditionValue> = match a {
         [only] => expect_list(only)?.iter().collect(),
         several => several.to_vec(),
@@ -216,7 +216,7 @@ pub(super) fn find_extreme(a: &[ConditionValue], symbol: &str) -> Outcome {
     Ok(best)
 }
 
-pub(super) fn sum_items(a: &[ConditionValue]) -> Outcome {
+pub(super) fn sum_items(a: &[ConditionValue]) -> OperatorResult {
     let mut total = ConditionValue::Int(0);
     for item in expect_list(&a[0])?.iter() {
         if !matches!(item, ConditionValue::Int(_) | ConditionValue::Float(_)) {
@@ -231,7 +231,7 @@ pub(super) fn sum_items(a: &[ConditionValue]) -> Outcome {
     Ok(total)
 }
 
-pub(super) fn round_number(a: &[ConditionValue]) -> Outcome {
+pub(super) fn round_number(a: &[ConditionValue]) -> OperatorResult {
     let Some(digits) = a.get(1) else {
         return round_to_integer(&a[0], f64::round_ties_even);
     };
@@ -256,7 +256,7 @@ pub(super) fn round_number(a: &[ConditionValue]) -> Outcome {
 
 /// Rounds a float; the result is an integer if it fits into one.
 #[expect(clippy::cast_possible_truncation, reason = "guarded by the comparison")]
-pub(super) fn round_to_integer(value: &ConditionValue, how: fn(f64) -> f64) -> Outcome {
+pub(super) fn round_to_integer(value: &ConditionValue, how: fn(f64) -> f64) -> OperatorResult {
     match value {
         ConditionValue::Int(int) => Ok(ConditionValue::Int(*int)),
         ConditionValue::Float(float) => {
@@ -271,7 +271,7 @@ pub(super) fn round_to_integer(value: &ConditionValue, how: fn(f64) -> f64) -> O
     }
 }
 
-pub(super) fn convert_to_int(a: &[ConditionValue]) -> Outcome {
+pub(super) fn convert_to_int(a: &[ConditionValue]) -> OperatorResult {
     match &a[0] {
         ConditionValue::Bool(flag) => Ok(ConditionValue::Int(i64::from(*flag))),
         ConditionValue::Text(text) => {
@@ -284,7 +284,7 @@ pub(super) fn convert_to_int(a: &[ConditionValue]) -> Outcome {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "that is what the function is for")]
-pub(super) fn convert_to_float(a: &[ConditionValue]) -> Outcome {
+pub(super) fn convert_to_float(a: &[ConditionValue]) -> OperatorResult {
     match &a[0] {
         ConditionValue::Bool(flag) => Ok(ConditionValue::Float(f64::from(u8::from(*flag)))),
         ConditionValue::Text(text) => match text.as_str().trim().parse::<f64>() {
@@ -304,14 +304,14 @@ pub(super) fn render_as_text(value: &ConditionValue) -> String {
         ConditionValue::Float(float) => float.to_string(),
         other => {
             let mut out = String::new();
-            write_json(other, &mut out);
+            write_limited_json(other, &mut out);
             out
         }
     }
 }
 
 /// Writes JSON until the maximum length of a string is reached.
-fn write_json(value: &ConditionValue, out: &mut String) {
+fn write_limited_json(value: &ConditionValue, out: &mut String) {
     if out.len() > STRING_LIMIT {
         return;
     }
@@ -323,7 +323,7 @@ fn write_json(value: &ConditionValue, out: &mut String) {
                     return;
                 }
                 out.push_str(if at == 0 { "" } else { "," });
-                write_json(&item, out);
+                write_limited_json(&item, out);
             }
             out.push(']');
         }
@@ -336,7 +336,7 @@ fn write_json(value: &ConditionValue, out: &mut String) {
                 out.push_str(if at == 0 { "" } else { "," });
                 out.push_str(&serde_json::Value::from(key.as_str()).to_string());
                 out.push(':');
-                write_json(&map.get(key).unwrap_or(ConditionValue::Nothing), out);
+                write_limited_json(&map.get(key).unwrap_or(ConditionValue::Nothing), out);
             }
             out.push('}');
         }

@@ -65,7 +65,7 @@ const PYTHON: &[(&str, &str)] = &[
 #[test]
 fn values_are_those_of_python() {
     let facts = facts();
-    let value = |text: &str| match Expression::compile(text) {
+    let value = |text: &str| match ValueExpression::compile(text) {
         Ok(expression) => match expression.evaluate(&facts) {
             Ok(value) => value.to_string(),
             Err(error) => format!("error: {}", error.message),
@@ -163,7 +163,7 @@ fn what_is_no_comprehension_says_what_to_write() {
 
 #[test]
 fn loops_end_soon_whatever_they_do() {
-    let facts = ConditionFacts {
+    let facts = ConditionSnapshot {
         output: Some(Arc::new(json!({
             "list": (0..60_000).collect::<Vec<_>>(), "big": vec!["x".repeat(1000); 5000], "text": "ab".repeat(250_000),
         }))),
@@ -206,12 +206,12 @@ fn loops_end_soon_whatever_they_do() {
             answer(text, &facts)
         );
     }
-    let copies = Expression::compile("[output.big for x in output.list[:1000]]");
+    let copies = ValueExpression::compile("[output.big for x in output.list[:1000]]");
     assert!(copies.is_err(), "an expression of the ensemble has no output");
-    let copies = Expression::compile("[context.long * 1 if 0 else context for x in history for y in history]").unwrap();
+    let copies = ValueExpression::compile("[context.long * 1 if 0 else context for x in history for y in history]").unwrap();
     assert_eq!(copies.evaluate(&facts).unwrap().as_array().unwrap().len(), 4);
-    let many = Expression::compile("[inputs.big for x in inputs.list]").unwrap();
-    let facts = ConditionFacts {
+    let many = ValueExpression::compile("[inputs.big for x in inputs.list]").unwrap();
+    let facts = ConditionSnapshot {
         inputs: Arc::new(
             [
                 ("big".into(), Arc::new(json!("x".repeat(100_000)))),
@@ -237,7 +237,7 @@ fn a_slice_of_the_history_reads_only_its_items() {
         entries: entries.collect(),
         asked: AtomicUsize::new(0),
     });
-    let facts = ConditionFacts {
+    let facts = ConditionSnapshot {
         history: history.clone(),
         ..facts()
     };

@@ -64,7 +64,7 @@ fn turns(entries: Vec<Value>) -> Arc<Turns> {
     })
 }
 
-fn facts() -> ConditionFacts {
+fn facts() -> ConditionSnapshot {
     let context = json!({
         "needs_clarification": true, "score": 0.75, "count": 3, "name": "Ada", "none": null, "zero": 0, "empty": "",
         "tags": ["a", "b"], "nested": {"deep": {"x": 1, "list": [1, 2.0, {"k": "v"}]}}, "no_items": [], "no_keys": {},
@@ -72,7 +72,7 @@ fn facts() -> ConditionFacts {
         "ints": [3, 1, 2], "half": 2.5, "said_no": " No\n", "said_off": "OFF", "said_yes": "yes", "max": i64::MAX, "mixed": [1, "a"],
     });
     let context = context.as_object().unwrap().iter();
-    ConditionFacts {
+    ConditionSnapshot {
         context: Arc::new(
             context
                 .map(|(key, value)| (key.as_str().into(), Arc::new(value.clone())))
@@ -109,7 +109,7 @@ fn facts() -> ConditionFacts {
     }
 }
 
-fn answer(text: &str, facts: &ConditionFacts) -> String {
+fn answer(text: &str, facts: &ConditionSnapshot) -> String {
     match Condition::compile(text) {
         Err(error) => format!("compile: {} [{}]", error.message, error.help.unwrap_or_default()),
         Ok(condition) => match condition.evaluate(facts) {

@@ -14,7 +14,7 @@ fn survives(text: &str) {
             for read in condition.list_reads(&facts) {
                 assert!(text.contains(&read.expression));
             }
-            condition.list_read_agents();
+            condition.list_named_agents();
             match condition.evaluate(&facts) {
                 Ok(answer) => {
                     holds_its_word(text, answer);

@@ -11,7 +11,7 @@ fn asks_for_no_more_of_the_history_than_it_reads() {
             .map(|at| json!({"turn_number": at, "agent_name": "a"}))
             .collect(),
     );
-    let facts = ConditionFacts {
+    let facts = ConditionSnapshot {
         history: history.clone(),
         ..facts()
     };
@@ -93,7 +93,7 @@ fn keys_that_checks_want_to_know() {
             .collect()
     };
     assert_eq!(
-        named(condition.list_read_agents()),
+        named(condition.list_named_agents()),
         ["writer=writer", "my-agent='my-agent'", "x='x'", "y='y'"]
     );
 }
@@ -143,7 +143,7 @@ fn engine_and_reads_agree() {
 
 #[test]
 fn before_anything_has_happened() {
-    let facts = ConditionFacts {
+    let facts = ConditionSnapshot {
         output: None,
         history: turns(Vec::new()),
         turn_count: 0,

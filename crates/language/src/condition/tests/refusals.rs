@@ -245,7 +245,7 @@ fn long_texts_of_the_snapshot_are_no_texts_of_the_condition() {
 /// One step may take long on a long text, so texts have a limit of their own; each evaluation begins anew.
 #[test]
 fn a_condition_works_through_a_bounded_amount_of_text() {
-    let facts = ConditionFacts {
+    let facts = ConditionSnapshot {
         output: Some(Arc::new(json!({"text": "ab".repeat(250_000)}))),
         ..facts()
     };

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::check::check_ensemble;
-use crate::fix::{CheckedText, fix_text};
+use crate::fix::{TextFindings, fix_text};
 use crate::loader::{load_ensemble, locate_findings};
 use crate::source::SourceText;
 
@@ -19,7 +19,7 @@ fn fixed_condition(condition: &str) -> String {
         let loaded = load_ensemble(source);
         let more = loaded.ensemble.as_ref().map(check_ensemble).unwrap_or_default();
         let findings = [loaded.findings.clone(), more].concat();
-        CheckedText {
+        TextFindings {
             is_yaml: loaded.document.is_some(),
             is_whole: loaded.ensemble.is_some(),
             findings: locate_findings(loaded.source(), loaded.document.as_ref(), &findings),

@@ -6,12 +6,12 @@ use super::*;
 use crate::condition::typing::check::find_known_truth;
 
 fn exactly<'a>(entries: impl IntoIterator<Item = (&'a str, Value)>) -> ValueType {
-    let entry = |(key, value): (&str, Value)| (key.to_owned(), ValueType::from_value(&value));
+    let entry = |(key, value): (&str, Value)| (key.to_owned(), ValueType::exact_type_of(&value));
     ValueType::map_with_fields(MapFields::with_exact_keys(entries.into_iter().map(entry)))
 }
 
 /// Types that admit the values of these facts, and little else.
-fn known(facts: &ConditionFacts) -> VariableTypes {
+fn known(facts: &ConditionSnapshot) -> VariableTypes {
     let of = |map: &RunContext| exactly(map.iter().map(|(key, value)| (&**key, (**value).clone())));
     let entry = |at: usize| {
         let fields = facts.history.field_names().iter();
@@ -32,8 +32,8 @@ fn known(facts: &ConditionFacts) -> VariableTypes {
         .collect();
     VariableTypes {
         context: of(&facts.context),
-        output: ValueType::from_value(facts.output.as_deref().unwrap()),
-        turn_count: ValueType::count_up_to(facts.turn_count),
+        output: ValueType::exact_type_of(facts.output.as_deref().unwrap()),
+        turn_count: ValueType::number_up_to(facts.turn_count),
         history: ValueType::list_with_items(history).into(),
         executions: exactly(executions),
         input: ValueType::any_text(),
@@ -48,7 +48,7 @@ fn known(facts: &ConditionFacts) -> VariableTypes {
 pub(super) fn fits(text: &str) {
     let facts = facts();
     let known = known(&facts);
-    if let (Ok(reading), Ok(expression)) = (Expression::parse(text), Expression::compile(text))
+    if let (Ok(reading), Ok(expression)) = (ValueExpression::parse(text), ValueExpression::compile(text))
         && let Ok(value) = expression.evaluate(&facts)
     {
         let of = reading.infer_type(&known);
@@ -172,7 +172,7 @@ proptest! {
         for (schema, value) in [&first, &second] {
             let of = ValueType::from_schema(schema);
             prop_assert!(of.contains_value(value), "{} {} {}", schema, value, of);
-            prop_assert!(ValueType::from_value(value).contains_value(value), "{}", value);
+            prop_assert!(ValueType::exact_type_of(value).contains_value(value), "{}", value);
             let both = ValueType::from_schema(&first.0).union_with(ValueType::from_schema(&second.0));
             prop_assert!(both.contains_value(value), "{} {} {}", first.0, second.0, value);
         }
@@ -182,7 +182,7 @@ proptest! {
     fn what_is_reported_of_a_question_is_so((schema, value) in pair(), question in question()) {
         let output = json!({"type": "object", "required": ["x"], "properties": {"x": schema}});
         let known = VariableTypes { output: ValueType::from_schema(&output), ..VariableTypes::default() };
-        let facts = ConditionFacts { output: Some(Arc::new(json!({"x": value}))), ..facts() };
+        let facts = ConditionSnapshot { output: Some(Arc::new(json!({"x": value}))), ..facts() };
         let Ok(reading) = Condition::parse(&question) else { return Ok(()) };
         let answer = Condition::compile(&question).unwrap().evaluate(&facts);
         for misfit in reading.find_type_problems(&known) {

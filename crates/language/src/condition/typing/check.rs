@@ -96,7 +96,7 @@ impl SuggestedReplacement {
 
     /// Returns the value that a string probably means, whose literal has these bytes: a truth value, a number, or
     /// another string.
-    pub(crate) fn find_for_text(text: &str, literal: Option<(Span, &str)>, known: &ValueShape) -> Option<Self> {
+    pub(crate) fn suggest_for_text(text: &str, literal: Option<(Span, &str)>, known: &ValueShape) -> Option<Self> {
         let bare = text.trim();
         let is_truth = bare.eq_ignore_ascii_case("true") || bare.eq_ignore_ascii_case("false");
         let plain = match () {
@@ -165,7 +165,7 @@ impl ParsedCondition {
 
 /// The meaning of a key that a map does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum MissingKey {
+enum MissingKeyMeaning {
     Reported,
     /// The expression asks whether there is the key.
     Expected,
@@ -173,7 +173,7 @@ enum MissingKey {
     ReportedElsewhere,
 }
 
-impl MissingKey {
+impl MissingKeyMeaning {
     fn new(is_checked: bool, is_asked: bool) -> Self {
         match (is_checked, is_asked) {
             (true, _) => Self::ReportedElsewhere,
@@ -219,13 +219,13 @@ impl ConditionTypeChecker<'_> {
     fn infer_type(&mut self, expr: &ConditionExpr, wanted: bool) -> ValueType {
         match &expr.kind {
             ExprKind::Nothing => ValueType::nothing_value(),
-            ExprKind::Bool(value) => ValueType::from_value(&(*value).into()),
+            ExprKind::Bool(value) => ValueType::exact_type_of(&(*value).into()),
             #[expect(clippy::cast_precision_loss, reason = "a wider range would only be less exact")]
             ExprKind::Int(value) => match value.unsigned_abs() < 1 << 53 {
-                true => ValueType::number_in(NumberRange::from_bounds(*value as f64, *value as f64)),
-                false => ValueType::number_in(NumberRange::ALL),
+                true => ValueType::number_in_range(NumberRange::from_bounds(*value as f64, *value as f64)),
+                false => ValueType::number_in_range(NumberRange::ALL),
             },
-            ExprKind::Float(value) => ValueType::number_in(NumberRange::from_bounds(*value, *value)),
+            ExprKind::Float(value) => ValueType::number_in_range(NumberRange::from_bounds(*value, *value)),
             ExprKind::Text(text) => ValueType::text_among([text.as_str()]),
             ExprKind::List(items) => {
                 let items: Vec<ValueType> = items.iter().map(|item| self.infer_type(item, wanted)).collect();
@@ -262,7 +262,7 @@ impl ConditionTypeChecker<'_> {
                 let last = operands.len().saturating_sub(1);
                 let operands = operands.iter().enumerate();
                 let operands: Vec<ValueType> = operands
-                    .map(|(at, one)| self.infer_asked_type(one, wanted, at < last))
+                    .map(|(at, one)| self.infer_operand_type(one, wanted, at < last))
                     .collect();
                 operands
                     .into_iter()
@@ -316,11 +316,11 @@ impl ConditionTypeChecker<'_> {
     fn infer_sign(&mut self, sign: SignOperator, operand: &ConditionExpr, wanted: bool) -> ValueType {
         let of = self.infer_type(operand, wanted);
         let Some(shape) = of.known_shape() else {
-            return ValueType::number_in(NumberRange::ALL);
+            return ValueType::number_in_range(NumberRange::ALL);
         };
         match shape.number {
-            Some(range) if sign == SignOperator::Plus => ValueType::number_in(range),
-            Some(range) => ValueType::number_in(NumberRange {
+            Some(range) if sign == SignOperator::Plus => ValueType::number_in_range(range),
+            Some(range) => ValueType::number_in_range(NumberRange {
                 low: -range.high,
                 excludes_low: range.excludes_high,
                 high: -range.low,
@@ -350,15 +350,15 @@ impl ConditionTypeChecker<'_> {
             let is_list = matches!(operator, ArithmeticOperator::Add)
                 && can_have_shape(&left, |shape| shape.list.is_some())
                 && can_have_shape(&right, |shape| shape.list.is_some());
-            if !is_number && !is_text && !is_list && is_informative(&left) && is_informative(&right) {
+            if !is_number && !is_text && !is_list && is_informative_type(&left) && is_informative_type(&right) {
                 let span = Span::new(first.span.start, operand.span.end);
                 let message = format!("cannot calculate with {left} and {right}");
                 self.report_problem(TypeProblemKind::Fails, span, message, None);
                 return ValueType::any_value();
             }
-            let lists = || ValueType::list_with_items(left.item_type_or_any().union_with(right.item_type_or_any()));
+            let lists = || ValueType::list_with_items(left.iterated_item_type().union_with(right.iterated_item_type()));
             let results = [
-                is_number.then(|| ValueType::number_in(NumberRange::ALL)),
+                is_number.then(|| ValueType::number_in_range(NumberRange::ALL)),
                 is_text.then(ValueType::any_text),
                 is_list.then(lists),
             ];
@@ -379,34 +379,34 @@ impl ConditionTypeChecker<'_> {
         let is_asked = rest
             .first()
             .is_some_and(|(comparison, other)| comparison.asks_presence(other));
-        let mut left = self.infer_asked_type(first, false, is_asked);
+        let mut left = self.infer_operand_type(first, false, is_asked);
         let mut never = false;
         for (comparison, right_expr) in rest {
-            let right = self.infer_asked_type(right_expr, false, comparison.asks_presence(left_expr));
+            let right = self.infer_operand_type(right_expr, false, comparison.asks_presence(left_expr));
             let pair = ComparisonOperands {
                 left: &left,
                 left_expr,
                 right: &right,
                 right_expr,
             };
-            never |= self.check_comparison(&pair, *comparison, wanted);
+            never |= self.check_never_true(&pair, *comparison, wanted);
             (left_expr, left) = (right_expr, right);
         }
         match never {
-            true => ValueType::from_value(&false.into()),
+            true => ValueType::exact_type_of(&false.into()),
             false => ValueType::any_boolean(),
         }
     }
 
     fn report_wrong_type(&mut self, of: &ValueType, needed: &str, span: Span) {
-        if is_informative(of) {
+        if is_informative_type(of) {
             let message = format!("`{}` is {of}, but must be {needed}", self.part_text(span));
             self.report_problem(TypeProblemKind::Fails, span, message, None);
         }
     }
 
     /// Infers the type of an operand. `is_asked`: the operator asks whether there is a value, so the last key may miss.
-    fn infer_asked_type(&mut self, expr: &ConditionExpr, wanted: bool, is_asked: bool) -> ValueType {
+    fn infer_operand_type(&mut self, expr: &ConditionExpr, wanted: bool, is_asked: bool) -> ValueType {
         match &expr.kind {
             ExprKind::Chain(base, suffixes) => self.infer_chain(base, suffixes, wanted, is_asked),
             _ => self.infer_type(expr, wanted),
@@ -431,15 +431,15 @@ impl ConditionTypeChecker<'_> {
                 );
             of = match &suffix.kind {
                 ChainStepKind::Member(name) => {
-                    self.infer_member(&of, name, (before, suffix.span), MissingKey::new(is_checked, asks))
+                    self.infer_member(&of, name, (before, suffix.span), MissingKeyMeaning::new(is_checked, asks))
                 }
                 ChainStepKind::Index(index) => match &index.kind {
                     ExprKind::Text(name) => {
-                        self.infer_member(&of, name, (before, index.span), MissingKey::new(is_checked, asks))
+                        self.infer_member(&of, name, (before, index.span), MissingKeyMeaning::new(is_checked, asks))
                     }
                     _ => {
                         self.infer_type(index, wanted);
-                        of.item_type_or_any()
+                        of.iterated_item_type()
                     }
                 },
                 ChainStepKind::Slice(from, to) => self.infer_slice(&of, before, from.as_ref(), to.as_ref()),
@@ -467,7 +467,7 @@ impl ConditionTypeChecker<'_> {
         of: &ValueType,
         name: &str,
         (base, span): (Span, Span),
-        missing: MissingKey,
+        missing: MissingKeyMeaning,
     ) -> ValueType {
         let Some(shape) = of.known_shape() else {
             return ValueType::any_value();
@@ -475,9 +475,9 @@ impl ConditionTypeChecker<'_> {
         let is_length = name == "len" && (shape.text.is_some() || shape.list.is_some());
         if shape.map.is_none() {
             if is_length {
-                return ValueType::count_up_to(u64::MAX);
+                return ValueType::number_up_to(u64::MAX);
             }
-            if is_informative(of) {
+            if is_informative_type(of) {
                 let message = format!("`{}` is {of}, so it has no member `{name}`", self.part_text(base));
                 self.report_problem(TypeProblemKind::Fails, span, message, None);
             }
@@ -511,9 +511,9 @@ impl ConditionTypeChecker<'_> {
                     ),
                 };
                 let is_reported = match missing {
-                    MissingKey::Reported => true,
-                    MissingKey::Expected => mistake != TypeProblemKind::NoKey,
-                    MissingKey::ReportedElsewhere => false,
+                    MissingKeyMeaning::Reported => true,
+                    MissingKeyMeaning::Expected => mistake != TypeProblemKind::NoKey,
+                    MissingKeyMeaning::ReportedElsewhere => false,
                 };
                 if is_reported {
                     self.report_problem(mistake, span, message, Some(help));
@@ -526,7 +526,7 @@ impl ConditionTypeChecker<'_> {
 
 /// Returns whether the type says something that can be held against the text: it is known, and not only nothing, which
 /// stands for a key that is missing.
-pub(crate) fn is_informative(of: &ValueType) -> bool {
+pub(crate) fn is_informative_type(of: &ValueType) -> bool {
     of.known_shape().is_some_and(|shape| {
         let only_nothing = ValueShape {
             can_be_nothing: shape.can_be_nothing,
@@ -544,7 +544,7 @@ fn can_have_shape(of: &ValueType, fits: impl Fn(&ValueShape) -> bool) -> bool {
 pub(crate) fn find_known_truth(of: &ValueType) -> Option<bool> {
     let shape = of.known_shape()?;
     match () {
-        () if *of == ValueType::from_value(&true.into()) => Some(true),
+        () if *of == ValueType::exact_type_of(&true.into()) => Some(true),
         () if !shape.can_be_true
             && shape.number.is_none()
             && shape.text.is_none()

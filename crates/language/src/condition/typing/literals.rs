@@ -1,8 +1,8 @@
 //! Literals whose truth a condition asks for and that read false, such as `'no'`: an evaluation could only fail.
 
 use crate::condition::CompileError;
-use crate::condition::analysis::truths::find_searched_elements;
-use crate::condition::evaluation::operators::{COMPARE_IT, is_false_word};
+use crate::condition::analysis::truths::as_any_all_comprehension;
+use crate::condition::evaluation::operators::{COMPARE_HELP, is_false_word};
 use crate::condition::expression::tree::{Comprehension, ConditionExpr, ExprKind};
 
 /// Reports the first such literal of a condition.
@@ -21,7 +21,7 @@ fn check_literals(expr: &ConditionExpr, asked: bool) -> Result<(), CompileError>
         ExprKind::Text(text) if asked && is_false_word(text) => Err(CompileError {
             message: format!("the string '{}' would count as true", text.escape_debug()),
             span: expr.span,
-            help: Some(format!("write `False`, or {COMPARE_IT}")),
+            help: Some(format!("write `False`, or {COMPARE_HELP}")),
         }),
         ExprKind::Not(operand) => check_literals(operand, true),
         ExprKind::And(operands) | ExprKind::Or(operands) => {
@@ -36,7 +36,7 @@ fn check_literals(expr: &ConditionExpr, asked: bool) -> Result<(), CompileError>
             check_literals(&choice.otherwise, asked)
         }
         ExprKind::Comprehension(comprehension) => check_comprehension_literals(comprehension, false),
-        ExprKind::Call(function, arguments) if let Some(searched) = find_searched_elements(function, arguments) => {
+        ExprKind::Call(function, arguments) if let Some(searched) = as_any_all_comprehension(function, arguments) => {
             check_comprehension_literals(searched, true)
         }
         _ => check_part_literals(expr),

@@ -15,9 +15,9 @@ use serde_json::{Map, Value};
 pub use self::later::LazyType;
 
 /// The levels of a schema or a value that are looked at; what is below can be anything.
-const DEEPEST: usize = 16;
+const MAX_TYPE_DEPTH: usize = 16;
 /// The number of texts up to which each of them is known.
-const MOST_TEXTS: usize = 200;
+const MAX_KNOWN_TEXTS: usize = 200;
 
 /// The type of a value: everything that it can be. A copy shares the kinds with the original.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -200,7 +200,7 @@ impl ValueType {
     }
 
     /// Returns a number.
-    pub fn number_in(range: NumberRange) -> Self {
+    pub fn number_in_range(range: NumberRange) -> Self {
         Self::from_shape(ValueShape {
             number: Some(range),
             ..ValueShape::default()
@@ -209,8 +209,8 @@ impl ValueType {
 
     /// Returns a whole number from 0 to `most`.
     #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
-    pub fn count_up_to(most: u64) -> Self {
-        Self::number_in(NumberRange::from_bounds(0.0, most as f64))
+    pub fn number_up_to(most: u64) -> Self {
+        Self::number_in_range(NumberRange::from_bounds(0.0, most as f64))
     }
 
     /// Any text.
@@ -225,7 +225,7 @@ impl ValueType {
     pub fn text_among(texts: impl IntoIterator<Item = impl Into<String>>) -> Self {
         let texts: BTreeSet<String> = texts.into_iter().map(Into::into).collect();
         Self::from_shape(ValueShape {
-            text: Some(match texts.len() <= MOST_TEXTS {
+            text: Some(match texts.len() <= MAX_KNOWN_TEXTS {
                 true => PossibleTexts::OneOf(texts),
                 false => PossibleTexts::Any,
             }),
@@ -250,12 +250,12 @@ impl ValueType {
     }
 
     /// Returns the value itself.
-    pub fn from_value(value: &Value) -> Self {
+    pub fn exact_type_of(value: &Value) -> Self {
         Self::from_value_at_depth(value, 0)
     }
 
     fn from_value_at_depth(value: &Value, depth: usize) -> Self {
-        if depth >= DEEPEST {
+        if depth >= MAX_TYPE_DEPTH {
             return Self::any_value();
         }
         match value {
@@ -266,7 +266,7 @@ impl ValueType {
                 ..ValueShape::default()
             }),
             Value::Number(number) => {
-                Self::number_in(match number.as_f64().filter(|number| is_exact_as_float(*number)) {
+                Self::number_in_range(match number.as_f64().filter(|number| is_exact_as_float(*number)) {
                     Some(number) => NumberRange::from_bounds(number, number),
                     None => NumberRange::ALL,
                 })
@@ -401,7 +401,7 @@ impl MapFields {
 impl PossibleTexts {
     fn union_with(self, other: Self) -> Self {
         match (self, other) {
-            (Self::OneOf(mut a), Self::OneOf(b)) if a.len() + b.len() <= MOST_TEXTS => {
+            (Self::OneOf(mut a), Self::OneOf(b)) if a.len() + b.len() <= MAX_KNOWN_TEXTS => {
                 a.extend(b);
                 Self::OneOf(a)
             }

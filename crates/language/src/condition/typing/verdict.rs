@@ -13,12 +13,12 @@ use serde_json::Value;
 use crate::condition::expression::tree::{
     ChainStep, ChainStepKind, ComparisonOperator, ConditionExpr, ConditionVariable, ExprKind,
 };
-use crate::condition::{Condition, ConditionFacts, ConditionHistory, ConditionOutputs, ExecutionCounts};
+use crate::condition::{Condition, ConditionSnapshot, ConditionHistory, ConditionOutputs, ExecutionCounts};
 
 /// The highest number of parts that are evaluated, because each must be compiled.
-const MOST_EVALUATED: usize = 16;
+const MAX_EVALUATED_PARTS: usize = 16;
 /// Integers up to this value are exact as floats, which are used for comparisons.
-const EXACT: i64 = 1 << 53;
+const MAX_EXACT_INTEGER: i64 = 1 << 53;
 
 /// The result of a condition as it is known before a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,7 +70,7 @@ fn evaluate_constant(text: &str, expr: &ConditionExpr) -> Result<bool, String> {
         return Ok(value);
     }
     let condition = Condition::compile_expr(text, expr.clone()).map_err(|error| error.message)?;
-    let nothing = ConditionFacts {
+    let nothing = ConditionSnapshot {
         context: Arc::default(),
         output: None,
         turn_count: 0,
@@ -93,7 +93,7 @@ impl<'t> StaticEvaluator<'t> {
     fn find_truth(&mut self, expr: &ConditionExpr) -> Option<bool> {
         if is_constant_expr(expr) {
             self.evaluation_count += 1;
-            return (self.evaluation_count <= MOST_EVALUATED)
+            return (self.evaluation_count <= MAX_EVALUATED_PARTS)
                 .then(|| evaluate_constant(self.text, expr).ok())
                 .flatten();
         }
@@ -229,7 +229,7 @@ impl LiteralValue {
         match &expr.kind {
             ExprKind::Nothing => Some(Self::Nothing),
             ExprKind::Bool(value) => Some(Self::Bool(*value)),
-            ExprKind::Int(value) if value.abs_diff(0) <= EXACT.unsigned_abs() => Some(Self::Number(*value as f64)),
+            ExprKind::Int(value) if value.abs_diff(0) <= MAX_EXACT_INTEGER.unsigned_abs() => Some(Self::Number(*value as f64)),
             ExprKind::Float(value) if value.is_finite() => Some(Self::Number(*value)),
             ExprKind::Text(text) => Some(Self::Text(text.clone())),
             _ => None,
@@ -277,7 +277,7 @@ struct ValueBound {
 impl<'t> ConditionDemands<'t> {
     fn add_demand(&mut self, expr: &ConditionExpr, words: &'t str, demand: PartDemand) {
         let part = self.parts.entry(words).or_insert_with(|| PartDemands {
-            low: is_item_count(expr).then_some(ValueBound {
+            low: is_nonnegative_count(expr).then_some(ValueBound {
                 value: 0.0,
                 is_included: true,
             }),
@@ -358,7 +358,7 @@ impl PartDemands {
 }
 
 /// Returns whether its value is a number of items, so at least 0.
-fn is_item_count(expr: &ConditionExpr) -> bool {
+fn is_nonnegative_count(expr: &ConditionExpr) -> bool {
     match &expr.kind {
         ExprKind::Variable(ConditionVariable::TurnCount) => true,
         ExprKind::Call(function, _) => function.has_own_name("len") || function.has_own_name("count"),

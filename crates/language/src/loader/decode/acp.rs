@@ -4,7 +4,7 @@ use crate::diagnostic::{Finding, find_similar_word};
 use crate::ensemble::{ACP_PROGRAMS, AcpProgram, AcpToolKind, PermissionMode};
 use crate::loader::codes;
 use crate::loader::document::YamlContent;
-use crate::loader::findings::FindingList;
+use crate::loader::findings::LimitedFindingList;
 use crate::loader::key_messages::quote_excerpt;
 use crate::loader::section_fields::SectionFields;
 use crate::loader::value_decoders::{NodeCursor, decode_filled_text, decode_list, decode_text, decode_word};
@@ -13,7 +13,7 @@ use crate::vocabulary::FileSection;
 use super::tool::decode_env;
 
 /// Reads `acp`: the name of a known program, or a command.
-pub(super) fn decode_program(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<AcpProgram> {
+pub(super) fn decode_acp_program(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<AcpProgram> {
     if let YamlContent::Mapping(_) = at.node.content {
         return decode_command(at, findings);
     }
@@ -34,7 +34,7 @@ pub(super) fn decode_program(at: &NodeCursor<'_>, findings: &mut FindingList) ->
     program
 }
 
-fn decode_command(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<AcpProgram> {
+fn decode_command(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<AcpProgram> {
     let fields = SectionFields::from_map(at, FileSection::Acp, findings)?;
     let command = fields.decode_required(
         "command",
@@ -56,14 +56,14 @@ fn decode_command(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Acp
     })
 }
 
-fn decode_arguments(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Vec<String>> {
+fn decode_arguments(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<Vec<String>> {
     decode_list(at, "a list of strings", findings, decode_text)
 }
 
 /// Reads `permissions`: what tools of each kind may do.
-pub(super) fn decode_permissions(
+pub(super) fn decode_acp_permissions(
     at: &NodeCursor<'_>,
-    findings: &mut FindingList,
+    findings: &mut LimitedFindingList,
 ) -> Option<Vec<(AcpToolKind, PermissionMode)>> {
     let fields = SectionFields::from_map(at, FileSection::Permissions, findings)?;
     let words = [

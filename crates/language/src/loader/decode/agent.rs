@@ -26,15 +26,15 @@ use crate::ensemble::{
     TurnTrigger,
 };
 use crate::loader::codes;
-use crate::loader::findings::FindingList;
+use crate::loader::findings::LimitedFindingList;
 use crate::loader::json;
-use crate::loader::key_messages::{find_meant_key, format_choices, quote_excerpt};
+use crate::loader::key_messages::{find_probable_key, format_choices, quote_excerpt};
 use crate::loader::section_fields::SectionFields;
 use crate::loader::value_decoders::{
     NodeCursor, decode_bool, decode_count, decode_count_or_zero, decode_filled_texts, decode_list, decode_name,
     decode_seconds, decode_text, decode_word,
 };
-use crate::vocabulary::{AgentType, CHOOSERS, FileSection, SectionKey, chooses_type};
+use crate::vocabulary::{AgentType, TYPE_CHOOSING_KEYS, FileSection, SectionKey, chooses_agent_type};
 use crate::yaml::edit::{RouteEdit, RouteFix};
 
 /// Reads the agent at `index`.
@@ -43,7 +43,7 @@ pub(super) fn decode_agent(
     index: usize,
     names: &AgentNameIndex<'_>,
     tools: &DeclaredTools<'_>,
-    findings: &mut FindingList,
+    findings: &mut LimitedFindingList,
 ) -> Option<Agent> {
     let fields = SectionFields::from_map(at, FileSection::Agent, findings)?;
     let name = fields.decode_required("name", "every agent must have a name", findings, decode_name);
@@ -84,7 +84,7 @@ pub(super) fn decode_agent(
         retry: retry.unwrap_or_default(),
         on_error: on_error.unwrap_or_default(),
         required: required.unwrap_or_default(),
-        sandbox: SandboxChoice::chosen_by(sandbox),
+        sandbox: SandboxChoice::into_sandbox(sandbox),
     })
 }
 
@@ -93,7 +93,7 @@ pub(super) fn check_defaults(
     at: &NodeCursor<'_>,
     names: &AgentNameIndex<'_>,
     tools: &DeclaredTools<'_>,
-    findings: &mut FindingList,
+    findings: &mut LimitedFindingList,
 ) {
     let Some(fields) = SectionFields::from_map(at, FileSection::Defaults, findings) else {
         return;
@@ -109,8 +109,8 @@ pub(super) fn check_defaults(
     for key in ["prompt", "system_prompt", "stdin"] {
         fields.decode_optional(key, findings, decode_text);
     }
-    fields.decode_optional("acp", findings, acp::decode_program);
-    fields.decode_optional("permissions", findings, acp::decode_permissions);
+    fields.decode_optional("acp", findings, acp::decode_acp_program);
+    fields.decode_optional("permissions", findings, acp::decode_acp_permissions);
     fields.decode_optional("attachments", findings, decode_attachments);
     fields.decode_optional("inputs", findings, inputs::decode_input_values);
     fields.decode_optional("tool", findings, |at, findings| tools.decode_server_tool(at, findings));
@@ -141,11 +141,11 @@ pub(super) fn check_defaults(
 
 /// Returns the kind of the agent. Keys that only one kind can have are decoded here, and are errors for the other
 /// kinds.
-fn decode_kind(fields: &SectionFields<'_>, tools: &DeclaredTools<'_>, findings: &mut FindingList) -> Option<AgentKind> {
+fn decode_kind(fields: &SectionFields<'_>, tools: &DeclaredTools<'_>, findings: &mut LimitedFindingList) -> Option<AgentKind> {
     let declared = fields.decode_optional("type", findings, |at, findings| {
         decode_word(at, &AgentType::WORDS, findings)
     });
-    let kind_keys: Vec<_> = CHOOSERS.iter().filter(|(key, _)| fields.get(key).is_some()).collect();
+    let kind_keys: Vec<_> = TYPE_CHOOSING_KEYS.iter().filter(|(key, _)| fields.get(key).is_some()).collect();
     let Some((key, kind)) = kind_keys.first().copied() else {
         // A misspelt key is already reported, with a suggestion.
         if !has_misspelt_kind(fields) {
@@ -225,7 +225,7 @@ fn decode_kind(fields: &SectionFields<'_>, tools: &DeclaredTools<'_>, findings: 
 
 /// `agent 'x'`, or a description of an agent without a name.
 fn describe_agent(fields: &SectionFields<'_>) -> String {
-    match fields.get("name").and_then(|at| at.node.text().cloned()) {
+    match fields.get("name").and_then(|at| at.node.string_text().cloned()) {
         Some(name) => format!("agent {}", quote_excerpt(&name)),
         None => "this agent".to_owned(),
     }
@@ -233,11 +233,11 @@ fn describe_agent(fields: &SectionFields<'_>) -> String {
 
 /// Returns whether an unknown key of the agent is probably a misspelt key for what it runs.
 fn has_misspelt_kind(fields: &SectionFields<'_>) -> bool {
-    let mut intended_keys = fields.keys().filter_map(|key| find_meant_key(key, FileSection::Agent));
-    intended_keys.any(chooses_type)
+    let mut intended_keys = fields.keys().filter_map(|key| find_probable_key(key, FileSection::Agent));
+    intended_keys.any(chooses_agent_type)
 }
 
-fn report_missing_kind(fields: &SectionFields<'_>, declared: Option<AgentType>, findings: &mut FindingList) {
+fn report_missing_kind(fields: &SectionFields<'_>, declared: Option<AgentType>, findings: &mut LimitedFindingList) {
     let route = fields.at.route();
     let at = match fields.get("name") {
         Some(_) => route.with_key("name").into_value_location(),
@@ -256,14 +256,14 @@ fn report_missing_kind(fields: &SectionFields<'_>, declared: Option<AgentType>, 
 }
 
 /// Reports the keys that only agents of other types have, and those of `conversation`.
-fn report_other_type_keys(fields: &SectionFields<'_>, agent_type: AgentType, findings: &mut FindingList) {
+fn report_other_type_keys(fields: &SectionFields<'_>, agent_type: AgentType, findings: &mut LimitedFindingList) {
     let (word, owner) = (agent_type.word(), format!("an agent of type {}", agent_type.word()));
     let help = |key: &SectionKey| other_type_help(key, agent_type);
     fields.report_other_kind_keys(word, &owner, findings, help);
     let conversation = fields.get("conversation");
     let conversation = conversation
         .as_ref()
-        .and_then(|at| SectionFields::from_map(at, FileSection::Conversation, &mut FindingList::default()));
+        .and_then(|at| SectionFields::from_map(at, FileSection::Conversation, &mut LimitedFindingList::default()));
     if let Some(conversation) = conversation {
         conversation.report_other_kind_keys(word, &owner, findings, help);
     }
@@ -317,7 +317,7 @@ fn decode_llm(
     at: &NodeCursor<'_>,
     profile: bool,
     tools: &DeclaredTools<'_>,
-    findings: &mut FindingList,
+    findings: &mut LimitedFindingList,
 ) -> Option<AgentKind> {
     let model = if profile {
         decode_reference(at, findings).map(ModelChoice::Profile)
@@ -354,10 +354,10 @@ fn decode_acp_agent(
     fields: &SectionFields<'_>,
     at: &NodeCursor<'_>,
     tools: &DeclaredTools<'_>,
-    findings: &mut FindingList,
+    findings: &mut LimitedFindingList,
 ) -> Option<AgentKind> {
-    let program = acp::decode_program(at, findings);
-    let permissions = fields.decode_optional("permissions", findings, acp::decode_permissions);
+    let program = acp::decode_acp_program(at, findings);
+    let permissions = fields.decode_optional("permissions", findings, acp::decode_acp_permissions);
     let prompt = fields.decode_optional("prompt", findings, decode_text);
     let system_prompt = fields.decode_optional("system_prompt", findings, decode_text);
     let conversation = fields.get("conversation");
@@ -383,13 +383,13 @@ fn decode_acp_agent(
 }
 
 /// Reads `attachments`: paths, which may be templates.
-fn decode_attachments(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Vec<String>> {
+fn decode_attachments(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<Vec<String>> {
     decode_filled_texts(at, "a list of paths", findings)
 }
 
 /// `conversation.memory`.
-fn decode_memory(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<MemoryMode> {
-    let fields = SectionFields::from_map(at, FileSection::Conversation, &mut FindingList::default())?;
+fn decode_memory(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<MemoryMode> {
+    let fields = SectionFields::from_map(at, FileSection::Conversation, &mut LimitedFindingList::default())?;
     fields.decode_optional("memory", findings, |at, findings| {
         decode_word(
             at,
@@ -411,7 +411,7 @@ struct CommonAgentKeys {
     sandbox: Option<SandboxChoice>,
 }
 
-fn decode_common_keys(fields: &SectionFields<'_>, findings: &mut FindingList) -> CommonAgentKeys {
+fn decode_common_keys(fields: &SectionFields<'_>, findings: &mut LimitedFindingList) -> CommonAgentKeys {
     CommonAgentKeys {
         description: fields.decode_optional("description", findings, decode_text),
         output_schema: fields.decode_optional("output_schema", findings, json::decode_json_schema),
@@ -433,7 +433,7 @@ fn decode_common_keys(fields: &SectionFields<'_>, findings: &mut FindingList) ->
     }
 }
 
-fn decode_model(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<ModelChoice> {
+fn decode_model(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<ModelChoice> {
     let text = decode_reference(at, findings)?;
     match text.split_once('/') {
         Some((provider, model)) if !provider.trim().is_empty() && !model.trim().is_empty() => {
@@ -458,7 +458,7 @@ fn decode_model(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Model
 }
 
 /// `config`, or `parameters`, as in llm-orc.
-fn decode_config(fields: &SectionFields<'_>, findings: &mut FindingList) -> Option<JsonMap> {
+fn decode_config(fields: &SectionFields<'_>, findings: &mut LimitedFindingList) -> Option<JsonMap> {
     if let (Some(config), Some(parameters)) = (fields.get("config"), fields.get("parameters")) {
         let message = "`parameters` is another spelling of `config`, and the agent has both".to_owned();
         let fix = RouteFix::new_unsafe("remove `parameters`", RouteEdit::Remove(parameters.route()));
@@ -478,7 +478,7 @@ fn decode_conversation(
     at: &NodeCursor<'_>,
     agent: Option<usize>,
     names: &AgentNameIndex<'_>,
-    findings: &mut FindingList,
+    findings: &mut LimitedFindingList,
 ) -> Option<ConversationSpec> {
     let fields = SectionFields::from_map(at, FileSection::Conversation, findings)?;
     let max_turns = fields.decode_optional("max_turns", findings, decode_count);
@@ -516,10 +516,10 @@ fn decode_state_key(
     at: &NodeCursor<'_>,
     agent: Option<usize>,
     names: &AgentNameIndex<'_>,
-    findings: &mut FindingList,
+    findings: &mut LimitedFindingList,
 ) -> Option<Arc<str>> {
     let key = decode_name(at, findings)?;
-    let Some(other_agent) = names.get(&key).filter(|taken| Some(*taken) != agent) else {
+    let Some(other_agent) = names.find_index(&key).filter(|taken| Some(*taken) != agent) else {
         return Some(key);
     };
     let message = format!("the `state_key` `{key}` is the name of another agent");

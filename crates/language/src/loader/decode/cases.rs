@@ -16,11 +16,11 @@ use crate::data::{Cost, ExecutionFailure, FailureKind, JsonMap};
 use crate::diagnostic::Finding;
 use crate::loader::codes;
 use crate::loader::document::{YamlContent, YamlDocument};
-use crate::loader::findings::FindingList;
+use crate::loader::findings::LimitedFindingList;
 use crate::loader::json;
 use crate::loader::section_fields::SectionFields;
 use crate::loader::value_decoders::{
-    NodeCursor, decode_amount, decode_bool, decode_count, decode_count_or_zero, decode_delay, decode_filled_list,
+    NodeCursor, decode_money_amount, decode_bool, decode_count, decode_count_or_zero, decode_delay, decode_filled_list,
     decode_filled_text, decode_list, decode_map, decode_number_within, decode_positive_integer, decode_shared_text,
     decode_text, decode_word, report_repetition, report_wrong_type,
 };
@@ -28,10 +28,10 @@ use crate::source::RouteLocation;
 use crate::vocabulary::FileSection;
 
 /// The only key of a `result` that must be equal to the result of the run.
-const EXACTLY: &str = "exactly";
+const EXACT_RESULT_KEY: &str = "exactly";
 
 /// Reads a test file.
-pub(in crate::loader) fn decode_test_file(document: &YamlDocument, findings: &mut FindingList) -> Option<TestFile> {
+pub(in crate::loader) fn decode_test_file(document: &YamlDocument, findings: &mut LimitedFindingList) -> Option<TestFile> {
     let root = NodeCursor::from_root(document.root());
     let fields = SectionFields::from_map(&root, FileSection::TestFile, findings)?;
     let ensemble = fields.decode_optional("ensemble", findings, decode_filled_text);
@@ -39,7 +39,7 @@ pub(in crate::loader) fn decode_test_file(document: &YamlDocument, findings: &mu
     Some(TestFile { ensemble, cases })
 }
 
-fn decode_cases(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Vec<TestCase>> {
+fn decode_cases(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<Vec<TestCase>> {
     let mut first_locations: HashMap<Arc<str>, RouteLocation> = HashMap::new();
     let rule = "a test file must have at least one case";
     decode_filled_list(at, "a list of cases", rule, findings, |item, findings| {
@@ -56,7 +56,7 @@ fn decode_cases(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Vec<T
     })
 }
 
-fn decode_case(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<TestCase> {
+fn decode_case(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<TestCase> {
     let fields = SectionFields::from_map(at, FileSection::Case, findings)?;
     let name = fields.decode_required("name", "write what the case shows", findings, decode_filled_text);
     let stubs = fields.decode_optional("stubs", findings, |at, findings| {
@@ -79,7 +79,7 @@ fn decode_case(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<TestCa
     let permissions = fields.decode_optional("permissions", findings, |at, findings| {
         let what = "a map from tools to decisions";
         decode_map(at, what, findings, |_, entry, findings| {
-            decode_permissions(entry, findings)
+            decode_stub_permissions(entry, findings)
         })
     });
     let repeat = fields.decode_optional("repeat", findings, decode_count);
@@ -126,11 +126,11 @@ fn decode_case(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<TestCa
 fn decode_answers(
     at: &NodeCursor<'_>,
     stubs: &mut Vec<(Arc<str>, AgentStubs)>,
-    findings: &mut FindingList,
+    findings: &mut LimitedFindingList,
 ) -> Option<Vec<(Arc<str>, Value)>> {
     let mut plain = Vec::new();
     for (agent, entry) in at.require_entries("a map from agents to answers", findings)? {
-        if takes_time(&entry.node.content) {
+        if has_delay(&entry.node.content) {
             let late_answers = decode_stubs(&entry, findings);
             stubs.extend(late_answers.map(|answers| (agent.clone(), answers)));
             continue;
@@ -144,8 +144,8 @@ fn decode_answers(
     Some(plain)
 }
 
-fn decode_permissions(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<StubPermissions> {
-    let decode = |at: &NodeCursor<'_>, findings: &mut FindingList| {
+fn decode_stub_permissions(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<StubPermissions> {
+    let decode = |at: &NodeCursor<'_>, findings: &mut LimitedFindingList| {
         let words = [
             ("allow", StubPermission::Allow),
             ("always", StubPermission::Always),
@@ -161,23 +161,23 @@ fn decode_permissions(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option
 }
 
 /// Returns whether an answer, or one of a list of answers, has the key `delay_seconds`.
-fn takes_time(content: &YamlContent) -> bool {
+fn has_delay(content: &YamlContent) -> bool {
     match content {
         YamlContent::Mapping(entries) => entries.iter().any(|entry| &*entry.key == "delay_seconds"),
-        YamlContent::Sequence(items) => items.iter().any(|item| takes_time(&item.content)),
+        YamlContent::Sequence(items) => items.iter().any(|item| has_delay(&item.content)),
         YamlContent::Scalar(_) => false,
     }
 }
 
 /// A key of live cases only: without models, every conversation is the same, and nobody can be asked.
-fn report_live_only_key(at: RouteLocation, key: &str, findings: &mut FindingList) {
+fn report_live_only_key(at: RouteLocation, key: &str, findings: &mut LimitedFindingList) {
     let message = format!("`{key}` requires `live: true`");
     let finding = Finding::new_error(codes::MISSING, at, message);
     findings.push(finding.with_help("add `live: true` to the case; it then uses models, processes and the network"));
 }
 
 /// Returns a question to a model about the conversation.
-fn decode_judge(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<JudgeQuestion> {
+fn decode_judge(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<JudgeQuestion> {
     let fields = SectionFields::from_map(at, FileSection::Judge, findings)?;
     let criterion = fields.decode_required(
         "criterion",
@@ -201,7 +201,7 @@ fn decode_judge(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Judge
     })
 }
 
-fn decode_stubs(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<AgentStubs> {
+fn decode_stubs(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<AgentStubs> {
     if !matches!(at.node.content, YamlContent::Sequence(_)) {
         return decode_stub(at, findings).map(AgentStubs::Always);
     }
@@ -216,7 +216,7 @@ fn decode_stubs(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Agent
 }
 
 /// Returns a text, or a map with one of `text`, `json`, `fail`, `parts` and `replies`.
-fn decode_stub(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<StubResult> {
+fn decode_stub(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<StubResult> {
     if matches!(at.node.content, YamlContent::Scalar(_)) {
         return decode_text(at, findings)
             .map(StubOutput::Text)
@@ -281,7 +281,7 @@ fn decode_stub(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<StubRe
             .decode_optional("tokens", findings, decode_positive_integer)
             .unwrap_or_default(),
         cost: fields
-            .decode_optional("cost", findings, decode_amount)
+            .decode_optional("cost", findings, decode_money_amount)
             .map(Cost::from_amount),
         failed_attempts: failed.map_or(0, NonZeroU32::get),
         ..StubResult::without_delay(gives)
@@ -289,7 +289,7 @@ fn decode_stub(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<StubRe
 }
 
 /// Decodes a text, a map with one of `text`, `tool` and `error`, or a list of calls.
-fn decode_stub_reply(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<StubReply> {
+fn decode_stub_reply(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<StubReply> {
     match at.node.content {
         YamlContent::Scalar(_) => return decode_text(at, findings).map(StubReply::Text),
         YamlContent::Sequence(_) => {
@@ -330,7 +330,7 @@ fn decode_stub_reply(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<
     }
 }
 
-fn decode_stub_call(fields: &SectionFields<'_>, findings: &mut FindingList) -> Option<StubToolCall> {
+fn decode_stub_call(fields: &SectionFields<'_>, findings: &mut LimitedFindingList) -> Option<StubToolCall> {
     if let Some(error) = fields.get("error") {
         let message = "`error` has no effect, because this reply calls a tool".to_owned();
         let finding = Finding::new_error(codes::BAD_STUB, error.key_location(), message);
@@ -346,7 +346,7 @@ fn decode_stub_call(fields: &SectionFields<'_>, findings: &mut FindingList) -> O
     })
 }
 
-fn decode_failure_kind(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<FailureKind> {
+fn decode_failure_kind(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<FailureKind> {
     let names: Vec<(String, FailureKind)> = FailureKind::ALL
         .into_iter()
         .filter_map(|kind| Some((serde_json::to_value(kind).ok()?.as_str()?.to_owned(), kind)))
@@ -355,9 +355,9 @@ fn decode_failure_kind(at: &NodeCursor<'_>, findings: &mut FindingList) -> Optio
     decode_word(at, &words, findings)
 }
 
-fn decode_expectations(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<CaseExpectations> {
+fn decode_expectations(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<CaseExpectations> {
     let fields = SectionFields::from_map(at, FileSection::Expect, findings)?;
-    let names = |at: &NodeCursor<'_>, findings: &mut FindingList| {
+    let names = |at: &NodeCursor<'_>, findings: &mut LimitedFindingList| {
         decode_list(at, "a list of agents", findings, decode_filled_text)
     };
     let (result, exact_result) = fields
@@ -445,7 +445,7 @@ fn decode_expectations(at: &NodeCursor<'_>, findings: &mut FindingList) -> Optio
             .decode_optional("most_turns", findings, decode_count)
             .map(std::num::NonZeroU32::get),
         most_cost: fields
-            .decode_optional("most_cost", findings, decode_amount)
+            .decode_optional("most_cost", findings, decode_money_amount)
             .map(Cost::from_amount),
         judges: fields
             .decode_optional("judge", findings, |at, findings| {
@@ -456,7 +456,7 @@ fn decode_expectations(at: &NodeCursor<'_>, findings: &mut FindingList) -> Optio
 }
 
 /// Decodes an outcome, or a list of possible outcomes.
-fn decode_outcomes(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Vec<&'static str>> {
+fn decode_outcomes(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<Vec<&'static str>> {
     let words = OUTCOMES.map(|outcome| (outcome, outcome));
     match at.node.content {
         YamlContent::Sequence(_) => {
@@ -469,7 +469,7 @@ fn decode_outcomes(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Ve
     }
 }
 
-fn decode_exit_code(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<u8> {
+fn decode_exit_code(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<u8> {
     let code = decode_count_or_zero(at, findings)?;
     match u8::try_from(code) {
         Ok(code) => Some(code),
@@ -481,7 +481,7 @@ fn decode_exit_code(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<u
 }
 
 /// Decodes a text, or a list of texts.
-fn decode_expected_texts(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Vec<String>> {
+fn decode_expected_texts(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<Vec<String>> {
     match at.node.content {
         YamlContent::Scalar(_) => decode_text(at, findings).map(|text| vec![text]),
         _ => decode_list(at, "a text or a list of texts", findings, decode_text),
@@ -489,16 +489,16 @@ fn decode_expected_texts(at: &NodeCursor<'_>, findings: &mut FindingList) -> Opt
 }
 
 /// Decodes the expected content of the result, or `{exactly: VALUE}`: the exact result.
-fn decode_expected_result(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<(Option<Value>, Option<Value>)> {
+fn decode_expected_result(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<(Option<Value>, Option<Value>)> {
     let value = json::decode_json(at, findings)?;
     match value {
-        Value::Object(mut map) if map.len() == 1 && map.contains_key(EXACTLY) => Some((None, map.remove(EXACTLY))),
+        Value::Object(mut map) if map.len() == 1 && map.contains_key(EXACT_RESULT_KEY) => Some((None, map.remove(EXACT_RESULT_KEY))),
         value => Some((Some(value), None)),
     }
 }
 
 /// Returns the name of an agent, or those of all agents of the turn.
-fn decode_turn(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Vec<Arc<str>>> {
+fn decode_turn(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<Vec<Arc<str>>> {
     match at.node.content {
         YamlContent::Sequence(_) => decode_list(at, "a list of agents", findings, decode_filled_text),
         YamlContent::Scalar(_) => decode_filled_text(at, findings).map(|name| vec![name]),
@@ -510,7 +510,7 @@ fn decode_turn(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Vec<Ar
 }
 
 /// Agents that never ran: a list, or a map to parts of the reasons.
-fn decode_not_run_reasons(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Vec<(Arc<str>, String)>> {
+fn decode_not_run_reasons(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<Vec<(Arc<str>, String)>> {
     if let YamlContent::Sequence(_) = at.node.content {
         let names = decode_list(at, "a list of agents", findings, decode_filled_text)?;
         return Some(names.into_iter().map(|name| (name, String::new())).collect());
@@ -523,7 +523,7 @@ fn decode_not_run_reasons(at: &NodeCursor<'_>, findings: &mut FindingList) -> Op
     )
 }
 
-fn decode_condition(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<String> {
+fn decode_condition(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<String> {
     let condition = decode_filled_text(at, findings)?;
     let Err(error) = Condition::check_syntax(&condition) else {
         return Some(condition.to_string());

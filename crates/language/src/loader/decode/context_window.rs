@@ -7,7 +7,7 @@ use crate::diagnostic::Finding;
 use crate::ensemble::{ContextWindow, WindowStrategy};
 use crate::loader::codes;
 use crate::loader::document::YamlContent;
-use crate::loader::findings::FindingList;
+use crate::loader::findings::LimitedFindingList;
 use crate::loader::section_fields::SectionFields;
 use crate::loader::value_decoders::{
     NodeCursor, decode_bool, decode_count, decode_positive_integer, decode_word, report_out_of_range,
@@ -15,7 +15,7 @@ use crate::loader::value_decoders::{
 use crate::vocabulary::FileSection;
 
 /// Reads `context_window`.
-pub(super) fn decode_context_window(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<ContextWindow> {
+pub(super) fn decode_context_window(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<ContextWindow> {
     let fields = SectionFields::from_map(at, FileSection::ContextWindow, findings)?;
     let defaults = ContextWindow::default();
     let max_tokens = fields.decode_optional("max_tokens", findings, decode_positive_integer);
@@ -45,7 +45,7 @@ fn limit_min_recent_turns(
     fields: &SectionFields<'_>,
     given: Option<NonZeroU32>,
     strategy: &WindowStrategy,
-    findings: &mut FindingList,
+    findings: &mut LimitedFindingList,
 ) -> NonZeroU32 {
     let default = ContextWindow::default().min_recent_turns;
     let WindowStrategy::RecentTurnsOnly(turns) = strategy else {
@@ -65,7 +65,7 @@ fn limit_min_recent_turns(
 }
 
 /// Returns a word, or a map with one key.
-fn decode_strategy(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<WindowStrategy> {
+fn decode_strategy(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<WindowStrategy> {
     if !matches!(at.node.content, YamlContent::Mapping(_)) {
         return decode_strategy_word(at, findings);
     }
@@ -82,8 +82,8 @@ fn decode_strategy(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Wi
 }
 
 /// Returns a strategy without additional data; for the other strategies, an error about the missing data.
-fn decode_strategy_word(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<WindowStrategy> {
-    let needs = match at.node.text().map(|text| &**text) {
+fn decode_strategy_word(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<WindowStrategy> {
+    let needs = match at.node.string_text().map(|text| &**text) {
         Some("recent_turns_only") => "write the number of turns: `{recent_turns_only: 5}`",
         Some("custom") => "write the name of the script: `{custom: file.rhai}`",
         _ => "",

@@ -7,10 +7,10 @@ use super::AgentNameIndex;
 use crate::condition::expression::replacements;
 use crate::condition::{Condition, ConditionText};
 use crate::diagnostic::Finding;
-use crate::ensemble::{DeclaredPosition, Dependency, RequiredResult, WaitFor};
+use crate::ensemble::{DependencyPosition, Dependency, RequiredResult, WaitFor};
 use crate::loader::codes;
 use crate::loader::document::{ScalarValue, YamlContent, YamlNode};
-use crate::loader::findings::FindingList;
+use crate::loader::findings::LimitedFindingList;
 use crate::loader::section_fields::SectionFields;
 use crate::loader::value_decoders::{
     NodeCursor, decode_bool, decode_count, decode_name, decode_word, report_wrong_type,
@@ -23,7 +23,7 @@ use crate::yaml::edit::{RouteEdit, RouteFix};
 pub(super) fn decode_dependencies(
     fields: &SectionFields<'_>,
     names: &AgentNameIndex<'_>,
-    findings: &mut FindingList,
+    findings: &mut LimitedFindingList,
 ) -> Option<Vec<Dependency>> {
     let mut edges = Vec::new();
     let mut shorthand = HashMap::new();
@@ -35,7 +35,7 @@ pub(super) fn decode_dependencies(
                     let fix = RouteFix::new_safe("remove one of the two", RouteEdit::Remove(item.route()));
                     report_repeated_dependency(item.value_location(), message, first, fix, findings);
                 }
-                edges.push(unconditional_dependency(name, DeclaredPosition::DependsOn(index)));
+                edges.push(unconditional_dependency(name, DependencyPosition::DependsOn(index)));
             }
         }
     }
@@ -71,7 +71,7 @@ fn report_if_repeated(
     edge: &Dependency,
     item: &NodeCursor<'_>,
     seen: &mut HashMap<DependencyIdentity, RouteLocation>,
-    findings: &mut FindingList,
+    findings: &mut LimitedFindingList,
 ) {
     let condition = edge.condition.as_ref().map(ConditionText::text);
     let key = (edge.agent_name.clone(), condition.cloned(), edge.on);
@@ -88,13 +88,13 @@ fn report_repeated_dependency(
     message: String,
     first: RouteLocation,
     fix: RouteFix,
-    findings: &mut FindingList,
+    findings: &mut LimitedFindingList,
 ) {
     let finding = Finding::new_error(codes::DEPENDENCY_TWICE, second, message);
     findings.push(finding.with_related(first, "first here").with_fix(fix));
 }
 
-fn unconditional_dependency(agent_name: Arc<str>, declared: DeclaredPosition) -> Dependency {
+fn unconditional_dependency(agent_name: Arc<str>, declared: DependencyPosition) -> Dependency {
     Dependency {
         agent_name,
         condition: None,
@@ -107,7 +107,7 @@ fn unconditional_dependency(agent_name: Arc<str>, declared: DeclaredPosition) ->
     }
 }
 
-fn decode_plain_name(at: &NodeCursor<'_>, names: &AgentNameIndex<'_>, findings: &mut FindingList) -> Option<Arc<str>> {
+fn decode_plain_name(at: &NodeCursor<'_>, names: &AgentNameIndex<'_>, findings: &mut LimitedFindingList) -> Option<Arc<str>> {
     if let YamlContent::Mapping(_) = at.node.content {
         let finding = Finding::new_error(
             codes::WRONG_TYPE,
@@ -120,7 +120,7 @@ fn decode_plain_name(at: &NodeCursor<'_>, names: &AgentNameIndex<'_>, findings: 
     decode_agent_name(at, names, findings)
 }
 
-fn decode_agent_name(at: &NodeCursor<'_>, names: &AgentNameIndex<'_>, findings: &mut FindingList) -> Option<Arc<str>> {
+fn decode_agent_name(at: &NodeCursor<'_>, names: &AgentNameIndex<'_>, findings: &mut LimitedFindingList) -> Option<Arc<str>> {
     let name = decode_name(at, findings)?;
     names
         .check_exists(&name, || at.value_location(), findings)
@@ -131,7 +131,7 @@ fn decode_dependency(
     at: &NodeCursor<'_>,
     index: usize,
     names: &AgentNameIndex<'_>,
-    findings: &mut FindingList,
+    findings: &mut LimitedFindingList,
 ) -> Option<Dependency> {
     const ENDINGS: &[(&str, RequiredResult)] = &[
         ("success", RequiredResult::Success),
@@ -143,13 +143,13 @@ fn decode_dependency(
         ("settled", WaitFor::Settled),
         ("nothing", WaitFor::Nothing),
     ];
-    if let Some(name) = at.node.text() {
+    if let Some(name) = at.node.string_text() {
         let finding = Finding::new_error(codes::WRONG_TYPE, at.value_location(), "expected a map, found a string");
         let fix = RouteFix::new_safe(
             format!("write `agent_name: {name}`"),
             RouteEdit::WriteYaml(at.value_location(), format!("{{agent_name: {name}}}")),
         );
-        let is_known = names.get(name).is_some();
+        let is_known = names.find_index(name).is_some();
         let mut finding = finding.with_help(format!(
             "write `- agent_name: {name}`, or use `depends_on` for plain names"
         ));
@@ -198,12 +198,12 @@ fn decode_dependency(
         feedback: feedback.unwrap_or(false),
         on: on.unwrap_or_default(),
         wait_for: wait_for.unwrap_or_default(),
-        ..unconditional_dependency(agent_name?, DeclaredPosition::Dependencies(index))
+        ..unconditional_dependency(agent_name?, DependencyPosition::Dependencies(index))
     })
 }
 
 /// Returns the text of a condition; a YAML boolean is also allowed.
-fn decode_condition(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<ConditionText> {
+fn decode_condition(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<ConditionText> {
     const EXPECTED: &str = "a condition (a string)";
     let YamlContent::Scalar(scalar) = &at.node.content else {
         report_wrong_type(at, EXPECTED, findings);
@@ -242,7 +242,7 @@ pub(super) fn build_word_fix(
 }
 
 /// Returns a valid condition. The plan compiles it; this function only reports all problems at once.
-fn parse_condition(at: &NodeCursor<'_>, text: &str, findings: &mut FindingList) -> Option<ConditionText> {
+fn parse_condition(at: &NodeCursor<'_>, text: &str, findings: &mut LimitedFindingList) -> Option<ConditionText> {
     let error = match ConditionText::parse(text) {
         Ok(condition) => return Some(condition),
         Err(error) => error,

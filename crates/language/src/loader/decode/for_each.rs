@@ -1,16 +1,16 @@
-//! `for_each`: the list of an agent that runs once for each item, and what its parts come to.
+//! `random_for_each`: the list of an agent that runs once for each item, and what its parts come to.
 
 use std::sync::Arc;
 
 use serde_json::Value;
 
 use super::AgentNameIndex;
-use crate::condition::{Expression, PartVariables, is_taken_name};
+use crate::condition::{ValueExpression, PartVariables, is_taken_name};
 use crate::diagnostic::Finding;
-use crate::ensemble::{AtLeast, Dependency, ForEach, ForEachItems, PartCombination, PartFailure};
+use crate::ensemble::{RequiredPartCount, Dependency, ForEachSpec, ForEachItems, PartCombination, PartFailureMode};
 use crate::loader::codes;
 use crate::loader::document::{ScalarValue, YamlContent};
-use crate::loader::findings::FindingList;
+use crate::loader::findings::LimitedFindingList;
 use crate::loader::json;
 use crate::loader::key_messages::quote_excerpt;
 use crate::loader::section_fields::SectionFields;
@@ -23,9 +23,9 @@ use crate::template::VARIABLES;
 use crate::vocabulary::FileSection;
 
 /// Names that scripts have beside the variables of templates and conditions.
-const OF_SCRIPTS: [&str; 5] = ["input_data", "failures", "attempt", "run_id", "agent_name"];
+const SCRIPT_ONLY_NAMES: [&str; 5] = ["input_data", "failures", "attempt", "run_id", "agent_name"];
 
-/// The names that an agent of `for_each` must not give to its item.
+/// The names that an agent of `random_for_each` must not give to its item.
 pub(super) struct ReservedNames<'a> {
     /// The dependencies of the agent; each name is a variable of its templates.
     pub(super) dependencies: &'a [Dependency],
@@ -33,34 +33,34 @@ pub(super) struct ReservedNames<'a> {
     pub(super) names: &'a AgentNameIndex<'a>,
 }
 
-/// Reads `for_each`.
+/// Reads `random_for_each`.
 pub(super) fn decode_for_each(
     at: &NodeCursor<'_>,
     taken: &ReservedNames<'_>,
-    findings: &mut FindingList,
-) -> Option<ForEach> {
+    findings: &mut LimitedFindingList,
+) -> Option<ForEachSpec> {
     let fields = SectionFields::from_map(at, FileSection::ForEach, findings)?;
     let item_name = match fields.get("as") {
         Some(at) => decode_item_name(&at, taken, findings),
-        None => Some(Arc::from(ForEach::ITEM)),
+        None => Some(Arc::from(ForEachSpec::ITEM)),
     };
     let items = decode_items(&fields, taken, findings);
     // Expressions are read with the name that was meant, so that one mistake is reported once.
-    let item = item_name.as_deref().unwrap_or(ForEach::ITEM);
+    let item = item_name.as_deref().unwrap_or(ForEachSpec::ITEM);
     let key = match fields.get("key") {
-        Some(at) => decode_expression(&at, PartVariables::for_key(item), taken, findings).map(Some),
+        Some(at) => decode_part_expression(&at, PartVariables::for_key(item), taken, findings).map(Some),
         None => Some(None),
     };
     let max_parallel = fields.decode_optional("max_parallel", findings, decode_count);
     let max_items = fields.decode_optional("max_items", findings, decode_count);
     let on_error = fields.decode_optional("on_error", findings, |at, findings| {
-        let words = [("fail", PartFailure::Fail), ("collect", PartFailure::Collect)];
+        let words = [("fail", PartFailureMode::Fail), ("collect", PartFailureMode::Collect)];
         decode_word(at, &words, findings)
     });
     let at_least = fields.decode_optional("at_least", findings, decode_at_least);
     if let Some(at_least_cursor) = fields
         .get("at_least")
-        .filter(|_| on_error.unwrap_or_default() == PartFailure::Fail)
+        .filter(|_| on_error.unwrap_or_default() == PartFailureMode::Fail)
     {
         let message = "`at_least` has no effect, because the first failed part fails the execution";
         let finding = Finding::new_error(codes::AT_LEAST_ALONE, at_least_cursor.key_location(), message);
@@ -70,12 +70,12 @@ pub(super) fn decode_for_each(
         Some(at) => decode_combination(&at, item, taken, findings),
         None => Some(PartCombination::List),
     };
-    Some(ForEach {
+    Some(ForEachSpec {
         items: items?,
         item_name: item_name?,
         key: key?,
-        max_parallel: max_parallel.unwrap_or(ForEach::MAX_PARALLEL),
-        max_items: max_items.map_or(ForEach::MAX_ITEMS, u32::from),
+        max_parallel: max_parallel.unwrap_or(ForEachSpec::MAX_PARALLEL),
+        max_items: max_items.map_or(ForEachSpec::MAX_ITEMS, u32::from),
         on_error: on_error.unwrap_or_default(),
         at_least: at_least.unwrap_or_default(),
         combine: combine?,
@@ -86,7 +86,7 @@ pub(super) fn decode_for_each(
 fn decode_items(
     fields: &SectionFields<'_>,
     taken: &ReservedNames<'_>,
-    findings: &mut FindingList,
+    findings: &mut LimitedFindingList,
 ) -> Option<ForEachItems> {
     let help = "add `in:` with a list or an expression such as `inputs.files`, or `times: n`";
     let codes = [codes::MISSING, codes::TWO_KINDS];
@@ -100,7 +100,7 @@ fn decode_items(
             _ => None,
         },
         YamlContent::Scalar(scalar) if matches!(scalar.value, ScalarValue::Text) => {
-            decode_expression(&given, PartVariables::NO_OUTPUT, taken, findings).map(ForEachItems::Expression)
+            decode_part_expression(&given, PartVariables::NO_OUTPUT, taken, findings).map(ForEachItems::Expression)
         }
         _ => {
             report_wrong_type(
@@ -114,7 +114,7 @@ fn decode_items(
 }
 
 /// Returns an identifier that is not in use.
-fn decode_item_name(at: &NodeCursor<'_>, taken: &ReservedNames<'_>, findings: &mut FindingList) -> Option<Arc<str>> {
+fn decode_item_name(at: &NodeCursor<'_>, taken: &ReservedNames<'_>, findings: &mut LimitedFindingList) -> Option<Arc<str>> {
     let name = decode_filled_text(at, findings)?;
     if !is_identifier(&name) {
         let message = format!("{} cannot be the name of an item", quote_excerpt(&name));
@@ -125,7 +125,7 @@ fn decode_item_name(at: &NodeCursor<'_>, taken: &ReservedNames<'_>, findings: &m
     let is_dependency = taken.dependencies.iter().any(|one| *one.agent_name == *name);
     let reason = if is_dependency {
         "the name of an agent that this agent depends on"
-    } else if is_taken_name(&name) || VARIABLES.contains(&&*name) || OF_SCRIPTS.contains(&&*name) {
+    } else if is_taken_name(&name) || VARIABLES.contains(&&*name) || SCRIPT_ONLY_NAMES.contains(&&*name) {
         "a variable or a word of the language"
     } else {
         return Some(name);
@@ -136,11 +136,11 @@ fn decode_item_name(at: &NodeCursor<'_>, taken: &ReservedNames<'_>, findings: &m
 }
 
 /// Returns the text of a valid expression, whose agents exist.
-fn decode_expression(
+fn decode_part_expression(
     at: &NodeCursor<'_>,
     names: PartVariables<'_>,
     taken: &ReservedNames<'_>,
-    findings: &mut FindingList,
+    findings: &mut LimitedFindingList,
 ) -> Option<String> {
     let text = match &at.node.content {
         YamlContent::Scalar(scalar) if scalar.value != ScalarValue::Null => scalar.text.to_string(),
@@ -153,7 +153,7 @@ fn decode_expression(
         report_empty(at, "an expression must not be blank", findings);
         return None;
     }
-    let reading = match Expression::parse_with(&text, names) {
+    let reading = match ValueExpression::parse_with(&text, names) {
         Ok(reading) => reading,
         Err(error) => {
             let mut finding = Finding::new_error(
@@ -167,29 +167,29 @@ fn decode_expression(
         }
     };
     let mut all_exist = true;
-    for (agent, span) in reading.list_read_agents() {
+    for (random_agent, span) in reading.list_named_agents() {
         all_exist &= taken
             .names
-            .check_exists(&agent, || at.route().into_text_location(span), findings);
+            .check_exists(&random_agent, || at.route().into_text_location(span), findings);
     }
     all_exist.then_some(text)
 }
 
 /// Returns a number of parts, or a share such as `80%`.
-fn decode_at_least(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<AtLeast> {
+fn decode_at_least(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<RequiredPartCount> {
     let share = at
         .node
-        .text()
+        .string_text()
         .and_then(|text| text.trim().strip_suffix('%').map(str::to_owned));
     let Some(share) = share else {
-        if at.node.text().is_some() {
+        if at.node.string_text().is_some() {
             report_wrong_type(at, "a number of parts, or a share such as `\"80%\"`", findings);
             return None;
         }
-        return decode_count_or_zero(at, findings).map(AtLeast::Parts);
+        return decode_count_or_zero(at, findings).map(RequiredPartCount::Parts);
     };
     match share.trim().parse::<u8>() {
-        Ok(percent) if percent <= 100 => Some(AtLeast::Percent(percent)),
+        Ok(percent) if percent <= 100 => Some(RequiredPartCount::Percent(percent)),
         _ => {
             report_out_of_range(at, "a whole number of percent from `0%` to `100%`", findings);
             None
@@ -202,7 +202,7 @@ fn decode_combination(
     at: &NodeCursor<'_>,
     item: &str,
     taken: &ReservedNames<'_>,
-    findings: &mut FindingList,
+    findings: &mut LimitedFindingList,
 ) -> Option<PartCombination> {
     if !matches!(at.node.content, YamlContent::Mapping(_)) {
         return decode_word(at, &[("list", ())], findings).map(|()| PartCombination::List);
@@ -211,7 +211,7 @@ fn decode_combination(
     let help = "write `list`, `{best: …}`, `{first: …}` or `{majority: …}`";
     let codes = [codes::MISSING, codes::TWO_KINDS];
     let (way, chosen) = fields.require_exactly_one(&["best", "first", "majority"], codes, help, findings)?;
-    let text = decode_expression(&chosen, PartVariables::for_output(item), taken, findings);
+    let text = decode_part_expression(&chosen, PartVariables::for_output(item), taken, findings);
     let owner = format!("`{way}`");
     fields.report_other_kind_keys(way, &owner, findings, |_| {
         "remove the key; it is only allowed with `majority`".to_owned()

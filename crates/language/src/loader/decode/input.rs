@@ -2,21 +2,21 @@
 
 use super::decode_reference;
 use crate::diagnostic::Finding;
-use crate::ensemble::{InputSpec, PreparedResponses};
+use crate::ensemble::{QuestionSpec, PreparedResponses};
 use crate::loader::codes;
 use crate::loader::document::YamlContent;
-use crate::loader::findings::FindingList;
+use crate::loader::findings::LimitedFindingList;
 use crate::loader::key_messages::{format_choices, quote_excerpt};
 use crate::loader::section_fields::SectionFields;
 use crate::loader::value_decoders::{NodeCursor, decode_filled_list, decode_seconds, decode_text};
 use crate::vocabulary::FileSection;
 
 /// Reads `input`: a map, or only the question.
-pub(super) fn decode_input(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<InputSpec> {
-    if at.node.text().is_some() {
-        return Some(InputSpec {
+pub(super) fn decode_input(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<QuestionSpec> {
+    if at.node.string_text().is_some() {
+        return Some(QuestionSpec {
             prompt: decode_reference(at, findings)?.to_string(),
-            ..InputSpec::default()
+            ..QuestionSpec::default()
         });
     }
     let fields = SectionFields::from_map(at, FileSection::Input, findings)?;
@@ -41,7 +41,7 @@ pub(super) fn decode_input(at: &NodeCursor<'_>, findings: &mut FindingList) -> O
     }
     let timeout = fields.decode_optional("timeout_seconds", findings, decode_seconds);
     let responses = fields.decode_optional("responses", findings, decode_responses);
-    Some(InputSpec {
+    Some(QuestionSpec {
         prompt: prompt?.to_string(),
         choices: choices.unwrap_or_default(),
         default,
@@ -51,7 +51,7 @@ pub(super) fn decode_input(at: &NodeCursor<'_>, findings: &mut FindingList) -> O
 }
 
 /// Reads a default for questions, which may lack the question itself.
-pub(super) fn check_default_input(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<()> {
+pub(super) fn check_default_input(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<()> {
     if at.node.get("prompt").is_some_and(|prompt| !prompt.is_null())
         || !matches!(at.node.content, YamlContent::Mapping(_))
     {
@@ -66,11 +66,11 @@ pub(super) fn check_default_input(at: &NodeCursor<'_>, findings: &mut FindingLis
 }
 
 /// Returns a list of strings with at least one item.
-fn decode_texts(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Vec<String>> {
+fn decode_texts(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<Vec<String>> {
     decode_filled_list(at, "a list of strings", "this list is empty", findings, decode_text)
 }
 
-fn decode_responses(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<PreparedResponses> {
+fn decode_responses(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<PreparedResponses> {
     if let YamlContent::Sequence(_) = at.node.content {
         return decode_texts(at, findings).map(PreparedResponses::List);
     }

@@ -5,14 +5,14 @@ use crate::diagnostic::Finding;
 use crate::ensemble::InputDeclaration;
 use crate::loader::codes;
 use crate::loader::document::{ScalarValue, YamlContent};
-use crate::loader::findings::FindingList;
+use crate::loader::findings::LimitedFindingList;
 use crate::loader::json;
 use crate::loader::key_messages::quote_excerpt;
 use crate::loader::value_decoders::{NodeCursor, decode_map, report_wrong_type};
 use crate::names::is_ascii_identifier;
 
 /// Reads `inputs` of the ensemble.
-pub(super) fn decode_inputs(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Vec<InputDeclaration>> {
+pub(super) fn decode_inputs(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<Vec<InputDeclaration>> {
     let inputs = decode_map(
         at,
         "a map from names to JSON Schemas",
@@ -27,14 +27,14 @@ pub(super) fn decode_inputs(at: &NodeCursor<'_>, findings: &mut FindingList) -> 
 }
 
 /// Reads `inputs` of an agent that is an ensemble: names and values.
-pub(super) fn decode_input_values(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<JsonMap> {
+pub(super) fn decode_input_values(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<JsonMap> {
     decode_map(at, "a map from names to values", findings, |name, entry, findings| {
         check_input_name(name, entry, findings).then_some(())
     })?;
     json::decode_json_map(at, findings)
 }
 
-fn check_input_name(name: &str, at: &NodeCursor<'_>, findings: &mut FindingList) -> bool {
+fn check_input_name(name: &str, at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> bool {
     let valid = is_ascii_identifier(name);
     if !valid {
         let message = format!("{} is not a valid name of an input", quote_excerpt(name));
@@ -45,7 +45,7 @@ fn check_input_name(name: &str, at: &NodeCursor<'_>, findings: &mut FindingList)
 }
 
 /// Returns a map, or a Boolean: `true` stands for any value.
-fn decode_input_schema(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<serde_json::Value> {
+fn decode_input_schema(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<serde_json::Value> {
     let is_schema = match &at.node.content {
         YamlContent::Mapping(_) => true,
         YamlContent::Scalar(scalar) => matches!(scalar.value, ScalarValue::Bool(_)),
@@ -58,7 +58,7 @@ fn decode_input_schema(at: &NodeCursor<'_>, findings: &mut FindingList) -> Optio
     json::decode_json_schema(at, findings)
 }
 
-fn check_default_value(input: &InputDeclaration, at: &NodeCursor<'_>, findings: &mut FindingList) -> bool {
+fn check_default_value(input: &InputDeclaration, at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> bool {
     let errors = input
         .default_value()
         .map(|default| input.check_value(default))

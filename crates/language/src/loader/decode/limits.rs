@@ -3,10 +3,10 @@
 use super::AgentNameIndex;
 use crate::data::Cost;
 use crate::ensemble::{BudgetScope, ConversationLimits, OnLimit, RetryBackoff, RetryPolicy};
-use crate::loader::findings::FindingList;
+use crate::loader::findings::LimitedFindingList;
 use crate::loader::section_fields::SectionFields;
 use crate::loader::value_decoders::{
-    NodeCursor, decode_amount, decode_count, decode_delay, decode_map, decode_positive_integer, decode_seconds,
+    NodeCursor, decode_money_amount, decode_count, decode_delay, decode_map, decode_positive_integer, decode_seconds,
     decode_word,
 };
 use crate::vocabulary::FileSection;
@@ -15,7 +15,7 @@ use crate::vocabulary::FileSection;
 pub(super) fn decode_limits(
     at: &NodeCursor<'_>,
     names: &AgentNameIndex<'_>,
-    findings: &mut FindingList,
+    findings: &mut LimitedFindingList,
 ) -> Option<ConversationLimits> {
     let fields = SectionFields::from_map(at, FileSection::Limits, findings)?;
     const SCOPES: &[(&str, BudgetScope)] = &[
@@ -41,7 +41,7 @@ pub(super) fn decode_limits(
         parallel_agents: fields.decode_optional("parallel_agent_limit", findings, decode_count),
         max_total_tokens: fields.decode_optional("max_total_tokens", findings, decode_positive_integer),
         max_cost: fields.decode_optional("max_cost", findings, |at, findings| {
-            decode_amount(at, findings).map(Cost::from_amount)
+            decode_money_amount(at, findings).map(Cost::from_amount)
         }),
         budget: fields.decode_optional("budget", findings, |at, findings| decode_word(at, SCOPES, findings)),
         on_limit: fields
@@ -53,7 +53,7 @@ pub(super) fn decode_limits(
 }
 
 /// Reads `retry`.
-pub(super) fn decode_retry(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<RetryPolicy> {
+pub(super) fn decode_retry(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<RetryPolicy> {
     const BACKOFF: &[(&str, RetryBackoff)] = &[
         ("constant", RetryBackoff::Constant),
         ("linear", RetryBackoff::Linear),

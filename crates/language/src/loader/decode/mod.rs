@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use super::codes;
 use super::document::YamlDocument;
-use super::findings::FindingList;
+use super::findings::LimitedFindingList;
 use super::section_fields::SectionFields;
 use super::value_decoders::{
     NodeCursor, decode_filled_list, decode_filled_text, decode_name, decode_text, report_repetition,
@@ -40,7 +40,7 @@ pub(super) use settings::decode_settings;
 pub use settings::{FindingLevel, ReportFormat, ValidateSettings};
 
 /// Reads an ensemble; `None` if a problem was reported.
-pub(super) fn decode_ensemble(document: &YamlDocument, findings: &mut FindingList) -> Option<Ensemble> {
+pub(super) fn decode_ensemble(document: &YamlDocument, findings: &mut LimitedFindingList) -> Option<Ensemble> {
     let root = NodeCursor::from_root(document.root());
     let fields = SectionFields::from_map(&root, FileSection::Ensemble, findings)?;
     let name = fields.decode_required("name", "every ensemble must have a name", findings, decode_name);
@@ -99,7 +99,7 @@ fn decode_agents(
     at: &NodeCursor<'_>,
     names: &AgentNameIndex<'_>,
     tools: &tool::DeclaredTools<'_>,
-    findings: &mut FindingList,
+    findings: &mut LimitedFindingList,
 ) -> Option<Vec<Agent>> {
     let rule = "an ensemble must have at least one agent";
     let mut index = 0..;
@@ -116,7 +116,7 @@ struct AgentNameIndex<'a> {
 
 impl<'a> AgentNameIndex<'a> {
     /// Collects the names and reports duplicate names.
-    fn collect(document: &'a YamlDocument, findings: &mut FindingList) -> Self {
+    fn collect(document: &'a YamlDocument, findings: &mut LimitedFindingList) -> Self {
         let mut names = Self {
             index: HashMap::new(),
             order: Vec::new(),
@@ -127,7 +127,7 @@ impl<'a> AgentNameIndex<'a> {
             .and_then(|agents| agents.items())
             .unwrap_or_default();
         for (index, agent) in agents.iter().enumerate() {
-            let Some(name) = agent.get("name").and_then(|name| name.text()) else {
+            let Some(name) = agent.get("name").and_then(|name| name.string_text()) else {
                 continue;
             };
             if let Some(first) = names.index.get(&**name) {
@@ -148,7 +148,7 @@ impl<'a> AgentNameIndex<'a> {
     }
 
     /// Returns the agent with this name.
-    fn get(&self, name: &str) -> Option<usize> {
+    fn find_index(&self, name: &str) -> Option<usize> {
         self.index.get(name).copied()
     }
 
@@ -158,7 +158,7 @@ impl<'a> AgentNameIndex<'a> {
     }
 
     /// Returns whether there is such an agent. If not, this is reported.
-    fn check_exists(&self, name: &str, at: impl FnOnce() -> RouteLocation, findings: &mut FindingList) -> bool {
+    fn check_exists(&self, name: &str, at: impl FnOnce() -> RouteLocation, findings: &mut LimitedFindingList) -> bool {
         let is_known = self.index.contains_key(name);
         if !is_known {
             findings.push_error(|| {
@@ -170,6 +170,6 @@ impl<'a> AgentNameIndex<'a> {
 }
 
 /// Returns a string that names a file, a profile, or the like.
-fn decode_reference(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Arc<str>> {
+fn decode_reference(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<Arc<str>> {
     decode_filled_text(at, findings)
 }

@@ -4,12 +4,12 @@ use crate::data::JsonMap;
 use crate::diagnostic::Finding;
 use crate::loader::codes;
 use crate::loader::document::YamlContent;
-use crate::loader::findings::FindingList;
+use crate::loader::findings::LimitedFindingList;
 use crate::loader::json;
 use crate::loader::value_decoders::NodeCursor;
 
 /// Keys that the program sets, in the spelling of each provider, and what to write instead.
-const SET: &[(&[&str], &str)] = &[
+const PROGRAM_SET_OPTIONS: &[(&[&str], &str)] = &[
     (&["model"], "write `model` in the profile, outside of `options`"),
     (
         &[
@@ -56,14 +56,14 @@ const SET: &[(&[&str], &str)] = &[
 ];
 
 /// Maps of a request in which the program sets some keys, and in which further keys can be written.
-const SHARED: [&str; 3] = ["options", "generationConfig", "output_config"];
+const SHARED_OPTION_MAPS: [&str; 3] = ["options", "generationConfig", "output_config"];
 
 /// Reads the map; a key that the program sets is an error.
-pub(super) fn decode_options(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<JsonMap> {
+pub(super) fn decode_options(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<JsonMap> {
     let mut sound = true;
     for (key, entry) in at.require_entries("a map from parameters of the provider to values", findings)? {
         sound &= check_option_key(key, &entry, findings);
-        if SHARED.contains(&&**key) && matches!(entry.node.content, YamlContent::Mapping(_)) {
+        if SHARED_OPTION_MAPS.contains(&&**key) && matches!(entry.node.content, YamlContent::Mapping(_)) {
             for (key, inner) in entry.require_entries("a map", findings)? {
                 sound &= check_option_key(key, &inner, findings);
             }
@@ -72,8 +72,8 @@ pub(super) fn decode_options(at: &NodeCursor<'_>, findings: &mut FindingList) ->
     json::decode_json_map(at, findings).filter(|_| sound)
 }
 
-fn check_option_key(key: &str, at: &NodeCursor<'_>, findings: &mut FindingList) -> bool {
-    let Some((_, help)) = SET.iter().find(|(keys, _)| keys.contains(&key)) else {
+fn check_option_key(key: &str, at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> bool {
+    let Some((_, help)) = PROGRAM_SET_OPTIONS.iter().find(|(keys, _)| keys.contains(&key)) else {
         return true;
     };
     let message = format!("the program itself sets `{key}` in every request");

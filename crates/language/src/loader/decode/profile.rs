@@ -9,10 +9,10 @@ use super::options::decode_options;
 use super::provider_access;
 use crate::data::JsonMap;
 use crate::diagnostic::Finding;
-use crate::ensemble::{HeaderText, ModelProfile, PreparedReply, PreparedToolCall, RateLimit, SimulatedReplySource};
+use crate::ensemble::{ConfiguredHeader, ModelProfile, PreparedReply, PreparedToolCall, RateLimit, SimulatedReplySource};
 use crate::loader::codes;
 use crate::loader::document::{ScalarValue, YamlContent, YamlDocument};
-use crate::loader::findings::FindingList;
+use crate::loader::findings::LimitedFindingList;
 use crate::loader::json;
 use crate::loader::section_fields::SectionFields;
 use crate::loader::value_decoders::{
@@ -27,7 +27,7 @@ pub(in crate::loader) type NamedProfiles = Vec<(Arc<str>, ModelProfile)>;
 /// Reads a configuration file, which contains `model_profiles`.
 pub(in crate::loader) fn decode_config_profiles(
     document: &YamlDocument,
-    findings: &mut FindingList,
+    findings: &mut LimitedFindingList,
 ) -> Option<NamedProfiles> {
     let root = NodeCursor::from_root(document.root());
     let fields = SectionFields::from_map(&root, FileSection::Config, findings)?;
@@ -38,7 +38,7 @@ pub(in crate::loader) fn decode_config_profiles(
 }
 
 /// Reads `model_profiles`. An empty value is allowed, for example if every profile is commented out.
-pub(super) fn decode_profiles(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<NamedProfiles> {
+pub(super) fn decode_profiles(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<NamedProfiles> {
     if matches!(&at.node.content, YamlContent::Scalar(scalar) if scalar.value == ScalarValue::Null) {
         return Some(Vec::new());
     }
@@ -54,7 +54,7 @@ pub(super) fn decode_profiles(at: &NodeCursor<'_>, findings: &mut FindingList) -
     sound.then_some(profiles)
 }
 
-fn decode_profile(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<ModelProfile> {
+fn decode_profile(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<ModelProfile> {
     let fields = SectionFields::from_map(at, FileSection::Profile, findings)?;
     let help = "for example, write `provider: ollama`; `provider: simulated` needs no network";
     let provider = fields.decode_required("provider", help, findings, provider_access::decode_provider);
@@ -98,7 +98,7 @@ fn decode_profile(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Mod
         simulated: answers,
     };
     if let (Some(at), Some(url)) = (fields.get("base_url"), &profile.base_url)
-        && has_secret_value(&profile)
+        && sends_secret(&profile)
     {
         provider_access::check_private_url(&at, url, findings);
     }
@@ -106,12 +106,12 @@ fn decode_profile(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Mod
 }
 
 /// Does a request contain a key or a value of the environment?
-fn has_secret_value(profile: &ModelProfile) -> bool {
-    let is_value = |(_, header): &(String, HeaderText)| matches!(header, HeaderText::Env(_));
+fn sends_secret(profile: &ModelProfile) -> bool {
+    let is_value = |(_, header): &(String, ConfiguredHeader)| matches!(header, ConfiguredHeader::Env(_));
     profile.api_key_env.is_some() || profile.headers.iter().any(is_value)
 }
 
-fn decode_rate_limit(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<RateLimit> {
+fn decode_rate_limit(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<RateLimit> {
     let fields = SectionFields::from_map(at, FileSection::RateLimit, findings)?;
     Some(RateLimit {
         requests_per_minute: fields.decode_optional("requests_per_minute", findings, decode_positive_integer),
@@ -125,7 +125,7 @@ fn decode_simulated_replies(
     fields: &SectionFields<'_>,
     simulated: bool,
     known: bool,
-    findings: &mut FindingList,
+    findings: &mut LimitedFindingList,
 ) -> Option<SimulatedReplySource> {
     let (replies, script) = (fields.get("replies"), fields.get("script"));
     if !simulated {
@@ -150,12 +150,12 @@ fn decode_simulated_replies(
     }
 }
 
-fn decode_replies(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Vec<PreparedReply>> {
+fn decode_replies(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<Vec<PreparedReply>> {
     let rule = "a simulated model needs at least one reply";
     decode_filled_list(at, "a list of replies", rule, findings, decode_reply)
 }
 
-fn decode_reply(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<PreparedReply> {
+fn decode_reply(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<PreparedReply> {
     if let YamlContent::Mapping(_) = at.node.content {
         let fields = SectionFields::from_map(at, FileSection::Reply, findings)?;
         return decode_reply_map(&fields, findings);
@@ -164,7 +164,7 @@ fn decode_reply(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Prepa
 }
 
 /// Returns a reply as a map: `{error}`, or `{text, tool_calls}`.
-fn decode_reply_map(fields: &SectionFields<'_>, findings: &mut FindingList) -> Option<PreparedReply> {
+fn decode_reply_map(fields: &SectionFields<'_>, findings: &mut LimitedFindingList) -> Option<PreparedReply> {
     let Some(at) = fields.get("tool_calls") else {
         if let Some(text) = fields.get("text") {
             let finding = Finding::new_error(codes::MISSING, text.key_location(), "`tool_calls` is missing");
@@ -200,7 +200,7 @@ fn decode_reply_map(fields: &SectionFields<'_>, findings: &mut FindingList) -> O
     })
 }
 
-fn decode_tool_call(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<PreparedToolCall> {
+fn decode_tool_call(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<PreparedToolCall> {
     let fields = SectionFields::from_map(at, FileSection::CalledTool, findings)?;
     let help = "write the tool's name";
     let name = fields.decode_required("name", help, findings, decode_reference);
@@ -214,7 +214,7 @@ fn decode_tool_call(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<P
     })
 }
 
-fn decode_seed(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<i64> {
+fn decode_seed(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<i64> {
     if let YamlContent::Scalar(scalar) = &at.node.content {
         match scalar.value {
             ScalarValue::Int(value) => return Some(value),
@@ -230,7 +230,7 @@ fn decode_seed(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<i64> {
 }
 
 /// Reports every cycle of fallbacks once, at its first profile in the file.
-fn check_fallback_cycles(at: &NodeCursor<'_>, profiles: &NamedProfiles, findings: &mut FindingList) {
+fn check_fallback_cycles(at: &NodeCursor<'_>, profiles: &NamedProfiles, findings: &mut LimitedFindingList) {
     let index: HashMap<&str, usize> = profiles
         .iter()
         .enumerate()

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use super::decode_reference;
 use crate::diagnostic::{Finding, find_similar_word};
 use crate::ensemble::{
-    HeaderText, HttpProvider, SIMULATED, TokenPrice, carries_rights, is_private_url, list_provider_names,
+    ConfiguredHeader, HttpProvider, SIMULATED_PROVIDER, TokenPrice, carries_rights, is_safe_for_keys, list_provider_names,
 };
 use crate::loader::codes;
 use crate::loader::document::YamlContent;
-use crate::loader::findings::FindingList;
+use crate::loader::findings::LimitedFindingList;
 use crate::loader::key_messages::{format_choices, quote_excerpt};
 use crate::loader::section_fields::SectionFields;
-use crate::loader::value_decoders::{NodeCursor, decode_amount, decode_text};
+use crate::loader::value_decoders::{NodeCursor, decode_money_amount, decode_text};
 use crate::names::is_ascii_identifier;
 use crate::source::RouteLocation;
 use crate::vocabulary::FileSection;
@@ -29,7 +29,7 @@ const SECRET_HEADERS: &[&str] = &[
 ];
 
 /// Returns the name of a provider.
-pub(super) fn decode_provider(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Arc<str>> {
+pub(super) fn decode_provider(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<Arc<str>> {
     let name = decode_reference(at, findings)?;
     if is_provider_name(&name) {
         return Some(name);
@@ -39,7 +39,7 @@ pub(super) fn decode_provider(at: &NodeCursor<'_>, findings: &mut FindingList) -
 }
 
 pub(super) fn is_provider_name(name: &str) -> bool {
-    name == SIMULATED || HttpProvider::find_by_name(name).is_some()
+    name == SIMULATED_PROVIDER || HttpProvider::find_by_name(name).is_some()
 }
 
 pub(super) fn unknown_provider_finding(name: &str, at: &NodeCursor<'_>) -> Finding {
@@ -58,7 +58,7 @@ pub(super) fn unknown_provider_finding(name: &str, at: &NodeCursor<'_>) -> Findi
 const SECRET_PARAMETERS: [&str; 5] = ["key", "token", "secret", "password", "sig"];
 
 /// `http://…` or `https://…`, without credentials; the last slash of its path is removed.
-pub(super) fn decode_base_url(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<String> {
+pub(super) fn decode_base_url(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<String> {
     let url = decode_text(at, findings)?;
     let after_scheme = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
     let authority = after_scheme.and_then(|rest| rest.split(['/', '?', '#']).next());
@@ -97,8 +97,8 @@ fn has_secret_parameter(url: &str) -> bool {
 }
 
 /// Reports an address that everybody on the way can read, where a key is sent to it.
-pub(super) fn check_private_url(at: &NodeCursor<'_>, url: &str, findings: &mut FindingList) {
-    if is_private_url(url) {
+pub(super) fn check_private_url(at: &NodeCursor<'_>, url: &str, findings: &mut LimitedFindingList) {
+    if is_safe_for_keys(url) {
         return;
     }
     let message = "a key would be sent to this address over `http://`, which is not encrypted";
@@ -110,8 +110,8 @@ pub(super) fn check_private_url(at: &NodeCursor<'_>, url: &str, findings: &mut F
     ));
 }
 
-/// Returns a map from names of headers to strings or to `{env: NAME}`.
-pub(super) fn decode_headers(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Vec<(String, HeaderText)>> {
+/// Returns a map from names of headers to strings or to `{env: DIGEST_PREFIX_LENGTH}`.
+pub(super) fn decode_headers(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<Vec<(String, ConfiguredHeader)>> {
     let mut headers = Vec::new();
     for (name, entry) in at.require_entries("a map from headers to strings", findings)? {
         let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
@@ -130,14 +130,14 @@ pub(super) fn decode_headers(at: &NodeCursor<'_>, findings: &mut FindingList) ->
     Some(headers)
 }
 
-fn decode_header(name: &str, at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<HeaderText> {
+fn decode_header(name: &str, at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<ConfiguredHeader> {
     if let YamlContent::Mapping(_) = at.node.content {
         let fields = SectionFields::from_map(at, FileSection::Header, findings)?;
         let help = "write `{env: NAME}`, with the name of an environment variable";
         let name = fields.decode_required("env", help, findings, |at, findings| {
             decode_environment_variable("env", at, findings)
         });
-        return name.map(HeaderText::Env);
+        return name.map(ConfiguredHeader::Env);
     }
     let header_value = decode_text(at, findings)?;
     if SECRET_HEADERS.contains(&name.to_ascii_lowercase().as_str()) {
@@ -156,16 +156,16 @@ fn decode_header(name: &str, at: &NodeCursor<'_>, findings: &mut FindingList) ->
         );
         return None;
     }
-    Some(HeaderText::Text(header_value))
+    Some(ConfiguredHeader::Text(header_value))
 }
 
 /// `cost`: the prices of a million tokens.
-pub(super) fn decode_token_price(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<TokenPrice> {
+pub(super) fn decode_token_price(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<TokenPrice> {
     let fields = SectionFields::from_map(at, FileSection::Cost, findings)?;
     let help = "write the price of a million tokens, for example `0.15`, or `0` if the tokens are free";
-    let input_per_million = fields.decode_required("input_per_million", help, findings, decode_amount);
-    let cached_per_million = fields.decode_optional("cached_per_million", findings, decode_amount);
-    let output_per_million = fields.decode_required("output_per_million", help, findings, decode_amount);
+    let input_per_million = fields.decode_required("input_per_million", help, findings, decode_money_amount);
+    let cached_per_million = fields.decode_optional("cached_per_million", findings, decode_money_amount);
+    let output_per_million = fields.decode_required("output_per_million", help, findings, decode_money_amount);
     Some(TokenPrice {
         input_per_million: input_per_million?,
         cached_per_million,
@@ -177,7 +177,7 @@ pub(super) fn decode_token_price(at: &NodeCursor<'_>, findings: &mut FindingList
 pub(super) fn decode_environment_variable(
     key: &str,
     at: &NodeCursor<'_>,
-    findings: &mut FindingList,
+    findings: &mut LimitedFindingList,
 ) -> Option<String> {
     let name = decode_text(at, findings)?;
     if is_ascii_identifier(&name) {
@@ -190,7 +190,7 @@ pub(super) fn decode_environment_variable(
 }
 
 /// Reports a variable that carries rights of the user, and returns whether the name is that of one.
-pub(super) fn report_private_variable(at: RouteLocation, name: &str, findings: &mut FindingList) -> bool {
+pub(super) fn report_private_variable(at: RouteLocation, name: &str, findings: &mut LimitedFindingList) -> bool {
     if !carries_rights(name) {
         return false;
     }

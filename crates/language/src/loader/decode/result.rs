@@ -2,12 +2,12 @@
 
 use super::AgentNameIndex;
 use super::dependency::build_word_fix;
-use crate::condition::{ConditionText, Expression};
+use crate::condition::{ConditionText, ValueExpression};
 use crate::diagnostic::Finding;
 use crate::ensemble::ResultSpec;
 use crate::loader::codes;
 use crate::loader::document::{ScalarValue, YamlContent};
-use crate::loader::findings::FindingList;
+use crate::loader::findings::LimitedFindingList;
 use crate::loader::value_decoders::{NodeCursor, decode_map, decode_name, report_empty, report_wrong_type};
 use crate::yaml::edit::{RouteEdit, RouteFix};
 
@@ -15,10 +15,10 @@ use crate::yaml::edit::{RouteEdit, RouteFix};
 pub(super) fn decode_result(
     at: &NodeCursor<'_>,
     names: &AgentNameIndex<'_>,
-    findings: &mut FindingList,
+    findings: &mut LimitedFindingList,
 ) -> Option<ResultSpec> {
     let YamlContent::Mapping(entries) = &at.node.content else {
-        if at.node.text().is_none() {
+        if at.node.string_text().is_none() {
             report_wrong_type(
                 at,
                 "the name of an agent (a string), or a map from keys to expressions",
@@ -41,7 +41,7 @@ pub(super) fn decode_result(
 }
 
 /// Returns the text of a valid expression; YAML numbers and booleans are also allowed.
-fn decode_expression(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<String> {
+fn decode_expression(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<String> {
     let YamlContent::Scalar(scalar) = &at.node.content else {
         report_wrong_type(at, "an expression (a string)", findings);
         return None;
@@ -54,7 +54,7 @@ fn decode_expression(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<
 }
 
 /// Reads `success` of the ensemble: an expression, or a YAML boolean.
-pub(super) fn decode_success(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<ConditionText> {
+pub(super) fn decode_success(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<ConditionText> {
     const EXPECTED: &str = "an expression (a string)";
     let YamlContent::Scalar(scalar) = &at.node.content else {
         report_wrong_type(at, EXPECTED, findings);
@@ -84,8 +84,8 @@ pub(super) fn decode_success(at: &NodeCursor<'_>, findings: &mut FindingList) ->
 }
 
 /// Returns whether the text is an expression. If not, this is reported.
-fn check_expression(at: &NodeCursor<'_>, text: &str, findings: &mut FindingList) -> bool {
-    let Err(error) = Expression::check_syntax(text) else {
+fn check_expression(at: &NodeCursor<'_>, text: &str, findings: &mut LimitedFindingList) -> bool {
+    let Err(error) = ValueExpression::check_syntax(text) else {
         return true;
     };
     let mut finding = Finding::new_error(
@@ -95,7 +95,7 @@ fn check_expression(at: &NodeCursor<'_>, text: &str, findings: &mut FindingList)
     );
     finding.help = error.help;
     finding.fix = build_word_fix(at, text, error.span, |text| {
-        Expression::check_syntax(text).map_err(|error| error.span)
+        ValueExpression::check_syntax(text).map_err(|error| error.span)
     });
     findings.push(finding);
     false

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::data::JsonMap;
 use crate::loader::document::{ScalarValue, YamlContent, YamlDocument};
-use crate::loader::findings::FindingList;
+use crate::loader::findings::LimitedFindingList;
 use crate::loader::json;
 use crate::loader::value_decoders::{NodeCursor, report_empty, report_wrong_type};
 
@@ -36,7 +36,7 @@ pub struct BatchAnswers {
 pub(in crate::loader) fn decode_batch_answers(
     document: &YamlDocument,
     is_agent: &dyn Fn(&str) -> bool,
-    findings: &mut FindingList,
+    findings: &mut LimitedFindingList,
 ) -> Option<BatchAnswers> {
     let at = NodeCursor::from_root(document.root());
     let mut answers = BatchAnswers::default();
@@ -54,11 +54,11 @@ pub(in crate::loader) fn decode_batch_answers(
 }
 
 /// Reads a map from agents to a string, a map, or a list of these.
-pub(in crate::loader) fn decode_answers(document: &YamlDocument, findings: &mut FindingList) -> Option<AnswersByAgent> {
+pub(in crate::loader) fn decode_answers(document: &YamlDocument, findings: &mut LimitedFindingList) -> Option<AnswersByAgent> {
     decode_answers_by_agent(&NodeCursor::from_root(document.root()), findings)
 }
 
-fn decode_answers_by_agent(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<AnswersByAgent> {
+fn decode_answers_by_agent(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<AnswersByAgent> {
     let mut answers = Vec::new();
     for (agent, entry) in at.require_entries("a map from agents to answers", findings)? {
         let read = decode_agent_answers(&entry, findings);
@@ -68,7 +68,7 @@ fn decode_answers_by_agent(at: &NodeCursor<'_>, findings: &mut FindingList) -> O
 }
 
 /// Decodes the answers of one agent: one for every execution, or a list with one for each.
-pub(super) fn decode_agent_answers(entry: &NodeCursor<'_>, findings: &mut FindingList) -> Option<AgentAnswers> {
+pub(super) fn decode_agent_answers(entry: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<AgentAnswers> {
     let YamlContent::Sequence(items) = &entry.node.content else {
         return decode_answer(entry, findings).map(AgentAnswers::Always);
     };
@@ -81,7 +81,7 @@ pub(super) fn decode_agent_answers(entry: &NodeCursor<'_>, findings: &mut Findin
 }
 
 /// Returns the text that a person would type, or the output itself. Numbers and booleans are used as they are written.
-fn decode_answer(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Value> {
+fn decode_answer(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<Value> {
     match &at.node.content {
         YamlContent::Mapping(_) => json::decode_json_map(at, findings).map(Value::Object),
         YamlContent::Scalar(scalar) if scalar.value != ScalarValue::Null => Some(Value::from(&*scalar.text)),
@@ -93,6 +93,6 @@ fn decode_answer(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Valu
 }
 
 /// Reads a map with any values.
-pub(in crate::loader) fn decode_context(document: &YamlDocument, findings: &mut FindingList) -> Option<JsonMap> {
+pub(in crate::loader) fn decode_context(document: &YamlDocument, findings: &mut LimitedFindingList) -> Option<JsonMap> {
     json::decode_json_map(&NodeCursor::from_root(document.root()), findings)
 }

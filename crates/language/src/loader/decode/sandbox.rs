@@ -7,7 +7,7 @@ use crate::diagnostic::Finding;
 use crate::ensemble::{NetworkAccess, SandboxSpec};
 use crate::loader::codes;
 use crate::loader::document::{ScalarValue, YamlContent};
-use crate::loader::findings::FindingList;
+use crate::loader::findings::LimitedFindingList;
 use crate::loader::section_fields::SectionFields;
 use crate::loader::value_decoders::{
     NodeCursor, decode_bool, decode_count, decode_filled_texts, decode_list, decode_positive_integer, describe_node,
@@ -16,7 +16,7 @@ use crate::loader::value_decoders::{
 use crate::vocabulary::FileSection;
 
 /// The units of `memory`, each with its number of bytes.
-const UNITS: [(&str, u64); 6] = [
+const MEMORY_UNITS: [(&str, u64); 6] = [
     ("KiB", 1 << 10),
     ("MiB", 1 << 20),
     ("GiB", 1 << 30),
@@ -26,7 +26,7 @@ const UNITS: [(&str, u64); 6] = [
 ];
 
 /// The smallest limit of memory: less holds no program.
-const LEAST_MEMORY: u64 = 1 << 20;
+const MIN_MEMORY_BYTES: u64 = 1 << 20;
 
 /// The value of `sandbox`.
 pub(super) enum SandboxChoice {
@@ -38,7 +38,7 @@ pub(super) enum SandboxChoice {
 
 impl SandboxChoice {
     /// Returns the sandbox that the key chooses. Returns `None` if there is no key, or the key chooses none.
-    pub(super) fn chosen_by(key: Option<Self>) -> Option<Arc<SandboxSpec>> {
+    pub(super) fn into_sandbox(key: Option<Self>) -> Option<Arc<SandboxSpec>> {
         match key? {
             Self::Off => None,
             Self::On(sandbox) => Some(sandbox),
@@ -47,7 +47,7 @@ impl SandboxChoice {
 }
 
 /// Reads a sandbox: `true`, `false` or a map.
-pub(super) fn decode_sandbox(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<SandboxChoice> {
+pub(super) fn decode_sandbox(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<SandboxChoice> {
     if let YamlContent::Scalar(scalar) = &at.node.content
         && let ScalarValue::Bool(is_on) = scalar.value
     {
@@ -80,16 +80,16 @@ pub(super) fn decode_sandbox(at: &NodeCursor<'_>, findings: &mut FindingList) ->
         env: env.unwrap_or_default(),
         memory,
         cpu_seconds: cpu_seconds.map(|count| count.get().into()),
-        processes: processes.map_or(SandboxSpec::PROCESSES, std::num::NonZeroU32::get),
+        processes: processes.map_or(SandboxSpec::DEFAULT_PROCESSES, std::num::NonZeroU32::get),
         best_effort: best_effort.unwrap_or_default(),
     })))
 }
 
-fn decode_paths(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Vec<String>> {
+fn decode_paths(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<Vec<String>> {
     decode_filled_texts(at, "a list of paths", findings)
 }
 
-fn decode_network(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<NetworkAccess> {
+fn decode_network(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<NetworkAccess> {
     if let YamlContent::Scalar(scalar) = &at.node.content
         && let ScalarValue::Bool(is_on) = scalar.value
     {
@@ -103,7 +103,7 @@ fn decode_network(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Net
     })
 }
 
-fn decode_port(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<u16> {
+fn decode_port(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<u16> {
     let port = u16::try_from(decode_positive_integer(at, findings)?).ok();
     if port.is_none() {
         report_out_of_range(at, "a port from 1 to 65535", findings);
@@ -112,8 +112,8 @@ fn decode_port(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<u16> {
 }
 
 /// Returns a number of bytes, alone or with a unit.
-fn decode_memory_limit(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<u64> {
-    let bytes = match at.node.text() {
+fn decode_memory_limit(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<u64> {
+    let bytes = match at.node.string_text() {
         Some(text) => {
             let bytes = parse_byte_count(text);
             if bytes.is_none() {
@@ -127,7 +127,7 @@ fn decode_memory_limit(at: &NodeCursor<'_>, findings: &mut FindingList) -> Optio
         }
         None => decode_positive_integer(at, findings)?,
     };
-    if bytes < LEAST_MEMORY {
+    if bytes < MIN_MEMORY_BYTES {
         let message = format!("`memory` is {bytes} bytes, which is too little for any program");
         let finding = Finding::new_error(codes::BAD_SANDBOX, at.value_location(), message);
         findings.push(finding.with_help("write at least 1 MiB, with a unit: `512MiB`"));
@@ -137,7 +137,7 @@ fn decode_memory_limit(at: &NodeCursor<'_>, findings: &mut FindingList) -> Optio
 }
 
 fn parse_byte_count(text: &str) -> Option<u64> {
-    let (unit, size) = UNITS.iter().find(|(unit, _)| text.ends_with(unit))?;
+    let (unit, size) = MEMORY_UNITS.iter().find(|(unit, _)| text.ends_with(unit))?;
     let number = text.strip_suffix(unit)?;
     let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
     let number: u64 = if is_number { number.parse().ok()? } else { return None };

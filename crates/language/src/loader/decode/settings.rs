@@ -8,7 +8,7 @@ use crate::diagnostic::{Finding, FindingCode, FindingSeverity};
 use crate::loader::code_explanations;
 use crate::loader::codes;
 use crate::loader::document::{ScalarValue, YamlContent, YamlDocument};
-use crate::loader::findings::FindingList;
+use crate::loader::findings::LimitedFindingList;
 use crate::loader::key_messages::quote_excerpt;
 use crate::loader::section_fields::SectionFields;
 use crate::loader::value_decoders::{NodeCursor, decode_bool, decode_filled_text, decode_word, report_repetition};
@@ -69,14 +69,14 @@ const FORMATS: [(&str, ReportFormat); 5] = [
 ];
 
 /// Reads `validate`; what is missing or wrong is left at its default.
-pub(in crate::loader) fn decode_settings(document: &YamlDocument, findings: &mut FindingList) -> ValidateSettings {
+pub(in crate::loader) fn decode_settings(document: &YamlDocument, findings: &mut LimitedFindingList) -> ValidateSettings {
     let root = NodeCursor::from_root(document.root());
     let Some(entry) = document.root().get("validate") else {
         return ValidateSettings::default();
     };
     let key: Arc<str> = "validate".into();
     let at = root.child_under_key(entry, &key);
-    if is_blank(&at) {
+    if is_null_value(&at) {
         return ValidateSettings::default();
     }
     let Some(fields) = SectionFields::from_map(&at, FileSection::Validate, findings) else {
@@ -96,12 +96,12 @@ pub(in crate::loader) fn decode_settings(document: &YamlDocument, findings: &mut
 }
 
 /// Returns whether the value is omitted, for example because every line below it is commented out.
-fn is_blank(at: &NodeCursor<'_>) -> bool {
+fn is_null_value(at: &NodeCursor<'_>) -> bool {
     matches!(&at.node.content, YamlContent::Scalar(scalar) if scalar.value == ScalarValue::Null)
 }
 
-fn decode_levels(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Vec<(FindingCode, FindingLevel)>> {
-    if is_blank(at) {
+fn decode_levels(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<Vec<(FindingCode, FindingLevel)>> {
+    if is_null_value(at) {
         return None;
     }
     let mut levels: Vec<(FindingCode, FindingLevel)> = Vec::new();
@@ -110,7 +110,7 @@ fn decode_levels(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Vec<
         let Some(code) = code_explanations::find_code(name) else {
             let message = format!("there is no code {}", quote_excerpt(name));
             let finding = Finding::new_error(codes::BAD_LEVEL, entry.key_location(), message);
-            findings.push(match code_explanations::nearest_code(name) {
+            findings.push(match code_explanations::find_nearest_code(name) {
                 Some(guess) => finding.with_help(format!("did you mean `{guess}`?")),
                 None => finding.with_help("`ensemble explain` lists all codes"),
             });
@@ -139,8 +139,8 @@ fn decode_levels(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Vec<
     Some(levels)
 }
 
-fn decode_patterns(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Vec<(usize, Arc<str>)>> {
-    if is_blank(at) {
+fn decode_patterns(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<Vec<(usize, Arc<str>)>> {
+    if is_null_value(at) {
         return None;
     }
     let items = at.require_items("a list of patterns", findings)?;

@@ -12,11 +12,11 @@ use super::sandbox;
 use super::{AgentNameIndex, decode_reference};
 use crate::diagnostic::{Finding, find_nearest_word, find_similar_word};
 use crate::ensemble::{
-    CLIENT_SERVER, CommandLine, McpServer, PermissionMode, SettingValue, ToolDefinition, ToolKind, ToolUse,
+    CLIENT_SERVER_WORD, CommandLine, McpServer, PermissionMode, EnvOrHeaderValue, ToolDefinition, ToolKind, ToolReference,
 };
 use crate::loader::codes;
 use crate::loader::document::{YamlContent, YamlDocument};
-use crate::loader::findings::FindingList;
+use crate::loader::findings::LimitedFindingList;
 use crate::loader::json;
 use crate::loader::key_messages::quote_excerpt;
 use crate::loader::section_fields::SectionFields;
@@ -29,13 +29,13 @@ use crate::vocabulary::FileSection;
 use crate::yaml::edit::{RouteEdit, RouteFix};
 
 /// The keys that define how a tool is performed.
-const PERFORMERS: [&str; 4] = ["script", "agent", "ensemble", "mcp"];
+const TOOL_KIND_KEYS: [&str; 4] = ["script", "agent", "ensemble", "mcp"];
 
 /// Reads `tools` of the ensemble.
 pub(super) fn decode_tools(
     at: &NodeCursor<'_>,
     names: &AgentNameIndex<'_>,
-    findings: &mut FindingList,
+    findings: &mut LimitedFindingList,
 ) -> Option<Vec<(Arc<str>, ToolDefinition)>> {
     decode_map(at, "a map from names to tools", findings, |name, entry, findings| {
         let is_valid = check_tool_name(name, entry, findings);
@@ -43,7 +43,7 @@ pub(super) fn decode_tools(
     })
 }
 
-fn check_tool_name(name: &str, at: &NodeCursor<'_>, findings: &mut FindingList) -> bool {
+fn check_tool_name(name: &str, at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> bool {
     let valid = is_tool_name(name);
     if !valid {
         let message = format!("{} is not a valid name of a tool", quote_excerpt(name));
@@ -53,7 +53,7 @@ fn check_tool_name(name: &str, at: &NodeCursor<'_>, findings: &mut FindingList) 
     valid
 }
 
-fn decode_tool(at: &NodeCursor<'_>, names: &AgentNameIndex<'_>, findings: &mut FindingList) -> Option<ToolDefinition> {
+fn decode_tool(at: &NodeCursor<'_>, names: &AgentNameIndex<'_>, findings: &mut LimitedFindingList) -> Option<ToolDefinition> {
     let fields = SectionFields::from_map(at, FileSection::Tool, findings)?;
     let kind = decode_tool_kind(&fields, names, findings);
     let permissions = [
@@ -87,7 +87,7 @@ fn decode_tool(at: &NodeCursor<'_>, names: &AgentNameIndex<'_>, findings: &mut F
     })
 }
 
-fn decode_byte_count(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<NonZeroUsize> {
+fn decode_byte_count(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<NonZeroUsize> {
     let bytes = usize::try_from(decode_positive_integer(at, findings)?)
         .ok()
         .and_then(NonZeroUsize::new);
@@ -100,11 +100,11 @@ fn decode_byte_count(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<
 fn decode_tool_kind(
     fields: &SectionFields<'_>,
     names: &AgentNameIndex<'_>,
-    findings: &mut FindingList,
+    findings: &mut LimitedFindingList,
 ) -> Option<ToolKind> {
     let help = "a tool must have exactly one implementation: add one";
     let codes = [codes::TOOL_KIND, codes::TOOL_KIND];
-    let (key, at) = fields.require_exactly_one(&PERFORMERS, codes, help, findings)?;
+    let (key, at) = fields.require_exactly_one(&TOOL_KIND_KEYS, codes, help, findings)?;
     let owner = format!("a tool with `{key}`");
     fields.report_other_kind_keys(key, &owner, findings, |other| {
         other_kind_help(key, other.name).to_owned()
@@ -130,7 +130,7 @@ fn decode_tool_kind(
                 script: reference?.to_string(),
                 parameters: parameters?,
                 env: fields.decode_optional("env", findings, decode_env).unwrap_or_default(),
-                sandbox: SandboxChoice::chosen_by(sandbox),
+                sandbox: SandboxChoice::into_sandbox(sandbox),
             })
         }
         "agent" => {
@@ -158,7 +158,7 @@ fn other_kind_help(performer: &str, key: &str) -> &'static str {
 }
 
 /// Returns a JSON Schema that matches only objects.
-fn decode_parameters(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Value> {
+fn decode_parameters(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<Value> {
     let schema = json::decode_json_schema(at, findings)?;
     if schema.get("type").and_then(Value::as_str) == Some("object") {
         return Some(schema);
@@ -169,17 +169,17 @@ fn decode_parameters(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<
     None
 }
 
-fn decode_mcp_server(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<McpServer> {
-    if let Some(text) = at.node.text() {
-        if **text == *CLIENT_SERVER {
+fn decode_mcp_server(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<McpServer> {
+    if let Some(text) = at.node.string_text() {
+        if **text == *CLIENT_SERVER_WORD {
             return Some(McpServer::Client);
         }
-        let message = format!("expected `{CLIENT_SERVER}` or a map, found {}", quote_excerpt(text));
+        let message = format!("expected `{CLIENT_SERVER_WORD}` or a map, found {}", quote_excerpt(text));
         let help = format!(
-            "write `mcp: {{command: …}}` or `mcp: {{url: …}}`; `mcp: {CLIENT_SERVER}` is the server with the tool's name that the client provides"
+            "write `mcp: {{command: …}}` or `mcp: {{url: …}}`; `mcp: {CLIENT_SERVER_WORD}` is the server with the tool's name that the client provides"
         );
         let finding = Finding::new_error(codes::NOT_A_CHOICE, at.value_location(), message);
-        findings.push(match find_nearest_word(text, std::iter::once(CLIENT_SERVER)) {
+        findings.push(match find_nearest_word(text, std::iter::once(CLIENT_SERVER_WORD)) {
             Some(nearest_word) => finding.with_near_word_fix(&nearest_word),
             None => finding.with_help(help),
         });
@@ -196,7 +196,7 @@ fn decode_mcp_server(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<
             .decode_optional("headers", findings, decode_setting_values)
             .unwrap_or_default();
         let url = decode_url(&given, findings)?;
-        let is_value = |(_, setting): &(String, SettingValue)| matches!(setting, SettingValue::FromEnvironment { .. });
+        let is_value = |(_, setting): &(String, EnvOrHeaderValue)| matches!(setting, EnvOrHeaderValue::FromEnvironment { .. });
         if headers.iter().any(is_value) {
             check_private_url(&given, &url, findings);
         }
@@ -209,11 +209,11 @@ fn decode_mcp_server(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<
         command: decode_command_line(&given, findings)?,
         env: env.unwrap_or_default(),
         cwd: cwd.map(|cwd| cwd.to_string()),
-        sandbox: SandboxChoice::chosen_by(sandbox),
+        sandbox: SandboxChoice::into_sandbox(sandbox),
     })
 }
 
-fn decode_url(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<String> {
+fn decode_url(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<String> {
     let url = decode_filled_text(at, findings)?;
     let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
     if rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/') && !url.contains(char::is_whitespace)) {
@@ -227,7 +227,7 @@ fn decode_url(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<String>
     None
 }
 
-fn decode_command_line(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<CommandLine> {
+fn decode_command_line(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<CommandLine> {
     if let YamlContent::Sequence(_) = at.node.content {
         let words = decode_filled_list(at, "a list of strings", "this command is empty", findings, decode_text);
         return words.map(CommandLine::Words);
@@ -236,12 +236,12 @@ fn decode_command_line(at: &NodeCursor<'_>, findings: &mut FindingList) -> Optio
 }
 
 /// Variables of an environment: the names of the user's, or a map from names to strings or the sources of strings.
-pub(super) fn decode_env(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Vec<(String, SettingValue)>> {
+pub(super) fn decode_env(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<Vec<(String, EnvOrHeaderValue)>> {
     if let YamlContent::Sequence(_) = at.node.content {
         return decode_list(at, "a list of names", findings, |item, findings| {
             Some((
                 decode_environment_variable("env", item, findings)?,
-                SettingValue::Inherited,
+                EnvOrHeaderValue::Inherited,
             ))
         });
     }
@@ -260,7 +260,7 @@ pub(super) fn decode_env(at: &NodeCursor<'_>, findings: &mut FindingList) -> Opt
 }
 
 /// Returns a map from names to strings, or to the sources of strings.
-fn decode_setting_values(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Vec<(String, SettingValue)>> {
+fn decode_setting_values(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<Vec<(String, EnvOrHeaderValue)>> {
     let settings = decode_map(at, "a map from names to strings", findings, |_, entry, findings| {
         decode_setting_value(entry, findings)
     })?;
@@ -272,9 +272,9 @@ fn decode_setting_values(at: &NodeCursor<'_>, findings: &mut FindingList) -> Opt
     )
 }
 
-fn decode_setting_value(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<SettingValue> {
+fn decode_setting_value(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<EnvOrHeaderValue> {
     if !matches!(at.node.content, YamlContent::Mapping(_)) {
-        return decode_text(at, findings).map(SettingValue::Text);
+        return decode_text(at, findings).map(EnvOrHeaderValue::Text);
     }
     let fields = SectionFields::from_map(at, FileSection::Setting, findings)?;
     let help = "write the name of an environment variable";
@@ -282,7 +282,7 @@ fn decode_setting_value(at: &NodeCursor<'_>, findings: &mut FindingList) -> Opti
         decode_environment_variable("env", at, findings)
     });
     let prefix = fields.decode_optional("prefix", findings, decode_text);
-    Some(SettingValue::FromEnvironment {
+    Some(EnvOrHeaderValue::FromEnvironment {
         variable: variable?,
         prefix: prefix.unwrap_or_default(),
     })
@@ -302,11 +302,11 @@ impl<'a> DeclaredTools<'a> {
     }
 
     /// Reads `tools` of an agent: names of tools, or of one tool of a server.
-    pub(super) fn decode_tool_uses(&self, at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Vec<ToolUse>> {
+    pub(super) fn decode_tool_uses(&self, at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<Vec<ToolReference>> {
         let mut uses = decode_list(at, "a list of tool names", findings, |item, findings| {
             self.decode_tool_use(item, findings)
         })?;
-        let mut seen_uses: Vec<ToolUse> = Vec::new();
+        let mut seen_uses: Vec<ToolReference> = Vec::new();
         uses.retain(|one| {
             let is_new = !seen_uses.contains(one);
             seen_uses.push(one.clone());
@@ -316,7 +316,7 @@ impl<'a> DeclaredTools<'a> {
     }
 
     /// Reads `tool` of an agent: one tool of an MCP server, as `SERVER.TOOL`.
-    pub(super) fn decode_server_tool(&self, at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<ToolUse> {
+    pub(super) fn decode_server_tool(&self, at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<ToolReference> {
         let name = decode_filled_text(at, findings)?;
         let (server, member) = match name.split_once('.') {
             Some((server, member)) => (server, Some(member)),
@@ -346,7 +346,7 @@ impl<'a> DeclaredTools<'a> {
             )));
             return None;
         };
-        Some(ToolUse {
+        Some(ToolReference {
             tool: server.into(),
             member: Some(member.into()),
         })
@@ -379,7 +379,7 @@ impl<'a> DeclaredTools<'a> {
         }
     }
 
-    fn decode_tool_use(&self, at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<ToolUse> {
+    fn decode_tool_use(&self, at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<ToolReference> {
         let name = decode_filled_text(at, findings)?;
         let (tool, member) = match name.split_once('.') {
             Some((tool, member)) => (tool, Some(member)),
@@ -397,7 +397,7 @@ impl<'a> DeclaredTools<'a> {
             )));
             return None;
         }
-        Some(ToolUse {
+        Some(ToolReference {
             tool: tool.into(),
             member: member.map(Arc::from),
         })

@@ -1,10 +1,10 @@
-//! `for_each`: what is read, and what is wrong with it.
+//! `random_for_each`: what is read, and what is wrong with it.
 
 use super::errors::check;
 use super::loaded;
-use crate::ensemble::{AtLeast, ForEach, ForEachItems, PartCombination, PartFailure};
+use crate::ensemble::{RequiredPartCount, ForEachSpec, ForEachItems, PartCombination, PartFailureMode};
 
-fn read(for_each: &str) -> ForEach {
+fn read(for_each: &str) -> ForEachSpec {
     let text = format!("name: e\nagents: [{{name: a, script: x, for_each: {for_each}}}]\n");
     let loaded = loaded(&text);
     let ensemble = loaded.ensemble.expect("an ensemble");
@@ -14,14 +14,14 @@ fn read(for_each: &str) -> ForEach {
 #[test]
 fn what_is_left_out_has_its_default() {
     let spec = read("{in: inputs}");
-    let expected = ForEach {
+    let expected = ForEachSpec {
         items: ForEachItems::Expression("inputs".to_owned()),
         item_name: "item".into(),
         key: None,
-        max_parallel: ForEach::MAX_PARALLEL,
+        max_parallel: ForEachSpec::MAX_PARALLEL,
         max_items: 100,
-        on_error: PartFailure::Fail,
-        at_least: AtLeast::Parts(1),
+        on_error: PartFailureMode::Fail,
+        at_least: RequiredPartCount::Parts(1),
         combine: PartCombination::List,
     };
     assert_eq!(spec, expected);
@@ -33,14 +33,14 @@ fn every_key_is_read() {
         "{in: [1, {a: b}], as: one, key: one.a, max_parallel: 2, max_items: 9, on_error: collect, at_least: '80 %', \
          combine: {majority: output.x, quorum: 3}}",
     );
-    let expected = ForEach {
+    let expected = ForEachSpec {
         items: ForEachItems::List(vec![1.into(), serde_json::json!({"a": "b"})]),
         item_name: "one".into(),
         key: Some("one.a".to_owned()),
         max_parallel: 2.try_into().expect("not 0"),
         max_items: 9,
-        on_error: PartFailure::Collect,
-        at_least: AtLeast::Percent(80),
+        on_error: PartFailureMode::Collect,
+        at_least: RequiredPartCount::Percent(80),
         combine: PartCombination::Majority {
             answer: "output.x".to_owned(),
             quorum: Some(3.try_into().expect("not 0")),

@@ -16,7 +16,7 @@ fn ensembles_are_told_from_files_of_other_programs() {
         "name: t\nagents: [\n",
     ];
     for text in ensembles {
-        assert!(loaded(text).is_ensemble(), "{text}");
+        assert!(loaded(text).looks_like_ensemble(), "{text}");
     }
     let others = [
         // Pipelines of a CI server, values of a chart, the agents of a repository.
@@ -35,6 +35,6 @@ fn ensembles_are_told_from_files_of_other_programs() {
         "",
     ];
     for text in others {
-        assert!(!loaded(text).is_ensemble(), "{text}");
+        assert!(!loaded(text).looks_like_ensemble(), "{text}");
     }
 }

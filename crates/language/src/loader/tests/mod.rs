@@ -15,11 +15,11 @@ mod settings;
 mod valid;
 mod yaml;
 
-use super::{LoadedEnsemble, load_ensemble};
+use super::{EnsembleLoadResult, load_ensemble};
 use crate::diagnostic::Diagnostic;
 use crate::source::SourceText;
 
-fn loaded(text: &str) -> LoadedEnsemble {
+fn loaded(text: &str) -> EnsembleLoadResult {
     load_ensemble(&SourceText::new("test.yaml", text))
 }
 

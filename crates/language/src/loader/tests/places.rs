@@ -85,7 +85,7 @@ fn collections_end_where_they_end() {
 fn words_map_back(yaml: &str) {
     let document = document(yaml);
     let node = document.root().get("k").expect("k");
-    let text = node.text().expect("text").clone();
+    let text = node.string_text().expect("text").clone();
     let mut words = 0;
     let mut from = 0;
     for word in text.split(|c: char| !c.is_alphanumeric()) {

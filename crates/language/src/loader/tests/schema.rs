@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::loaded;
 use crate::data::FailureKind;
-use crate::loader::schema::{SCHEMA, TEST_SCHEMA};
+use crate::loader::schema::{ENSEMBLE_SCHEMA, TEST_SCHEMA};
 
 /// A sound part, named as in the schema, and the ensemble around it.
 struct Base {
@@ -275,7 +275,7 @@ struct Judges {
 
 impl Judges {
     fn new() -> Self {
-        let schema: Value = serde_json::from_str(SCHEMA).expect("JSON");
+        let schema: Value = serde_json::from_str(ENSEMBLE_SCHEMA).expect("JSON");
         let validator = jsonschema::validator_for(&schema).expect("a schema");
         Self { schema, validator }
     }

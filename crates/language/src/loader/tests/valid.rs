@@ -7,9 +7,9 @@ use serde_json::json;
 
 use super::loaded;
 use crate::ensemble::{
-    AgentKind, BudgetScope, CommandLine, ContextWindow, DeclaredPosition, Ensemble, McpServer, MemoryMode, ModelChoice,
+    AgentKind, BudgetScope, CommandLine, ContextWindow, DependencyPosition, Ensemble, McpServer, MemoryMode, ModelChoice,
     OnError, OnResume, PermissionMode, PreparedReply, PreparedResponses, PreparedToolCall, RequiredResult,
-    RetryBackoff, SettingValue, SimulatedReplySource, ToolDefinition, ToolKind, TurnTrigger, WindowStrategy,
+    RetryBackoff, EnvOrHeaderValue, SimulatedReplySource, ToolDefinition, ToolKind, TurnTrigger, WindowStrategy,
 };
 use crate::loader::{load_answers, load_context, load_profiles};
 use crate::source::SourceText;
@@ -175,7 +175,7 @@ fn the_whole_language_is_read() {
     };
     assert_eq!(
         (&*first.agent_name, first.declared_at, first.requires_all),
-        ("collector", DeclaredPosition::DependsOn(0), true)
+        ("collector", DependencyPosition::DependsOn(0), true)
     );
     assert_eq!(second.condition.as_deref(), Some("not output.get('done', False)"));
     assert_eq!(
@@ -184,7 +184,7 @@ fn the_whole_language_is_read() {
     );
     assert_eq!(
         (second.on, second.declared_at),
-        (RequiredResult::Any, DeclaredPosition::Dependencies(0))
+        (RequiredResult::Any, DependencyPosition::Dependencies(0))
     );
     assert_eq!(
         (third.condition.as_deref(), third.on, third.feedback),
@@ -223,14 +223,14 @@ fn the_whole_language_is_read() {
         panic!("{files:?}")
     };
     assert_eq!(command, CommandLine::Words(vec!["npx".into(), "files".into()]));
-    let from_environment = SettingValue::FromEnvironment {
+    let from_environment = EnvOrHeaderValue::FromEnvironment {
         variable: "D".into(),
         prefix: "e".into(),
     };
     assert_eq!(
         env,
         [
-            ("A".to_owned(), SettingValue::Text("b".into())),
+            ("A".to_owned(), EnvOrHeaderValue::Text("b".into())),
             ("C".to_owned(), from_environment)
         ]
     );

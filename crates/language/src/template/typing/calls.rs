@@ -2,19 +2,19 @@
 
 use minijinja::machinery::ast::{Call, Expr, Filter, Test};
 
-use super::filters::{TESTS, filter_words, find_filter};
+use super::filters::{TEST_NAMES, list_filter_words, find_filter};
 use super::infer::as_constant_text;
 use super::{ExpressionUse, TemplateTypeChecker, can_have_shape, to_span, whole_span};
-use crate::condition::{SuggestedReplacement, TypeProblemKind, ValueType, is_informative};
+use crate::condition::{SuggestedReplacement, TypeProblemKind, ValueType, is_informative_type};
 use crate::diagnostic::find_similar_word;
 use crate::source::Span;
-use crate::template::METHODS;
+use crate::template::MAP_METHODS;
 
 impl<'t> TemplateTypeChecker<'t, '_> {
     pub(super) fn infer_filter(&mut self, filter: &Filter<'t>, place: Span) -> ValueType {
         let row = find_filter(filter.name);
         if row.is_none() {
-            self.report_unknown_name("filter", filter.name, filter_words().map(|word| word.name), place);
+            self.report_unknown_name("filter", filter.name, list_filter_words().map(|word| word.name), place);
         }
         let want = match filter.name {
             "default" | "d" => ExpressionUse::PERHAPS,
@@ -24,9 +24,9 @@ impl<'t> TemplateTypeChecker<'t, '_> {
             Some(expr) => self.infer_type(expr, want),
             None => ValueType::any_text(),
         };
-        self.infer_arguments(&filter.args);
+        self.check_arguments(&filter.args);
         if let Some((needed, fits)) = row.and_then(|row| row.needs)
-            && is_informative(&of)
+            && is_informative_type(&of)
             && !can_have_shape(&of, fits)
         {
             let place = filter.expr.as_ref().map_or(place, whole_span);
@@ -42,11 +42,11 @@ impl<'t> TemplateTypeChecker<'t, '_> {
     }
 
     pub(super) fn infer_test(&mut self, test: &Test<'t>, place: Span) -> ValueType {
-        if !TESTS.contains(&test.name) {
-            self.report_unknown_name("test", test.name, TESTS.into_iter(), place);
+        if !TEST_NAMES.contains(&test.name) {
+            self.report_unknown_name("test", test.name, TEST_NAMES.into_iter(), place);
         }
         self.infer_type(&test.expr, ExpressionUse::PERHAPS);
-        self.infer_arguments(&test.args);
+        self.check_arguments(&test.args);
         ValueType::any_boolean()
     }
 
@@ -89,7 +89,7 @@ impl<'t> TemplateTypeChecker<'t, '_> {
                 ValueType::any_value()
             }
         };
-        self.infer_arguments(&call.args);
+        self.check_arguments(&call.args);
         of
     }
 
@@ -105,10 +105,10 @@ impl<'t> TemplateTypeChecker<'t, '_> {
         if matches!(base, Expr::Var(var) if ["loop", "self", "super"].contains(&var.id)) {
             return ValueType::any_value();
         }
-        let is_plain = is_informative(of) && !can_have_shape(of, |shape| shape.map.is_some());
-        if is_plain || self.is_run_value_expr(base) && !METHODS.contains(&name) {
+        let is_plain = is_informative_type(of) && !can_have_shape(of, |shape| shape.map.is_some());
+        if is_plain || self.is_run_value_expr(base) && !MAP_METHODS.contains(&name) {
             let place = self.find_last_word(name, place);
-            let description = match is_informative(of) {
+            let description = match is_informative_type(of) {
                 true => format!("is {of}, which"),
                 false => "is a value, which".to_owned(),
             };

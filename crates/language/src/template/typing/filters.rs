@@ -6,26 +6,26 @@ use crate::vocabulary::LanguageWord;
 /// A filter: its types and its description.
 pub(super) struct TemplateFilter {
     /// The values that the filter can be given; `None`: any value.
-    pub(super) needs: Option<Needed>,
+    pub(super) needs: Option<OperandRequirement>,
     /// Returns the type of the result, from that of the value.
     pub(super) result: fn(&ValueType) -> ValueType,
     pub(super) word: LanguageWord,
 }
 
 /// A condition on the type of a value, in words and as a test.
-type Needed = (&'static str, fn(&ValueShape) -> bool);
+type OperandRequirement = (&'static str, fn(&ValueShape) -> bool);
 
-const ANY: Option<Needed> = None;
-const ITERABLE: Option<Needed> = Some(("a list, a map or a string", is_iterable));
-const LIST: Option<Needed> = Some(("a list", is_iterable));
-const MAP: Option<Needed> = Some(("a map", |shape| shape.map.is_some()));
-const NUMBER: Option<Needed> = Some(("a number", |shape| {
+const ANY: Option<OperandRequirement> = None;
+const ITERABLE: Option<OperandRequirement> = Some(("a list, a map or a string", is_iterable));
+const LIST: Option<OperandRequirement> = Some(("a list", is_iterable));
+const MAP: Option<OperandRequirement> = Some(("a map", |shape| shape.map.is_some()));
+const NUMBER: Option<OperandRequirement> = Some(("a number", |shape| {
     shape.number.is_some() || shape.can_be_true || shape.can_be_false
 }));
-const NUMBER_OR_TEXT: Option<Needed> = Some(("a number or a string", |shape| {
+const NUMBER_OR_TEXT: Option<OperandRequirement> = Some(("a number or a string", |shape| {
     shape.number.is_some() || shape.can_be_true || shape.can_be_false || shape.text.is_some()
 }));
-const TEXT: Option<Needed> = Some(("a string", |shape| shape.text.is_some()));
+const TEXT: Option<OperandRequirement> = Some(("a string", |shape| shape.text.is_some()));
 
 /// Rows of filters: `"name" of NEEDED => result, "form", "documentation";`.
 macro_rules! filters {
@@ -41,7 +41,7 @@ macro_rules! filters {
 /// All filters, the common ones first.
 static FILTERS: &[TemplateFilter] = filters![
     "default" of ANY => |_| ValueType::any_value(), "value | default(other)", "The value; if it is undefined, the other value.";
-    "length" of ITERABLE => |_| ValueType::count_up_to(u64::MAX), "value | length", "The number of characters, items or keys.";
+    "length" of ITERABLE => |_| ValueType::number_up_to(u64::MAX), "value | length", "The number of characters, items or keys.";
     "upper" of ANY => |of| infer_changed_text(of, str::to_uppercase), "string | upper", "The string in upper case.";
     "lower" of ANY => |of| infer_changed_text(of, str::to_lowercase), "string | lower", "The string in lower case.";
     "title" of ANY => |_| ValueType::any_text(), "string | title", "The string with each word capitalized.";
@@ -51,32 +51,32 @@ static FILTERS: &[TemplateFilter] = filters![
     "replace" of ANY => |_| ValueType::any_text(), "string | replace(old, new)",
         "The string with every `old` replaced by `new`.";
     "join" of ITERABLE => |_| ValueType::any_text(), "list | join(separator)", "The items as one string.";
-    "first" of ITERABLE => one_item_type, "list | first", "The first item.";
-    "last" of ITERABLE => one_item_type, "list | last", "The last item.";
-    "sort" of LIST => same_items_type, "list | sort", "The items in ascending order.";
-    "unique" of LIST => same_items_type, "list | unique", "The items without duplicates.";
-    "reverse" of LIST => same_items_type, "list | reverse", "The items in reverse order.";
-    "list" of LIST => same_items_type, "value | list", "The value as a list.";
+    "first" of ITERABLE => one_item_or_nothing_type, "list | first", "The first item.";
+    "last" of ITERABLE => one_item_or_nothing_type, "list | last", "The last item.";
+    "sort" of LIST => list_of_same_items_type, "list | sort", "The items in ascending order.";
+    "unique" of LIST => list_of_same_items_type, "list | unique", "The items without duplicates.";
+    "reverse" of LIST => list_of_same_items_type, "list | reverse", "The items in reverse order.";
+    "list" of LIST => list_of_same_items_type, "value | list", "The value as a list.";
     "items" of MAP => |_| ValueType::any_value(), "map | items", "The pairs of keys and values.";
     "map" of LIST => |_| ValueType::any_value(), "list | map(attribute=\"key\")",
         "A key of each item, or a filter applied to each item.";
-    "select" of LIST => same_items_type, "list | select", "The items that count as true.";
-    "reject" of LIST => same_items_type, "list | reject", "The items that count as false.";
-    "selectattr" of LIST => same_items_type, "list | selectattr(\"key\")", "The items of which a key counts as true.";
+    "select" of LIST => list_of_same_items_type, "list | select", "The items that count as true.";
+    "reject" of LIST => list_of_same_items_type, "list | reject", "The items that count as false.";
+    "selectattr" of LIST => list_of_same_items_type, "list | selectattr(\"key\")", "The items of which a key counts as true.";
     "batch" of LIST => |_| ValueType::any_value(), "list | batch(count)", "The items in lists of `count` items each.";
     "slice" of LIST => |_| ValueType::any_value(), "list | slice(count)", "The items in `count` lists of about the same length.";
-    "min" of LIST => one_item_type, "list | min", "The smallest item.";
-    "max" of LIST => one_item_type, "list | max", "The largest item.";
+    "min" of LIST => one_item_or_nothing_type, "list | min", "The smallest item.";
+    "max" of LIST => one_item_or_nothing_type, "list | max", "The largest item.";
     "sum" of LIST => |_| ValueType::any_value(), "list | sum", "The sum of numbers.";
-    "int" of NUMBER_OR_TEXT => |_| ValueType::number_in(NumberRange::ALL), "value | int", "The value as an integer.";
-    "float" of NUMBER_OR_TEXT => |_| ValueType::number_in(NumberRange::ALL), "value | float", "The value as a number.";
+    "int" of NUMBER_OR_TEXT => |_| ValueType::number_in_range(NumberRange::ALL), "value | int", "The value as an integer.";
+    "float" of NUMBER_OR_TEXT => |_| ValueType::number_in_range(NumberRange::ALL), "value | float", "The value as a number.";
     "string" of ANY => |_| ValueType::any_text(), "value | string", "The value as a string.";
-    "round" of NUMBER => |_| ValueType::number_in(NumberRange::ALL), "number | round(digits)", "The nearest number.";
-    "abs" of NUMBER => |_| ValueType::number_in(NumberRange::ALL), "number | abs", "The absolute value of a number.";
+    "round" of NUMBER => |_| ValueType::number_in_range(NumberRange::ALL), "number | round(digits)", "The nearest number.";
+    "abs" of NUMBER => |_| ValueType::number_in_range(NumberRange::ALL), "number | abs", "The absolute value of a number.";
     "indent" of ANY => |_| ValueType::any_text(), "string | indent(width)",
         "The string with its lines indented, except the first.";
     "tojson" of ANY => |_| ValueType::any_text(), "value | tojson", "The value as JSON.";
-    "count" of ITERABLE => |_| ValueType::count_up_to(u64::MAX), "value | count", "The number of characters, items or keys.";
+    "count" of ITERABLE => |_| ValueType::number_up_to(u64::MAX), "value | count", "The number of characters, items or keys.";
     "d" of ANY => |_| ValueType::any_value(), "value | d(other)", "The value; if it is undefined, the other value.";
     "attr" of ANY => |_| ValueType::any_value(), "map | attr(key)", "The value under a key; nothing if the key is missing.";
     "bool" of ANY => |_| ValueType::any_boolean(), "value | bool", "Whether the value counts as true.";
@@ -85,7 +85,7 @@ static FILTERS: &[TemplateFilter] = filters![
     "dictsort" of MAP => |_| ValueType::any_value(), "map | dictsort", "The pairs of keys and values in the order of the keys.";
     "groupby" of ANY => |_| ValueType::any_value(), "list | groupby(\"key\")",
         "The items in groups with the same value under a key.";
-    "rejectattr" of LIST => same_items_type, "list | rejectattr(\"key\")", "The items of which a key counts as false.";
+    "rejectattr" of LIST => list_of_same_items_type, "list | rejectattr(\"key\")", "The items of which a key counts as false.";
     "lines" of TEXT => |_| ValueType::any_value(), "string | lines", "The lines of a string.";
     "split" of TEXT => |_| ValueType::any_value(), "string | split(separator)", "The parts of a string.";
     "format" of TEXT => |_| ValueType::any_text(), "string | format(values)",
@@ -98,7 +98,7 @@ static FILTERS: &[TemplateFilter] = filters![
 ];
 
 /// Returns the filters, the common ones first.
-pub fn filter_words() -> impl Iterator<Item = &'static LanguageWord> {
+pub fn list_filter_words() -> impl Iterator<Item = &'static LanguageWord> {
     FILTERS.iter().map(|filter| &filter.word)
 }
 
@@ -108,7 +108,7 @@ pub(super) fn find_filter(name: &str) -> Option<&'static TemplateFilter> {
 }
 
 /// The names of all tests.
-pub(super) const TESTS: [&str; 41] = [
+pub(super) const TEST_NAMES: [&str; 41] = [
     "!=",
     "<",
     "<=",
@@ -158,7 +158,7 @@ fn is_iterable(shape: &ValueShape) -> bool {
 
 /// Returns the type of a text after a change; nothing is an empty text, or `none`.
 fn infer_changed_text(of: &ValueType, change: fn(&str) -> String) -> ValueType {
-    match of.only_texts() {
+    match of.only_known_texts() {
         Some(texts) => {
             let nothing = ["", "none", "None"].map(change);
             ValueType::text_among(texts.iter().map(|text| change(text)).chain(nothing))
@@ -167,13 +167,13 @@ fn infer_changed_text(of: &ValueType, change: fn(&str) -> String) -> ValueType {
     }
 }
 
-fn same_items_type(of: &ValueType) -> ValueType {
+fn list_of_same_items_type(of: &ValueType) -> ValueType {
     of.list_item_type()
         .cloned()
         .map_or(ValueType::any_value(), ValueType::list_with_items)
 }
 
-fn one_item_type(of: &ValueType) -> ValueType {
+fn one_item_or_nothing_type(of: &ValueType) -> ValueType {
     of.list_item_type().cloned().map_or(ValueType::any_value(), |item| {
         item.union_with(ValueType::nothing_value())
     })

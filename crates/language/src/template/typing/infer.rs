@@ -3,7 +3,7 @@
 use minijinja::machinery::ast::{BinOpKind, CallArg, CompareOpKind, Expr, UnaryOpKind};
 
 use super::{ExpressionUse, TemplateTypeChecker, any_number_type, can_have_shape, to_span, whole_span};
-use crate::condition::{MapFields, SuggestedReplacement, TypeProblemKind, ValueType, find_known_truth, is_informative};
+use crate::condition::{MapFields, SuggestedReplacement, TypeProblemKind, ValueType, find_known_truth, is_informative_type};
 use crate::diagnostic::find_similar_word;
 use crate::source::Span;
 use crate::template::view;
@@ -12,7 +12,7 @@ impl<'t> TemplateTypeChecker<'t, '_> {
     pub(super) fn infer_type(&mut self, expr: &Expr<'t>, want: ExpressionUse) -> ValueType {
         match expr {
             Expr::Var(var) => self.variable_type(var.id),
-            Expr::Const(value) => ValueType::from_value(&view::to_json(&value.value)),
+            Expr::Const(value) => ValueType::exact_type_of(&view::to_json(&value.value)),
             Expr::GetAttr(one) => {
                 let place = self.find_last_word(one.name, to_span(one.span()));
                 self.infer_member(&one.expr, one.name, place, want)
@@ -25,7 +25,7 @@ impl<'t> TemplateTypeChecker<'t, '_> {
                 None => {
                     let of = self.infer_type(&one.expr, want);
                     self.infer_type(&one.subscript_expr, ExpressionUse::VALUE);
-                    find_item_type(&of)
+                    optional_item_type(&of)
                 }
             },
             Expr::Slice(one) => {
@@ -36,7 +36,7 @@ impl<'t> TemplateTypeChecker<'t, '_> {
             }
             Expr::UnaryOp(one) => match one.op {
                 UnaryOpKind::Not => match find_known_truth(&self.infer_type(&one.expr, want.negate_wanted())) {
-                    Some(is_true) => ValueType::from_value(&(!is_true).into()),
+                    Some(is_true) => ValueType::exact_type_of(&(!is_true).into()),
                     None => ValueType::any_boolean(),
                 },
                 UnaryOpKind::Neg => self.infer_negative(&one.expr),
@@ -67,12 +67,12 @@ impl<'t> TemplateTypeChecker<'t, '_> {
                 let known_truth = find_known_truth(&self.infer_type(&choice.test_expr, ExpressionUse::TRUTH));
                 let is_guard = super::names::contains_type_test(&choice.test_expr);
                 let mut then = ValueType::impossible_value();
-                self.visit_guarded(is_guard || known_truth == Some(false), |it| {
+                self.visit_without_reports(is_guard || known_truth == Some(false), |it| {
                     then = it.infer_type(&choice.true_expr, want)
                 });
                 let mut otherwise = ValueType::nothing_value();
                 if let Some(expr) = &choice.false_expr {
-                    self.visit_guarded(is_guard || known_truth == Some(true), |it| {
+                    self.visit_without_reports(is_guard || known_truth == Some(true), |it| {
                         otherwise = it.infer_type(expr, want)
                     });
                 }
@@ -114,7 +114,7 @@ impl<'t> TemplateTypeChecker<'t, '_> {
         }
     }
 
-    pub(super) fn infer_arguments(&mut self, all: &[CallArg<'t>]) {
+    pub(super) fn check_arguments(&mut self, all: &[CallArg<'t>]) {
         for argument in all {
             let (CallArg::Pos(expr) | CallArg::Kwarg(_, expr) | CallArg::PosSplat(expr) | CallArg::KwargSplat(expr)) =
                 argument;
@@ -181,7 +181,7 @@ impl<'t> TemplateTypeChecker<'t, '_> {
 
     fn infer_negative(&mut self, operand: &Expr<'t>) -> ValueType {
         let of = self.infer_type(operand, ExpressionUse::VALUE);
-        if is_informative(&of) && !can_have_shape(&of, |shape| shape.number.is_some()) {
+        if is_informative_type(&of) && !can_have_shape(&of, |shape| shape.number.is_some()) {
             let message = format!(
                 "`{}` is {of}, but must be a number",
                 self.part_text(whole_span(operand))
@@ -206,7 +206,7 @@ enum KeyLookup {
 }
 
 fn look_up_key(of: &ValueType, name: &str) -> KeyLookup {
-    let Some(shape) = of.known_shape().filter(|_| is_informative(of)) else {
+    let Some(shape) = of.known_shape().filter(|_| is_informative_type(of)) else {
         return KeyLookup::Found(ValueType::any_value());
     };
     if shape.map.is_none() {
@@ -234,7 +234,7 @@ fn look_up_key(of: &ValueType, name: &str) -> KeyLookup {
 }
 
 /// Returns an item of a list, which may not be there.
-fn find_item_type(of: &ValueType) -> ValueType {
+fn optional_item_type(of: &ValueType) -> ValueType {
     let Some(shape) = of.known_shape() else {
         return ValueType::any_value();
     };

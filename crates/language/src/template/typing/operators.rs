@@ -6,7 +6,7 @@ use minijinja::machinery::ast::{BinOpKind, CompareOpKind, Expr};
 
 use super::{ExpressionUse, TemplateTypeChecker, any_number_type, can_have_shape, whole_span};
 use crate::condition::{
-    NumberRange, SuggestedReplacement, TypeProblemKind, ValueShape, ValueType, find_known_truth, is_informative,
+    NumberRange, SuggestedReplacement, TypeProblemKind, ValueShape, ValueType, find_known_truth, is_informative_type,
 };
 use crate::source::Span;
 
@@ -23,7 +23,7 @@ impl<'t> TemplateTypeChecker<'t, '_> {
             let decided = find_known_truth(&first) == Some(matches!(op, BinOpKind::ScOr));
             let is_guard = super::names::contains_type_test(left);
             let mut second = ValueType::impossible_value();
-            self.visit_guarded(is_guard || decided, |it| second = it.infer_type(right, want));
+            self.visit_without_reports(is_guard || decided, |it| second = it.infer_type(right, want));
             return first.union_with(second);
         }
         let (a, b) = (
@@ -41,7 +41,7 @@ impl<'t> TemplateTypeChecker<'t, '_> {
             BinOpKind::Mul => both_fit(is_numeric) || one_repeats,
             _ => both_fit(is_numeric),
         };
-        if !fits && is_informative(&a) && is_informative(&b) {
+        if !fits && is_informative_type(&a) && is_informative_type(&b) {
             let place = Span::new(whole_span(left).start, whole_span(right).end);
             let message = format!("cannot calculate with {a} and {b}");
             let help = (matches!(op, BinOpKind::Add)).then(|| "`~` joins values of all types as text".to_owned());
@@ -72,7 +72,7 @@ impl<'t> TemplateTypeChecker<'t, '_> {
         want: ExpressionUse,
     ) -> ValueType {
         let is_constant = |expr: &Expr<'_>| matches!(expr, Expr::Const(_));
-        if is_constant(left_expr) && is_constant(right_expr) || !is_informative(left) || !is_informative(right) {
+        if is_constant(left_expr) && is_constant(right_expr) || !is_informative_type(left) || !is_informative_type(right) {
             return ValueType::any_boolean();
         }
         let place = Span::new(whole_span(left_expr).start, whole_span(right_expr).end);
@@ -108,7 +108,7 @@ impl<'t> TemplateTypeChecker<'t, '_> {
                     let message = format!("`{}` is {}, so this is never true", sides.known_words, sides.known);
                     self.report_problem(TypeProblemKind::NeverTrue, place, message, None);
                 }
-                comparison_type(can_be, false)
+                comparison_result_type(can_be, false)
             }
         }
     }
@@ -131,7 +131,7 @@ impl<'t> TemplateTypeChecker<'t, '_> {
             let help = self.suggest_replacement(sides, place);
             self.report_problem(mistake, place, message, help);
         }
-        comparison_type(can_meet, is_different)
+        comparison_result_type(can_meet, is_different)
     }
 
     /// Returns the replacement of the other side of a comparison.
@@ -148,7 +148,7 @@ impl<'t> TemplateTypeChecker<'t, '_> {
         };
         let literal = find('\'').or_else(|| find('"'));
         let literal = literal.as_ref().map(|(span, written)| (*span, written.as_str()));
-        SuggestedReplacement::find_for_text(text, literal, sides.known.known_shape()?)
+        SuggestedReplacement::suggest_for_text(text, literal, sides.known.known_shape()?)
     }
 
     fn infer_membership(&mut self, container: &ValueType, place: Span) -> ValueType {
@@ -169,10 +169,10 @@ struct EqualitySides<'s> {
     other: &'s ValueType,
 }
 
-fn comparison_type(can_be: bool, is_different: bool) -> ValueType {
+fn comparison_result_type(can_be: bool, is_different: bool) -> ValueType {
     match can_be {
         true => ValueType::any_boolean(),
-        false => ValueType::from_value(&is_different.into()),
+        false => ValueType::exact_type_of(&is_different.into()),
     }
 }
 
@@ -189,15 +189,15 @@ fn is_repeatable(shape: &ValueShape) -> bool {
 /// Returns the numbers of a value that can be nothing else; `or_nothing`: or only nothing.
 fn as_only_number(of: &ValueType, or_nothing: bool) -> Option<NumberRange> {
     let range = of.known_shape()?.number?;
-    let is_only = *of == ValueType::number_in(range)
-        || or_nothing && *of == ValueType::number_in(range).union_with(ValueType::nothing_value());
+    let is_only = *of == ValueType::number_in_range(range)
+        || or_nothing && *of == ValueType::number_in_range(range).union_with(ValueType::nothing_value());
     is_only.then_some(range)
 }
 
 /// Returns the type with the numbers that its truth values equal.
 fn with_truth_numbers(of: &ValueType) -> ValueType {
     match of.known_shape() {
-        Some(shape) if shape.can_be_true || shape.can_be_false => of.clone().union_with(ValueType::count_up_to(1)),
+        Some(shape) if shape.can_be_true || shape.can_be_false => of.clone().union_with(ValueType::number_up_to(1)),
         _ => of.clone(),
     }
 }

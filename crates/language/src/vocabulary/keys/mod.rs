@@ -61,7 +61,7 @@ use keys;
 
 impl SectionKey {
     /// Returns whether this kind of the section has the key.
-    pub fn is_for(&self, kind: &str) -> bool {
+    pub fn is_key_of_kind(&self, kind: &str) -> bool {
         self.kinds.is_empty() || self.kinds.contains(&kind)
     }
 

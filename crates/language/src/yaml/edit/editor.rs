@@ -7,11 +7,11 @@ use serde_json::Value;
 use super::super::document::{YamlContent, YamlDocument, YamlNode};
 use super::lines::TextLines;
 use super::node_location::{
-    EditSite, LocatedNode, RemovalTarget, find_block_header, find_last_scalar, find_removal_target, find_site,
-    find_written_end, has_anchor, is_flow, is_in_flow, list_part_spans, locate_node,
+    EditTarget, LocatedNode, RemovalTarget, find_block_header, find_last_scalar, find_removal_target, find_site,
+    find_written_end, has_anchor_or_tag, is_flow, is_in_flow, list_part_spans, locate_node,
 };
 use super::spelling;
-use super::spelling::{SpellingContext, is_plain_everywhere, spell_entry, spell_flow, spell_item};
+use super::spelling::{SpellingContext, is_plain_everywhere, spell_map_entry, spell_on_one_line, spell_list_item};
 use super::value_rewrite::plan_rewrite;
 use super::{RouteEdit, TextEdit};
 use crate::source::{NodePart, Route, RouteLocation, SourceText, Span};
@@ -36,7 +36,7 @@ impl<'t> YamlEditor<'t> {
     }
 
     /// Returns the edits of the text; `None` if the place is not written as the edit needs it.
-    pub(super) fn edits_for(&self, edit: &RouteEdit) -> Option<Vec<TextEdit>> {
+    pub(super) fn resolve_edits(&self, edit: &RouteEdit) -> Option<Vec<TextEdit>> {
         let edits = match edit {
             RouteEdit::WriteText(at, new) => vec![self.write_text(at, new)?],
             RouteEdit::WriteYaml(at, new) => match at.part {
@@ -70,14 +70,14 @@ impl<'t> YamlEditor<'t> {
         replaced.all(|comment| edit.replacement.contains(&self.text[comment.start..comment.end]))
     }
 
-    fn find_site(&self, at: &RouteLocation) -> Option<EditSite<'t>> {
+    fn find_site(&self, at: &RouteLocation) -> Option<EditTarget<'t>> {
         find_site(self.document?, at)
     }
 
     /// Writes a string as the scalar, or as the part of a scalar, in its style.
     fn write_text(&self, at: &RouteLocation, new: &str) -> Option<TextEdit> {
         let site = match at.part {
-            NodePart::Source(span) => EditSite {
+            NodePart::Source(span) => EditTarget {
                 span,
                 whole: span,
                 node: None,
@@ -115,14 +115,14 @@ impl<'t> YamlEditor<'t> {
     fn rewrite_value(&self, route: &Route, value: &Value) -> Option<Vec<TextEdit>> {
         let document = self.document?;
         let node = locate_node(document, route)?.node;
-        if node.is_omitted() {
+        if node.is_unwritten() {
             return self.fill_omitted_value(route, value);
         }
         let (parts, whole) = plan_rewrite(self.text, node, route, value, self.removes_anchors);
         let all = |edits: Vec<RouteEdit>| -> Option<Vec<TextEdit>> {
             let edits: Vec<Vec<TextEdit>> = edits
                 .iter()
-                .map(|edit| self.edits_for(edit))
+                .map(|edit| self.resolve_edits(edit))
                 .collect::<Option<Vec<_>>>()?;
             super::sort_disjoint_edits(edits.concat())
         };
@@ -135,16 +135,16 @@ impl<'t> YamlEditor<'t> {
         let flow_items = || {
             items
                 .iter()
-                .map(|item| spell_flow(item, SpellingContext::Flow))
+                .map(|item| spell_on_one_line(item, SpellingContext::Flow))
                 .collect::<Vec<_>>()
         };
-        if node.is_omitted() && is_in_flow(self.document?, route) {
+        if node.is_unwritten() && is_in_flow(self.document?, route) {
             return self.fill_omitted_value(route, &Value::from(items));
         }
-        if node.is_omitted() {
+        if node.is_unwritten() {
             let column = self.lines.column_at(located_node.key?.start);
             let at = self.lines.line_end(located_node.key?.end);
-            let lines: Vec<String> = items.iter().flat_map(spell_item).collect();
+            let lines: Vec<String> = items.iter().flat_map(spell_list_item).collect();
             return Some(vec![self.insert_lines(at, column + 2, &lines)]);
         }
         if node.is_null() {
@@ -154,7 +154,7 @@ impl<'t> YamlEditor<'t> {
             return self.insert_first_part(node, &flow_items().join(", "));
         };
         if is_flow(self.text, node) {
-            return self.insert_part(node, &flow_items().join(", "));
+            return self.append_flow_part(node, &flow_items().join(", "));
         }
         let dash = node
             .items()?
@@ -164,7 +164,7 @@ impl<'t> YamlEditor<'t> {
         let is_braced = is_flow(self.text, last) && matches!(last.content, YamlContent::Mapping(_));
         let lines: Vec<String> = match is_braced {
             true => flow_items().into_iter().map(|item| format!("- {item}")).collect(),
-            false => items.iter().flat_map(spell_item).collect(),
+            false => items.iter().flat_map(spell_list_item).collect(),
         };
         let at = self.find_end_with_comments(node, dash + 1);
         let mut edit = self.insert_lines(at, dash, &lines);
@@ -178,13 +178,13 @@ impl<'t> YamlEditor<'t> {
         let document = self.document?;
         let node = locate_node(document, route).map_or(document.root(), |found: LocatedNode<'_>| found.node);
         let new_map = || Value::Object([(key.to_owned(), value.clone())].into_iter().collect());
-        if node.is_omitted() {
+        if node.is_unwritten() {
             return self.fill_omitted_value(route, &new_map());
         }
         if node.is_null() {
             return Some(vec![TextEdit::new(
                 node.span,
-                spell_flow(&new_map(), SpellingContext::Flow),
+                spell_on_one_line(&new_map(), SpellingContext::Flow),
             )]);
         }
         let YamlContent::Mapping(entries) = &node.content else {
@@ -192,17 +192,17 @@ impl<'t> YamlEditor<'t> {
         };
         let flow_entry = || {
             let key = spelling::spell_key(key, SpellingContext::Flow);
-            format!("{key}: {}", spell_flow(value, SpellingContext::Flow))
+            format!("{key}: {}", spell_on_one_line(value, SpellingContext::Flow))
         };
         if entries.is_empty() {
             return self.insert_first_part(node, &flow_entry());
         }
         if is_flow(self.text, node) {
-            return self.insert_part(node, &flow_entry());
+            return self.append_flow_part(node, &flow_entry());
         }
         let column = self.lines.column_at(list_part_spans(node).first()?.start);
         let at = self.find_end_with_comments(node, column);
-        Some(vec![self.insert_lines(at, column, &spell_entry(key, value))])
+        Some(vec![self.insert_lines(at, column, &spell_map_entry(key, value))])
     }
 
     /// Inserts the first part of a list or a map in brackets.
@@ -212,7 +212,7 @@ impl<'t> YamlEditor<'t> {
     }
 
     /// Inserts one more part in brackets, on a separate line if the last part has one.
-    fn insert_part(&self, node: &YamlNode, part: &str) -> Option<Vec<TextEdit>> {
+    fn append_flow_part(&self, node: &YamlNode, part: &str) -> Option<Vec<TextEdit>> {
         let last = *list_part_spans(node).last()?;
         let indent = self.lines.line_before(last.start);
         let is_alone = indent.trim().is_empty() && node.span.start < last.start - indent.len();
@@ -254,7 +254,7 @@ impl<'t> YamlEditor<'t> {
         if keeps_blanks {
             let mut at = self.lines.line_end(find_written_end(self.text, leaf));
             while self.lines.next_line_start(at) < self.text.len()
-                && self.lines.is_blank(self.lines.next_line_start(at))
+                && self.lines.is_blank_line(self.lines.next_line_start(at))
             {
                 at = self.lines.line_end(self.lines.next_line_start(at));
             }
@@ -287,7 +287,7 @@ impl<'t> YamlEditor<'t> {
     fn remove_part(&self, route: &Route) -> Option<TextEdit> {
         let removed = find_removal_target(self.document?, route)?;
         let part = removed.parts[removed.at];
-        if !self.removes_anchors && has_anchor(&self.text[part.start..part.end]) {
+        if !self.removes_anchors && has_anchor_or_tag(&self.text[part.start..part.end]) {
             return None;
         }
         if is_flow(self.text, removed.parent) {
@@ -361,7 +361,7 @@ fn remove_in_flow(removed: &RemovalTarget<'_>) -> Option<TextEdit> {
 }
 
 /// Spells a part of a string without quotes, if the whole string can still be written without quotes.
-fn write_in_plain(site: &EditSite<'_>, range: Span, new: &str) -> Option<String> {
+fn write_in_plain(site: &EditTarget<'_>, range: Span, new: &str) -> Option<String> {
     let YamlContent::Scalar(scalar) = &site.node?.content else {
         return None;
     };

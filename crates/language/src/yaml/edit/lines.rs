@@ -45,7 +45,7 @@ impl<'t> TextLines<'t> {
     }
 
     /// Returns whether the line that begins here is blank.
-    pub(super) fn is_blank(&self, start: usize) -> bool {
+    pub(super) fn is_blank_line(&self, start: usize) -> bool {
         self.text[start..self.line_end(start)].trim().is_empty()
     }
 }

@@ -20,9 +20,9 @@ use super::document::YamlDocument;
 use crate::source::{Route, RouteLocation, SourceText, Span};
 use editor::YamlEditor;
 
-pub use spelling::{SpellingContext, is_hidden_char, quote_single, quote_text, spell_flow, spell_text};
+pub use spelling::{SpellingContext, needs_yaml_escape, quote_single, quote_text, spell_on_one_line, spell_string};
 pub(crate) use value_rewrite::scalar_to_json;
-pub use value_rewrite::to_json;
+pub use value_rewrite::node_to_json;
 
 /// The certainty of a fix: whether it can be applied without a review.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
@@ -142,8 +142,8 @@ impl<'t> FixResolver<'t> {
     }
 
     /// Returns the fix with the bytes of its edits. Returns `None` if a place is not written as the fix needs it.
-    pub(crate) fn resolve_spans(&self, fix: &RouteFix) -> Option<TextFix> {
-        let edits = fix.edits.iter().map(|edit| self.editor.edits_for(edit));
+    pub(crate) fn resolve_fix(&self, fix: &RouteFix) -> Option<TextFix> {
+        let edits = fix.edits.iter().map(|edit| self.editor.resolve_edits(edit));
         let edits = edits.collect::<Option<Vec<_>>>()?.concat();
         Some(TextFix {
             title: fix.title.clone(),
@@ -169,7 +169,7 @@ impl FixApplicability {
 pub(crate) fn edit_text(document: &YamlDocument, edit: &RouteEdit) -> Option<String> {
     let mut editor = YamlEditor::new(document.source(), Some(document));
     editor.removes_anchors = true;
-    let edits = sort_disjoint_edits(editor.edits_for(edit)?)?;
+    let edits = sort_disjoint_edits(editor.resolve_edits(edit)?)?;
     Some(apply_edits(document.source().text(), &edits))
 }
 

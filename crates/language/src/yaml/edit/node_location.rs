@@ -8,7 +8,7 @@ use super::super::scalar_alignment::ScalarNotation;
 use crate::source::{NodePart, Route, RouteLocation, RouteStep, Span};
 
 /// A place of the text: the bytes of a key, a value or a part of a value.
-pub(super) struct EditSite<'d> {
+pub(super) struct EditTarget<'d> {
     pub(super) span: Span,
     /// The bytes of the whole scalar.
     pub(super) whole: Span,
@@ -18,9 +18,9 @@ pub(super) struct EditSite<'d> {
 }
 
 /// Finds the bytes at a symbolic place; `None` if its value is written elsewhere.
-pub(super) fn find_site<'d>(document: &'d YamlDocument, at: &RouteLocation) -> Option<EditSite<'d>> {
+pub(super) fn find_site<'d>(document: &'d YamlDocument, at: &RouteLocation) -> Option<EditTarget<'d>> {
     if let NodePart::Source(span) = at.part {
-        return Some(EditSite {
+        return Some(EditTarget {
             span,
             whole: span,
             node: None,
@@ -38,7 +38,7 @@ pub(super) fn find_site<'d>(document: &'d YamlDocument, at: &RouteLocation) -> O
     } else {
         located_node.node.span
     };
-    (span.start < span.end).then_some(EditSite {
+    (span.start < span.end).then_some(EditTarget {
         span,
         whole: whole_span,
         node: Some(located_node.node),
@@ -122,7 +122,7 @@ pub(super) fn find_removal_target<'d>(document: &'d YamlDocument, route: &Route)
 }
 
 /// Returns whether the text contains a word that looks like an anchor, an alias or a tag.
-pub(super) fn has_anchor(text: &str) -> bool {
+pub(super) fn has_anchor_or_tag(text: &str) -> bool {
     text.split([' ', '\n', '\t', ',', '[', '{'])
         .any(|word| word.starts_with(['&', '*', '!']))
 }

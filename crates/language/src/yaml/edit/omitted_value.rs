@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::TextEdit;
 use super::editor::YamlEditor;
 use super::node_location::{LocatedNode, is_in_flow, locate_node};
-use super::spelling::{SpellingContext, spell_entry, spell_flow};
+use super::spelling::{SpellingContext, spell_map_entry, spell_on_one_line};
 use crate::source::{Route, Span};
 
 impl YamlEditor<'_> {
@@ -18,12 +18,12 @@ impl YamlEditor<'_> {
         let document = self.document?;
         let key = find_key_without_value(&locate_node(document, route)?)?;
         if is_in_flow(document, route) {
-            return self.insert_behind_key(route, key, &spell_flow(value, SpellingContext::Flow));
+            return self.insert_behind_key(route, key, &spell_on_one_line(value, SpellingContext::Flow));
         }
-        let lines = spell_entry("", value);
+        let lines = spell_map_entry("", value);
         let [_, below @ ..] = lines.as_slice() else { return None };
         if below.is_empty() {
-            return self.insert_behind_key(route, key, &spell_flow(value, SpellingContext::Block));
+            return self.insert_behind_key(route, key, &spell_on_one_line(value, SpellingContext::Block));
         }
         // The colon must be there, or else the lines do not belong to the key.
         self.find_colon_end(key)?;
@@ -56,5 +56,5 @@ impl YamlEditor<'_> {
 
 /// Returns the bytes of the key behind which nothing is written.
 fn find_key_without_value(located_node: &LocatedNode<'_>) -> Option<Span> {
-    located_node.key.filter(|_| located_node.node.is_omitted())
+    located_node.key.filter(|_| located_node.node.is_unwritten())
 }

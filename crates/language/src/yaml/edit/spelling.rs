@@ -18,13 +18,13 @@ pub enum SpellingContext {
 }
 
 /// The longest string without quotes, in characters.
-const MAX_PLAIN: usize = 400;
+const MAX_PLAIN_CHARS: usize = 400;
 
 /// The strings that YAML 1.1 reads as booleans.
-const OLD_WORDS: [&str; 6] = ["yes", "no", "on", "off", "y", "n"];
+const YAML_1_1_BOOLEANS: [&str; 6] = ["yes", "no", "on", "off", "y", "n"];
 
 /// Spells a string on one line: without quotes if every reader takes it for a string, otherwise in quotes.
-pub fn spell_text(text: &str, style: SpellingContext) -> String {
+pub fn spell_string(text: &str, style: SpellingContext) -> String {
     match is_plain(text, style) {
         true => text.to_owned(),
         false => quote_text(text),
@@ -33,7 +33,7 @@ pub fn spell_text(text: &str, style: SpellingContext) -> String {
 
 /// Spells a string in quotes: double ones unless the string contains them, and escapes only where they are necessary.
 pub fn quote_text(text: &str) -> String {
-    let is_visible = !text.contains(is_hidden_char);
+    let is_visible = !text.contains(needs_yaml_escape);
     match (text.contains(['"', '\\']), text.contains('\'')) {
         (false, _) if is_visible => format!("\"{text}\""),
         (true, false) if is_visible => quote_single(text),
@@ -51,7 +51,7 @@ fn escape_text(text: &str) -> String {
     let mut spelt = String::with_capacity(text.len() + 2);
     for c in Value::from(text).to_string().chars() {
         match u32::from(c) {
-            _ if !is_hidden_char(c) => spelt.push(c),
+            _ if !needs_yaml_escape(c) => spelt.push(c),
             number @ ..=0xffff => spelt.push_str(&format!("\\u{number:04x}")),
             number => spelt.push_str(&format!("\\U{number:08x}")),
         }
@@ -61,7 +61,7 @@ fn escape_text(text: &str) -> String {
 
 /// Returns whether the character is hidden, or steers a terminal. Joiners and variants, which emoji and some scripts
 /// need, are not among them.
-pub fn is_hidden_char(c: char) -> bool {
+pub fn needs_yaml_escape(c: char) -> bool {
     let is_joiner = matches!(c, '\u{200c}' | '\u{200d}' | '\u{fe00}'..='\u{fe0f}');
     is_hidden_character(c) && !is_joiner || matches!(c, '\u{fffe}' | '\u{ffff}')
 }
@@ -75,11 +75,11 @@ pub(crate) fn is_plain(text: &str, style: SpellingContext) -> bool {
     let is_cut = [": ", " #"].iter().any(|end| text.contains(end)) || text.ends_with([':', ' ']);
     starts
         && !is_cut
-        && text.chars().take(MAX_PLAIN + 1).count() <= MAX_PLAIN
-        && !text.contains(is_hidden_char)
+        && text.chars().take(MAX_PLAIN_CHARS + 1).count() <= MAX_PLAIN_CHARS
+        && !text.contains(needs_yaml_escape)
         && (style == SpellingContext::Block || is_plain_in_flow(text))
         && !resembles_number(text)
-        && !OLD_WORDS.contains(&text.to_ascii_lowercase().as_str())
+        && !YAML_1_1_BOOLEANS.contains(&text.to_ascii_lowercase().as_str())
         && plain_scalar::parse_plain_scalar(text) == ScalarValue::Text
 }
 
@@ -108,24 +108,24 @@ fn resembles_number(text: &str) -> bool {
 pub(super) fn spell_key(key: &str, style: SpellingContext) -> String {
     match key == "on" {
         true => key.to_owned(),
-        false => spell_text(key, style),
+        false => spell_string(key, style),
     }
 }
 
 /// Spells a value on one line, with brackets.
-pub fn spell_flow(value: &Value, style: SpellingContext) -> String {
+pub fn spell_on_one_line(value: &Value, style: SpellingContext) -> String {
     match value {
-        Value::String(text) => spell_text(text, style),
+        Value::String(text) => spell_string(text, style),
         Value::Array(items) => {
             let items: Vec<String> = items
                 .iter()
-                .map(|item| spell_flow(item, SpellingContext::Flow))
+                .map(|item| spell_on_one_line(item, SpellingContext::Flow))
                 .collect();
             format!("[{}]", items.join(", "))
         }
         Value::Object(entries) => {
             let entries = entries.iter().map(|(key, value)| {
-                let value = spell_flow(value, SpellingContext::Flow);
+                let value = spell_on_one_line(value, SpellingContext::Flow);
                 format!("{}: {value}", spell_key(key, SpellingContext::Flow))
             });
             format!("{{{}}}", entries.collect::<Vec<_>>().join(", "))
@@ -135,13 +135,13 @@ pub fn spell_flow(value: &Value, style: SpellingContext) -> String {
 }
 
 /// Spells a value as an item of a list, in lines without the indentation of the dash.
-pub(super) fn spell_item(value: &Value) -> Vec<String> {
+pub(super) fn spell_list_item(value: &Value) -> Vec<String> {
     let lines = match value {
         Value::Object(entries) if !entries.is_empty() => entries
             .iter()
-            .flat_map(|(key, value)| spell_entry(key, value))
+            .flat_map(|(key, value)| spell_map_entry(key, value))
             .collect(),
-        other => vec![spell_flow(other, SpellingContext::Block)],
+        other => vec![spell_on_one_line(other, SpellingContext::Block)],
     };
     let prefixes = std::iter::once("- ").chain(std::iter::repeat("  "));
     prefixes
@@ -151,15 +151,15 @@ pub(super) fn spell_item(value: &Value) -> Vec<String> {
 }
 
 /// Spells a key and its value, in lines without indentation.
-pub(super) fn spell_entry(key: &str, value: &Value) -> Vec<String> {
+pub(super) fn spell_map_entry(key: &str, value: &Value) -> Vec<String> {
     let key = spell_key(key, SpellingContext::Block);
     let inner: Vec<String> = match value {
-        Value::Array(items) if items.iter().any(Value::is_object) => items.iter().flat_map(spell_item).collect(),
+        Value::Array(items) if items.iter().any(Value::is_object) => items.iter().flat_map(spell_list_item).collect(),
         Value::Object(entries) if !entries.is_empty() => entries
             .iter()
-            .flat_map(|(key, value)| spell_entry(key, value))
+            .flat_map(|(key, value)| spell_map_entry(key, value))
             .collect(),
-        other => return vec![format!("{key}: {}", spell_flow(other, SpellingContext::Block))],
+        other => return vec![format!("{key}: {}", spell_on_one_line(other, SpellingContext::Block))],
     };
     let inner = inner.into_iter().map(|line| format!("  {line}"));
     std::iter::once(format!("{key}:")).chain(inner).collect()
@@ -169,10 +169,10 @@ pub(super) fn spell_entry(key: &str, value: &Value) -> Vec<String> {
 /// cannot contain the string.
 pub(super) fn respell_text(raw: &str, new: &str, style: SpellingContext) -> Option<String> {
     match raw.chars().next()? {
-        _ if new.contains(is_hidden_char) => None,
+        _ if new.contains(needs_yaml_escape) => None,
         '\'' => Some(quote_single(new)),
         '"' => Some(format!("\"{}\"", escape_quotes(new))),
-        _ => Some(spell_text(new, style)),
+        _ => Some(spell_string(new, style)),
     }
 }
 
@@ -180,7 +180,7 @@ pub(super) fn respell_text(raw: &str, new: &str, style: SpellingContext) -> Opti
 /// quotes and the part does not mean itself there.
 pub(super) fn respell_part(quote: Option<char>, new: &str) -> Option<String> {
     match quote {
-        _ if new.contains(is_hidden_char) => None,
+        _ if new.contains(needs_yaml_escape) => None,
         Some('\'') => Some(new.replace('\'', "''")),
         Some('"') => Some(escape_quotes(new)),
         _ => is_plain_everywhere(new).then(|| new.to_owned()),
@@ -203,13 +203,13 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::loader::{parse_outline, to_json};
+    use crate::loader::{parse_yaml_partially, node_to_json};
     use crate::source::SourceText;
 
     /// Returns the value as this crate's reader and as `serde_yaml` read it.
     fn read(text: &str) -> (Option<Value>, Option<Value>) {
-        let document = parse_outline(&SourceText::new("x", text)).ok();
-        let own = document.and_then(|document| to_json(document.root()));
+        let document = parse_yaml_partially(&SourceText::new("x", text)).ok();
+        let own = document.and_then(|document| node_to_json(document.root()));
         (own, serde_yaml::from_str(text).ok())
     }
 
@@ -296,17 +296,17 @@ mod tests {
         #[test]
         fn both_readers_read_back_every_spelling(text in texts(), other in texts()) {
             let value = Value::from(text.as_str());
-            for spelt in [spell_text(&text, SpellingContext::Block), quote_text(&text)] {
+            for spelt in [spell_string(&text, SpellingContext::Block), quote_text(&text)] {
                 check(&format!("a: {spelt}\n"), &json!({"a": value}))?;
                 check(&format!("- {spelt}\n- b\n"), &json!([value, "b"]))?;
             }
-            let spelt = spell_text(&text, SpellingContext::Flow);
+            let spelt = spell_string(&text, SpellingContext::Flow);
             check(&format!("[b, {spelt}, {spelt}]"), &json!(["b", value, value]))?;
             check(&format!("a: {{b: {spelt}, c: {spelt}}}"), &json!({"a": {"b": value, "c": value}}))?;
             let nested = json!({"a": [{text.as_str(): {"b": other, "c": [1, other, {}]}}, {}], "d": 0.5, text.as_str(): null});
-            check(&spell_flow(&nested, SpellingContext::Block), &nested)?;
-            check(&spell_entry("k", &nested).join("\n"), &json!({"k": nested}))?;
-            check(&spell_item(&nested).join("\n"), &json!([nested]))?;
+            check(&spell_on_one_line(&nested, SpellingContext::Block), &nested)?;
+            check(&spell_map_entry("k", &nested).join("\n"), &json!({"k": nested}))?;
+            check(&spell_list_item(&nested).join("\n"), &json!([nested]))?;
         }
 
         #[test]
@@ -340,8 +340,8 @@ mod tests {
             ("", "\"\"", "\"\""),
         ];
         for (text, block, flow) in table {
-            assert_eq!(spell_text(text, SpellingContext::Block), block);
-            assert_eq!(spell_text(text, SpellingContext::Flow), flow);
+            assert_eq!(spell_string(text, SpellingContext::Block), block);
+            assert_eq!(spell_string(text, SpellingContext::Flow), flow);
         }
     }
 }

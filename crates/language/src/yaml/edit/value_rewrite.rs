@@ -8,23 +8,23 @@ use serde_json::{Map, Number, Value};
 
 use super::super::document::{ScalarValue, YamlContent, YamlEntry, YamlNode, YamlScalar};
 use super::RouteEdit;
-use super::node_location::{find_block_header, find_written_end, has_anchor, is_flow};
-use super::spelling::{SpellingContext, spell_flow};
+use super::node_location::{find_block_header, find_written_end, has_anchor_or_tag, is_flow};
+use super::spelling::{SpellingContext, spell_on_one_line};
 use crate::source::{Route, RouteLocation, Span};
 
 /// Converts a node to JSON; `None` if it contains a number that JSON does not have.
-pub fn to_json(node: &YamlNode) -> Option<Value> {
+pub fn node_to_json(node: &YamlNode) -> Option<Value> {
     Some(match &node.content {
         YamlContent::Scalar(scalar) => scalar_to_json(scalar)?,
         YamlContent::Sequence(items) => items
             .iter()
-            .map(|item| to_json(item))
+            .map(|item| node_to_json(item))
             .collect::<Option<Vec<_>>>()?
             .into(),
         YamlContent::Mapping(entries) => {
             let entries = entries
                 .iter()
-                .map(|entry| Some((entry.key.to_string(), to_json(&entry.value)?)));
+                .map(|entry| Some((entry.key.to_string(), node_to_json(&entry.value)?)));
             Value::Object(entries.collect::<Option<_>>()?)
         }
     })
@@ -76,10 +76,10 @@ impl RewritePlanner<'_> {
     /// Adds the edits that make the node this value; afterwards `None` if there are none for a part of it.
     fn add_edits(&self, node: &YamlNode, route: &Route, value: &Value, edits: &mut Option<Vec<RouteEdit>>) {
         let text = self.text;
-        if to_json(node).as_ref() == Some(value) {
+        if node_to_json(node).as_ref() == Some(value) {
             return;
         }
-        if self.adds_keys && node.is_omitted() {
+        if self.adds_keys && node.is_unwritten() {
             push_or_fail(edits, Some(RouteEdit::Rewrite(route.clone(), value.clone())));
             return;
         }
@@ -101,7 +101,7 @@ impl RewritePlanner<'_> {
                 }
             }
             (YamlContent::Sequence(items), Value::Array(new))
-                if new.len() == items.len() || is_block_list(text, node, new) =>
+                if new.len() == items.len() || keeps_block_list(text, node, new) =>
             {
                 for (at, item) in items.iter().enumerate() {
                     let route = route.with_index(at);
@@ -139,7 +139,7 @@ fn push_or_fail(edits: &mut Option<Vec<RouteEdit>>, one: Option<RouteEdit>) {
 }
 
 /// Returns whether this is a list with an item on each line, which keeps at least one item.
-fn is_block_list(text: &str, node: &YamlNode, new: &[Value]) -> bool {
+fn keeps_block_list(text: &str, node: &YamlNode, new: &[Value]) -> bool {
     !is_flow(text, node) && !new.is_empty()
 }
 
@@ -149,11 +149,11 @@ fn replace_node(text: &str, node: &YamlNode, value: &Value) -> Option<RouteEdit>
     let start = find_block_header(text, node).unwrap_or(node.span.start);
     let span = Span::new(start, end.max(start));
     let is_list = !matches!(node.content, YamlContent::Scalar(_));
-    if span.start == span.end || is_list && has_anchor(text.get(span.start..span.end)?) {
+    if span.start == span.end || is_list && has_anchor_or_tag(text.get(span.start..span.end)?) {
         return None;
     }
     Some(RouteEdit::WriteYaml(
         RouteLocation::from_source_span(span),
-        spell_flow(value, SpellingContext::Flow),
+        spell_on_one_line(value, SpellingContext::Flow),
     ))
 }

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use super::*;
-use crate::{BoxFuture, ModelRequest, OnPiece, ReplyPiece};
+use crate::{BoxFuture, ModelRequest, ReplyPieceCallback, ReplyPiece};
 use ensemble_core::thread::{Message, NoLiveOutput, Role};
 use ensemble_language::ensemble::{ModelProfile, RetryBackoff, RetryPolicy};
 
@@ -20,7 +20,7 @@ impl ModelProvider for Fake {
     fn complete_request<'a>(
         &'a self,
         request: ModelRequest,
-        on_piece: &'a OnPiece<'a>,
+        on_piece: &'a ReplyPieceCallback<'a>,
     ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
         Box::pin(async move {
             tokio::time::sleep(self.delay).await;

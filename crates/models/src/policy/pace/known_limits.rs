@@ -8,31 +8,31 @@ use super::RequestStart;
 use crate::{LimitUnit, ReportedLimit};
 
 /// The longest time until a reset for which a request waits. A limit of a day does not stop the requests of the process.
-const MAX_RESET: Duration = Duration::from_secs(300);
+const MAX_AWAITED_RESET: Duration = Duration::from_secs(300);
 
 /// The latest state of each limit.
 #[derive(Debug, Default)]
-pub(super) struct KnownLimits(Vec<KnownLimit>);
+pub(super) struct ReportedLimits(Vec<LimitState>);
 
 #[derive(Debug)]
-struct KnownLimit {
+struct LimitState {
     reported: ReportedLimit,
     /// The number of the request whose answer stated the limit. Later requests are not counted in it.
     number: u64,
     at: Instant,
 }
 
-impl KnownLimits {
+impl ReportedLimits {
     /// Adds the limits that the answer to this request states. The answer to an earlier request is out of date.
-    pub(super) fn add_reported(&mut self, reported: &[ReportedLimit], number: u64, now: Instant) {
+    pub(super) fn update_reported(&mut self, reported: &[ReportedLimit], number: u64, now: Instant) {
         for reported in reported {
-            let is_same = |known: &KnownLimit| known.reported.name == reported.name;
+            let is_same = |known: &LimitState| known.reported.name == reported.name;
             if self.0.iter().any(|known| is_same(known) && known.number > number) {
                 continue;
             }
             self.0.retain(|known| !is_same(known));
-            if reported.resets_in <= MAX_RESET {
-                self.0.push(KnownLimit {
+            if reported.resets_in <= MAX_AWAITED_RESET {
+                self.0.push(LimitState {
                     reported: reported.clone(),
                     number,
                     at: now,
@@ -57,7 +57,7 @@ impl KnownLimits {
     }
 }
 
-impl KnownLimit {
+impl LimitState {
     fn find_free_time<'s>(&self, starts: impl Iterator<Item = &'s RequestStart>, tokens: u64) -> Option<Instant> {
         let later = starts.filter(|start| start.number > self.number);
         let (used, needed) = match self.reported.unit {
@@ -143,8 +143,8 @@ mod tests {
             ),
         ];
         for (reported, expected) in table {
-            let mut known = KnownLimits::default();
-            known.add_reported(std::slice::from_ref(&reported), 7, now);
+            let mut known = ReportedLimits::default();
+            known.update_reported(std::slice::from_ref(&reported), 7, now);
             let found = known.find_free_time(later.iter(), 21, now);
             let seconds = found.map(|at| (at - now).as_secs_f64());
             assert_eq!(seconds, expected, "{reported:?}");
@@ -154,11 +154,11 @@ mod tests {
     #[test]
     fn the_answer_to_an_earlier_request_changes_nothing() {
         let now = Instant::now();
-        let mut known = KnownLimits::default();
-        known.add_reported(&[requests(0, None, 30)], 7, now);
-        known.add_reported(&[requests(5, None, 30)], 6, now);
+        let mut known = ReportedLimits::default();
+        known.update_reported(&[requests(0, None, 30)], 7, now);
+        known.update_reported(&[requests(5, None, 30)], 6, now);
         assert!(known.find_free_time([].iter(), 1, now).is_some());
-        known.add_reported(&[requests(5, None, 30)], 8, now);
+        known.update_reported(&[requests(5, None, 30)], 8, now);
         assert!(known.find_free_time([].iter(), 1, now).is_none());
     }
 }

@@ -19,28 +19,28 @@ const TOO_MANY_REFUSALS: usize = 10;
 const MAX_CALM_REFUSALS: usize = 5;
 
 /// The time without too many refusals after which a slowdown ends.
-const CALM: Duration = Duration::from_secs(60);
+const CALM_BEFORE_END: Duration = Duration::from_secs(60);
 
 /// The time in which the pace doubles while few requests are refused.
-const DOUBLING: Duration = Duration::from_secs(50);
+const PACE_DOUBLING_TIME: Duration = Duration::from_secs(50);
 
 /// The smallest number of requests a minute to which a slowdown leads.
-const MIN_RATE: f64 = 10.0;
+const MIN_REQUESTS_PER_MINUTE: f64 = 10.0;
 
 /// The window in which accepted requests are counted.
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// The shortest time from which a rate is computed.
-const MIN_MEASURED: Duration = Duration::from_secs(1);
+const MIN_MEASURED_TIME: Duration = Duration::from_secs(1);
 
 /// The accepted requests that make the share of refusals of a window reliable.
-const MIN_ACCEPTED: usize = 6;
+const MIN_ACCEPTED_REQUESTS: usize = 6;
 
 /// The number of reliable windows without an improvement after which a slowdown is useless.
-const USELESS_WINDOWS: u32 = 2;
+const MAX_USELESS_WINDOWS: u32 = 2;
 
 /// The time after a useless slowdown in which no other one begins.
-const NO_SLOWDOWN: Duration = Duration::from_secs(300);
+const SLOWDOWN_FREE_TIME: Duration = Duration::from_secs(300);
 
 /// The start or the end of a slowdown.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,7 +62,7 @@ pub(crate) enum PaceChange {
 
 /// The slowdown of one profile.
 #[derive(Debug, Default)]
-pub(super) struct Slowdown {
+pub(super) struct SlowdownControl {
     /// The results of the latest requests, at most [`JUDGED_REQUESTS`].
     results: VecDeque<RequestResult>,
     /// The times at which requests of the last minute were accepted.
@@ -95,24 +95,24 @@ struct CurrentSlowdown {
     judged_since: Instant,
 }
 
-impl Slowdown {
+impl SlowdownControl {
     /// Returns the distance of two requests; zero without a slowdown. Ends the slowdown after a minute of calm.
-    pub(super) fn update_distance(&mut self, now: Instant, changes: &mut Vec<PaceChange>) -> Duration {
+    pub(super) fn update_request_interval(&mut self, now: Instant, changes: &mut Vec<PaceChange>) -> Duration {
         let Some(current) = &self.current else {
             return Duration::ZERO;
         };
         let calm = now.saturating_duration_since(current.calm_since);
-        if calm >= CALM {
+        if calm >= CALM_BEFORE_END {
             changes.push(PaceChange::Recovered(now - current.began_at));
             self.end_slowdown(now);
             return Duration::ZERO;
         }
-        let rate = current.rate * (1.0 + calm.as_secs_f64() / DOUBLING.as_secs_f64());
+        let rate = current.rate * (1.0 + calm.as_secs_f64() / PACE_DOUBLING_TIME.as_secs_f64());
         Duration::from_secs_f64(60.0 / rate)
     }
 
     /// Adds the result of a request that has started at this time.
-    pub(super) fn add_result(
+    pub(super) fn add_request_result(
         &mut self,
         started_at: Instant,
         is_accepted: bool,
@@ -197,12 +197,12 @@ impl Slowdown {
         };
         let accepted = JUDGED_REQUESTS - refused;
         let is_improved = refused * 4 < current.refused_before * 3;
-        if !is_improved && accepted >= MIN_ACCEPTED && current.rate > MIN_RATE {
+        if !is_improved && accepted >= MIN_ACCEPTED_REQUESTS && current.rate > MIN_REQUESTS_PER_MINUTE {
             current.useless_windows += 1;
         }
-        if current.useless_windows >= USELESS_WINDOWS {
+        if current.useless_windows >= MAX_USELESS_WINDOWS {
             changes.push(PaceChange::Useless(now - current.began_at));
-            self.none_before = Some(now + NO_SLOWDOWN);
+            self.none_before = Some(now + SLOWDOWN_FREE_TIME);
             self.end_slowdown(now);
             return;
         }
@@ -226,8 +226,8 @@ impl Slowdown {
 /// Returns the requests a minute at which so many requests were accepted in this time.
 fn compute_rate(accepted: usize, time: Duration) -> f64 {
     let accepted = u32::try_from(accepted).unwrap_or(u32::MAX);
-    let time = time.max(MIN_MEASURED).min(MINUTE);
-    (f64::from(accepted) * 60.0 / time.as_secs_f64()).max(MIN_RATE)
+    let time = time.max(MIN_MEASURED_TIME).min(MINUTE);
+    (f64::from(accepted) * 60.0 / time.as_secs_f64()).max(MIN_REQUESTS_PER_MINUTE)
 }
 
 fn round_rate(rate: f64) -> u64 {

@@ -35,7 +35,7 @@ fn used_up(remaining: u64, seconds: u64) -> ReportedLimit {
     }
 }
 
-async fn admit(pace: &ProviderPace) -> AdmittedRequest<'_> {
+async fn admit(pace: &ProviderPace) -> AdmittedRequestGuard<'_> {
     let admitted = pace.wait_for_admission(1, &Stopwatch::default()).await;
     admitted.expect("nobody gives up")
 }
@@ -114,13 +114,13 @@ async fn a_single_refusal_stops_others_only_if_the_account_is_used_up() {
     admit(&pace).await.record_refusal(&of_account, SECOND);
     assert_eq!(pace.remaining_pause(), 7 * SECOND);
     assert_eq!(starts(&pace, 3, 1, 0).await, [7, 7, 7], "and nothing else changes");
-    assert_eq!(pace.take_changes(), []);
+    assert_eq!(pace.take_unreported_changes(), []);
 }
 
 #[tokio::test(start_paused = true)]
 async fn refusals_in_a_row_are_those_of_the_account() {
     let pace = ProviderPace::new(RateLimit::default());
-    for nth in 1..=REFUSALS_OF_ACCOUNT {
+    for nth in 1..=MAX_CONSECUTIVE_REFUSALS {
         assert_eq!(pace.remaining_pause(), Duration::ZERO, "{nth}");
         admit(&pace).await.record_refusal(&refusal(None), 3 * SECOND);
     }
@@ -197,5 +197,5 @@ async fn a_server_that_accepts_nothing_is_given_up() {
     assert_eq!(served, 0);
     let seconds = begun.elapsed().as_secs();
     assert!((60..130).contains(&seconds), "{seconds} s");
-    assert!(!pace.is_alive(0));
+    assert!(!pace.is_accepting_requests(0));
 }

@@ -23,12 +23,12 @@ use crate::providers::failure::{RequestTarget, innermost_cause};
 use crate::reply::assembly::{ReplyAssembly, ReplyLimits};
 use crate::request::tool_files;
 pub use crate::transport::credentials::key_variable;
-use crate::transport::credentials::{ProviderCredentials, SecretFilter};
+use crate::transport::credentials::{ProviderCredentials, SecretPieceFilter};
 use crate::transport::frames::{EventFraming, EventSplitter, StreamEvent};
-use crate::transport::pauses::parse_limits;
+use crate::transport::pauses::parse_reported_limits;
 use crate::transport::reply_error::ReplyError;
 use crate::{
-    BoxFuture, ModelError, ModelNetwork, ModelProvider, ModelReply, ModelRequest, OnPiece, ReplyPiece, describe_schema,
+    BoxFuture, ModelError, ModelNetwork, ModelProvider, ModelReply, ModelRequest, ReplyPieceCallback, ReplyPiece, move_schema_to_messages,
     reasoning_source,
 };
 use ensemble_core::thread::Attachment;
@@ -43,13 +43,13 @@ const MAX_ERROR_BYTES: usize = 64 << 10;
 const MAX_RESPONSE_BYTES: usize = 1 << 30;
 
 /// A server that sends nothing for so long is not waited for; the time limit of a profile may be longer.
-const SILENCE: Duration = Duration::from_secs(600);
+const MIN_SILENCE_LIMIT: Duration = Duration::from_secs(600);
 
 /// The time limit for the end of a response after the reply is complete, so that the connection can be reused.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(20);
 
 /// The names of events whose data is a part of a reply or an error, in all dialects.
-const KNOWN_EVENTS: [&str; 7] = [
+const REPLY_EVENT_NAMES: [&str; 7] = [
     "",
     "message",
     "error",
@@ -60,7 +60,7 @@ const KNOWN_EVENTS: [&str; 7] = [
 ];
 
 /// Returns the implementation of a dialect.
-pub(crate) fn dialect_implementation(dialect: ensemble::ProviderApi) -> &'static dyn ProviderDialect {
+pub(crate) fn find_dialect(dialect: ensemble::ProviderApi) -> &'static dyn ProviderDialect {
     match dialect {
         ensemble::ProviderApi::OpenAi => &crate::providers::openai::OpenAiDialect,
         ensemble::ProviderApi::Anthropic => &crate::providers::anthropic::AnthropicDialect,
@@ -86,14 +86,14 @@ impl RemoteProvider {
     ///
     /// # Errors
     /// The list cannot be read.
-    pub async fn list_models(&self, profile: &ModelProfile) -> Result<Vec<String>, ModelError> {
-        let dialect = dialect_implementation(self.provider.dialect);
+    pub async fn fetch_model_names(&self, profile: &ModelProfile) -> Result<Vec<String>, ModelError> {
+        let dialect = find_dialect(self.provider.dialect);
         let endpoint = self.resolve_endpoint(profile, dialect)?;
         let target = endpoint.request_target(self.provider, profile, false);
-        let client = self.network.shared_client().await.map_err(ModelError::new_fatal)?;
+        let client = self.network.get_or_build_client().await.map_err(ModelError::new_fatal)?;
         let request = client.get(endpoint.address.models_url(dialect.models_path()));
         let answer = self
-            .send_request(endpoint.with_headers(request, dialect), &target)
+            .send_and_check_status(endpoint.with_headers(request, dialect), &target)
             .await;
         let mut response = answer.map_err(|refusal| refusal.error)?;
         let mut bytes = Vec::new();
@@ -123,7 +123,7 @@ impl RemoteProvider {
         let credentials = ProviderCredentials::from_environment(profile, self.provider, &self.network)
             .map_err(ModelError::new_fatal)?;
         let address = ProviderAddress::for_profile(profile, self.provider, dialect, &self.network);
-        if credentials.are_sent() && !ensemble::is_private_url(&address.base) {
+        if credentials.contain_secrets() && !ensemble::is_safe_for_keys(&address.base) {
             return Err(ModelError::new_fatal(format!(
                 "no request was sent to {}: a key that is sent over `http://` can be read on the network; write `https://…`",
                 address.base
@@ -133,7 +133,7 @@ impl RemoteProvider {
     }
 
     /// Sends a request and gives the answer if it is a success.
-    async fn send_request(
+    async fn send_and_check_status(
         &self,
         request: RequestBuilder,
         target: &RequestTarget<'_>,
@@ -147,7 +147,7 @@ impl RemoteProvider {
             return Ok(response);
         }
         let headers = response.headers().clone();
-        let body = read_beginning(&mut response).await;
+        let body = read_error_body(&mut response).await;
         Err(RefusedResponse {
             error: target.status_error(status, &headers, &body, self.network.current_time()),
             server_message: matches!(status.as_u16(), 400 | 422).then_some(body),
@@ -162,8 +162,8 @@ impl RemoteProvider {
         endpoint: &ProviderEndpoint,
         target: &RequestTarget<'_>,
     ) -> Result<(Response, Vec<String>), ModelError> {
-        let dialect = dialect_implementation(self.provider.dialect);
-        let client = self.network.shared_client().await.map_err(ModelError::new_fatal)?;
+        let dialect = find_dialect(self.provider.dialect);
+        let client = self.network.get_or_build_client().await.map_err(ModelError::new_fatal)?;
         let url = endpoint.address.request_url(&dialect.chat_path(model));
         let server = format!("{} {model}", endpoint.address.base);
         let mut warnings = Vec::new();
@@ -174,7 +174,7 @@ impl RemoteProvider {
                 quirks.apply_to_body(sent_body.to_mut());
             }
             let refusal = match self
-                .send_request(
+                .send_and_check_status(
                     endpoint.with_headers(client.post(&url).json(&*sent_body), dialect),
                     target,
                 )
@@ -198,14 +198,14 @@ impl RemoteProvider {
         }
     }
 
-    async fn request_reply(&self, mut request: ModelRequest, on_piece: &OnPiece<'_>) -> Result<ModelReply, ModelError> {
-        let _place = resource_room::wait_for_permit().await;
-        let dialect = dialect_implementation(self.provider.dialect);
+    async fn request_reply(&self, mut request: ModelRequest, on_piece: &ReplyPieceCallback<'_>) -> Result<ModelReply, ModelError> {
+        let _place = resource_room::wait_for_process_permit().await;
+        let dialect = find_dialect(self.provider.dialect);
         let profile = Arc::clone(&request.profile);
         if let Some(schema) = &request.output_schema
             && !dialect.supports_schema(&request, schema)
         {
-            request = describe_schema(request);
+            request = move_schema_to_messages(request);
         }
         crate::reply::call_ids::replace_unsupported_ids(&mut request.messages, self.provider.dialect, &profile.model);
         let endpoint = self.resolve_endpoint(&profile, dialect)?;
@@ -215,14 +215,14 @@ impl RemoteProvider {
         let schema = request.output_schema.as_deref();
         let target = endpoint.request_target(self.provider, &profile, schema.is_some());
         let mut body = dialect.request_body(&request, schema);
-        crate::request::options::add_options(
+        crate::request::options::merge_profile_options(
             &profile.options,
             &mut body,
             self.provider.dialect,
             !request.tools.is_empty(),
         );
         if self.provider.dialect == ensemble::ProviderApi::Anthropic && !profile.without_prompt_cache {
-            crate::request::prompt_cache::mark_request(&mut body);
+            crate::request::prompt_cache::add_cache_marks(&mut body);
         }
         let request_number = request.request_number;
         // The messages may be long, and the reply may be long in coming.
@@ -234,15 +234,15 @@ impl RemoteProvider {
         drop(body);
         let Some(framing) = detect_framing(&response, dialect.reply_framing()) else {
             let content_type = content_type(&response).unwrap_or_default();
-            let start = read_beginning(&mut response).await;
-            return Err(target.unexpected_content_type(&content_type, &start));
+            let start = read_error_body(&mut response).await;
+            return Err(target.unexpected_content_type_error(&content_type, &start));
         };
-        let limits = parse_limits(response.headers(), "", self.network.current_time());
-        let filter = SecretFilter::new(&endpoint.credentials, on_piece);
+        let limits = parse_reported_limits(response.headers(), "", self.network.current_time());
+        let filter = SecretPieceFilter::new(&endpoint.credentials, on_piece);
         let on_piece = |piece: ReplyPiece<'_>| filter.push_piece(piece);
         let mut reply = ReplyAssembly::new(&on_piece);
-        let read = read_reply(response, framing, dialect, silence_limit(&profile), &mut reply).await;
-        filter.flush();
+        let read = read_stream_into_reply(response, framing, dialect, silence_limit(&profile), &mut reply).await;
+        filter.flush_held_text();
         let limits_of_reply = ReplyLimits {
             max_tokens: dialect.max_tokens(&profile),
             context_length: profile.context_window,
@@ -262,7 +262,7 @@ impl ModelProvider for RemoteProvider {
     fn complete_request<'a>(
         &'a self,
         request: ModelRequest,
-        on_piece: &'a OnPiece<'a>,
+        on_piece: &'a ReplyPieceCallback<'a>,
     ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
         Box::pin(self.request_reply(request, on_piece))
     }
@@ -311,20 +311,20 @@ impl ProviderEndpoint {
         let own_headers = &self.credentials.headers;
         let is_replaced = |name: &str| own_headers.iter().any(|(own, _)| own.eq_ignore_ascii_case(name));
         let key = self.credentials.key.as_deref();
-        let of_dialect = match key.filter(|_| self.address.is_azure()) {
+        let of_dialect = match key.filter(|_| self.address.uses_azure_key_header()) {
             Some(key) => vec![("api-key", key.to_owned())],
             None => dialect.request_headers(key),
         };
         let of_dialect = of_dialect.into_iter().filter(|(name, _)| !is_replaced(name));
         let request = of_dialect.fold(request, |request, (name, value)| {
-            request.header(name, secret_header(&value))
+            request.header(name, sensitive_header_value(&value))
         });
         let request = match trace::current_span() {
             Some(span) => with_trace_headers(request, &span, &is_replaced),
             None => request,
         };
         own_headers.iter().fold(request, |request, (name, value)| {
-            request.header(name, secret_header(value))
+            request.header(name, sensitive_header_value(value))
         })
     }
 }
@@ -343,7 +343,7 @@ fn with_trace_headers(
 }
 
 /// Returns a header value that logs do not show. An invalid value becomes empty, and the provider rejects it.
-fn secret_header(value: &str) -> reqwest::header::HeaderValue {
+fn sensitive_header_value(value: &str) -> reqwest::header::HeaderValue {
     let mut header =
         reqwest::header::HeaderValue::from_str(value).unwrap_or_else(|_| reqwest::header::HeaderValue::from_static(""));
     header.set_sensitive(true);
@@ -352,11 +352,11 @@ fn secret_header(value: &str) -> reqwest::header::HeaderValue {
 
 /// Returns how long a server may send nothing.
 fn silence_limit(profile: &ModelProfile) -> Duration {
-    SILENCE.max(profile.timeout.unwrap_or_default())
+    MIN_SILENCE_LIMIT.max(profile.timeout.unwrap_or_default())
 }
 
 /// Reads a reply to its end.
-async fn read_reply(
+async fn read_stream_into_reply(
     mut response: Response,
     framing: EventFraming,
     dialect: &dyn ProviderDialect,
@@ -412,9 +412,9 @@ fn apply_stream_event(
         reply.is_complete = dialect.ends_with_done() || reply.stop.is_some();
         return Ok(());
     }
-    let is_known_name = KNOWN_EVENTS.contains(&event.name) || event.name.starts_with("content_block");
+    let is_known_name = REPLY_EVENT_NAMES.contains(&event.name) || event.name.starts_with("content_block");
     let value: Value = match serde_json::from_str(event.data) {
-        Ok(value) if is_known_name || dialect.owns_event(&value) => value,
+        Ok(value) if is_known_name || dialect.recognizes_event(&value) => value,
         Ok(_) => return Ok(()),
         Err(_) if !is_known_name => return Ok(()),
         Err(error) => {
@@ -445,7 +445,7 @@ fn detect_framing(response: &Response, usual: EventFraming) -> Option<EventFrami
 }
 
 /// Returns the beginning of a body, for error messages.
-async fn read_beginning(response: &mut Response) -> String {
+async fn read_error_body(response: &mut Response) -> String {
     let mut bytes = Vec::new();
     while let Ok(Some(chunk)) = response.chunk().await {
         bytes.extend_from_slice(&chunk);

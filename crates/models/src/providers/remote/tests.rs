@@ -63,7 +63,7 @@ fn request(provider: &str) -> ModelRequest {
 
 fn body(provider: &str) -> Value {
     let known = ensemble::HttpProvider::find_by_name(provider).expect("is known");
-    dialect_implementation(known.dialect).request_body(&request(provider), None)
+    find_dialect(known.dialect).request_body(&request(provider), None)
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn gemini_is_told() {
         ],
     });
     assert_eq!(body("gemini"), expected);
-    let at = |model: &str| dialect_implementation(ensemble::ProviderApi::Gemini).chat_path(model);
+    let at = |model: &str| find_dialect(ensemble::ProviderApi::Gemini).chat_path(model);
     assert_eq!(at("g"), "/models/g:streamGenerateContent?alt=sse");
     assert_eq!(at("tunedModels/g"), "/tunedModels/g:streamGenerateContent?alt=sse");
 }
@@ -173,7 +173,7 @@ fn a_schema_is_said_in_each_providers_way() {
         if !tools {
             request.tools = Arc::default();
         }
-        dialect_implementation(known.dialect).request_body(&request, Some(&schema))
+        find_dialect(known.dialect).request_body(&request, Some(&schema))
     };
     let format = json!({"type": "json_schema", "json_schema": {"name": "output", "schema": schema, "strict": false}});
     assert_eq!(said("openai", true)["response_format"], format);
@@ -200,7 +200,7 @@ fn reply(provider: &str, events: &[Value]) -> (Result<ModelReply, ReplyError>, V
         }
     };
     let mut assembly = ReplyAssembly::new(&on_piece);
-    let dialect = dialect_implementation(known.dialect);
+    let dialect = find_dialect(known.dialect);
     let taken = events.iter().try_for_each(|event| {
         let text = event.as_str().map_or_else(|| event.to_string(), str::to_owned);
         let event = StreamEvent { name: "", data: &text };

@@ -25,7 +25,7 @@ struct ActiveAgents {
 
 impl RunActivity {
     /// Sets the agents at work. `is_queued`: the outputs of those that have ended are printed later.
-    pub(super) fn set_running(&self, turn: u32, running: Vec<(Arc<str>, String)>, is_queued: bool) {
+    pub(super) fn set_running_agents(&self, turn: u32, running: Vec<(Arc<str>, String)>, is_queued: bool) {
         let mut agents = self.lock_agents();
         let before = std::mem::replace(&mut agents.running, running);
         if is_queued && agents.turn == turn {
@@ -42,12 +42,12 @@ impl RunActivity {
     }
 
     /// The outputs of all agents that have ended are printed.
-    pub(super) fn clear_ended(&self) {
+    pub(super) fn clear_ended_agents(&self) {
         self.lock_agents().ended.clear();
     }
 
     /// The agent tries again after this pause.
-    pub(super) fn set_waiting(&self, agent: &Arc<str>, pause: Duration) {
+    pub(super) fn set_retry_pause(&self, agent: &Arc<str>, pause: Duration) {
         let mut agents = self.lock_agents();
         agents.waiting.retain(|(waits, _)| waits != agent);
         if let Some(until) = Instant::now().checked_add(pause) {
@@ -56,7 +56,7 @@ impl RunActivity {
     }
 
     /// The agent does not wait; `true` if it did.
-    pub(super) fn clear_waiting(&self, agent: &str) -> bool {
+    pub(super) fn clear_retry_pause(&self, agent: &str) -> bool {
         let mut agents = self.lock_agents();
         let before = agents.waiting.len();
         agents.waiting.retain(|(waits, _)| **waits != *agent);
@@ -64,13 +64,13 @@ impl RunActivity {
     }
 
     /// Returns all of it: `turn 1 · a, b (again in 4 s)`. Empty if nobody is at work.
-    pub(super) fn render_row(&self) -> String {
-        self.lock_agents().render_row(None)
+    pub(super) fn render_activity_row(&self) -> String {
+        self.lock_agents().render_agents_row(None)
     }
 
     /// Renders the activity apart from the agent whose reply is shown; empty if there is none.
-    pub(super) fn render_row_without(&self, agent: &str) -> String {
-        self.lock_agents().render_row(Some(agent))
+    pub(super) fn render_activity_without(&self, agent: &str) -> String {
+        self.lock_agents().render_agents_row(Some(agent))
     }
 
     fn lock_agents(&self) -> MutexGuard<'_, ActiveAgents> {
@@ -84,7 +84,7 @@ impl ActiveAgents {
     }
 
     /// `without`: an agent of which something else is shown, unless it also has parts.
-    fn render_row(&self, without: Option<&str>) -> String {
+    fn render_agents_row(&self, without: Option<&str>) -> String {
         let now = Instant::now();
         let pause = |agent: &Arc<str>, shown: &str| {
             let until = self.waiting.iter().find(|(waits, _)| waits == agent);
@@ -125,39 +125,39 @@ mod tests {
     #[test]
     fn an_agent_with_parts_is_shown_beside_the_reply_of_a_part() {
         let activity = RunActivity::default();
-        activity.set_running(1, vec![("a".into(), "a 3/12".into()), ("b".into(), "b".into())], false);
-        assert_eq!(activity.render_row_without("a"), "turn 1 · a 3/12, b");
-        activity.set_waiting(&"a".into(), Duration::from_secs(100));
-        assert_eq!(activity.render_row_without("b"), "turn 1 · a 3/12 (again in 100 s)");
+        activity.set_running_agents(1, vec![("a".into(), "a 3/12".into()), ("b".into(), "b".into())], false);
+        assert_eq!(activity.render_activity_without("a"), "turn 1 · a 3/12, b");
+        activity.set_retry_pause(&"a".into(), Duration::from_secs(100));
+        assert_eq!(activity.render_activity_without("b"), "turn 1 · a 3/12 (again in 100 s)");
     }
 
     #[test]
     fn the_row_names_who_works_waits_and_has_ended() {
         let activity = RunActivity::default();
-        assert_eq!(activity.render_row(), "");
-        activity.set_running(2, names(&["a", "b", "c"]), false);
-        assert_eq!(activity.render_row(), "turn 2 · a, b, c");
-        assert_eq!(activity.render_row_without("a"), "turn 2 · b, c");
+        assert_eq!(activity.render_activity_row(), "");
+        activity.set_running_agents(2, names(&["a", "b", "c"]), false);
+        assert_eq!(activity.render_activity_row(), "turn 2 · a, b, c");
+        assert_eq!(activity.render_activity_without("a"), "turn 2 · b, c");
         let (b, inner) = ("b".into(), "inner".into());
-        activity.set_waiting(&b, Duration::from_secs(100));
-        activity.set_waiting(&b, Duration::from_secs(200));
-        activity.set_waiting(&inner, Duration::from_secs(300));
+        activity.set_retry_pause(&b, Duration::from_secs(100));
+        activity.set_retry_pause(&b, Duration::from_secs(200));
+        activity.set_retry_pause(&inner, Duration::from_secs(300));
         assert_eq!(
-            activity.render_row(),
+            activity.render_activity_row(),
             "turn 2 · a, b (again in 200 s), c, inner (again in 300 s)"
         );
-        activity.set_waiting(&b, Duration::ZERO);
+        activity.set_retry_pause(&b, Duration::ZERO);
         assert_eq!(
-            activity.render_row_without("a"),
+            activity.render_activity_without("a"),
             "turn 2 · b, c, inner (again in 300 s)"
         );
-        assert!(activity.clear_waiting("inner") && !activity.clear_waiting("inner"));
-        activity.set_running(2, names(&["a", "b"]), true);
-        activity.set_running(2, names(&["a"]), true);
-        assert_eq!(activity.render_row_without("a"), "turn 2 · ended: c, b");
-        activity.clear_ended();
-        assert_eq!(activity.render_row_without("a"), "");
-        activity.set_running(2, names(&[]), false);
-        assert_eq!(activity.render_row(), "");
+        assert!(activity.clear_retry_pause("inner") && !activity.clear_retry_pause("inner"));
+        activity.set_running_agents(2, names(&["a", "b"]), true);
+        activity.set_running_agents(2, names(&["a"]), true);
+        assert_eq!(activity.render_activity_without("a"), "turn 2 · ended: c, b");
+        activity.clear_ended_agents();
+        assert_eq!(activity.render_activity_without("a"), "");
+        activity.set_running_agents(2, names(&[]), false);
+        assert_eq!(activity.render_activity_row(), "");
     }
 }

@@ -16,13 +16,13 @@ use crate::report::wrap::truncate_to_width;
 use ensemble_language::hidden_characters::escape_hidden;
 
 /// The time between two frames of the spinner.
-const TICK: Duration = Duration::from_millis(100);
+const FRAME_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The columns that are left free at the end of the row, for characters that the terminal prints.
-const FREE: u16 = 8;
+const FREE_COLUMNS: u16 = 8;
 
 /// The columns for the spinner and the time.
-const AROUND: u16 = 12;
+const SPINNER_COLUMNS: u16 = 12;
 
 /// Makes room for a row below the cursor, goes there, and clears it. A vertical tabulator keeps the column.
 const BEGIN_BELOW: &str = "\x0b\x1b[A\x1b7\x1b[B\r\x1b[2K";
@@ -54,7 +54,7 @@ impl ActivitySpinner {
             let shown_activity = activity.clone();
             let write = move |_: &ProgressState, row: &mut dyn std::fmt::Write| {
                 // A row that cannot be written is not shown.
-                let _ = row.write_str(&fit_row(&shown_activity.render_row()));
+                let _ = row.write_str(&fit_row(&shown_activity.render_activity_row()));
             };
             bar.set_style(style.with_key("activity", write));
         }
@@ -68,7 +68,7 @@ impl ActivitySpinner {
 
     /// Shows what is going on now; if that is nothing, the spinner stops.
     pub(super) fn refresh(&mut self) {
-        if self.activity.render_row().is_empty() {
+        if self.activity.render_activity_row().is_empty() {
             self.stop_and_clear();
         } else if self.turns {
             self.bar.tick();
@@ -76,7 +76,7 @@ impl ActivitySpinner {
     }
 
     /// Shows this row below the cursor, until it is cleared.
-    pub(super) fn show_below(&mut self, row: &str) {
+    pub(super) fn show_row_below(&mut self, row: &str) {
         if row.is_empty() || self.bar.is_hidden() {
             return;
         }
@@ -86,7 +86,7 @@ impl ActivitySpinner {
     }
 
     /// Clears the row below the cursor.
-    pub(super) fn clear_below(&mut self) {
+    pub(super) fn clear_row_below(&mut self) {
         if std::mem::take(&mut self.is_below) {
             let _ = Term::stderr().write_str(CLEAR_BELOW);
         }
@@ -99,12 +99,12 @@ impl ActivitySpinner {
 
     /// Starts the spinner, if anything is going on.
     pub(super) fn start_if_active(&mut self) {
-        if self.turns || self.bar.is_hidden() || self.activity.render_row().is_empty() {
+        if self.turns || self.bar.is_hidden() || self.activity.render_activity_row().is_empty() {
             return;
         }
         self.turns = true;
         self.bar.reset();
-        self.bar.enable_steady_tick(TICK);
+        self.bar.enable_steady_tick(FRAME_INTERVAL);
     }
 
     /// Clears the row and stops.
@@ -131,7 +131,7 @@ fn fit_row(row: &str) -> String {
     let columns = Term::stderr().size().1;
     truncate_to_width(
         &escape_hidden(row),
-        usize::from(columns.saturating_sub(FREE + AROUND)).max(10),
+        usize::from(columns.saturating_sub(FREE_COLUMNS + SPINNER_COLUMNS)).max(10),
     )
 }
 
@@ -141,7 +141,7 @@ struct UnpaddedTerminal(Term);
 
 impl TermLike for UnpaddedTerminal {
     fn width(&self) -> u16 {
-        self.0.size().1.saturating_sub(FREE).max(FREE)
+        self.0.size().1.saturating_sub(FREE_COLUMNS).max(FREE_COLUMNS)
     }
 
     fn height(&self) -> u16 {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{ConsoleState, ShownParts};
+use super::{ConsoleState, StreamedParts};
 use crate::report::format::{DIM, NAME};
 use crate::report::wrap::TextWrapper;
 use ensemble_core::thread::{ExecutionRef, LiveUpdate, ToolCall};
@@ -29,7 +29,7 @@ pub(super) struct StreamedReply {
 }
 
 impl ConsoleState {
-    pub(super) fn receive_update(&mut self, source: &ExecutionRef, update: LiveUpdate<'_>) {
+    pub(super) fn show_live_update(&mut self, source: &ExecutionRef, update: LiveUpdate<'_>) {
         if self.reply.is_none() {
             if self.data_replies.contains(&source.agent) && matches!(update, LiveUpdate::Text(_)) {
                 return;
@@ -47,11 +47,11 @@ impl ConsoleState {
             LiveUpdate::Text(text) => self.write_reply_text(&mut reply, text),
             LiveUpdate::Reasoning(text) => self.write_reasoning(&mut reply, text),
             LiveUpdate::ToolStarted(call) => {
-                let line = call_line(call, self.options.whole);
+                let line = render_call_line(call, self.options.whole);
                 self.write_tool_line(&mut reply, &format!("→ {line}"));
             }
             LiveUpdate::ToolEnded(call) => {
-                let line = result_line(call, self.options.whole);
+                let line = render_result_line(call, self.options.whole);
                 self.write_tool_line(&mut reply, &format!("← {line}"));
             }
             LiveUpdate::Restarted if reply.is_text || reply.is_thinking => {
@@ -87,15 +87,15 @@ impl ConsoleState {
         }
         if !reply.is_thinking {
             self.write_title(reply);
-            self.end_line(reply);
-            self.write_out(&format!("{:INDENT$}{DIM}reasoning:{DIM:#}\n", ""));
+            self.end_reply_line(reply);
+            self.write_out_unless_question(&format!("{:INDENT$}{DIM}reasoning:{DIM:#}\n", ""));
             reply.is_thinking = true;
             reply.has_reasoning = true;
             reply.is_text = false;
         }
         let mut wrapped_text = String::with_capacity(text.len() + INDENT);
-        reply.wrapper.push(text, &mut wrapped_text);
-        self.write_out(&format!("{DIM}{wrapped_text}{DIM:#}"));
+        reply.wrapper.push_text(text, &mut wrapped_text);
+        self.write_out_unless_question(&format!("{DIM}{wrapped_text}{DIM:#}"));
     }
 
     /// The reasoning ends where something else begins.
@@ -103,7 +103,7 @@ impl ConsoleState {
         if std::mem::take(&mut reply.is_thinking) {
             let mut wrapped_text = String::new();
             reply.wrapper.close_line(&mut wrapped_text);
-            self.write_out(&format!("{DIM}{wrapped_text}{DIM:#}{:INDENT$}{DIM}reply:{DIM:#}\n", ""));
+            self.write_out_unless_question(&format!("{DIM}{wrapped_text}{DIM:#}{:INDENT$}{DIM}reply:{DIM:#}\n", ""));
         }
     }
 
@@ -135,10 +135,10 @@ impl ConsoleState {
             self.missed.insert(Arc::clone(&reply.source.agent));
         }
         self.write_title(reply);
-        self.end_line(reply);
+        self.end_reply_line(reply);
         reply.is_thinking = false;
         let line = format!("{:INDENT$}{DIM}{line}{DIM:#}\n", "");
-        self.write_out(&self.options.out_width.wrap_sentences(&line));
+        self.write_out_unless_question(&self.options.out_width.wrap_sentences(&line));
         reply.buffered.clear();
         reply.is_text = false;
         reply.has_text = false;
@@ -157,34 +157,34 @@ impl ConsoleState {
             execution => format!(" #{execution}"),
         };
         let agent = &reply.source.agent;
-        self.write_out(&format!("{heading}  {NAME}{agent}{NAME:#}{again} {DIM}llm{DIM:#}\n"));
+        self.write_out_unless_question(&format!("{heading}  {NAME}{agent}{NAME:#}{again} {DIM}llm{DIM:#}\n"));
     }
 
     fn write_wrapped(&mut self, reply: &mut StreamedReply, text: &str) {
         let mut wrapped_text = String::with_capacity(text.len() + INDENT);
-        reply.wrapper.push(text, &mut wrapped_text);
-        self.write_out(&wrapped_text);
+        reply.wrapper.push_text(text, &mut wrapped_text);
+        self.write_out_unless_question(&wrapped_text);
     }
 
     /// Ends the current line of the reply, if there is one.
-    pub(super) fn end_line(&mut self, reply: &mut StreamedReply) {
+    pub(super) fn end_reply_line(&mut self, reply: &mut StreamedReply) {
         let mut wrapped_text = String::new();
         reply.wrapper.close_line(&mut wrapped_text);
         if !wrapped_text.is_empty() {
-            self.write_out(&wrapped_text);
+            self.write_out_unless_question(&wrapped_text);
         }
     }
 
-    pub(super) fn finish_reply(&mut self, mut reply: StreamedReply) -> ShownParts {
+    pub(super) fn finish_reply(&mut self, mut reply: StreamedReply) -> StreamedParts {
         if !reply.title_printed {
-            return ShownParts::default();
+            return StreamedParts::default();
         }
-        self.spinner.clear_below();
-        self.end_line(&mut reply);
+        self.spinner.clear_row_below();
+        self.end_reply_line(&mut reply);
         if !self.question_open {
             self.spinner.start_if_active();
         }
-        ShownParts {
+        StreamedParts {
             title: true,
             text: reply.has_text,
             reasoning: reply.has_reasoning,
@@ -215,28 +215,28 @@ fn looks_like_data(text: &str) -> bool {
 }
 
 /// `name {"city": "Paris"}`, on one line, shortened unless the full text is requested.
-pub(crate) fn call_line(call: &ToolCall, whole: bool) -> String {
+pub(crate) fn render_call_line(call: &ToolCall, whole: bool) -> String {
     format!("{} {}", call.name, fit_on_one_line(&call.arguments.to_string(), whole))
 }
 
 /// `name: 72`, in the same way.
-pub(crate) fn result_line(call: &ToolCall, whole: bool) -> String {
+pub(crate) fn render_result_line(call: &ToolCall, whole: bool) -> String {
     format!("{}: {}", call.name, fit_on_one_line(&call.result_text(), whole))
 }
 
 /// The number of characters of a tool's arguments or result that are shown by default.
-const MOST: usize = 120;
+const MAX_CALL_CHARS: usize = 120;
 
 /// Returns whether the call is longer than the part of it that is shown.
 pub(crate) fn is_call_long(call: &ToolCall) -> bool {
-    let is_long = |text: &str| text.chars().nth(MOST).is_some();
+    let is_long = |text: &str| text.chars().nth(MAX_CALL_CHARS).is_some();
     is_long(&call.arguments.to_string()) || is_long(&call.result_text())
 }
 
 fn fit_on_one_line(text: &str, whole: bool) -> String {
     let line = text.chars().map(|c| if c.is_whitespace() { ' ' } else { c });
-    if whole || text.chars().nth(MOST).is_none() {
+    if whole || text.chars().nth(MAX_CALL_CHARS).is_none() {
         return line.collect();
     }
-    line.take(MOST).chain(['…']).collect()
+    line.take(MAX_CALL_CHARS).chain(['…']).collect()
 }

@@ -56,7 +56,7 @@ fn receive(console: &ConsoleWriter, agent: &str, pieces: &[&str]) {
     }
 }
 
-const SHOWN: ShownParts = ShownParts {
+const SHOWN: StreamedParts = StreamedParts {
     title: true,
     text: true,
     reasoning: false,
@@ -66,11 +66,11 @@ const SHOWN: ShownParts = ShownParts {
 #[test]
 fn a_reply_is_written_while_it_arrives() {
     let (console, buffer) = console(true);
-    console.set_heading(Some("\nturn 1\n".into()));
+    console.set_pending_heading(Some("\nturn 1\n".into()));
     receive(&console, "writer", &["\n", "One", " line.\nAnd"]);
     assert_eq!(buffer.text(), "\nturn 1\n  writer llm\n    One line.\n    And");
     receive(&console, "writer", &[" more."]);
-    assert_eq!(console.close_reply("writer"), SHOWN);
+    assert_eq!(console.end_streamed_reply("writer"), SHOWN);
     assert_eq!(buffer.text(), "\nturn 1\n  writer llm\n    One line.\n    And more.\n");
 }
 
@@ -97,7 +97,7 @@ fn a_reply_is_wrapped_while_it_arrives() {
     console.pause_for_question();
     console.resume_after_question();
     receive(&console, "a", &["```\nlast"]);
-    console.close_reply("a");
+    console.end_streamed_reply("a");
     assert_eq!(
         buffer.text(),
         "  a llm\n    one two three four\n    five\n    ```\n    let a_long_name = a_function(1);\n    ```\n    last\n"
@@ -113,14 +113,14 @@ fn while_one_reply_is_streamed_everything_else_waits() {
     console.print_err("warned meanwhile\n");
     receive(&console, "a", &["then"]);
     assert_eq!(
-        console.close_reply("b"),
-        ShownParts::default(),
+        console.end_streamed_reply("b"),
+        StreamedParts::default(),
         "what b says is shown when it has ended"
     );
-    console.print_pending();
+    console.print_queued_output();
     assert_eq!(buffer.text(), "  a llm\n    first then");
-    assert_eq!(console.close_reply("a"), SHOWN);
-    console.print_pending();
+    assert_eq!(console.end_streamed_reply("a"), SHOWN);
+    console.print_queued_output();
     assert_eq!(
         buffer.text(),
         "  a llm\n    first then\nsaid meanwhile\nwarned meanwhile\n"
@@ -145,7 +145,7 @@ fn data_is_not_written_while_it_arrives() {
         assert_eq!(buffer.text(), "", "{begins}");
         receive(&console, "b", &["text"]);
         assert_eq!(buffer.text(), "  b llm\n    text", "it does not block other replies");
-        assert_eq!(console.close_reply("a"), ShownParts::default());
+        assert_eq!(console.end_streamed_reply("a"), StreamedParts::default());
     }
 }
 
@@ -158,7 +158,7 @@ fn tool_calls_are_written_between_replies() {
     let end = call.with_end(ToolEnd::Result(json!("rain\nand wind")), 0.1);
     console.receive_update(&source("a"), LiveUpdate::ToolEnded(&end));
     receive(&console, "a", &["It rains."]);
-    assert_eq!(console.close_reply("a"), SHOWN);
+    assert_eq!(console.end_streamed_reply("a"), SHOWN);
     assert_eq!(
         buffer.text(),
         "  a llm\n    Let me see.\n    → weather {\"city\":\"Paris\"}\n    ← weather: rain and wind\n    It rains.\n"
@@ -186,7 +186,7 @@ fn nothing_is_written_while_a_question_is_open() {
     console.pause_for_question();
     console.receive_update(&source("a"), LiveUpdate::ToolStarted(&call));
     console.print_out("said meanwhile\n");
-    console.print_pending();
+    console.print_queued_output();
     assert_eq!(
         buffer.text(),
         "  a llm\n    Let me\n",
@@ -194,8 +194,8 @@ fn nothing_is_written_while_a_question_is_open() {
     );
     console.resume_after_question();
     assert_eq!(buffer.text(), "  a llm\n    Let me\n    → write {\"n\":1}\n");
-    console.close_reply("a");
-    console.print_pending();
+    console.end_streamed_reply("a");
+    console.print_queued_output();
     assert_eq!(
         buffer.text(),
         "  a llm\n    Let me\n    → write {\"n\":1}\nsaid meanwhile\n"
@@ -207,7 +207,7 @@ fn lines_wait_for_the_answer_where_no_reply_is_streamed() {
     let (console, buffer) = console(true);
     console.pause_for_question();
     console.print_out("said meanwhile\n");
-    console.print_pending();
+    console.print_queued_output();
     assert_eq!(buffer.text(), "");
     console.resume_after_question();
     assert_eq!(buffer.text(), "said meanwhile\n");
@@ -220,8 +220,8 @@ fn an_agent_that_finishes_during_a_question_does_not_block_other_replies() {
     receive(&console, "b", &["All of it."]);
     receive(&console, "c", &["Much"]);
     assert_eq!(
-        console.close_reply("b"),
-        ShownParts::default(),
+        console.end_streamed_reply("b"),
+        StreamedParts::default(),
         "it is shown with its end"
     );
     console.print_out("  b llm\n    All of it.\n");
@@ -237,7 +237,7 @@ fn the_rest_of_a_reply_comes_after_the_answer() {
     receive(&console, "b", &["One"]);
     console.pause_for_question();
     receive(&console, "b", &["and the", " other."]);
-    assert_eq!(console.close_reply("b"), SHOWN);
+    assert_eq!(console.end_streamed_reply("b"), SHOWN);
     console.print_out("b has ended\n");
     assert_eq!(
         buffer.text(),
@@ -258,7 +258,7 @@ fn an_agent_that_sent_data_is_streamed_when_it_sends_text() {
     };
     let in_its_next_execution = text_after(&|console| {
         receive(console, "a", &["{\"n\": 1}"]);
-        console.close_reply("a");
+        console.end_streamed_reply("a");
     });
     assert_eq!(in_its_next_execution, "  a llm\n    Text.");
     let after_a_tool = text_after(&|console| {
@@ -290,21 +290,21 @@ fn only_the_last_reply_counts_as_shown() {
         LiveUpdate::ToolStarted(&ToolCall::new("1", "look", json!({}))),
     );
     receive(&console, "a", &["{\"n\": 1}"]);
-    let shown = console.close_reply("a");
+    let shown = console.end_streamed_reply("a");
     assert_eq!((shown.title, shown.text), (true, false), "{}", buffer.text());
 }
 
 #[test]
 fn a_heading_is_written_once_and_later_executions_have_their_number() {
     let (console, buffer) = console(true);
-    console.set_heading(Some("turn 2\n".into()));
+    console.set_pending_heading(Some("turn 2\n".into()));
     let again = ExecutionRef {
         execution: 2,
         ..source("a")
     };
     console.receive_update(&again, LiveUpdate::Text("More."));
-    console.close_reply("a");
-    console.print_heading();
+    console.end_streamed_reply("a");
+    console.print_pending_heading();
     assert_eq!(buffer.text(), "turn 2\n  a #2 llm\n    More.\n");
 }
 
@@ -313,8 +313,8 @@ fn nothing_is_streamed_unless_it_is_asked_for() {
     let (console, buffer) = console(false);
     receive(&console, "a", &["text"]);
     assert_eq!(
-        (console.close_reply("a"), buffer.text().as_str()),
-        (ShownParts::default(), "")
+        (console.end_streamed_reply("a"), buffer.text().as_str()),
+        (StreamedParts::default(), "")
     );
 }
 
@@ -324,18 +324,18 @@ fn what_was_not_shown_while_it_arrived_is_known() {
     let (console, buffer) = console(true);
     receive(&console, "a", &["Hello"]);
     console.receive_update(&source("b"), LiveUpdate::ToolStarted(&call));
-    assert!(!console.close_reply("a").missed);
+    assert!(!console.end_streamed_reply("a").missed);
     receive(&console, "b", &["there"]);
-    let shown = console.close_reply("b");
+    let shown = console.end_streamed_reply("b");
     assert!(shown.title && shown.missed, "{}", buffer.text());
     receive(&console, "b", &["once more"]);
-    assert!(!console.close_reply("b").missed);
+    assert!(!console.end_streamed_reply("b").missed);
     // A text that looks like data is not shown while it arrives. As the last reply it is the output.
     receive(&console, "c", &["{\"a\": 1}"]);
     console.receive_update(&source("c"), LiveUpdate::ToolStarted(&call));
-    assert!(console.close_reply("c").missed);
+    assert!(console.end_streamed_reply("c").missed);
     console.receive_update(&source("d"), LiveUpdate::ToolStarted(&call));
     receive(&console, "d", &["{\"a\": 1}"]);
-    let shown = console.close_reply("d");
+    let shown = console.end_streamed_reply("d");
     assert!(shown.title && !shown.missed);
 }

@@ -13,7 +13,7 @@ pub fn render_ascii(picture: &GraphPicture) -> String {
         arrows_to[arrow.to].push(arrow);
     }
     for (node, arrows) in picture.nodes.iter().zip(arrows_to) {
-        let about: Vec<String> = node.text_lines().skip(1).collect();
+        let about: Vec<String> = node.shape_text_lines().skip(1).collect();
         text.push_str(&format!("\n{} ({})\n", node.name, about.join(", ")));
         for arrow in arrows {
             let from = &picture.nodes[arrow.from].name;
@@ -23,13 +23,13 @@ pub fn render_ascii(picture: &GraphPicture) -> String {
             } else {
                 format!(": {}", labels.join(", "))
             };
-            text.push_str(&format!("  {} {from}{about}\n", arrow_head(arrow)));
+            text.push_str(&format!("  {} {from}{about}\n", ascii_arrow(arrow)));
         }
     }
     text + render_legend(&picture.arrows).as_str()
 }
 
-fn arrow_head(arrow: &DependencyArrow) -> &'static str {
+fn ascii_arrow(arrow: &DependencyArrow) -> &'static str {
     match (arrow.feedback, arrow.any_of) {
         (false, false) => "<--",
         (false, true) => "o--",
@@ -48,7 +48,7 @@ fn render_legend(arrows: &[DependencyArrow]) -> String {
     ];
     let used = meanings
         .iter()
-        .filter(|(sign, _)| arrows.iter().any(|arrow| arrow_head(arrow) == *sign));
+        .filter(|(sign, _)| arrows.iter().any(|arrow| ascii_arrow(arrow) == *sign));
     let lines: String = used.map(|(sign, meaning)| format!("{sign} {meaning}\n")).collect();
     if lines.is_empty() { lines } else { format!("\n{lines}") }
 }

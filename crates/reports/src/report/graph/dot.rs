@@ -35,14 +35,14 @@ fn node_attributes(node: &PictureNode) -> String {
         NodeShape::Ensemble => ("box3d", ""),
     };
     let mut styles = vec![style];
-    styles.extend(node.is_idle().then_some("dashed"));
+    styles.extend(node.is_unexecuted().then_some("dashed"));
     styles.retain(|style| !style.is_empty());
     let style = if styles.is_empty() {
         String::new()
     } else {
         format!(", style=\"{}\"", styles.join(","))
     };
-    let lines: Vec<String> = node.text_lines().map(|line| escape_label(&line)).collect();
+    let lines: Vec<String> = node.shape_text_lines().map(|line| escape_label(&line)).collect();
     let sides = if node.is_stack { ", peripheries=2" } else { "" };
     let colour = if node.has_failed() { ", color=red" } else { "" };
     format!("label=\"{}\", shape={shape}{style}{sides}{colour}", lines.join("\\n"))

@@ -18,24 +18,24 @@ pub fn render_mermaid(picture: &GraphPicture) -> String {
         text.push_str(&format!(
             "    n{} {}{} n{}\n",
             arrow.from,
-            arrow_line(arrow),
+            mermaid_arrow(arrow),
             render_arrow_label(arrow),
             arrow.to
         ));
     }
     // Dashes, opacity and thickness look the same on light and on dark backgrounds.
-    let nodes = |shown: fn(&PictureNode) -> bool| list_node_ids("n", &picture.nodes, shown);
+    let nodes = |shown: fn(&PictureNode) -> bool| list_matching_ids("n", &picture.nodes, shown);
     for (class, look, these) in [
-        ("idle", "stroke-dasharray:4 4,opacity:0.6", nodes(PictureNode::is_idle)),
+        ("idle", "stroke-dasharray:4 4,opacity:0.6", nodes(PictureNode::is_unexecuted)),
         ("failed", "stroke:#d33,stroke-width:3px", nodes(PictureNode::has_failed)),
     ] {
         if !these.is_empty() {
             text.push_str(&format!("    classDef {class} {look}\n    class {these} {class}\n"));
         }
     }
-    let arrows = |shown: fn(&DependencyArrow) -> bool| list_node_ids("", &picture.arrows, shown);
+    let arrows = |shown: fn(&DependencyArrow) -> bool| list_matching_ids("", &picture.arrows, shown);
     for (look, these) in [
-        ("opacity:0.4", arrows(DependencyArrow::is_idle)),
+        ("opacity:0.4", arrows(DependencyArrow::is_unused)),
         ("stroke-width:3px", arrows(|arrow| arrow.start_count > Some(0))),
     ] {
         if !these.is_empty() {
@@ -45,14 +45,14 @@ pub fn render_mermaid(picture: &GraphPicture) -> String {
     text
 }
 
-fn list_node_ids<T>(letter: &str, all: &[T], shown: impl Fn(&T) -> bool) -> String {
+fn list_matching_ids<T>(letter: &str, all: &[T], shown: impl Fn(&T) -> bool) -> String {
     let shown_items = all.iter().enumerate().filter(|(_, one)| shown(one));
     let numbers: Vec<String> = shown_items.map(|(at, _)| format!("{letter}{at}")).collect();
     numbers.join(",")
 }
 
 fn render_node_body(node: &PictureNode) -> String {
-    let lines: Vec<String> = node.text_lines().map(|line| escape_label(&line)).collect();
+    let lines: Vec<String> = node.shape_text_lines().map(|line| escape_label(&line)).collect();
     let inside = lines.join("<br/>");
     match node.shape {
         NodeShape::Script => format!("[\"{inside}\"]"),
@@ -64,7 +64,7 @@ fn render_node_body(node: &PictureNode) -> String {
     }
 }
 
-fn arrow_line(arrow: &DependencyArrow) -> &'static str {
+fn mermaid_arrow(arrow: &DependencyArrow) -> &'static str {
     match (arrow.feedback, arrow.any_of) {
         (false, false) => "-->",
         (false, true) => "--o",

@@ -13,7 +13,7 @@ mod svg;
 pub use ascii::render_ascii;
 pub use dot::render_dot;
 pub use mermaid::render_mermaid;
-pub use svg::{GraphTooLarge, STYLE, render_svg};
+pub use svg::{GraphTooLargeError, SVG_STYLE, render_svg};
 
 use super::format::format_count;
 
@@ -25,7 +25,7 @@ pub struct GraphPicture {
     /// The run, with its outcome.
     pub subtitle: Option<String>,
     /// What executions and starts are counted in.
-    pub count_unit: CountUnit,
+    pub count_unit: ExecutionCountUnit,
     /// The agents, in declaration order.
     pub nodes: Vec<PictureNode>,
     /// The dependencies.
@@ -34,7 +34,7 @@ pub struct GraphPicture {
 
 /// The unit in which a picture counts executions and starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum CountUnit {
+pub enum ExecutionCountUnit {
     /// One run.
     #[default]
     Run,
@@ -172,7 +172,7 @@ impl NodeShape {
 
 impl PictureNode {
     /// Returns the lines inside the shape.
-    fn text_lines(&self) -> impl Iterator<Item = String> {
+    fn shape_text_lines(&self) -> impl Iterator<Item = String> {
         [&*self.name, self.shape.kind_word()]
             .into_iter()
             .chain(self.notes.iter().map(String::as_str))
@@ -181,7 +181,7 @@ impl PictureNode {
     }
 
     /// Returns whether a run is shown in which the agent was not executed.
-    fn is_idle(&self) -> bool {
+    fn is_unexecuted(&self) -> bool {
         matches!(self.run_data, Some(NodeRunData::Idle { .. }))
     }
 
@@ -263,7 +263,7 @@ impl DependencyArrow {
     }
 
     /// Returns whether a run is shown in which it started no agent.
-    fn is_idle(&self) -> bool {
+    fn is_unused(&self) -> bool {
         self.start_count == Some(0)
     }
 }

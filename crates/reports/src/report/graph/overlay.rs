@@ -9,12 +9,12 @@ impl GraphPicture {
     /// Adds a run to the picture of `shown`: how often each agent ran, how often each arrow started an agent, and why
     /// other agents did not run. The run is in this state, and used the agents and dependencies of `recorded`; the file
     /// may have been edited since.
-    pub fn add_run(&mut self, history: &RunHistory, state: RunState, shown: &Ensemble, recorded: &Ensemble) {
+    pub fn add_run_data(&mut self, history: &RunHistory, state: RunState, shown: &Ensemble, recorded: &Ensemble) {
         for node in &mut self.nodes {
             let totals = history.agent_totals(&node.name);
             let activity = history.agent_activity(&node.name);
             node.run_data = Some(match (activity, totals.executions + totals.parts.ended_parts) {
-                (Some(activity), _) => describe_unfinished(node_activity(activity, state), totals),
+                (Some(activity), _) => unfinished_node_data(node_activity(activity, state), totals),
                 (None, 0) => NodeRunData::Idle {
                     why: history.idle_reason(&node.name).map(str::to_owned),
                 },
@@ -30,13 +30,13 @@ impl GraphPicture {
             edges.enumerate().map(move |(at, edge)| (agent, at, edge))
         });
         for (arrow, (agent, at, edge)) in self.arrows.iter_mut().zip(dependencies) {
-            let position = recorded_position(recorded, agent, at, edge);
+            let position = find_recorded_dependency(recorded, agent, at, edge);
             arrow.start_count = position.map(|position| history.start_count(&agent.name, position));
         }
     }
 
     /// Marks agents that wait for an answer which no record contains yet.
-    pub fn mark_waiting(&mut self, agents: &[impl AsRef<str>]) {
+    pub fn mark_waiting_agents(&mut self, agents: &[impl AsRef<str>]) {
         let waits = |name: &str| agents.iter().any(|agent| agent.as_ref() == name);
         for node in self.nodes.iter_mut().filter(|node| waits(&node.name)) {
             if let Some(NodeRunData::Unfinished { activity, .. }) = &mut node.run_data {
@@ -46,7 +46,7 @@ impl GraphPicture {
     }
 
     /// Adds the id and the state of the run as the subtitle.
-    pub fn add_run_title(&mut self, history: &RunHistory, driver: RunDriver) {
+    pub fn set_run_subtitle(&mut self, history: &RunHistory, driver: RunDriver) {
         let id = history.start_event().map(|started| &*started.run_id);
         self.subtitle = Some(format!("run {}: {}", id.unwrap_or_default(), history.run_state(driver)));
     }
@@ -62,7 +62,7 @@ fn node_activity(activity: AgentActivity, state: RunState) -> NodeActivity {
     }
 }
 
-fn describe_unfinished(activity: NodeActivity, totals: AgentTotals) -> NodeRunData {
+fn unfinished_node_data(activity: NodeActivity, totals: AgentTotals) -> NodeRunData {
     NodeRunData::Unfinished {
         activity,
         executions: totals.executions,
@@ -72,7 +72,7 @@ fn describe_unfinished(activity: NodeActivity, totals: AgentTotals) -> NodeRunDa
 
 /// Returns the position of a dependency in the ensemble that was run. It is the current position (`at`), unless the
 /// file was edited.
-fn recorded_position(recorded: &Ensemble, agent: &Agent, at: usize, edge: &Dependency) -> Option<usize> {
+fn find_recorded_dependency(recorded: &Ensemble, agent: &Agent, at: usize, edge: &Dependency) -> Option<usize> {
     let then = recorded.agents.iter().find(|then| then.name == agent.name)?;
     let same = |then: &Dependency| {
         then.agent_name == edge.agent_name

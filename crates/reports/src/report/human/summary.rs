@@ -5,7 +5,7 @@ use crate::report::format::{
     CAUTION, DIM, explain_many_requests, format_count, format_duration, format_executions, render_usage,
 };
 use crate::report::replacements::describe_replacements;
-use crate::report::story::{outcome_mark, rerun_place, sanitize_for_shell};
+use crate::report::story::{outcome_mark, rerun_argument, sanitize_for_shell};
 use crate::report::wrap::indent_later_lines;
 use ensemble_core::conversation::{
     CompletionReason, ConversationState, Record, RunEnded, UnfinishedExecution, UnfinishedReason,
@@ -50,7 +50,7 @@ fn render_low_budget(state: &ConversationState) -> String {
 }
 
 /// Returns the executions that have not ended and of which some parts or replies are kept.
-fn render_unfinished(state: &ConversationState) -> String {
+fn render_unfinished_executions(state: &ConversationState) -> String {
     let mut text = String::new();
     for UnfinishedExecution {
         agent,
@@ -93,7 +93,7 @@ fn render_unfinished(state: &ConversationState) -> String {
 
 /// Renders the questions and permission requests that wait, with their choices, if the detail of the outcome names only the
 /// first of several.
-fn render_requests(state: &ConversationState) -> String {
+fn render_pending_requests(state: &ConversationState) -> String {
     if state.pending_requests().count() < 2 {
         return String::new();
     }
@@ -109,7 +109,7 @@ fn render_requests(state: &ConversationState) -> String {
 }
 
 impl HumanReporter {
-    pub(super) fn render_summary(&self, ended: &RunEnded, record: &Record, state: &ConversationState) -> String {
+    pub(super) fn render_run_summary(&self, ended: &RunEnded, record: &Record, state: &ConversationState) -> String {
         let quiet = self.verbosity == OutputVerbosity::Quiet;
         if (quiet || self.in_chat) && ended.is_success() && ended.exhausted.is_empty() {
             return match quiet {
@@ -119,7 +119,7 @@ impl HumanReporter {
         }
         let (style, mark) = outcome_mark(ended);
         let space = if quiet { "" } else { "\n" };
-        let (sentence, outcome_end) = match self.has_shown_failure(ended) {
+        let (sentence, outcome_end) = match self.was_failure_shown(ended) {
             true => ended.to_sentence_below_failure(),
             false => ended.to_sentence(),
         };
@@ -140,8 +140,8 @@ impl HumanReporter {
         if quiet {
             return text;
         }
-        text.push_str(&render_requests(state));
-        text.push_str(&render_unfinished(state));
+        text.push_str(&render_pending_requests(state));
+        text.push_str(&render_unfinished_executions(state));
         for not_run in &ended.not_run {
             text.push_str(&format!(
                 "  {DIM}{}{DIM:#}\n",
@@ -153,7 +153,7 @@ impl HumanReporter {
     }
 
     /// Returns whether the reader of the summary has seen the failure of the run.
-    fn has_shown_failure(&self, ended: &RunEnded) -> bool {
+    fn was_failure_shown(&self, ended: &RunEnded) -> bool {
         let is_same_reader = self.verbosity == OutputVerbosity::Quiet || self.console.has_one_reader();
         let failed = ended.failed.as_ref();
         is_same_reader
@@ -196,7 +196,7 @@ impl HumanReporter {
                 let failed = state.run_end().and_then(|ended| ended.failed.as_ref());
                 let from = failed.map_or_else(String::new, |failed| {
                     let part = self.failed_parts.get(&(failed.agent.clone(), failed.turn));
-                    format!(" --from {}", rerun_place(failed, part.map(|key| &**key)))
+                    format!(" --from {}", rerun_argument(failed, part.map(|key| &**key)))
                 });
                 format!("  run it again with: ensemble rerun {id}{from}\n")
             }

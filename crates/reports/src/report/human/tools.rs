@@ -1,7 +1,7 @@
 //! The tools that a model has called.
 
 use super::INDENT;
-use crate::report::console::{call_line, result_line};
+use crate::report::console::{render_call_line, render_result_line};
 use crate::report::format::DIM;
 use crate::report::wrap::LineWidth;
 use ensemble_core::conversation::ExecutionFinished;
@@ -14,7 +14,7 @@ pub(super) fn render_tool_calls(finished: &ExecutionFinished, whole: bool, width
             text.push_str(&width.wrap_block(message.trim_end(), INDENT));
         }
         for call in &iteration.tool_calls {
-            let (called, ended) = (call_line(call, whole), result_line(call, whole));
+            let (called, ended) = (render_call_line(call, whole), render_result_line(call, whole));
             let lines = format!("    {DIM}→ {called}{DIM:#}\n    {DIM}← {ended}{DIM:#}\n");
             text.push_str(&width.wrap_sentences(&lines));
         }

@@ -1,10 +1,10 @@
 //! What passes: texts of others with their hidden characters spelt out, styles of our own, and nothing that the log of a CI
 //! takes for a command.
 
-use ensemble_language::hidden_characters::{CiCommandDetector, is_hidden_character, plain_prefix_length};
+use ensemble_language::hidden_characters::{CiCommandDetector, is_hidden_character, plain_ascii_prefix_length};
 
 use super::joiners::is_needed_joiner;
-use super::trusted_style::split_trusted_style;
+use super::trusted_style::find_trusted_style;
 
 /// The spelling of characters, which depends on the reader of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,7 +51,7 @@ impl SanitizingFilter {
             // Most of a text. Only a CI asks what stands before a character in its line.
             let plain = match is_ci || self.is_after_return {
                 true => 0,
-                false => plain_prefix_length(rest),
+                false => plain_ascii_prefix_length(rest),
             };
             if let Some(last) = rest[..plain].chars().next_back() {
                 passed.push_str(&rest[..plain]);
@@ -62,7 +62,7 @@ impl SanitizingFilter {
                 return;
             };
             if character == '\u{1b}'
-                && let Some((marked, style)) = split_trusted_style(rest)
+                && let Some((marked, style)) = find_trusted_style(rest)
             {
                 if spelling != EscapeStyle::Exact {
                     passed.push_str("\u{1b}[");
@@ -71,12 +71,12 @@ impl SanitizingFilter {
                 rest = &rest[marked.len()..];
                 continue;
             }
-            self.push_character(character, spelling, is_ci, passed);
+            self.push_sanitized_character(character, spelling, is_ci, passed);
             rest = &rest[character.len_utf8()..];
         }
     }
 
-    fn push_character(&mut self, character: char, spelling: EscapeStyle, is_ci: bool, passed: &mut String) {
+    fn push_sanitized_character(&mut self, character: char, spelling: EscapeStyle, is_ci: bool, passed: &mut String) {
         if spelling != EscapeStyle::Exact {
             if std::mem::take(&mut self.is_after_return) && character != '\n' {
                 push_escaped('\r', spelling, passed);
@@ -89,8 +89,8 @@ impl SanitizingFilter {
         }
         let is_command = self.detect_command_start(character);
         if is_ci && is_command && spelling != EscapeStyle::Commands {
-            push_broken_command(character, spelling, passed);
-        } else if self.is_printable(character, spelling) {
+            push_escaped_ci_command(character, spelling, passed);
+        } else if self.needs_no_escape(character, spelling) {
             passed.push(character);
         } else {
             push_escaped(character, spelling, passed);
@@ -112,7 +112,7 @@ impl SanitizingFilter {
         is_inside || before == CommandPosition::Colon && character == ':'
     }
 
-    fn is_printable(&self, character: char, spelling: EscapeStyle) -> bool {
+    fn needs_no_escape(&self, character: char, spelling: EscapeStyle) -> bool {
         let is_kept = || {
             matches!(spelling, EscapeStyle::Text | EscapeStyle::Commands) && is_needed_joiner(character, self.before)
         };
@@ -125,9 +125,9 @@ impl SanitizingFilter {
 
 /// Spells out a text that arrives in pieces; styles of our own stay as they are, for the door.
 #[derive(Debug, Default)]
-pub(crate) struct TextEscaper(SanitizingFilter);
+pub(crate) struct StreamTextEscaper(SanitizingFilter);
 
-impl TextEscaper {
+impl StreamTextEscaper {
     /// Returns the piece. A carriage return at its end waits for the next piece.
     pub(crate) fn escape_chunk(&mut self, text: &str) -> String {
         let mut escaped = String::with_capacity(text.len());
@@ -136,9 +136,9 @@ impl TextEscaper {
             self.0
                 .push_sanitized(&rest[..at], EscapeStyle::Text, false, &mut escaped);
             rest = &rest[at..];
-            let length = split_trusted_style(rest).map_or(1, |(marked, _)| marked.len());
+            let length = find_trusted_style(rest).map_or(1, |(marked, _)| marked.len());
             match length {
-                1 => self.0.push_character('\u{1b}', EscapeStyle::Text, false, &mut escaped),
+                1 => self.0.push_sanitized_character('\u{1b}', EscapeStyle::Text, false, &mut escaped),
                 _ => escaped.push_str(&rest[..length]),
             }
             rest = &rest[length..];
@@ -150,7 +150,7 @@ impl TextEscaper {
 
 /// Returns a text with styles of our own, in which everything else that is hidden is spelt out.
 pub(crate) fn escape_text(text: &str) -> String {
-    let mut speller = TextEscaper::default();
+    let mut speller = StreamTextEscaper::default();
     let mut escaped = speller.escape_chunk(text);
     if speller.0.is_after_return {
         push_escaped('\r', EscapeStyle::Text, &mut escaped);
@@ -174,7 +174,7 @@ fn push_escaped(character: char, spelling: EscapeStyle, passed: &mut String) {
 }
 
 /// Writes the character so that it does not complete a command.
-fn push_broken_command(character: char, spelling: EscapeStyle, passed: &mut String) {
+fn push_escaped_ci_command(character: char, spelling: EscapeStyle, passed: &mut String) {
     match spelling {
         EscapeStyle::Json | EscapeStyle::Xml => push_escaped(character, spelling, passed),
         EscapeStyle::Text | EscapeStyle::Commands | EscapeStyle::Exact => passed.extend(['\\', character]),

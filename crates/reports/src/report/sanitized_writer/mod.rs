@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 pub use filter::EscapeStyle;
 use filter::SanitizingFilter;
-pub(crate) use filter::{TextEscaper, escape_text};
+pub(crate) use filter::{StreamTextEscaper, escape_text};
 pub use trusted_style::TrustedStyle;
 use trusted_style::mark_trusted_styles;
 
@@ -59,7 +59,7 @@ impl SanitizedWriter {
 }
 
 /// Returns the text that a door of its own would pass, for a file that is printed later.
-pub fn sanitize(text: &str, spelling: EscapeStyle) -> String {
+pub fn sanitize_text(text: &str, spelling: EscapeStyle) -> String {
     let mut passed = String::with_capacity(text.len());
     SanitizingFilter::default().push_sanitized(text, spelling, false, &mut passed);
     passed

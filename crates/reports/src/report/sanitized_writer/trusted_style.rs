@@ -8,7 +8,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;
 
 /// What our styles begin with.
-static MARK: LazyLock<String> = LazyLock::new(|| format!("\u{1b}[{};", RandomState::new().hash_one("style")));
+static TRUSTED_STYLE_MARK: LazyLock<String> = LazyLock::new(|| format!("\u{1b}[{};", RandomState::new().hash_one("style")));
 
 /// A style of our own; `{INK}` begins it, `{INK:#}` ends it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,7 +29,7 @@ impl Display for TrustedStyle {
         };
         // A rendered style is a row of escape sequences.
         for sequence in plain.split('\u{1b}').skip(1) {
-            f.write_str(&MARK)?;
+            f.write_str(&TRUSTED_STYLE_MARK)?;
             f.write_str(sequence.strip_prefix('[').unwrap_or(sequence))?;
         }
         Ok(())
@@ -38,14 +38,14 @@ impl Display for TrustedStyle {
 
 /// Returns the text, whose styles are all our own: the caller knows that no other text contains any.
 pub(crate) fn mark_trusted_styles(text: &str) -> String {
-    text.replace("\u{1b}[", &MARK)
+    text.replace("\u{1b}[", &TRUSTED_STYLE_MARK)
 }
 
 /// If the text begins with a style of our own: the style with its number, and the same without it.
-pub(super) fn split_trusted_style(text: &str) -> Option<(&str, &str)> {
-    let after_mark = text.strip_prefix(MARK.as_str())?;
+pub(super) fn find_trusted_style(text: &str) -> Option<(&str, &str)> {
+    let after_mark = text.strip_prefix(TRUSTED_STYLE_MARK.as_str())?;
     let mut bytes = after_mark.bytes();
     let end = bytes.position(|byte| !matches!(byte, b'0'..=b'9' | b';' | b':'))?;
     let style = after_mark[end..].starts_with('m').then(|| &after_mark[..=end])?;
-    Some((&text[..MARK.len() + style.len()], style))
+    Some((&text[..TRUSTED_STYLE_MARK.len() + style.len()], style))
 }

@@ -3,7 +3,7 @@
 use ensemble_diff::{LineChange, group_changed_lines};
 use serde_json::{Value, json};
 
-use crate::report::format::{BAD, CAUTION, DIM, GOOD, NAME, format_count, render_tokens};
+use crate::report::format::{BAD, CAUTION, DIM, GOOD, NAME, format_count, render_token_counts};
 use crate::report::values::render_value;
 use crate::report::wrap::LineWidth;
 use ensemble_history::RunState;
@@ -13,10 +13,10 @@ use ensemble_history::story::{
 };
 
 /// The number of differences of one value that are shown; the JSON document contains all.
-const CHANGES: usize = 12;
+const MAX_SHOWN_CHANGES: usize = 12;
 
 /// The number of unchanged lines around a changed line.
-const AROUND: usize = 2;
+const CONTEXT_LINES: usize = 2;
 
 /// A run, with its name on the command line.
 #[derive(Debug, Clone, Copy)]
@@ -33,7 +33,7 @@ pub struct NamedRun<'a> {
 pub fn render_comparison(compared: &RunComparison, runs: &[NamedRun; 2], width: LineWidth) -> String {
     let mut text = format!("a  {}\nb  {}\n", render_run_line(&runs[0]), render_run_line(&runs[1]));
     for (here, there, run) in [("a", "b", 0), ("b", "a", 1)] {
-        text.push_str(&render_fork(here, there, &runs[run], &runs[1 - run]));
+        text.push_str(&render_fork_relation(here, there, &runs[run], &runs[1 - run]));
     }
     text.push('\n');
     if compared.same {
@@ -44,7 +44,7 @@ pub fn render_comparison(compared: &RunComparison, runs: &[NamedRun; 2], width: 
     } else {
         text.push_str(&render_differences(compared, runs));
     }
-    text.push_str(&render_usages(compared));
+    text.push_str(&render_usage_difference(compared));
     if compared.context.is_none() {
         text.push_str(&format!(
             "{DIM}the final contexts are not compared: the ensemble of one run is not available{DIM:#}\n"
@@ -94,7 +94,7 @@ fn render_run_line(run: &NamedRun) -> String {
     )
 }
 
-fn render_fork(here: &str, there: &str, run: &NamedRun, other: &NamedRun) -> String {
+fn render_fork_relation(here: &str, there: &str, run: &NamedRun, other: &NamedRun) -> String {
     let origin = run.story.start_event().and_then(|started| started.forked_from.as_ref());
     let other_run_id = other.story.start_event().map(|started| &started.run_id);
     match origin {
@@ -126,7 +126,7 @@ fn render_differences(compared: &RunComparison, runs: &[NamedRun; 2]) -> String 
             0 => "the input differs".to_owned(),
             number => format!("message {number} after the input differs"),
         };
-        text.push_str(&render_headline(&headline));
+        text.push_str(&render_difference_headline(&headline));
         let text_value = |side: &Option<std::sync::Arc<str>>| side.as_ref().map(|text| Value::from(&**text));
         text.push_str(&render_change(&ValueChange {
             path: String::new(),
@@ -135,7 +135,7 @@ fn render_differences(compared: &RunComparison, runs: &[NamedRun; 2]) -> String 
         }));
     }
     if !compared.given.is_empty() {
-        text.push_str(&render_headline("the initial context differs"));
+        text.push_str(&render_difference_headline("the initial context differs"));
         text.push_str(&render_context_changes(&compared.given));
     }
     // An output of turn n is read from turn n + 1 on.
@@ -145,7 +145,7 @@ fn render_differences(compared: &RunComparison, runs: &[NamedRun; 2]) -> String 
         .output
         .as_ref()
         .map(|output| render_output_difference(output, compared, runs));
-    let decided = compared.decision.as_ref().map(render_decision);
+    let decided = compared.decision.as_ref().map(render_decision_difference);
     let sections = if said_first {
         [output_text, decided]
     } else {
@@ -153,27 +153,27 @@ fn render_differences(compared: &RunComparison, runs: &[NamedRun; 2]) -> String 
     };
     sections.into_iter().flatten().for_each(|part| text.push_str(&part));
     if let Some(BothRuns { a, b }) = &compared.outcome {
-        text.push_str(&render_headline("the outcome differs"));
+        text.push_str(&render_difference_headline("the outcome differs"));
         text.push_str(&format!("  a  {}\n  b  {}\n", render_outcome(a), render_outcome(b)));
     }
     if let Some(context) = compared.context.as_ref().filter(|context| !context.is_empty()) {
         let keys = format_count(context.len() as u64, "key");
-        text.push_str(&render_headline(&format!("the final context differs in {keys}")));
+        text.push_str(&render_difference_headline(&format!("the final context differs in {keys}")));
         text.push_str(&render_context_changes(context));
     }
     text
 }
 
-fn render_headline(text: &str) -> String {
+fn render_difference_headline(text: &str) -> String {
     format!("{CAUTION}✗{CAUTION:#} {NAME}{text}{NAME:#}\n")
 }
 
-fn render_decision(decision: &DecisionDifference) -> String {
+fn render_decision_difference(decision: &DecisionDifference) -> String {
     let ran = |agents: &Option<Vec<std::sync::Arc<str>>>| match agents {
         Some(agents) => agents.join(", "),
         None => format!("{DIM}no such turn{DIM:#}"),
     };
-    let mut text = render_headline(&format!("different agents run in turn {}", decision.turn));
+    let mut text = render_difference_headline(&format!("different agents run in turn {}", decision.turn));
     for (side, agents, reasons) in [
         ("a", &decision.agents.a, &decision.reasons.a),
         ("b", &decision.agents.b, &decision.reasons.b),
@@ -192,7 +192,7 @@ fn render_output_difference(output: &ExecutionDifference, compared: &RunComparis
     } else {
         format!("turn {} of a, {} of b", output.turn.a, output.turn.b)
     };
-    let mut text = render_headline(&format!(
+    let mut text = render_difference_headline(&format!(
         "{} #{} has a different output in {turns}",
         output.agent, output.execution
     ));
@@ -203,7 +203,7 @@ fn render_output_difference(output: &ExecutionDifference, compared: &RunComparis
             "  {DIM}and {more} more of {} in both runs{DIM:#}\n",
             format_count(compared.shared_executions as u64, "execution")
         ));
-        let commands: Vec<String> = runs.iter().filter_map(show_command).collect();
+        let commands: Vec<String> = runs.iter().filter_map(show_run_command).collect();
         if let [a, b] = commands.as_slice() {
             text.push_str(&format!("  {DIM}show all with: {a}, {b}{DIM:#}\n"));
         }
@@ -212,7 +212,7 @@ fn render_output_difference(output: &ExecutionDifference, compared: &RunComparis
 }
 
 /// Returns the command that shows the whole run; there is none for a saved result.
-fn show_command(run: &NamedRun) -> Option<String> {
+fn show_run_command(run: &NamedRun) -> Option<String> {
     let id = &run.story.start_event()?.run_id;
     let is_recorded = !id.is_empty() && !id.contains('/') && id.starts_with(run.given_name);
     is_recorded.then(|| format!("ensemble runs show {id} -v"))
@@ -235,9 +235,9 @@ fn render_context_changes(keys: &[ContextChange]) -> String {
 }
 
 fn render_changes(changes: &[ValueChange]) -> String {
-    let mut text: String = changes.iter().take(CHANGES).map(render_change).collect();
-    if changes.len() > CHANGES {
-        let more = changes.len() - CHANGES;
+    let mut text: String = changes.iter().take(MAX_SHOWN_CHANGES).map(render_change).collect();
+    if changes.len() > MAX_SHOWN_CHANGES {
+        let more = changes.len() - MAX_SHOWN_CHANGES;
         text.push_str(&format!("  {DIM}and {more} more (--output json shows them){DIM:#}\n"));
     }
     text
@@ -276,7 +276,7 @@ fn render_change(change: &ValueChange) -> String {
 /// Returns the changed lines, with a few lines around them.
 fn render_changed_lines(a: &str, b: &str) -> String {
     let mut text = String::new();
-    for (number, group) in group_changed_lines(a, b, AROUND).into_iter().enumerate() {
+    for (number, group) in group_changed_lines(a, b, CONTEXT_LINES).into_iter().enumerate() {
         if number > 0 {
             text.push_str(&format!("    {DIM}…{DIM:#}\n"));
         }
@@ -302,7 +302,7 @@ fn render_outcome(outcome: &ComparedOutcome) -> String {
 }
 
 /// Returns the usage of both runs, if a model was used and the usage differs.
-fn render_usages(compared: &RunComparison) -> String {
+fn render_usage_difference(compared: &RunComparison) -> String {
     let BothRuns { a, b } = compared.usage;
     if a == b {
         return String::new();
@@ -310,7 +310,7 @@ fn render_usages(compared: &RunComparison) -> String {
     let words = |usage: ensemble_language::data::ModelUsage| {
         let requests = format_count(usage.requests, "model request");
         std::iter::once(requests)
-            .chain(render_tokens(&usage))
+            .chain(render_token_counts(&usage))
             .collect::<Vec<_>>()
             .join(" · ")
     };

@@ -2,7 +2,7 @@
 //! their control characters are visible.
 
 use crate::report::context_window;
-use crate::report::format::{failure_kind_word, format_count, render_tokens};
+use crate::report::format::{failure_kind_word, format_count, render_token_counts};
 use crate::report::sanitized_writer::escape_text;
 use ensemble_core::thread::window::to_summary_message;
 use ensemble_core::thread::{Attachment, Message, ResultSummary, Role, ThreadIteration, ToolCall, ToolEnd};
@@ -60,7 +60,7 @@ pub(super) enum ExchangeEntry {
 }
 
 /// Returns the number of requests and tool calls, as text.
-pub(super) fn format_counts(exchanges: &[&ModelExchange]) -> String {
+pub(super) fn format_exchange_counts(exchanges: &[&ModelExchange]) -> String {
     let iterations = || exchanges.iter().flat_map(|exchange| &exchange.iterations);
     let calls: usize = iterations().map(|iteration| iteration.tool_calls.len()).sum();
     format!(
@@ -73,7 +73,7 @@ pub(super) fn format_counts(exchanges: &[&ModelExchange]) -> String {
 /// Returns the title that distinguishes the exchange from the others of its execution, of which there are `count`, in a
 /// document.
 pub(super) fn exchange_title(exchange: &ModelExchange, count: usize, all: &[ModelExchange]) -> Option<String> {
-    let mut about: Vec<String> = part_key(exchange)
+    let mut about: Vec<String> = visible_part_key(exchange)
         .map(|key| format!("part {key}"))
         .into_iter()
         .collect();
@@ -119,7 +119,7 @@ fn containing_call(exchange: &ModelExchange, call: &str, all: &[ModelExchange]) 
 }
 
 /// Returns the key of the part, on one line.
-pub(super) fn part_key(exchange: &ModelExchange) -> Option<String> {
+pub(super) fn visible_part_key(exchange: &ModelExchange) -> Option<String> {
     let key = exchange.scope.part.as_ref()?;
     Some(make_visible(&key.split_whitespace().collect::<Vec<_>>().join(" ")))
 }
@@ -141,10 +141,10 @@ pub(super) fn exchange_entries(exchange: &ModelExchange, with_earlier: bool) -> 
         )));
     }
     for message in exchange.remembered_messages.iter().filter(|_| with_earlier) {
-        add_message(&mut entries, message, "earlier ");
+        push_message_entries(&mut entries, message, "earlier ");
     }
     for iteration in &exchange.iterations {
-        add_iteration(&mut entries, iteration);
+        push_iteration_entries(&mut entries, iteration);
     }
     match &exchange.end {
         ExchangeEnd::Succeeded => {}
@@ -163,7 +163,7 @@ pub(super) fn exchange_entries(exchange: &ModelExchange, with_earlier: bool) -> 
     entries
 }
 
-fn add_iteration(entries: &mut Vec<ExchangeEntry>, iteration: &ThreadIteration) {
+fn push_iteration_entries(entries: &mut Vec<ExchangeEntry>, iteration: &ThreadIteration) {
     let metadata_value = |key: &str| iteration.metadata.get(key);
     let word = |key: &str| {
         metadata_value(key)
@@ -180,27 +180,27 @@ fn add_iteration(entries: &mut Vec<ExchangeEntry>, iteration: &ThreadIteration) 
             output_tokens: tokens("output_tokens"),
             ..ModelUsage::default()
         };
-        about.extend(render_tokens(&usage));
+        about.extend(render_token_counts(&usage));
     }
     entries.push(ExchangeEntry::Request(about.join(" · ")));
     entries.extend(word("system_prompt").map(|text| message_entry("system", text)));
     entries.extend(
         metadata_value("dropped")
-            .map(|note| ExchangeEntry::Note(make_visible(&context_window::render_trim_note(note)))),
+            .map(|note| ExchangeEntry::Note(make_visible(&context_window::render_dropped_note(note)))),
     );
     let summary = metadata_value("dropped").and_then(|note| note["summary"].as_str());
     entries.extend(summary.map(|summary| message_entry("user", make_visible(&to_summary_message(summary)))));
     for message in &iteration.messages {
-        add_message(entries, message, "");
+        push_message_entries(entries, message, "");
     }
     for call in &iteration.tool_calls {
-        add_call(entries, call);
+        push_call_entries(entries, call);
     }
     entries.extend(word("rejected").map(ExchangeEntry::ReplyRejected));
     entries.extend(metadata_value("stopped").map(|_| ExchangeEntry::RequestStopped));
 }
 
-fn add_message(entries: &mut Vec<ExchangeEntry>, message: &Message, which: &str) {
+fn push_message_entries(entries: &mut Vec<ExchangeEntry>, message: &Message, which: &str) {
     let role = match message.role {
         Role::System => "system",
         Role::User => "user",
@@ -216,13 +216,13 @@ fn add_message(entries: &mut Vec<ExchangeEntry>, message: &Message, which: &str)
     if !has_only_calls {
         entries.push(message_entry(&format!("{which}{role}"), make_visible(&message.content)));
     }
-    add_files(entries, &message.attachments);
+    push_file_notes(entries, &message.attachments);
     for call in &message.tool_calls {
-        add_call(entries, call);
+        push_call_entries(entries, call);
     }
 }
 
-fn add_files(entries: &mut Vec<ExchangeEntry>, files: &[Attachment]) {
+fn push_file_notes(entries: &mut Vec<ExchangeEntry>, files: &[Attachment]) {
     for file in files {
         entries.push(ExchangeEntry::Note(make_visible(&format!(
             "file {} ({}, {} bytes)",
@@ -247,7 +247,7 @@ fn summary_note(summary: &ResultSummary) -> ExchangeEntry {
             let model = model
                 .as_deref()
                 .map_or_else(String::new, |model| format!(" by {}", model.trim_end_matches('/')));
-            let tokens = summary.usage.as_ref().and_then(render_tokens);
+            let tokens = summary.usage.as_ref().and_then(render_token_counts);
             let tokens = tokens.map_or_else(String::new, |tokens| format!(" · {tokens}"));
             make_visible(&format!(
                 "a summary{model}, sent instead of the result of {bytes} bytes{tokens}"
@@ -256,7 +256,7 @@ fn summary_note(summary: &ResultSummary) -> ExchangeEntry {
     })
 }
 
-fn add_call(entries: &mut Vec<ExchangeEntry>, call: &ToolCall) {
+fn push_call_entries(entries: &mut Vec<ExchangeEntry>, call: &ToolCall) {
     let name = make_visible(&call.name);
     entries.push(ExchangeEntry::ToolCall {
         name: name.clone(),
@@ -274,7 +274,7 @@ fn add_call(entries: &mut Vec<ExchangeEntry>, call: &ToolCall) {
         None => ExchangeEntry::UnfinishedCall(name),
     });
     entries.extend(call.summary.as_deref().map(summary_note));
-    add_files(entries, &call.attachments);
+    push_file_notes(entries, &call.attachments);
 }
 
 /// Returns the text with visible control characters; a line break of two characters is one.
@@ -294,7 +294,7 @@ mod tests {
             ..ThreadIteration::default()
         };
         let mut entries = Vec::new();
-        add_iteration(&mut entries, &iteration);
+        push_iteration_entries(&mut entries, &iteration);
         entries.split_off(1)
     }
 
@@ -323,7 +323,7 @@ mod tests {
             data: "QUJD".into(),
         });
         let mut entries = Vec::new();
-        add_message(&mut entries, &message, "earlier ");
+        push_message_entries(&mut entries, &message, "earlier ");
         let file = ExchangeEntry::Note("file a\\u{202e}b (text/plain, 3 bytes)".into());
         assert_eq!(entries, [message_entry("earlier user", "Look.\nHere.".into()), file]);
     }
@@ -355,6 +355,6 @@ mod tests {
         };
         assert_eq!(entries[4..], [failed]);
         assert_eq!(exchange_circumstances(&exchange, &[]), ["attempt 2", "inside call x"]);
-        assert_eq!(format_counts(&[&exchange, &exchange]), "2 requests, 2 tool calls");
+        assert_eq!(format_exchange_counts(&[&exchange, &exchange]), "2 requests, 2 tool calls");
     }
 }

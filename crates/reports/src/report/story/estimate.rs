@@ -27,14 +27,14 @@ pub struct RunEstimate<'a> {
     /// The totals of the recorded run, or of its last message.
     pub recorded_totals: &'a RunTotals,
     /// For the next message of the recorded run: the data of the last message. `None`: the estimate is that of a whole run.
-    pub next_message: Option<NextMessage>,
+    pub next_message: Option<NextMessageEstimate>,
     /// Whether the recorded ensemble is available, so that changed agents are known.
     pub can_compare: bool,
 }
 
 /// The basis of the estimate of a next message.
 #[derive(Debug, Clone, PartialEq)]
-pub struct NextMessage {
+pub struct NextMessageEstimate {
     /// The first turn that answers the last message of the recorded run.
     pub first_turn: u32,
     /// The agents that keep a thread.
@@ -88,7 +88,7 @@ impl RunEstimate<'_> {
         }
     }
 
-    fn names_where(&self, of: impl Fn(&AgentEstimate) -> bool) -> Vec<&str> {
+    fn agent_names_where(&self, of: impl Fn(&AgentEstimate) -> bool) -> Vec<&str> {
         let agents = self.agents.iter().filter(|(_, known)| of(known));
         agents.map(|(name, _)| &**name).collect()
     }
@@ -99,19 +99,19 @@ pub fn render_estimate(estimate: &RunEstimate, width: LineWidth) -> String {
     let story = estimate.story;
     let run = story.start_event().map_or("", |started| &*started.run_id);
     let total = estimate.known_total();
-    let changed = estimate.names_where(|known| matches!(known, AgentEstimate::Changed(_)));
-    let new = estimate.names_where(|known| matches!(known, AgentEstimate::New));
+    let changed = estimate.agent_names_where(|known| matches!(known, AgentEstimate::Changed(_)));
+    let new = estimate.agent_names_where(|known| matches!(known, AgentEstimate::New));
     let is_whole = changed.is_empty() && new.is_empty();
     let mut rows = vec![["agent", "executions", "requests", "tokens in", "tokens out", "time"].map(str::to_owned)];
     for (name, known) in &estimate.agents {
         rows.push(match known {
-            AgentEstimate::Ran(share) => table_row(name, share),
+            AgentEstimate::Ran(share) => usage_row(name, share),
             AgentEstimate::Idle => text_row(name, "did not run"),
             AgentEstimate::Changed(_) => text_row(name, "unknown: changed"),
             AgentEstimate::New => text_row(name, "unknown: new"),
         });
     }
-    rows.push(table_row(if is_whole { "all" } else { "at least" }, &total));
+    rows.push(usage_row(if is_whole { "all" } else { "at least" }, &total));
     let basis = match &estimate.next_message {
         None => "estimated from run",
         Some(_) => "the next message, estimated from the last message of run",
@@ -160,7 +160,7 @@ fn render_cost(estimate: &RunEstimate, total: &AgentTotals) -> String {
     let Some(cost) = total.usage.cost else {
         return String::new();
     };
-    let without_price = estimate.names_where(|known| match known {
+    let without_price = estimate.agent_names_where(|known| match known {
         AgentEstimate::Ran(share) => share.usage.requests > 0 && share.usage.cost.is_none(),
         AgentEstimate::Idle | AgentEstimate::Changed(_) | AgentEstimate::New => false,
     });
@@ -240,7 +240,7 @@ pub fn estimate_to_json(estimate: &RunEstimate) -> Value {
     document
 }
 
-fn table_row(name: &str, share: &AgentTotals) -> [String; 6] {
+fn usage_row(name: &str, share: &AgentTotals) -> [String; 6] {
     let usage = share.usage;
     let mark = if usage.estimated { "~" } else { "" };
     let tokens = |tokens: u64| {

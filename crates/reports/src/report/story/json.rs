@@ -3,7 +3,7 @@
 use ensemble_core::conversation::RunEnded;
 use serde_json::{Value, json};
 
-use super::next_commands::next_commands;
+use super::next_commands::suggest_next_commands;
 use ensemble_core::thread::ToolCall;
 use ensemble_history::RunDriver;
 use ensemble_history::story::{RunStory, StoryAttempt, StoryAttemptEnd, StoryEvent, StoryExecution, StoryTurn};
@@ -53,7 +53,7 @@ pub fn story_to_json(story: &RunStory, driver: RunDriver) -> Value {
         "responders": started.map(|started| &started.responders),
         "warnings": story.warnings,
         "story": story.events.iter().map(event_to_json).collect::<Vec<_>>(),
-        "next": next_commands(story, driver),
+        "next": suggest_next_commands(story, driver),
     })
 }
 

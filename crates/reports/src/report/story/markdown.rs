@@ -4,10 +4,10 @@ mod exchanges;
 
 use serde_json::{Map, Value};
 
-use super::html::{ExportedRun, head_facts};
-use super::next_commands::next_commands;
+use super::html::{ExportedRun, header_entries};
+use super::next_commands::suggest_next_commands;
 use super::shared_lines::{
-    describe_interruption, format_utc, format_values, render_answered_question, render_call_answers, render_decision,
+    describe_interruption, format_utc, format_context_values, render_answered_question, render_call_answers, render_decision,
     render_permission_question,
 };
 use crate::report::format::{failure_kind_word, format_count, format_duration, render_token_sum};
@@ -17,7 +17,7 @@ use ensemble_history::OutputView;
 use ensemble_history::story::{StoryAttemptEnd, StoryEvent, StoryExecution, StoryTurn};
 
 /// A text with more lines is collapsed.
-const LONG: usize = 24;
+const MAX_EXPANDED_LINES: usize = 24;
 
 /// Creates the document, with its graph in Mermaid.
 pub fn render_markdown(run: &ExportedRun) -> String {
@@ -32,11 +32,11 @@ pub fn render_markdown(run: &ExportedRun) -> String {
         text.push_str(&code_block(detail, "text"));
     }
     text.push_str("| | |\n|---|---|\n");
-    for (label, fact) in head_facts(run) {
+    for (label, fact) in header_entries(run) {
         text.push_str(&format!("| {label} | {} |\n", escape_inline(&fact)));
     }
     text.push('\n');
-    for line in next_commands(story, run.driver)
+    for line in suggest_next_commands(story, run.driver)
         .iter()
         .filter(|line| line.purpose != "save it as a page")
     {
@@ -84,7 +84,7 @@ fn render_timeline(run: &ExportedRun) -> String {
             .iter()
             .map(|agent| {
                 let execution = turn.executions.iter().find(|execution| *execution.agent == **agent);
-                execution.map(execution_length).unwrap_or_default()
+                execution.map(render_execution_duration).unwrap_or_default()
             })
             .collect();
         let took = turn
@@ -95,7 +95,7 @@ fn render_timeline(run: &ExportedRun) -> String {
     text
 }
 
-fn execution_length(execution: &StoryExecution) -> String {
+fn render_execution_duration(execution: &StoryExecution) -> String {
     let took = format_duration(execution.totals.seconds);
     match (&execution.finish_event, execution.failure()) {
         (_, Some(_)) => format!("✗ {took}"),
@@ -112,7 +112,7 @@ fn render_event(run: &ExportedRun, event: &StoryEvent) -> String {
         StoryEvent::ContextGiven { context, at } => format!(
             "*given at {}: {}*\n\n",
             format_utc(at),
-            escape_inline(&format_values(context, true))
+            escape_inline(&format_context_values(context, true))
         ),
         StoryEvent::Interrupted { cause, at } => {
             format!("*{} at {}*\n\n", describe_interruption(cause), format_utc(at))
@@ -151,7 +151,7 @@ fn render_execution(run: &ExportedRun, turn: u32, execution: &StoryExecution) ->
         .map(str::to_owned)
         .into_iter()
         .collect();
-    about.push(execution_length(execution));
+    about.push(render_execution_duration(execution));
     if execution.totals.attempts > 1 {
         about.push(format_count(execution.totals.attempts as u64, "attempt"));
     }
@@ -188,7 +188,7 @@ fn render_execution(run: &ExportedRun, turn: u32, execution: &StoryExecution) ->
         }
     }
     text.push_str(&exchanges::render_exchanges(
-        &run.exchanges_in(turn, execution),
+        &run.exchanges_of_execution(turn, execution),
         run.exchanges,
     ));
     if let Some(parts) = PartsSummary::from_events(&execution.parts) {
@@ -247,7 +247,7 @@ fn code_block(text: &str, language: &str) -> String {
     let fence = "`".repeat((longest + 1).max(3));
     let block = format!("{fence}{language}\n{text}\n{fence}\n\n");
     let lines = text.lines().count();
-    if lines <= LONG {
+    if lines <= MAX_EXPANDED_LINES {
         return block;
     }
     format!("<details><summary>{lines} lines</summary>\n\n{block}</details>\n\n")

@@ -1,13 +1,13 @@
 //! What the models of a run were sent and what they replied, whole.
 
-use super::entries::{ExchangeEntry, exchange_circumstances, exchange_entries, part_key};
+use super::entries::{ExchangeEntry, exchange_circumstances, exchange_entries, visible_part_key};
 use super::shared_lines::INDENT;
 use crate::report::format::{BAD, CAUTION, DIM, NAME, TURN};
 use crate::report::wrap::LineWidth;
 use ensemble_history::story::ModelExchange;
 
 /// Returns the chosen exchanges of all exchanges of a run, without any cut.
-pub fn render_messages(chosen: &[&ModelExchange], all: &[ModelExchange], width: LineWidth) -> String {
+pub fn render_full_exchanges(chosen: &[&ModelExchange], all: &[ModelExchange], width: LineWidth) -> String {
     chosen
         .iter()
         .map(|exchange| render_exchange(exchange, all, width))
@@ -16,7 +16,7 @@ pub fn render_messages(chosen: &[&ModelExchange], all: &[ModelExchange], width: 
 
 fn render_exchange(exchange: &ModelExchange, all: &[ModelExchange], width: LineWidth) -> String {
     let within = &exchange.scope;
-    let key = part_key(exchange).map(|key| format!("[{key}]")).unwrap_or_default();
+    let key = visible_part_key(exchange).map(|key| format!("[{key}]")).unwrap_or_default();
     let about: String = exchange_circumstances(exchange, all)
         .iter()
         .map(|about| format!(" · {about}"))

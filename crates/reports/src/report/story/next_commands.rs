@@ -16,7 +16,7 @@ pub struct NextCommand {
 }
 
 /// Returns the commands that are useful now, the most likely first. A run inside another run is executed with that run.
-pub fn next_commands(story: &RunStory, driver: RunDriver) -> Vec<NextCommand> {
+pub fn suggest_next_commands(story: &RunStory, driver: RunDriver) -> Vec<NextCommand> {
     let Some(id) = story.start_event().map(|started| &*started.run_id) else {
         return Vec::new();
     };
@@ -52,7 +52,7 @@ pub fn next_commands(story: &RunStory, driver: RunDriver) -> Vec<NextCommand> {
             let turn = story.last_turn_before_failure();
             let failed = story.end_event().and_then(|ended| ended.failed.as_ref());
             let failed = failed.map(|failed| {
-                let from = rerun_place(failed, first_failed_part(story, failed));
+                let from = rerun_argument(failed, first_failed_part(story, failed));
                 new_command("run it again with", format!("ensemble rerun {id} --from {from}"))
             });
             let edited = new_command(
@@ -74,12 +74,12 @@ pub fn next_commands(story: &RunStory, driver: RunDriver) -> Vec<NextCommand> {
 /// Returns the key of the first failed part of the execution; `None` if the execution has no parts, or none failed.
 pub fn first_failed_part<'s>(story: &'s RunStory, failed: &FailedExecution) -> Option<&'s str> {
     let execution = story.find_execution(failed.turn, &failed.agent)?;
-    let part = PartsSummary::from_events(&execution.parts)?.first_failed()?;
+    let part = PartsSummary::from_events(&execution.parts)?.first_failed_part()?;
     Some(&*part.key)
 }
 
 /// `agent@turn`, or `agent[key]@turn` for a failed part, as one word for a shell.
-pub(crate) fn rerun_place(failed: &FailedExecution, part: Option<&str>) -> String {
+pub(crate) fn rerun_argument(failed: &FailedExecution, part: Option<&str>) -> String {
     let part = part.map_or_else(String::new, |key| format!("[{key}]"));
     quote_for_shell(&format!("{}{part}@{}", failed.agent, failed.turn))
 }

@@ -124,12 +124,12 @@ pub(super) fn render_running_agents(turn: &StoryTurn, driver: RunDriver) -> Stri
     open.map(tell).collect()
 }
 
-pub(super) fn format_time(record: &Record) -> String {
+pub(super) fn format_local_time(record: &Record) -> String {
     record.at.with_timezone(&Local).format("%Y-%m-%d %H:%M:%S").to_string()
 }
 
 /// Values that were added to a context, on one line.
-pub(super) fn format_values(context: &RunContext, whole: bool) -> String {
+pub(super) fn format_context_values(context: &RunContext, whole: bool) -> String {
     let pairs: Vec<String> = context
         .iter()
         .map(|(key, value)| format!("{key} = {}", render_value(value, whole)))

@@ -3,16 +3,16 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::next_commands::{next_commands, quote_for_shell};
+use super::next_commands::{suggest_next_commands, quote_for_shell};
 use super::shared_lines::{
-    INDENT, describe_interruption, format_time, format_values, outcome_mark, render_answered_question,
+    INDENT, describe_interruption, format_local_time, format_context_values, outcome_mark, render_answered_question,
     render_call_answers, render_decision, render_permission_question, render_running_agents, render_stderr,
     render_stopped_agents, totals_lines,
 };
-use crate::report::console::{call_line, is_call_long, result_line};
+use crate::report::console::{render_call_line, is_call_long, render_result_line};
 use crate::report::context_window;
 use crate::report::format::{
-    BAD, CAUTION, DIM, GOOD, NAME, TURN, failure_kind_word, format_count, format_duration, render_failed, render_retry,
+    BAD, CAUTION, DIM, GOOD, NAME, TURN, failure_kind_word, format_count, format_duration, render_failure_heading, render_retry,
     render_token_sum,
 };
 use crate::report::parts::{PartsSummary, without_part_keys};
@@ -30,7 +30,7 @@ use ensemble_history::story::{RunStory, StoryAttemptEnd, StoryExecution, StoryTu
 use ensemble_language::data::ModelUsage;
 
 /// The number of lines of an output that are shown by default.
-const LINES: usize = 8;
+const MAX_OUTPUT_LINES: usize = 8;
 
 /// Renders a run for people.
 #[derive(Debug, Default)]
@@ -66,13 +66,13 @@ impl StoryPrinter {
         match &record.event {
             Event::RunStarted(started) => self.render_run_start(started, record),
             Event::RunResumed(_) => {
-                let when = format_time(record);
+                let when = format_local_time(record);
                 format!("\n{NAME}resumed{NAME:#} {DIM}{when}{DIM:#}\n")
             }
             Event::MessageAdded(message) => format!("\n{NAME}you{NAME:#}\n{}", self.wrap_block(&message.text)),
             Event::ContextSet(context) => {
-                self.has_cut |= !self.whole && format_values(context, true) != format_values(context, false);
-                let context_text = format_values(context, self.whole);
+                self.has_cut |= !self.whole && format_context_values(context, true) != format_context_values(context, false);
+                let context_text = format_context_values(context, self.whole);
                 self.width
                     .wrap_sentences(&format!("\n{DIM}given: {context_text}{DIM:#}\n"))
             }
@@ -89,7 +89,7 @@ impl StoryPrinter {
                 self.has_cut |= lines.has_cut;
                 self.width.wrap_sentences(&lines.text)
             }
-            Event::ExecutionFinished(finished) => self.render_finished(finished, story),
+            Event::ExecutionFinished(finished) => self.render_execution_end(finished, story),
             Event::InputRequested(asked) => self.render_question(asked),
             Event::TurnFinished(_) => match story.latest_turn() {
                 Some(turn) => self.render_turn_end(turn),
@@ -120,7 +120,7 @@ impl StoryPrinter {
             }));
             text.push_str(&self.render_totals(story));
         }
-        for line in next_commands(story, driver) {
+        for line in suggest_next_commands(story, driver) {
             text.push_str(&format!("  {}: {NAME}{}{NAME:#}\n", line.purpose, line.command));
         }
         let id = story.start_event().map(|started| &*started.run_id);
@@ -145,7 +145,7 @@ impl StoryPrinter {
             "{NAME}{}{NAME:#} {DIM}· {agents} · run {} · {} · {file}{DIM:#}\n",
             started.ensemble,
             started.run_id,
-            format_time(record),
+            format_local_time(record),
         ));
         if let Some(origin) = &started.forked_from {
             let (label, runs) = origin.describe();
@@ -165,7 +165,7 @@ impl StoryPrinter {
         text
     }
 
-    fn render_finished(&mut self, finished: &ExecutionFinished, story: &RunStory) -> String {
+    fn render_execution_end(&mut self, finished: &ExecutionFinished, story: &RunStory) -> String {
         let turn = story.latest_turn();
         let execution = turn.and_then(|turn| turn.executions.iter().find(|one| one.agent == finished.agent));
         let mut text = self.execution_title(finished, execution.and_then(StoryExecution::total_usage));
@@ -175,15 +175,15 @@ impl StoryPrinter {
         }
         let parts = execution.and_then(|execution| PartsSummary::from_events(&execution.parts));
         if let Some(parts) = &parts {
-            let lines = parts.render_lines(self.whole);
+            let lines = parts.render_part_lines(self.whole);
             self.has_cut |= lines.has_cut;
             text.push_str(&self.wrap_block(&format!("{DIM}{}{DIM:#}\n{}", parts.counts_text(true), lines.text)));
         } else {
-            self.has_cut |= !self.whole && finished.output().is_some_and(|output| values::is_output_long(output));
+            self.has_cut |= !self.whole && finished.output().is_some_and(|output| values::has_shortened_keys(output));
         }
         match &finished.end {
             ExecutionEnd::Failed(failure) => {
-                let failure_text = render_failed(failure, finished.attempt);
+                let failure_text = render_failure_heading(failure, finished.attempt);
                 let message = format!("{failure_text}: {}", failure.error.trim_end());
                 text.push_str(&self.wrap_block(&message));
                 self.has_cut |= !self.whole && !failure.error.contains(finished.stderr.trim());
@@ -205,7 +205,7 @@ impl StoryPrinter {
             let line = format!("{:INDENT$}{DIM}sandbox: {sandbox}{DIM:#}\n", "");
             text.push_str(&self.width.wrap_sentences(&line));
         }
-        if let Some(line) = context_window::context_window_line(finished) {
+        if let Some(line) = context_window::dropped_messages_line(finished) {
             let line = format!("{:INDENT$}{DIM}{line}{DIM:#}\n", "");
             text.push_str(&self.width.wrap_sentences(&line));
         }
@@ -283,7 +283,7 @@ impl StoryPrinter {
                 text.push_str(&self.wrap_block(said.trim_end()));
             }
             self.has_cut |= !self.whole && is_call_long(call);
-            let (called, ended) = (call_line(call, self.whole), result_line(call, self.whole));
+            let (called, ended) = (render_call_line(call, self.whole), render_result_line(call, self.whole));
             let asked: String = render_call_answers(call)
                 .iter()
                 .map(|line| format!("    {DIM}{line}{DIM:#}\n"))
@@ -326,7 +326,7 @@ impl StoryPrinter {
     /// Returns the agents that did not run in the turn, and its warnings.
     fn render_turn_end(&mut self, turn: &StoryTurn) -> String {
         let ran: Vec<Arc<str>> = turn.executions.iter().map(|one| one.agent.clone()).collect();
-        let lines = self.reasons.render_lines(&turn.skipped_agents, &ran, self.whole);
+        let lines = self.reasons.render_new_reasons(&turn.skipped_agents, &ran, self.whole);
         self.has_cut |= lines.has_cut;
         let mut text = lines.text;
         for warning in &turn.warnings {
@@ -342,7 +342,7 @@ impl StoryPrinter {
         let open = story.latest_turn().filter(|turn| turn.finished_at.is_none());
         let stopped = open.map(render_stopped_agents).unwrap_or_default();
         let cause = describe_interruption(cause);
-        format!("{stopped}\n{NAME}{cause}{NAME:#} {DIM}{}{DIM:#}\n", format_time(record))
+        format!("{stopped}\n{NAME}{cause}{NAME:#} {DIM}{}{DIM:#}\n", format_local_time(record))
     }
 
     fn render_run_end(&mut self, ended: &RunEnded, story: &RunStory) -> String {
@@ -391,12 +391,12 @@ impl StoryPrinter {
     /// Returns the first lines.
     fn shorten_lines(&mut self, text: &str) -> String {
         let lines = text.lines().count();
-        if self.whole || lines <= LINES + 1 {
+        if self.whole || lines <= MAX_OUTPUT_LINES + 1 {
             return text.to_owned();
         }
         self.has_cut = true;
-        let first: Vec<&str> = text.lines().take(LINES).collect();
-        format!("{}\n{DIM}… {} more lines (-v){DIM:#}", first.join("\n"), lines - LINES)
+        let first: Vec<&str> = text.lines().take(MAX_OUTPUT_LINES).collect();
+        format!("{}\n{DIM}… {} more lines (-v){DIM:#}", first.join("\n"), lines - MAX_OUTPUT_LINES)
     }
 
     /// Shortened, without line breaks.

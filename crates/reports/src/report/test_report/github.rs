@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use super::{FileCoverage, FileMutants, MutantStatus, TestedFile, failure_line};
+use super::{EnsembleCoverage, EnsembleMutants, MutantStatus, TestedFile, failure_line};
 use crate::report::file_names::relative_path;
 use crate::report::github::{escape_data, escape_property};
 
 /// Renders one command for each failure, and one warning for each gap. File names are relative to `folder`.
-pub fn render_github(files: &[TestedFile], folder: &Path) -> String {
+pub fn render_github_test_report(files: &[TestedFile], folder: &Path) -> String {
     let mut text = String::new();
     for file in files {
         let name = escape_property(&relative_path(&file.name, folder));
@@ -34,7 +34,7 @@ pub fn render_github(files: &[TestedFile], folder: &Path) -> String {
     text
 }
 
-fn render_gaps(covered: &FileCoverage, folder: &Path) -> String {
+fn render_gaps(covered: &EnsembleCoverage, folder: &Path) -> String {
     let name = escape_property(&relative_path(&covered.ensemble, folder));
     let mut text = String::new();
     for gap in &covered.gaps {
@@ -47,7 +47,7 @@ fn render_gaps(covered: &FileCoverage, folder: &Path) -> String {
     text
 }
 
-fn render_survivors(changed: &FileMutants, folder: &Path) -> String {
+fn render_survivors(changed: &EnsembleMutants, folder: &Path) -> String {
     let name = escape_property(&relative_path(&changed.ensemble, folder));
     let survived = changed
         .mutants

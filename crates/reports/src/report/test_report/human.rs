@@ -3,7 +3,7 @@
 use anstyle::{AnsiColor, Style};
 
 use super::{
-    FileCoverage, FileMutants, FileSuggestions, MutantStatus, TestFailure, TestedCase, TestedFile,
+    EnsembleCoverage, EnsembleMutants, SuggestedCases, MutantStatus, FailedExpectation, TestedCase, TestedFile,
     count_passed_and_failed,
 };
 use crate::report::format_count;
@@ -14,7 +14,7 @@ const BAD: TrustedStyle = TrustedStyle::new(AnsiColor::Red.on_default().bold());
 const QUIET: TrustedStyle = TrustedStyle::new(Style::new().dimmed());
 
 /// Returns the text. `took` is the whole time in seconds.
-pub fn render_human(files: &[TestedFile], took: f64, color: bool) -> String {
+pub fn render_human_test_report(files: &[TestedFile], took: f64, color: bool) -> String {
     let mut text = String::new();
     for file in files {
         for case in &file.cases {
@@ -72,15 +72,15 @@ pub fn render_human(files: &[TestedFile], took: f64, color: bool) -> String {
 /// Returns the suggested cases, with the names of the files if there are several.
 pub fn render_suggestions(files: &[TestedFile]) -> String {
     let suggested = files.iter().filter_map(|file| file.suggestions.as_ref());
-    let suggested: Vec<&FileSuggestions> = suggested.filter(|one| one.cases > 0).collect();
-    let text = |one: &&FileSuggestions| match suggested.len() {
+    let suggested: Vec<&SuggestedCases> = suggested.filter(|one| one.cases > 0).collect();
+    let text = |one: &&SuggestedCases| match suggested.len() {
         1 => one.yaml.clone(),
         _ => format!("# {}\n{}", one.file, one.yaml),
     };
     suggested.iter().map(text).collect::<Vec<_>>().join("\n")
 }
 
-fn append_failure(file: &str, unmet: &TestFailure, words: [&str; 3], text: &mut String) {
+fn append_failure(file: &str, unmet: &FailedExpectation, words: [&str; 3], text: &mut String) {
     text.push_str(&format!("  {file}:{}:{}: {}\n", unmet.line, unmet.column, unmet.what));
     let parts = [&unmet.expected, &unmet.actual, &unmet.help];
     for (word, part) in words.into_iter().zip(parts) {
@@ -90,7 +90,7 @@ fn append_failure(file: &str, unmet: &TestFailure, words: [&str; 3], text: &mut 
     }
 }
 
-fn append_coverage(covered: &FileCoverage, text: &mut String) {
+fn append_coverage(covered: &EnsembleCoverage, text: &mut String) {
     let counts = covered.counts.iter();
     let counts: Vec<String> = counts
         .map(|(what, reached, all)| format!("{what} {reached}/{all}"))
@@ -108,7 +108,7 @@ fn append_coverage(covered: &FileCoverage, text: &mut String) {
 }
 
 /// Renders the mutants, those that survived first.
-fn append_mutants(changed: &FileMutants, color: bool, text: &mut String) {
+fn append_mutants(changed: &EnsembleMutants, color: bool, text: &mut String) {
     let file = &changed.ensemble;
     if let Some(reason) = &changed.not_tried_because {
         text.push_str(&format!("changes of {file}: none was tried, because {reason}\n"));

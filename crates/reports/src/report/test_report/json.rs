@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::{FileCoverage, FileMutants, MutantStatus, TestedCase, TestedFile, count_passed_and_failed};
+use super::{EnsembleCoverage, EnsembleMutants, MutantStatus, TestedCase, TestedFile, count_passed_and_failed};
 
 /// The version of the document.
 const VERSION: u32 = 1;
 
 /// Returns the document, with the findings of files that cannot be tried. `took` is the whole time in seconds.
-pub fn render_json(files: &[TestedFile], findings: &Value, took: f64) -> String {
+pub fn render_json_test_report(files: &[TestedFile], findings: &Value, took: f64) -> String {
     let (passed, failed) = count_passed_and_failed(files);
     let file = |file: &TestedFile| {
         json!({
@@ -65,7 +65,7 @@ fn case_to_json(case: &TestedCase) -> Value {
     })
 }
 
-fn coverage_to_json(covered: &FileCoverage) -> Value {
+fn coverage_to_json(covered: &EnsembleCoverage) -> Value {
     let counts = covered.counts.iter();
     let counts = counts.map(|(what, reached, all)| ((*what).to_owned(), json!({"reached": reached, "all": all})));
     let gaps = covered.gaps.iter().map(|gap| {
@@ -84,7 +84,7 @@ fn coverage_to_json(covered: &FileCoverage) -> Value {
     })
 }
 
-fn mutants_to_json(changed: &FileMutants) -> Value {
+fn mutants_to_json(changed: &EnsembleMutants) -> Value {
     let [noticed, survived, equivalent, not_tried] = changed.count_by_status();
     let list = changed.mutants.iter().map(|mutant| {
         json!({

@@ -7,7 +7,7 @@ use crate::report::file_names::relative_path;
 use crate::report::xml::escape_xml;
 
 /// Returns the document. File names are relative to `folder`; `took` is the whole time in seconds.
-pub fn render_junit(files: &[TestedFile], folder: &Path, took: f64) -> String {
+pub fn render_junit_test_report(files: &[TestedFile], folder: &Path, took: f64) -> String {
     let (passed, failed) = count_passed_and_failed(files);
     let tests = passed + failed;
     let mut text = format!(

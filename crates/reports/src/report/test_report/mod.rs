@@ -5,10 +5,10 @@ mod human;
 mod json;
 mod junit;
 
-pub use github::render_github;
-pub use human::{render_human, render_suggestions};
-pub use json::render_json;
-pub use junit::render_junit;
+pub use github::render_github_test_report;
+pub use human::{render_human_test_report, render_suggestions};
+pub use json::render_json_test_report;
+pub use junit::render_junit_test_report;
 
 /// A test file whose cases were tried.
 #[derive(Debug, Clone, Default)]
@@ -18,11 +18,11 @@ pub struct TestedFile {
     /// The cases that were tried, in the order of the file.
     pub cases: Vec<TestedCase>,
     /// What the cases reach, if that was asked for.
-    pub coverage: Option<FileCoverage>,
+    pub coverage: Option<EnsembleCoverage>,
     /// What becomes of changes of its ensemble, if that was asked for.
-    pub mutants: Option<FileMutants>,
+    pub mutants: Option<EnsembleMutants>,
     /// Cases for what no case reaches, if they were asked for.
-    pub suggestions: Option<FileSuggestions>,
+    pub suggestions: Option<SuggestedCases>,
 }
 
 /// A case that was tried.
@@ -35,16 +35,16 @@ pub struct TestedCase {
     /// How long it took, in seconds.
     pub seconds: f64,
     /// The expectations that are not met; none: the case passes.
-    pub failures: Vec<TestFailure>,
+    pub failures: Vec<FailedExpectation>,
     /// For a case that was held several times: in how many conversations it passed, and how many there were.
     pub pass_count: Option<(u32, u32)>,
     /// The expectations that were rewritten: what was expected, and what is expected now.
-    pub updated_expectations: Vec<TestFailure>,
+    pub updated_expectations: Vec<FailedExpectation>,
 }
 
 /// An expectation that is not met.
 #[derive(Debug, Clone)]
-pub struct TestFailure {
+pub struct FailedExpectation {
     /// Its line in the test file, from 1.
     pub line: usize,
     /// Its column, from 1.
@@ -61,20 +61,20 @@ pub struct TestFailure {
 
 /// The parts of an ensemble that the cases of a file reach.
 #[derive(Debug, Clone)]
-pub struct FileCoverage {
+pub struct EnsembleCoverage {
     /// The file of the ensemble.
     pub ensemble: String,
     /// What is counted, with how many are reached and how many there are.
     pub counts: Vec<(&'static str, usize, usize)>,
     /// What is not reached.
-    pub gaps: Vec<CoverageGap>,
+    pub gaps: Vec<ShownCoverageGap>,
     /// Whether all conversations were explored.
     pub is_complete: bool,
 }
 
 /// A part of an ensemble that no case reaches.
 #[derive(Debug, Clone)]
-pub struct CoverageGap {
+pub struct ShownCoverageGap {
     /// Its kind.
     pub kind: &'static str,
     /// The words for it.
@@ -85,7 +85,7 @@ pub struct CoverageGap {
 
 /// Cases for what no case of a file reaches.
 #[derive(Debug, Clone, Default)]
-pub struct FileSuggestions {
+pub struct SuggestedCases {
     /// The test file.
     pub file: String,
     /// The cases, as items of its `cases`.
@@ -98,7 +98,7 @@ pub struct FileSuggestions {
 
 /// Changes of the ensemble of a file.
 #[derive(Debug, Clone, Default)]
-pub struct FileMutants {
+pub struct EnsembleMutants {
     /// The file of the ensemble.
     pub ensemble: String,
     /// The changes.
@@ -149,7 +149,7 @@ impl MutantStatus {
     }
 }
 
-impl FileMutants {
+impl EnsembleMutants {
     /// Returns the numbers of those that are noticed, that survived, that no case can notice, and that were not tried.
     fn count_by_status(&self) -> [usize; 4] {
         let count = |word| self.mutants.iter().filter(|one| one.status.json_word() == word).count();
@@ -172,7 +172,7 @@ impl ShownMutant {
 impl TestedFile {
     /// Returns whether a case fails, or whether a change is not known to be noticed.
     pub fn has_failed(&self) -> bool {
-        let is_open = |mutants: &FileMutants| {
+        let is_open = |mutants: &EnsembleMutants| {
             let [_, survived, _, not_tried] = mutants.count_by_status();
             survived + not_tried > 0
         };
@@ -195,7 +195,7 @@ fn count_passed_and_failed(files: &[TestedFile]) -> (usize, usize) {
 }
 
 /// Returns the failure in one line: `outcome: expected completed, found agent_failed`.
-fn failure_line(unmet: &TestFailure) -> String {
+fn failure_line(unmet: &FailedExpectation) -> String {
     let mut text = unmet.what.clone();
     if let Some(expected) = &unmet.expected {
         text.push_str(&format!(": expected {expected}"));

@@ -90,7 +90,7 @@ fn what_is_piped_is_not_wrapped() {
     assert_eq!(LineWidth::UNLIMITED.wrap_sentences(&long), long);
     assert_eq!(LineWidth::UNLIMITED.wrap_block("a\n\nb", 4), "    a\n    \n    b\n");
     let mut out = String::new();
-    TextWrapper::new(LineWidth::UNLIMITED, 0).push(&long, &mut out);
+    TextWrapper::new(LineWidth::UNLIMITED, 0).push_text(&long, &mut out);
     assert_eq!(out, long, "nothing is kept back");
 }
 
@@ -113,13 +113,13 @@ proptest::proptest! {
     fn pieces_do_not_matter(text in "[a-e漢。\\- `|\n]{0,80}", at in 0usize..80) {
         let mut whole = String::new();
         let mut wrapper = TextWrapper::new(narrow(20), 4);
-        wrapper.push(&text, &mut whole);
+        wrapper.push_text(&text, &mut whole);
         wrapper.close_line(&mut whole);
         let cut = text.char_indices().nth(at).map_or(text.len(), |(at, _)| at);
         let mut pieces = String::new();
         let mut wrapper = TextWrapper::new(narrow(20), 4);
-        wrapper.push(&text[..cut], &mut pieces);
-        wrapper.push(&text[cut..], &mut pieces);
+        wrapper.push_text(&text[..cut], &mut pieces);
+        wrapper.push_text(&text[cut..], &mut pieces);
         wrapper.close_line(&mut pieces);
         proptest::prop_assert_eq!(&whole, &pieces);
         if !text.contains(['`', '|']) && !text.starts_with(' ') && !text.contains("\n ") {

@@ -1,7 +1,7 @@
 //! The requests of runs that wait for an answer, and the answers of clients.
 //!
-//! **Invariant:** every client reads requests with [`RunService::pending_requests`] or [`RunService::open_requests`], and answers
-//! them with [`RunService::answer_request`].
+//! **Invariant:** every client reads requests with [`RunService::pending_requests`] or [`RunService::sorted_open_requests`], and answers
+//! them with [`RunService::answer_request_when_asked`].
 
 use ensemble_core::operator::OperatorRequest;
 use ensemble_core::request::{
@@ -10,7 +10,7 @@ use ensemble_core::request::{
 use ensemble_core::store::{RunId, StoreError};
 
 use super::RunService;
-use crate::drive::decided_requests::find_decided;
+use crate::drive::decided_requests::refuse_decided_in_events;
 use crate::drive::request_desk::ClientAnswer;
 use crate::error::RunError;
 use crate::options::run_options::RunOptions;
@@ -55,7 +55,7 @@ impl RunService {
     /// once if the run does not ask it, and if this process does not drive the run.
     pub async fn wait_for_shown_request(&self, id: &RunId, digest: &RequestDigest) -> Option<OperatorRequest> {
         let run = self.find_driven_run(id)?;
-        let mut changes = run.request_changes();
+        let mut changes = run.subscribe_request_changes();
         let waited = async {
             loop {
                 changes.mark_unchanged();
@@ -73,7 +73,7 @@ impl RunService {
         tokio::select! {
             biased;
             found = waited => found,
-            _ = run.wait() => None,
+            _ = run.wait_for_end() => None,
         }
     }
 
@@ -110,10 +110,10 @@ impl RunService {
                 }
             }
         };
-        match run.answer_shown_request(answer.clone()).await {
+        match run.answer_by_digest(answer.clone()).await {
             Err(error @ (RunError::NotAsked(_) | RunError::Answer(AnswerRefusal::NotPending { .. }))) => {
                 // The request was decided before this process drove the run, or in a way that no client has seen.
-                let decided = find_decided(&self.recorded_events(id).await?, |address| *address == answer.address);
+                let decided = refuse_decided_in_events(&self.recorded_events(id).await?, |address| *address == answer.address);
                 Err(match decided {
                     Some(decided) => RunError::Answer(decided.with_pending(self.pending_addresses(id).await)),
                     None => error,
@@ -132,7 +132,7 @@ impl RunService {
     /// Waits until the request is decided or withdrawn. Returns at once if this process does not drive the run.
     pub async fn wait_until_decided(&self, id: &RunId, digest: &RequestDigest) {
         let Some(run) = self.find_driven_run(id) else { return };
-        let mut changes = run.request_changes();
+        let mut changes = run.subscribe_request_changes();
         let decided = async {
             loop {
                 changes.mark_unchanged();
@@ -144,7 +144,7 @@ impl RunService {
         };
         tokio::select! {
             () = decided => {}
-            _ = run.wait() => {}
+            _ = run.wait_for_end() => {}
         }
     }
 
@@ -156,7 +156,7 @@ impl RunService {
         mut fits: impl FnMut(&OperatorRequest) -> bool,
     ) -> Option<OperatorRequest> {
         let run = self.find_driven_run(id)?;
-        let mut changes = run.request_changes();
+        let mut changes = run.subscribe_request_changes();
         let waited = async {
             loop {
                 changes.mark_unchanged();
@@ -171,7 +171,7 @@ impl RunService {
         tokio::select! {
             biased;
             found = waited => found,
-            _ = run.wait() => None,
+            _ = run.wait_for_end() => None,
         }
     }
 
@@ -179,7 +179,7 @@ impl RunService {
         &self,
         id: &RunId,
         options: RunOptions,
-    ) -> Result<std::sync::Arc<crate::drive::run::Run>, RunError> {
+    ) -> Result<std::sync::Arc<crate::drive::run::RunHandle>, RunError> {
         match self.resume_run(id, options).await {
             Ok(()) | Err(RunError::Store(StoreError::Leased { .. })) if self.find_driven_run(id).is_some() => {}
             Ok(()) => return Err(RunError::Closed),

@@ -18,9 +18,9 @@ use ensemble_history::{RunDriver, RunHistory, RunState, RunSummary};
 use ensemble_language::data::RunContext;
 use tokio::sync::watch;
 
-use crate::drive::events::{LogReader, RunEvent};
-use crate::drive::run::Run;
-use crate::drive::run_events::RunEvents;
+use crate::drive::events::{RunTreeReader, RunEvent};
+use crate::drive::run::RunHandle;
+use crate::drive::run_events::RunEventStream;
 use crate::error::RunError;
 use crate::options::run_options::RunOptions;
 use crate::start::ready::ReadyRun;
@@ -44,7 +44,7 @@ struct Inner {
 #[derive(Clone)]
 enum ServiceRun {
     /// Its conversation goes on.
-    Driven(Arc<Run>),
+    Driven(Arc<RunHandle>),
     /// Its conversation is over, and its lease is not given back yet.
     Closing,
 }
@@ -68,7 +68,7 @@ impl RunService {
     /// Starts a run, which goes on without its client.
     ///
     /// # Errors
-    /// As [`Runs::start_run`].
+    /// As [`Runs::start_and_await_run`].
     pub async fn start_run(&self, ensemble: impl Into<EnsembleRef>, options: RunOptions) -> Result<RunId, RunError> {
         self.start_ready_run(self.0.runs.prepare_run(ensemble, options)?).await
     }
@@ -84,7 +84,7 @@ impl RunService {
     /// Goes on with a run that was cut short, or that waits for an answer.
     ///
     /// # Errors
-    /// As [`Runs::resume_run`]. A run whose conversation goes on here is [`StoreError::Leased`].
+    /// As [`Runs::resume_cancelled_run`]. A run whose conversation goes on here is [`StoreError::Leased`].
     pub async fn resume_run(&self, id: &RunId, options: RunOptions) -> Result<(), RunError> {
         self.wait_for_lease(id).await;
         self.keep_run(self.0.runs.resume_run(id, options).await?);
@@ -94,7 +94,7 @@ impl RunService {
     /// Adds a message, and values in the place of inputs and context, to a run that has ended, and goes on.
     ///
     /// # Errors
-    /// As [`Runs::continue_run`]. A run whose conversation goes on here is [`StoreError::Leased`].
+    /// As [`Runs::add_run_message`]. A run whose conversation goes on here is [`StoreError::Leased`].
     pub async fn continue_run(
         &self,
         id: &RunId,
@@ -113,11 +113,11 @@ impl RunService {
     ///
     /// # Errors
     /// There is no such run.
-    pub fn follow_run<'f>(&'f self, id: &'f RunId, from: u64) -> BoxFuture<'f, Result<RunEvents, StoreError>> {
+    pub fn follow_run<'f>(&'f self, id: &'f RunId, from: u64) -> BoxFuture<'f, Result<RunEventStream, StoreError>> {
         Box::pin(async move {
             match self.find_driven_run(id) {
                 Some(run) => Ok(run.events_from(from)),
-                None => Ok(RunEvents::from_stored_run(self.resolve_run(id).await?, from)),
+                None => Ok(RunEventStream::from_stored_run(self.resolve_run(id).await?, from)),
             }
         })
     }
@@ -148,7 +148,7 @@ impl RunService {
     pub fn wait_until_closed<'f>(&'f self, id: &'f RunId) -> BoxFuture<'f, ()> {
         Box::pin(async move {
             if let Some(run) = self.find_driven_run(id) {
-                let _ = run.wait().await;
+                let _ = run.wait_for_end().await;
             }
             self.wait_for_lease(id).await;
         })
@@ -193,7 +193,7 @@ impl RunService {
     /// # Errors
     /// There is no such run, or a log cannot be read.
     pub fn recorded_events<'f>(&'f self, id: &'f RunId) -> BoxFuture<'f, Result<Vec<RunEvent>, RunError>> {
-        Box::pin(async move { Ok(LogReader::new(self.resolve_run(id).await?, 0).read_rest().await?) })
+        Box::pin(async move { Ok(RunTreeReader::new(self.resolve_run(id).await?, 0).read_unread_records().await?) })
     }
 
     /// Changes when a run begins or ends here.
@@ -250,15 +250,15 @@ impl RunService {
     }
 
     /// Returns the handle of a run whose conversation goes on here.
-    fn find_driven_run(&self, id: &RunId) -> Option<Arc<Run>> {
+    fn find_driven_run(&self, id: &RunId) -> Option<Arc<RunHandle>> {
         match self.lock_runs().get(id) {
-            Some(ServiceRun::Driven(run)) if !run.has_ended() => Some(run.clone()),
+            Some(ServiceRun::Driven(run)) if !run.has_segment_ended() => Some(run.clone()),
             _ => None,
         }
     }
 
     /// Holds a run until its conversation is over.
-    fn keep_run(&self, run: Run) -> RunId {
+    fn keep_run(&self, run: RunHandle) -> RunId {
         let id = run.id().clone();
         let run = Arc::new(run);
         self.lock_runs().insert(id.clone(), ServiceRun::Driven(run.clone()));
@@ -266,7 +266,7 @@ impl RunService {
         tokio::spawn({
             let (service, id) = (self.clone(), id.clone());
             async move {
-                let _ = run.wait().await;
+                let _ = run.wait_for_end().await;
                 let closed = run.wait_until_closed();
                 service.lock_runs().insert(id.clone(), ServiceRun::Closing);
                 // The run is closed when the last handle is dropped.
@@ -289,7 +289,7 @@ impl RunService {
             let mut changes = self.subscribe_changes();
             loop {
                 let is_closing = match self.lock_runs().get(id) {
-                    Some(ServiceRun::Driven(run)) => run.has_ended(),
+                    Some(ServiceRun::Driven(run)) => run.has_segment_ended(),
                     Some(ServiceRun::Closing) => true,
                     None => false,
                 };

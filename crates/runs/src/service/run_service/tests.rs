@@ -9,8 +9,8 @@ use ensemble_history::RunState;
 
 use super::RunService;
 use crate::drive::events::RunEventKind;
-use crate::drive::host::Host;
-use crate::drive::run_events::RunEvents;
+use crate::drive::host::RunHost;
+use crate::drive::run_events::RunEventStream;
 use crate::error::RunError;
 use crate::options::run_options::RunOptions;
 use crate::project::Project;
@@ -29,16 +29,16 @@ fn gate() -> EnsembleRef {
     EnsembleRef::from_text(GATE)
 }
 
-fn runs(store: &Arc<MemoryStore>, host: Host) -> Runs {
+fn runs(store: &Arc<MemoryStore>, host: RunHost) -> Runs {
     Runs::open(Project::from_folder("."), host).with_store(store.clone())
 }
 
 fn service() -> RunService {
-    RunService::new(runs(&Arc::new(MemoryStore::new()), Host::from_system()))
+    RunService::new(runs(&Arc::new(MemoryStore::new()), RunHost::from_system()))
 }
 
 /// Returns the events until `is_last`: names of records, and `asked`.
-async fn until(follow: &mut RunEvents, last: &str) -> Vec<String> {
+async fn until(follow: &mut RunEventStream, last: &str) -> Vec<String> {
     let mut seen = Vec::new();
     while let Some(event) = follow.next().await.expect("a log that can be read") {
         match event.kind {
@@ -165,12 +165,12 @@ async fn a_cancelled_run_is_resumed_at_once() {
 #[tokio::test]
 async fn answers_resume_a_run_that_waits_and_are_refused_where_nobody_asks() {
     let store = Arc::new(MemoryStore::new());
-    let alone = RunService::new(runs(&store, Host::from_system().without_operator()));
+    let alone = RunService::new(runs(&store, RunHost::from_system().without_operator()));
     let id = alone.start_run(gate(), RunOptions::default()).await.expect("it starts");
     let waits = RunState::Waiting;
     assert_eq!(outcome(&alone, &id).await, waits);
 
-    let service = RunService::new(runs(&store, Host::from_system()));
+    let service = RunService::new(runs(&store, RunHost::from_system()));
     let pending = service.pending_requests(&id).await.expect("it can be read");
     let (address, digest) = (RequestAddress::for_agent("printer"), &pending[0].digest);
     let yes = || RequestAnswer::Text("yes".to_owned());
@@ -231,12 +231,12 @@ async fn a_cancelled_run_is_resumed_and_a_run_that_does_not_go_on_cannot_be_canc
 #[tokio::test]
 async fn a_message_withdraws_the_questions_before_it() {
     let store = Arc::new(MemoryStore::new());
-    let alone = RunService::new(runs(&store, Host::from_system().without_operator()));
+    let alone = RunService::new(runs(&store, RunHost::from_system().without_operator()));
     let id = alone.start_run(gate(), RunOptions::default()).await.expect("it starts");
     outcome(&alone, &id).await;
     let open = alone.load_summary(&id).await.expect("it can be read").questions;
     assert_eq!(open.len(), 1, "{open:?}");
-    let service = RunService::new(runs(&store, Host::from_system()));
+    let service = RunService::new(runs(&store, RunHost::from_system()));
     service
         .resume_run(&id, RunOptions::default())
         .await

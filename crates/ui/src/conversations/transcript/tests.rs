@@ -4,7 +4,7 @@ use ensemble_language::loader::load_ensemble;
 use ensemble_language::source::SourceText;
 use serde_json::json;
 
-use super::super::messages::ChatMessages;
+use super::super::messages::ChatProgramMessages;
 use super::*;
 
 const GATE: &str = "name: gate\nagents: [{name: editor, input: {prompt: Go?, choices: ['yes', 'no']}, conversation: {max_turns: 9}}]\n";
@@ -61,9 +61,9 @@ fn of(events: &[Value]) -> ChatTranscript {
 
 /// Returns the place of messages: of the user, a reply, of the user, …
 fn place(transcript: &ChatTranscript, texts: &[&str]) -> Option<TranscriptPosition> {
-    let mut messages = ChatMessages::default();
+    let mut messages = ChatProgramMessages::default();
     for (at, text) in texts.iter().enumerate() {
-        messages.push(at % 2 == 0, (*text).to_owned());
+        messages.push_message(at % 2 == 0, (*text).to_owned());
     }
     transcript.find_position(messages.as_slice(), 1)
 }
@@ -104,8 +104,8 @@ fn a_run_without_an_end_waits_for_its_reply_or_for_an_answer() {
     assert_eq!(place(&open, &with(&["more", "Go?", "yes"])), heard);
     assert_eq!(place(&open, &with(&["more", "Go?", "yes", "x", "y"])), None);
     assert_eq!(
-        open.last_heard().map(|leg| (&leg.end, leg.was_resumed)),
-        Some((&SegmentEnd::Open, false))
+        open.last_answered_segment().map(|leg| (&leg.end, leg.was_resumed)),
+        Some((&TranscriptSegmentEnd::Open, false))
     );
     // Stopped with its server, it has no end either; stopped by a person, it has failed.
     later.extend(stopped("the end of the server"));
@@ -114,7 +114,7 @@ fn a_run_without_an_end_waits_for_its_reply_or_for_an_answer() {
         Some(TranscriptPosition::Unanswered)
     );
     later.truncate(3);
-    later.extend(stopped(BY_PAGE));
+    later.extend(stopped(CANCELLED_BY_PAGE));
     assert_eq!(
         place(&transcript(&later), &with(&["other"])),
         Some(TranscriptPosition::Replied)
@@ -123,6 +123,6 @@ fn a_run_without_an_end_waits_for_its_reply_or_for_an_answer() {
     later.push(json!({"event": "run_resumed", "data": {"program": "0"}}));
     let resumed = transcript(&later);
     assert_eq!(place(&resumed, &with(&["more"])), Some(TranscriptPosition::Unanswered));
-    let leg = resumed.last_heard().expect("a leg");
+    let leg = resumed.last_answered_segment().expect("a leg");
     assert_eq!((leg.was_resumed, leg.from), (true, resumed.records - 1));
 }

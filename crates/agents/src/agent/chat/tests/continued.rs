@@ -1,7 +1,7 @@
 //! Threads that did not come to their end, and go on.
 
 use super::*;
-use crate::agent::chat::error::NOT_MADE;
+use crate::agent::chat::error::CALL_NOT_MADE;
 use ensemble_core::thread::UNKNOWN_FATE;
 
 fn refusing(tool_calls: Vec<ToolCall>) -> ModelReply {
@@ -65,7 +65,7 @@ async fn a_refusal_stands_in_the_thread_and_its_calls_were_not_made() {
     assert_eq!(error.cause, DialogueErrorKind::Refused("No.".into()));
     let refused = &error.thread.iterations()[0];
     assert_eq!(refused.metadata["stop_reason"], "refusal");
-    assert_eq!(refused.tool_calls[0].end, Some(ToolEnd::Error(NOT_MADE.into())));
+    assert_eq!(refused.tool_calls[0].end, Some(ToolEnd::Error(CALL_NOT_MADE.into())));
     assert_eq!(sums.running.lock().unwrap().1, 0);
     dialogue.say(error.thread, "Please.").await.expect("an end");
     assert_eq!(sent(&fake, 1)[1], message(Role::Assistant, "No."));

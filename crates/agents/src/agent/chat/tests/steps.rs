@@ -1,7 +1,7 @@
 //! One step at a time.
 
 use super::*;
-use crate::agent::chat::error::NOT_MADE;
+use crate::agent::chat::error::CALL_NOT_MADE;
 
 fn two_calls() -> Result<ModelReply, ModelError> {
     calls(
@@ -10,16 +10,16 @@ fn two_calls() -> Result<ModelReply, ModelError> {
     )
 }
 
-fn to_call(step: StepResult) -> PendingToolCalls {
+fn to_call(step: DialogueStepResult) -> PendingToolCalls {
     match step {
-        StepResult::CallTools(calls) => calls,
+        DialogueStepResult::CallTools(calls) => calls,
         other => panic!("{other:?}"),
     }
 }
 
-fn to_ask(step: StepResult) -> PendingToolCalls {
+fn to_ask(step: DialogueStepResult) -> PendingToolCalls {
     match step {
-        StepResult::AskModel(calls) => calls,
+        DialogueStepResult::AskModel(calls) => calls,
         other => panic!("{other:?}"),
     }
 }
@@ -47,16 +47,16 @@ async fn steps_come_to_the_same_thread_as_a_stream_also_when_it_is_saved_between
             let saved = Thread::from_json(&thread.to_json()).expect("was just written");
             assert_eq!(timeless(saved.clone()), timeless(thread));
             thread = match stepping.step(saved).await.expect("a step") {
-                StepResult::CallTools(calls) => {
+                DialogueStepResult::CallTools(calls) => {
                     kinds.push('c');
                     calls.into()
                 }
-                StepResult::AskModel(calls) => {
+                DialogueStepResult::AskModel(calls) => {
                     kinds.push('a');
                     assert!(calls.iter().all(|call| call.end.is_some()));
                     calls.into()
                 }
-                StepResult::Done(ended) => {
+                DialogueStepResult::Done(ended) => {
                     kinds.push('d');
                     assert_eq!(ended.usage.requests, 1);
                     break ended.thread;
@@ -98,7 +98,7 @@ async fn a_call_is_changed_answered_or_left_out_before_it_is_made() {
         .collect();
     assert_eq!(told[0], "a hundred");
     assert!(told[1].contains("not allowed"), "{told:?}");
-    assert!(told[2].contains(NOT_MADE), "{told:?}");
+    assert!(told[2].contains(CALL_NOT_MADE), "{told:?}");
 }
 
 #[tokio::test]
@@ -109,7 +109,7 @@ async fn calls_that_all_have_their_ends_are_not_made() {
     pending.clear();
     let step = dialogue.step(pending).await.expect("a step");
     assert!(
-        matches!(&step, StepResult::Done(ended) if ended.text == "Done."),
+        matches!(&step, DialogueStepResult::Done(ended) if ended.text == "Done."),
         "{step:?}"
     );
     assert_eq!(fake.asked.lock().unwrap().len(), 2);
@@ -121,7 +121,7 @@ async fn after_the_last_word_nothing_is_done() {
     let (dialogue, fake, _) = dialogue(vec![says("Done.")]);
     let ended = dialogue.say(Thread::default(), "x").await.expect("an end");
     let step = dialogue.step(ended.thread.clone()).await.expect("a step");
-    let StepResult::Done(again) = step else {
+    let DialogueStepResult::Done(again) = step else {
         panic!("{step:?}")
     };
     assert_eq!((again.text, again.thread), ("Done.".into(), ended.thread));
@@ -157,7 +157,7 @@ async fn a_step_that_failed_is_made_again() {
     let error = dialogue.step(ended).await.expect_err("it is down");
     let step = dialogue.step(error.thread).await.expect("a step");
     assert!(
-        matches!(&step, StepResult::Done(ended) if ended.text == "Done."),
+        matches!(&step, DialogueStepResult::Done(ended) if ended.text == "Done."),
         "{step:?}"
     );
     let asked = fake.asked.lock().unwrap();
@@ -187,7 +187,7 @@ async fn a_step_tells_a_refusal_and_a_cut_reply() {
         .step(dialogue.with_user_message(error.thread, "y"))
         .await
         .expect("a step");
-    let StepResult::Done(ended) = step else {
+    let DialogueStepResult::Done(ended) = step else {
         panic!("{step:?}")
     };
     assert_eq!(ended.stop_reason, StopReason::MaxTokens);

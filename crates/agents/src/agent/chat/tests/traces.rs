@@ -80,10 +80,10 @@ async fn steps_and_cancellations_are_in_the_trace() {
     let folder = tempfile::tempdir().expect("a folder");
     let (dialogue, _, parsed) = traced(&folder).await;
     let thread = dialogue.with_user_message(Thread::default(), "Twice 21?");
-    let StepResult::CallTools(calls) = dialogue.step(thread).await.expect("a reply") else {
+    let DialogueStepResult::CallTools(calls) = dialogue.step(thread).await.expect("a reply") else {
         panic!("it calls a tool");
     };
-    let StepResult::AskModel(results) = dialogue.step(calls).await.expect("results") else {
+    let DialogueStepResult::AskModel(results) = dialogue.step(calls).await.expect("results") else {
         panic!("the model gets the results");
     };
     let mut stream = dialogue.continue_thread(results.into());

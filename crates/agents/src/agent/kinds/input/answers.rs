@@ -10,7 +10,7 @@ use serde_json::Value;
 
 /// Answers given with the run. Each is for an address, for all parts or calls of an address, or for the bare name of an agent.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct RunAnswers {
+pub struct PreparedAnswers {
     /// `--answer`: each for the next question.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     next: Vec<(String, String)>,
@@ -35,7 +35,7 @@ pub struct AnswerQueue(Mutex<AnswerQueueState>);
 #[derive(Debug, Default)]
 struct AnswerQueueState {
     /// The answers without those to next questions that were used.
-    answers: RunAnswers,
+    answers: PreparedAnswers,
     /// The addresses of `--always-answer` that were used.
     used_always: HashSet<String>,
     /// The entries of the file that were used: the address and, for a list, the position.
@@ -44,7 +44,7 @@ struct AnswerQueueState {
 
 /// The given answer for one question.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum QueuedAnswer {
+pub(crate) enum PreparedAnswer {
     /// An answer, with its source.
     Answer(Value, AnswerAuthor),
     /// The list of the agent has no more answers. The operator is not asked, because the run was meant to need none.
@@ -53,7 +53,7 @@ pub(crate) enum QueuedAnswer {
     NotGiven,
 }
 
-impl RunAnswers {
+impl PreparedAnswers {
     /// Adds an entry of a file: a list is by execution (`null` leaves one out), anything else is for every execution. It
     /// replaces an earlier entry.
     pub fn insert_file_entry(&mut self, agent: impl Into<String>, answer: Value) {
@@ -63,34 +63,34 @@ impl RunAnswers {
     }
 
     /// Adds an answer to every question of the address, with who gave it. It replaces an entry of a file.
-    pub fn insert_from(&mut self, address: impl Into<String>, answer: Value, by: AnswerAuthor) {
+    pub fn insert_answer_by(&mut self, address: impl Into<String>, answer: Value, by: AnswerAuthor) {
         let address = address.into();
         self.given_by.insert(address.clone(), by);
         self.file.insert(address, answer);
     }
 
     /// Sets the user who gives the answers and the other options of the run.
-    pub fn set_user(&mut self, user: Option<&str>) {
+    pub fn set_answering_user(&mut self, user: Option<&str>) {
         self.user = user.map(Arc::from);
     }
 
     /// Returns the user who gave the answers and the other options of the run, if known.
-    pub fn user(&self) -> Option<&Arc<str>> {
+    pub fn answering_user(&self) -> Option<&Arc<str>> {
         self.user.as_ref()
     }
 
     /// Returns the author of answers from this source.
-    pub fn author(&self, source: AnswerSource) -> AnswerAuthor {
+    pub fn author_for_source(&self, source: AnswerSource) -> AnswerAuthor {
         AnswerAuthor::with_user(source, self.user.as_deref().unwrap_or_default())
     }
 
     /// Adds an answer to the next question.
-    pub fn push_next(&mut self, address: impl Into<String>, text: impl Into<String>) {
+    pub fn push_next_answer(&mut self, address: impl Into<String>, text: impl Into<String>) {
         self.next.push((address.into(), text.into()));
     }
 
     /// Adds the answer to every question. It replaces an earlier one.
-    pub fn insert_always(&mut self, address: impl Into<String>, text: impl Into<String>) {
+    pub fn insert_always_answer(&mut self, address: impl Into<String>, text: impl Into<String>) {
         self.always.insert(address.into(), text.into());
     }
 
@@ -100,7 +100,7 @@ impl RunAnswers {
     }
 
     /// Replaces the answers to the next questions.
-    pub fn set_next(&mut self, next: Vec<(String, String)>) {
+    pub fn set_next_answers(&mut self, next: Vec<(String, String)>) {
         self.next = next;
     }
 
@@ -132,11 +132,11 @@ impl RunAnswers {
 
     /// Finds the answer in the file to a question of that execution (from 1), as a text.
     pub fn find_file_answer(&self, address: &RequestAddress, execution: u32) -> Option<String> {
-        self.find_in_file(address, execution).flatten().map(answer_text)
+        self.find_file_value(address, execution).flatten().map(answer_text)
     }
 
     /// Finds the entry of the file for an address: `Some(None)` if the entry has no answer for that execution.
-    fn find_in_file(&self, address: &RequestAddress, execution: u32) -> Option<Option<&Value>> {
+    fn find_file_value(&self, address: &RequestAddress, execution: u32) -> Option<Option<&Value>> {
         let (_, entry) = self.find_file_entry(address)?;
         let answer = match entry {
             Value::Array(list) => usize::try_from(execution)
@@ -165,11 +165,11 @@ impl RunAnswers {
     }
 
     /// Returns who gave the entry of the file for an address.
-    fn find_answerer(&self, address: &RequestAddress) -> AnswerAuthor {
+    fn file_answer_author(&self, address: &RequestAddress) -> AnswerAuthor {
         let given_by = self
             .find_file_entry(address)
             .and_then(|(given, _)| self.given_by.get(given));
-        given_by.cloned().unwrap_or_else(|| self.author(AnswerSource::File))
+        given_by.cloned().unwrap_or_else(|| self.author_for_source(AnswerSource::File))
     }
 
     /// Returns all addresses.
@@ -179,13 +179,13 @@ impl RunAnswers {
     }
 
     /// Removes the answer that was used for a recorded question.
-    pub fn remove_used(&mut self, record: &AnswerRecord) {
+    pub fn remove_used_option(&mut self, record: &AnswerRecord) {
         if record.by.source == AnswerSource::Option {
-            self.take_next(&record.address);
+            self.take_next_answer(&record.address);
         }
     }
 
-    fn take_next(&mut self, address: &RequestAddress) -> Option<String> {
+    fn take_next_answer(&mut self, address: &RequestAddress) -> Option<String> {
         let entries = self.next.iter().enumerate();
         let at = find_named(entries.map(|(at, (given, _))| (given.as_str(), at)), address)?;
         Some(self.next.remove(at).1)
@@ -199,7 +199,7 @@ fn answer_text(answer: &Value) -> String {
 
 impl AnswerQueue {
     /// Creates the queue of a run.
-    pub fn new(answers: RunAnswers) -> Self {
+    pub fn new(answers: PreparedAnswers) -> Self {
         Self(Mutex::new(AnswerQueueState {
             answers,
             ..AnswerQueueState::default()
@@ -243,56 +243,56 @@ impl AnswerQueue {
     }
 
     /// Adds the text of a stub as the answer to every question of the address. A JSON object is the whole output.
-    pub fn add_stub(&self, address: &str, text: &str) {
+    pub fn add_stub_answer(&self, address: &str, text: &str) {
         let answer = match serde_json::from_str(text) {
             Ok(Value::Object(output)) => Value::Object(output),
             _ => Value::String(text.to_owned()),
         };
         let answers = &mut self.lock().answers;
-        answers.insert_from(address, answer, AnswerSource::Stub.into());
+        answers.insert_answer_by(address, answer, AnswerSource::Stub.into());
     }
 
     /// Returns the author of options of the run.
     pub fn option_author(&self) -> AnswerAuthor {
-        self.lock().answers.author(AnswerSource::Option)
+        self.lock().answers.author_for_source(AnswerSource::Option)
     }
 
     /// Runs a function on the answers that are left.
-    pub fn with_answers<T>(&self, read: impl FnOnce(&RunAnswers) -> T) -> T {
+    pub fn read_answers<T>(&self, read: impl FnOnce(&PreparedAnswers) -> T) -> T {
         read(&self.lock().answers)
     }
 
     /// Takes the answer for a question of that execution (from 1), with who gave it. Returns `None` if none was given.
     pub fn take_answer(&self, address: &RequestAddress, execution: u32) -> Option<(Value, AnswerAuthor)> {
-        match self.take_queued_answer(address, execution) {
-            QueuedAnswer::Answer(answer, by) => Some((answer, by)),
-            QueuedAnswer::Exhausted | QueuedAnswer::NotGiven => None,
+        match self.take_prepared_answer(address, execution) {
+            PreparedAnswer::Answer(answer, by) => Some((answer, by)),
+            PreparedAnswer::Exhausted | PreparedAnswer::NotGiven => None,
         }
     }
 
     /// Takes the answer for a question of that execution (from 1).
-    pub(crate) fn take_queued_answer(&self, address: &RequestAddress, execution: u32) -> QueuedAnswer {
+    pub(crate) fn take_prepared_answer(&self, address: &RequestAddress, execution: u32) -> PreparedAnswer {
         let AnswerQueueState {
             answers,
             used_always,
             used_file,
         } = &mut *self.lock();
-        if let Some(text) = answers.take_next(address) {
-            return QueuedAnswer::Answer(Value::String(text), answers.author(AnswerSource::Option));
+        if let Some(text) = answers.take_next_answer(address) {
+            return PreparedAnswer::Answer(Value::String(text), answers.author_for_source(AnswerSource::Option));
         }
         let always = answers.always.iter();
         let always = always.map(|(given, text)| (given.as_str(), (given, text)));
         if let Some((given, text)) = find_named(always, address) {
             used_always.insert(given.clone());
-            return QueuedAnswer::Answer(Value::String(text.clone()), answers.author(AnswerSource::Option));
+            return PreparedAnswer::Answer(Value::String(text.clone()), answers.author_for_source(AnswerSource::Option));
         }
-        match answers.find_in_file(address, execution) {
-            None => QueuedAnswer::NotGiven,
+        match answers.find_file_value(address, execution) {
+            None => PreparedAnswer::NotGiven,
             Some(Some(answer)) => {
                 used_file.extend(answers.find_file_position(address, execution));
-                QueuedAnswer::Answer(answer.clone(), answers.find_answerer(address))
+                PreparedAnswer::Answer(answer.clone(), answers.file_answer_author(address))
             }
-            Some(None) => QueuedAnswer::Exhausted,
+            Some(None) => PreparedAnswer::Exhausted,
         }
     }
 }

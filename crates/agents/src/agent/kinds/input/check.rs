@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::agent::output::schema::CompiledSchema;
+use crate::agent::output::schema::OutputSchema;
 use ensemble_core::request::{AnswerRefusal, PendingRequest, RequestAnswer};
 use ensemble_language::data::text_to_output;
 
@@ -16,7 +16,7 @@ pub fn check_answer(request: &PendingRequest, answer: &RequestAnswer, by_number:
         return Ok(());
     };
     // The loader has refused schemas that do not compile.
-    let Ok(schema) = CompiledSchema::compile(schema) else {
+    let Ok(schema) = OutputSchema::compile(schema) else {
         return Ok(());
     };
     let output = text_to_output(text);

@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::InputOptions;
+use super::InputRunnerOptions;
 use crate::agent::ExecutionInput;
-use crate::agent::build_error::{BuildError, compile_template};
-use crate::agent::chat::{Dialogue, NoTools, RoundRequest};
-use crate::agent::kinds::generator::{AgentGenerator, ResponseGenerator, count_executions, history_entry};
+use crate::agent::build_error::{RunnerBuildError, compile_optional_template};
+use crate::agent::chat::{Dialogue, NoTools, RoundParameters};
+use crate::agent::kinds::generator::{AgentGenerator, ResponseGenerator, count_executions_by_agent, history_entry_json};
 use crate::agent::kinds::question_cache::{find_remembered_answer, render_unkeyed_lines};
 use crate::agent::kinds::scope::rhai_variables;
 use ensemble_core::reply::{describe_missing_object, output_for_schema, parse_json_reply};
@@ -27,10 +27,10 @@ use ensemble_models::describe_script_failure;
 use ensemble_scripts::{Script, ScriptFailure, ScriptVariable, template_worker};
 
 /// The maximum number of characters of one value in the summary of the context.
-const LONGEST: usize = 400;
+const MAX_VALUE_CHARS: usize = 400;
 
 /// The maximum number of keys in the summary of the context.
-const MOST: usize = 40;
+const MAX_CONTEXT_KEYS: usize = 40;
 
 /// A source of answers that replaces the operator.
 pub(crate) enum QuestionResponder {
@@ -57,20 +57,20 @@ impl QuestionResponder {
     pub(crate) fn new(
         agent: &Agent,
         responses: &PreparedResponses,
-        options: &InputOptions<'_>,
-    ) -> Result<Self, BuildError> {
+        options: &InputRunnerOptions<'_>,
+    ) -> Result<Self, RunnerBuildError> {
         Ok(match responses {
             PreparedResponses::List(answers) => Self::List(answers.clone()),
             PreparedResponses::Script(path) => Self::Script {
                 path: path.as_str().into(),
-                script: compile_script(path, options)?,
+                script: load_script(path, options)?,
                 agent_names: options.agent_names.clone(),
             },
             PreparedResponses::Profile(name) => {
                 let model = (options.connect)(name)?;
                 let prompts = model.profiles().map(|link| {
                     let which = format!("system_prompt of model profile `{}`", link.name);
-                    compile_template(&which, link.profile.system_prompt.as_deref())
+                    compile_optional_template(&which, link.profile.system_prompt.as_deref())
                 });
                 Self::Model {
                     profile_prompts: prompts.collect::<Result<_, _>>()?,
@@ -125,25 +125,25 @@ impl QuestionResponder {
                 profile_prompts,
                 description,
             } => {
-                let question_text = render_user_question(question, description.as_deref(), execution);
+                let question_text = render_model_question(question, description.as_deref(), execution);
                 if let Some(remembered_answer) = find_remembered_answer(&execution.thread, &question_text) {
-                    return Ok(Some(convert_reply(remembered_answer, question)));
+                    return Ok(Some(reply_to_answer(remembered_answer, question)));
                 }
                 let systems = render_system_prompts(profile_prompts, scope).await?;
-                let reply = ask_model(dialogue, systems, question_text, execution, exchange).await?;
-                Ok(Some(convert_reply(reply.trim(), question)))
+                let reply = request_answer(dialogue, systems, question_text, execution, exchange).await?;
+                Ok(Some(reply_to_answer(reply.trim(), question)))
             }
         }
     }
 }
 
-fn compile_script(path: &str, options: &InputOptions<'_>) -> Result<Arc<Script>, BuildError> {
-    let failed = |message: String| BuildError::Script {
+fn load_script(path: &str, options: &InputRunnerOptions<'_>) -> Result<Arc<Script>, RunnerBuildError> {
+    let failed = |message: String| RunnerBuildError::Script {
         path: path.to_owned(),
         message,
     };
     let text = (options.load)(path).map_err(failed)?;
-    Script::compile(&text).map_err(|error| BuildError::for_script(path, error))
+    Script::compile(&text).map_err(|error| RunnerBuildError::from_script_error(path, error))
 }
 
 async fn answer_by_script(
@@ -183,13 +183,13 @@ fn conversation_variables(
     const HISTORY: &str = "conversation_history";
     let is_read = |name: &str| script.reads_variable(name) || script.reads_variable(STATE);
     let counts = match is_read(COUNTS) {
-        true => count_executions(agent_names, &execution.history),
+        true => count_executions_by_agent(agent_names, &execution.history),
         false => Map::new(),
     };
     let history = match is_read(HISTORY) {
         true => {
             let history = &execution.history;
-            (0..history.len()).map(|at| history_entry(history, at)).collect()
+            (0..history.len()).map(|at| history_entry_json(history, at)).collect()
         }
         false => Value::Null,
     };
@@ -211,14 +211,14 @@ fn conversation_variables(
     ]
 }
 
-async fn ask_model(
+async fn request_answer(
     dialogue: &Dialogue,
     systems: Vec<Option<String>>,
     asked: String,
     execution: &ExecutionInput,
     exchange: &mut Vec<ThreadIteration>,
 ) -> Result<String, ExecutionFailure> {
-    let opening = RoundRequest {
+    let opening = RoundParameters {
         thread: Arc::default(),
         earlier: 0,
         attachments: Vec::new(),
@@ -251,7 +251,7 @@ async fn ask_model(
 
 /// Returns the answer that a reply is. If the agent has an `output_schema`, the only JSON object of the reply is the
 /// answer, whatever is around it.
-fn convert_reply(reply: &str, question: &OperatorQuestion) -> Value {
+fn reply_to_answer(reply: &str, question: &OperatorQuestion) -> Value {
     let is_text = question.output_schema.is_none() || !question.choices.is_empty();
     if is_text || describe_missing_object(reply).is_some() {
         return json!(reply);
@@ -281,13 +281,13 @@ async fn render_system_prompts(
 }
 
 /// Returns the question for the model, with a summary of limited size instead of the whole context.
-fn render_user_question(question: &OperatorQuestion, description: Option<&str>, execution: &ExecutionInput) -> String {
+fn render_model_question(question: &OperatorQuestion, description: Option<&str>, execution: &ExecutionInput) -> String {
     let outputs = execution.dependencies.iter();
     let outputs: Map<_, _> = outputs
-        .map(|(name, output)| (name.to_string(), shorten_value(&render_output_text(output))))
+        .map(|(name, output)| (name.to_string(), shorten_text(&render_output_text(output))))
         .collect();
     let summary = json!({
-        "input": shorten_value(&execution.input),
+        "input": shorten_text(&execution.input),
         "recent_outputs": outputs,
         "key_context": summarize_context(&execution.context),
     });
@@ -321,15 +321,15 @@ fn render_user_question(question: &OperatorQuestion, description: Option<&str>, 
 /// Returns the texts, numbers and booleans of the context.
 pub(crate) fn summarize_context(context: &RunContext) -> Map<String, Value> {
     let plain = context.iter().filter_map(|(key, value)| match &**value {
-        Value::String(text) => Some((key.to_string(), shorten_value(text))),
+        Value::String(text) => Some((key.to_string(), shorten_text(text))),
         Value::Number(_) | Value::Bool(_) => Some((key.to_string(), Value::clone(value))),
         _ => None,
     });
-    plain.take(MOST).collect()
+    plain.take(MAX_CONTEXT_KEYS).collect()
 }
 
-fn shorten_value(text: &str) -> Value {
-    match text.char_indices().nth(LONGEST) {
+fn shorten_text(text: &str) -> Value {
+    match text.char_indices().nth(MAX_VALUE_CHARS) {
         Some((end, _)) => json!(format!("{}…", &text[..end])),
         None => json!(text),
     }

@@ -10,17 +10,17 @@ use ensemble_scripts::template_worker;
 use serde_json::Value;
 
 use crate::agent::ExecutionInput;
-use crate::agent::kinds::scope::{build_scope, list_dependencies};
+use crate::agent::kinds::scope::{build_template_scope, list_dependency_names};
 
 /// The question of an input agent that a stub answers.
-pub struct StubbedQuestion {
+pub struct StubbedInputQuestion {
     /// The prompt; `None` if it is no template.
     prompt: Option<Template>,
     choices: Vec<String>,
     listens_to: Arc<[Arc<str>]>,
 }
 
-impl StubbedQuestion {
+impl StubbedInputQuestion {
     /// Returns the question of the agent; `None` if the agent is not an input agent.
     pub fn for_agent(agent: &Agent) -> Option<Self> {
         let AgentKind::Input(spec) = &agent.kind else {
@@ -29,14 +29,14 @@ impl StubbedQuestion {
         Some(Self {
             prompt: Template::compile(&spec.prompt).ok(),
             choices: spec.choices.clone(),
-            listens_to: list_dependencies(agent),
+            listens_to: list_dependency_names(agent),
         })
     }
 
     /// Keeps the output of the stub as the answer in the ledger of the execution. A prompt that cannot be rendered is empty.
-    pub async fn record_answer(&self, execution: &ExecutionInput, output: &JsonMap) {
+    pub async fn record_stub_answer(&self, execution: &ExecutionInput, output: &JsonMap) {
         let prompt = match &self.prompt {
-            Some(prompt) => template_worker::render_template(prompt, &build_scope(execution, &self.listens_to))
+            Some(prompt) => template_worker::render_template(prompt, &build_template_scope(execution, &self.listens_to))
                 .await
                 .ok(),
             None => None,

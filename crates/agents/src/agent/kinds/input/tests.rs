@@ -38,7 +38,7 @@ impl Operator for Someone {
 
 /// An input agent, with what surrounds it.
 struct Setup {
-    spec: InputSpec,
+    spec: QuestionSpec,
     answers: Value,
     person: Vec<OperatorAnswer>,
     replies: Vec<PreparedReply>,
@@ -48,9 +48,9 @@ struct Setup {
 impl Default for Setup {
     fn default() -> Self {
         Self {
-            spec: InputSpec {
+            spec: QuestionSpec {
                 prompt: "Is {{ writer.title }} right?".into(),
-                ..InputSpec::default()
+                ..QuestionSpec::default()
             },
             answers: json!({}),
             person: Vec::new(),
@@ -61,7 +61,7 @@ impl Default for Setup {
 }
 
 impl Setup {
-    fn with(change: impl FnOnce(&mut InputSpec)) -> Self {
+    fn with(change: impl FnOnce(&mut QuestionSpec)) -> Self {
         let mut setup = Self::default();
         change(&mut setup.spec);
         setup
@@ -81,14 +81,14 @@ impl Setup {
     }
 
     fn build(&self) -> (InputRunner, Arc<Someone>) {
-        let mut answers = RunAnswers::default();
+        let mut answers = PreparedAnswers::default();
         for (agent, answer) in self.answers.as_object().unwrap() {
             answers.insert_file_entry(agent, answer.clone());
         }
         let someone = Arc::new(Someone::default());
         someone.answers.lock().unwrap().extend(self.person.iter().cloned());
         let agent = fixtures::agent("asker", AgentKind::Input(self.spec.clone()), &["writer"]);
-        let options = InputOptions {
+        let options = InputRunnerOptions {
             answers: Arc::new(AnswerQueue::new(answers)),
             operator: someone.clone(),
             load: &|_| Ok(self.script.to_owned()),
@@ -111,7 +111,7 @@ impl Setup {
         let profiles = ModelProfiles::default().with_source("here", vec![("user".into(), user)]);
         let choice = ensemble_language::ensemble::ModelChoice::Profile(Arc::clone(name));
         Model::connect_profiles(
-            &profiles.resolve_choice(&choice)?,
+            &profiles.resolve_chain(&choice)?,
             &|_| Err("no script".into()),
             &ModelNetwork::default(),
         )
@@ -384,8 +384,8 @@ async fn a_model_that_answers_reads_the_description_the_turn_the_last_agents_and
         output_schema: Some(schema.clone()),
         ..fixtures::agent("asker", AgentKind::Input(setup.spec.clone()), &["writer"])
     };
-    let options = InputOptions {
-        answers: Arc::new(AnswerQueue::new(RunAnswers::default())),
+    let options = InputRunnerOptions {
+        answers: Arc::new(AnswerQueue::new(PreparedAnswers::default())),
         operator: someone,
         load: &|_| Ok(String::new()),
         connect: &|name| setup.connect(name),
@@ -485,10 +485,10 @@ async fn a_script_answers() {
 #[tokio::test]
 async fn the_answer_of_a_stub_is_recorded_with_its_question() {
     let asker = fixtures::agent("asker", AgentKind::Input(choosing().spec), &["writer"]);
-    let question = StubbedQuestion::for_agent(&asker).expect("it asks");
+    let question = StubbedInputQuestion::for_agent(&asker).expect("it asks");
     let execution = execution(1);
     let output = json!({"response": "Yes"}).as_object().cloned().unwrap();
-    question.record_answer(&execution, &output).await;
+    question.record_stub_answer(&execution, &output).await;
     let answer = execution.ledger.take_entries().answer.expect("it is recorded");
     assert_eq!(
         (answer.prompt.as_str(), answer.answer.as_str()),

@@ -7,7 +7,7 @@ use ensemble_core::thread::{REJECTED, Role, StopReason, ThreadIteration};
 
 /// The iterations of one execution, whether they happened in this attempt or before it was cut short.
 #[derive(Debug, Default)]
-pub(crate) struct ExecutionMessages {
+pub(crate) struct ExecutionExchange {
     pub(crate) iterations: Vec<ThreadIteration>,
     /// The number of iterations that the records contain.
     recorded: usize,
@@ -17,7 +17,7 @@ pub(crate) struct ExecutionMessages {
 
 /// The next step of the execution.
 #[derive(Debug, PartialEq)]
-pub(crate) enum NextStep {
+pub(crate) enum NextLlmStep {
     /// The task is sent.
     Task,
     /// The last reply is sent back with its errors.
@@ -33,7 +33,7 @@ fn stop_reason(iteration: &ThreadIteration) -> StopReason {
     iteration.stop_reason().unwrap_or(StopReason::EndTurn)
 }
 
-impl ExecutionMessages {
+impl ExecutionExchange {
     /// Returns the recorded messages of the execution.
     pub(crate) fn from_records(records: &ExecutionRecords) -> Self {
         let iterations = records
@@ -47,27 +47,27 @@ impl ExecutionMessages {
     }
 
     /// Returns the session of an external program that was noted last.
-    pub(crate) fn latest_session(&self) -> Option<&str> {
+    pub(crate) fn latest_session_id(&self) -> Option<&str> {
         let mut iterations = self.iterations.iter().rev();
         iterations.find_map(|iteration| iteration.metadata.get(SESSION)?.as_str())
     }
 
-    pub(crate) fn next_step(&self) -> NextStep {
+    pub(crate) fn next_step(&self) -> NextLlmStep {
         let Some(last) = self.iterations.last() else {
-            return NextStep::Task;
+            return NextLlmStep::Task;
         };
         if let Some(errors) = last.metadata.get(REJECTED).and_then(serde_json::Value::as_str) {
-            return NextStep::Correction(errors.to_owned());
+            return NextLlmStep::Correction(errors.to_owned());
         }
         let reply = last.messages.iter().rfind(|message| message.role == Role::Assistant);
         match reply {
-            Some(reply) if last.tool_calls.is_empty() => NextStep::Judgement(reply.content.clone(), stop_reason(last)),
-            _ => NextStep::Calls,
+            Some(reply) if last.tool_calls.is_empty() => NextLlmStep::Judgement(reply.content.clone(), stop_reason(last)),
+            _ => NextLlmStep::Calls,
         }
     }
 
     /// Adds the iterations of a round, of which the records contain this many.
-    pub(crate) fn add_iterations(&mut self, exchange: Vec<ThreadIteration>, recorded: usize) {
+    pub(crate) fn append_iterations(&mut self, exchange: Vec<ThreadIteration>, recorded: usize) {
         if recorded > 0 {
             self.recorded = self.iterations.len() + recorded;
         }
@@ -75,20 +75,20 @@ impl ExecutionMessages {
     }
 
     /// The last reply does not match the schema.
-    pub(crate) fn reject_reply(&mut self, errors: &str) {
+    pub(crate) fn mark_reply_rejected(&mut self, errors: &str) {
         if let Some(last) = self.iterations.last_mut() {
             last.metadata.insert(REJECTED.to_owned(), errors.into());
         }
     }
 
     /// Returns how many replies did not match the schema.
-    pub(crate) fn count_rejected(&self) -> u32 {
+    pub(crate) fn count_rejected_replies(&self) -> u32 {
         let rejected = self.iterations.iter().filter(|one| one.metadata.contains_key(REJECTED));
         u32::try_from(rejected.count()).unwrap_or(u32::MAX)
     }
 
     /// Records the iterations that are not recorded, with what was used in them.
-    pub(crate) async fn record_iterations(&mut self, execution: &ExecutionInput) {
+    pub(crate) async fn record_new_iterations(&mut self, execution: &ExecutionInput) {
         let ExecutionInput { ledger, records, .. } = execution;
         ledger.close_round();
         if !records.is_recording() {
@@ -101,7 +101,7 @@ impl ExecutionMessages {
     }
 
     /// Returns the iterations that are in no record.
-    pub(crate) fn into_unrecorded(mut self) -> Vec<ThreadIteration> {
+    pub(crate) fn into_unrecorded_iterations(mut self) -> Vec<ThreadIteration> {
         self.iterations.split_off(self.recorded.min(self.iterations.len()))
     }
 }

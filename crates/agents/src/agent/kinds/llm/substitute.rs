@@ -41,7 +41,7 @@ impl ScriptSubstitute {
         if let Some(description) = &self.description {
             text.push_str(&format!("Description of the agent: {description}\n"));
         }
-        let mut reads = list_script_reads(execution);
+        let mut reads = script_data(execution);
         // The line before contains the history.
         reads.remove(HISTORY);
         let reads = Value::Object(reads);
@@ -64,13 +64,13 @@ impl ScriptSubstitute {
     }
 
     /// Returns the output of the agent, without the full text that a reply of a model has in addition.
-    pub(crate) fn convert_output(output: JsonMap) -> JsonMap {
+    pub(crate) fn remove_reply_text(output: JsonMap) -> JsonMap {
         output_for_schema(&output).into_owned()
     }
 }
 
 /// Returns the data that the script would read.
-pub(crate) fn list_script_reads(execution: &ExecutionInput) -> Map<String, Value> {
+pub(crate) fn script_data(execution: &ExecutionInput) -> Map<String, Value> {
     let mut reads = Map::new();
     reads.insert("input".to_owned(), json!(execution.input));
     if !execution.inputs.is_empty() {

@@ -45,7 +45,7 @@ impl Project {
     }
 
     async fn perform(&self, script: &str) -> Result<Value, ExecutionFailure> {
-        let runner = build_runner(script, &self.places(), unwatched(DEFAULT_OUTPUT_CAP));
+        let runner = build_unchecked_runner(script, &self.places(), unwatched(DEFAULT_OUTPUT_CAP));
         match runner.execute_attempt(an_execution()).await {
             AttemptOutcome::Finished(observation) => observation.result.map(Value::Object),
             other => panic!("{other:?}"),
@@ -137,7 +137,7 @@ async fn scripts_run_in_the_project_root() {
 #[tokio::test]
 async fn a_script_may_be_written_after_its_runner_was_made() {
     let project = Project::new();
-    let runner = build_runner("late.sh", &project.places(), unwatched(DEFAULT_OUTPUT_CAP));
+    let runner = build_unchecked_runner("late.sh", &project.places(), unwatched(DEFAULT_OUTPUT_CAP));
     let output = async || match runner.execute_attempt(an_execution()).await {
         AttemptOutcome::Finished(observation) => observation.result.map(Value::Object),
         other => panic!("{other:?}"),
@@ -150,7 +150,7 @@ async fn a_script_may_be_written_after_its_runner_was_made() {
 #[tokio::test]
 async fn a_script_that_is_written_later_comes_before_the_program_on_path() {
     let project = Project::new();
-    let runner = build_runner("true --x", &project.places(), unwatched(DEFAULT_OUTPUT_CAP));
+    let runner = build_unchecked_runner("true --x", &project.places(), unwatched(DEFAULT_OUTPUT_CAP));
     let output = async || match runner.execute_attempt(an_execution()).await {
         AttemptOutcome::Finished(observation) => observation.result.map(Value::Object),
         other => panic!("{other:?}"),
@@ -166,7 +166,7 @@ async fn a_script_that_is_written_later_comes_before_the_program_on_path() {
 #[tokio::test]
 async fn the_cap_reaches_the_process() {
     let project = Project::new();
-    let runner = build_runner("echo 12345", &project.places(), unwatched(5));
+    let runner = build_unchecked_runner("echo 12345", &project.places(), unwatched(5));
     let AttemptOutcome::Finished(observation) = runner.execute_attempt(an_execution()).await else {
         panic!("it asks nobody");
     };
@@ -186,7 +186,7 @@ async fn a_rhai_script_runs_inside_the_process() {
 #[tokio::test]
 async fn a_rhai_script_that_changes_or_comes_earlier_is_the_next_that_runs() {
     let project = Project::new();
-    let runner = build_runner("a.rhai", &project.places(), unwatched(DEFAULT_OUTPUT_CAP));
+    let runner = build_unchecked_runner("a.rhai", &project.places(), unwatched(DEFAULT_OUTPUT_CAP));
     let output = async || match runner.execute_attempt(an_execution()).await {
         AttemptOutcome::Finished(observation) => observation.result.map(Value::Object),
         other => panic!("{other:?}"),

@@ -10,7 +10,7 @@ use crate::source::Span;
 impl ScriptEmitter {
     /// The list of the elements.
     pub(super) fn emit_comprehension(&mut self, span: Span, comprehension: &Comprehension) {
-        let list = self.next_accumulator();
+        let list = self.next_accumulator_name();
         self.push_display(format_args!("{{let {list}=builder();"));
         self.emit_loops(comprehension, "", |emitter, element| {
             emitter.push_display(format_args!("put({list},"));
@@ -24,7 +24,7 @@ impl ScriptEmitter {
     /// Emits the search for the first element with the truth that decides: `true` for `any`, `false` for `all`. The later
     /// elements are not evaluated.
     pub(super) fn emit_search(&mut self, decides: bool, comprehension: &Comprehension) {
-        let found = self.next_accumulator();
+        let found = self.next_accumulator_name();
         self.push_display(format_args!("{{let {found}={};", !decides));
         let leave = match decides {
             true => format!("if {found}{{break;}}"),
@@ -39,7 +39,7 @@ impl ScriptEmitter {
         self.push_display(format_args!("{found}}}"));
     }
 
-    fn next_accumulator(&mut self) -> String {
+    fn next_accumulator_name(&mut self) -> String {
         let name = format!("g{}", self.accumulators);
         self.accumulators += 1;
         name

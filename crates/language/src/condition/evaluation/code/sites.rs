@@ -13,15 +13,15 @@ pub(crate) struct EvaluationSite {
     /// The operand that the message names.
     pub(crate) operand: Span,
     /// The map from which a key is read here.
-    pub(crate) place: ReadPlace,
+    pub(crate) place: ReadSource,
 }
 
 /// The map from which a key is read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum ReadPlace {
+pub(crate) enum ReadSource {
     /// `output`.
     Output,
-    /// The output of the agent with this name: `outputs.NAME`.
+    /// The output of the agent with this name: `outputs.DIGEST_PREFIX_LENGTH`.
     OutputOf(Arc<str>),
     /// `context`.
     Context,
@@ -34,24 +34,24 @@ impl EvaluationSite {
         Self {
             span,
             operand,
-            place: ReadPlace::Value,
+            place: ReadSource::Value,
         }
     }
 
     /// Returns the position of a step after `base` and the steps `before`.
     pub(crate) fn for_read(span: Span, operand: Span, base: &ConditionExpr, before: &[ChainStep]) -> Self {
         let place = match (&base.kind, before) {
-            (ExprKind::Variable(ConditionVariable::Output), []) => ReadPlace::Output,
-            (ExprKind::Variable(ConditionVariable::Context), []) => ReadPlace::Context,
+            (ExprKind::Variable(ConditionVariable::Output), []) => ReadSource::Output,
+            (ExprKind::Variable(ConditionVariable::Context), []) => ReadSource::Context,
             (ExprKind::Variable(ConditionVariable::Outputs), [only]) => match &only.kind {
-                ChainStepKind::Member(name) => ReadPlace::OutputOf(name.as_str().into()),
+                ChainStepKind::Member(name) => ReadSource::OutputOf(name.as_str().into()),
                 ChainStepKind::Index(ConditionExpr {
                     kind: ExprKind::Text(name),
                     ..
-                }) => ReadPlace::OutputOf(name.as_str().into()),
-                _ => ReadPlace::Value,
+                }) => ReadSource::OutputOf(name.as_str().into()),
+                _ => ReadSource::Value,
             },
-            _ => ReadPlace::Value,
+            _ => ReadSource::Value,
         };
         Self { span, operand, place }
     }

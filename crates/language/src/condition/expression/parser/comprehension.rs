@@ -1,6 +1,6 @@
 //! List comprehensions, and generator expressions as the only argument of a function.
 
-use super::{ConditionParser, Parsed, fail_at};
+use super::{ConditionParser, ParseResult, fail_at};
 use crate::condition::expression::lexer::ConditionTokenKind;
 use crate::condition::expression::refusals::{self, is_word_or_variable};
 use crate::condition::expression::tree::{Comprehension, ComprehensionClause, ConditionExpr, ExprKind, LocalVariable};
@@ -8,11 +8,11 @@ use crate::condition::functions::ConditionFunction;
 use crate::source::Span;
 
 /// The functions that may have a generator expression as their argument.
-const CONSUMERS: [&str; 6] = ["any", "all", "sum", "len", "min", "max"];
+const GENERATOR_FUNCTIONS: [&str; 6] = ["any", "all", "sum", "len", "min", "max"];
 
 impl<'a> ConditionParser<'a> {
     /// Finds the first `for` of the comprehension whose element begins here, before the next comma or the closing bracket.
-    pub(super) fn find_comprehension_start(&self) -> Option<usize> {
+    pub(super) fn find_comprehension_for(&self) -> Option<usize> {
         let mut depth = 0_usize;
         for (at, token) in self.tokens.iter().enumerate().skip(self.at) {
             match token.kind {
@@ -32,8 +32,8 @@ impl<'a> ConditionParser<'a> {
         function: Option<&'static ConditionFunction>,
         start: usize,
         opened: Span,
-    ) -> Parsed<Vec<ConditionExpr>> {
-        if !function.is_some_and(|function| CONSUMERS.contains(&function.names[0])) {
+    ) -> ParseResult<Vec<ConditionExpr>> {
+        if !function.is_some_and(|function| GENERATOR_FUNCTIONS.contains(&function.names[0])) {
             return fail_at(
                 "only `any`, `all`, `sum`, `len`, `min` and `max` take a generator expression",
                 self.tokens[start].span,
@@ -43,7 +43,7 @@ impl<'a> ConditionParser<'a> {
         let element_start = self.current_span().start;
         let comprehension = self.parse_nested(|parser| parser.parse_comprehension(start, true))?;
         let argument = self.build_node(ExprKind::Comprehension(Box::new(comprehension)), element_start)?;
-        if self.is_symbol(",") {
+        if self.is_at_symbol(",") {
             return fail_at(
                 "a generator expression must be the only argument",
                 self.current_span(),
@@ -55,7 +55,7 @@ impl<'a> ConditionParser<'a> {
     }
 
     /// Returns a comprehension whose element begins here and whose first `for` is the token at `start`.
-    pub(super) fn parse_comprehension(&mut self, start: usize, is_generator: bool) -> Parsed<Comprehension> {
+    pub(super) fn parse_comprehension(&mut self, start: usize, is_generator: bool) -> ParseResult<Comprehension> {
         let element_at = self.at;
         let outer_locals = self.locals.len();
         self.at = start;
@@ -79,9 +79,9 @@ impl<'a> ConditionParser<'a> {
     }
 
     /// Returns the rest of a clause after `for`. The variable is in scope from there on, but not in its own source.
-    fn parse_clause(&mut self) -> Parsed<ComprehensionClause> {
+    fn parse_clause(&mut self) -> ParseResult<ComprehensionClause> {
         let span = self.current_span();
-        let ConditionTokenKind::Name(name) = *self.current_kind() else {
+        let ConditionTokenKind::Name(name) = *self.current_token_kind() else {
             return self.fail_unexpected("expected the name of a variable after `for`");
         };
         if is_word_or_variable(name) || self.names.find_variable(name).is_some() || self.locals.contains(&name) {
@@ -92,7 +92,7 @@ impl<'a> ConditionParser<'a> {
             );
         }
         self.advance_token();
-        if self.is_symbol(",") {
+        if self.is_at_symbol(",") {
             return fail_at(
                 "a comprehension has one variable after `for`",
                 self.current_span(),
@@ -109,7 +109,7 @@ impl<'a> ConditionParser<'a> {
         let mut filters = Vec::new();
         while self.accept_word("if") {
             filters.push(self.parse_nested(Self::parse_or)?);
-            if self.is_word("else") {
+            if self.is_at_word("else") {
                 let error = refusals::unexpected_token_error("", None, &self.tokens[self.at]);
                 return fail_at(
                     error.message,

@@ -14,7 +14,7 @@ use crate::condition::expression::tree::{ComparisonOperator, ConditionExpr, Expr
 use crate::condition::{CompileError, DEPTH_LIMIT, PartVariables};
 use crate::source::Span;
 
-type Parsed<T = ConditionExpr> = Result<T, CompileError>;
+type ParseResult<T = ConditionExpr> = Result<T, CompileError>;
 
 pub(crate) struct ConditionParser<'a> {
     tokens: Vec<ConditionToken<'a>>,
@@ -29,7 +29,7 @@ pub(crate) struct ConditionParser<'a> {
 }
 
 /// Parses the text to an expression.
-pub(crate) fn parse_expr<'a>(text: &'a str, names: PartVariables<'a>) -> Parsed {
+pub(crate) fn parse_expr<'a>(text: &'a str, names: PartVariables<'a>) -> ParseResult {
     if text.trim().is_empty() {
         return Err(CompileError {
             message: "the condition is blank".into(),
@@ -51,7 +51,7 @@ pub(crate) fn parse_expr<'a>(text: &'a str, names: PartVariables<'a>) -> Parsed 
 }
 
 /// Returns an error with a help text (none if it is empty).
-pub(crate) fn fail_at<T>(message: impl Into<String>, span: Span, help: impl Into<String>) -> Parsed<T> {
+pub(crate) fn fail_at<T>(message: impl Into<String>, span: Span, help: impl Into<String>) -> ParseResult<T> {
     let help = help.into();
     Err(CompileError {
         message: message.into(),
@@ -61,7 +61,7 @@ pub(crate) fn fail_at<T>(message: impl Into<String>, span: Span, help: impl Into
 }
 
 impl<'a> ConditionParser<'a> {
-    fn current_kind(&self) -> &ConditionTokenKind<'a> {
+    fn current_token_kind(&self) -> &ConditionTokenKind<'a> {
         &self.tokens[self.at].kind
     }
 
@@ -69,7 +69,7 @@ impl<'a> ConditionParser<'a> {
         self.tokens[self.at].span
     }
 
-    fn next_kind(&self) -> &ConditionTokenKind<'a> {
+    fn next_token_kind(&self) -> &ConditionTokenKind<'a> {
         &self.tokens[(self.at + 1).min(self.tokens.len() - 1)].kind
     }
 
@@ -78,20 +78,20 @@ impl<'a> ConditionParser<'a> {
     }
 
     /// Returns the end of the previous token.
-    fn previous_end(&self) -> usize {
+    fn previous_token_end(&self) -> usize {
         self.at.checked_sub(1).map_or(0, |at| self.tokens[at].span.end)
     }
 
-    fn is_symbol(&self, symbol: &str) -> bool {
-        matches!(self.current_kind(), ConditionTokenKind::Symbol(here) if *here == symbol)
+    fn is_at_symbol(&self, symbol: &str) -> bool {
+        matches!(self.current_token_kind(), ConditionTokenKind::Symbol(here) if *here == symbol)
     }
 
-    fn is_word(&self, word: &str) -> bool {
-        matches!(self.current_kind(), ConditionTokenKind::Name(here) if *here == word)
+    fn is_at_word(&self, word: &str) -> bool {
+        matches!(self.current_token_kind(), ConditionTokenKind::Name(here) if *here == word)
     }
 
     fn accept_symbol(&mut self, symbol: &str) -> bool {
-        let is_next = self.is_symbol(symbol);
+        let is_next = self.is_at_symbol(symbol);
         if is_next {
             self.advance_token();
         }
@@ -99,18 +99,18 @@ impl<'a> ConditionParser<'a> {
     }
 
     fn accept_word(&mut self, word: &str) -> bool {
-        let is_next = self.is_word(word);
+        let is_next = self.is_at_word(word);
         if is_next {
             self.advance_token();
         }
         is_next
     }
 
-    fn expect_symbol(&mut self, symbol: &str, opened: Span) -> Parsed<()> {
+    fn expect_symbol(&mut self, symbol: &str, opened: Span) -> ParseResult<()> {
         if self.accept_symbol(symbol) {
             return Ok(());
         }
-        if *self.current_kind() == ConditionTokenKind::End {
+        if *self.current_token_kind() == ConditionTokenKind::End {
             return fail_at(
                 format!("`{symbol}` is missing"),
                 opened,
@@ -121,14 +121,14 @@ impl<'a> ConditionParser<'a> {
     }
 
     /// Checks that nothing follows.
-    fn expect_end(&mut self) -> Parsed<()> {
-        match self.current_kind() {
+    fn expect_end(&mut self) -> ParseResult<()> {
+        match self.current_token_kind() {
             ConditionTokenKind::End => Ok(()),
             _ => self.fail_unexpected("expected an operator or the end of the condition"),
         }
     }
 
-    fn fail_unexpected<T>(&self, expected: &str) -> Parsed<T> {
+    fn fail_unexpected<T>(&self, expected: &str) -> ParseResult<T> {
         let previous = self.at.checked_sub(1).map(|at| &self.tokens[at].kind);
         Err(refusals::unexpected_token_error(
             expected,
@@ -138,7 +138,7 @@ impl<'a> ConditionParser<'a> {
     }
 
     /// Enters one level of nesting, up to the limit.
-    fn parse_nested<T>(&mut self, parse: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
+    fn parse_nested<T>(&mut self, parse: impl FnOnce(&mut Self) -> ParseResult<T>) -> ParseResult<T> {
         if self.depth >= DEPTH_LIMIT {
             return fail_too_deep(self.current_span());
         }
@@ -148,8 +148,8 @@ impl<'a> ConditionParser<'a> {
         parsed
     }
 
-    fn build_node(&self, kind: ExprKind, start: usize) -> Parsed {
-        let expr = ConditionExpr::new(kind, Span::new(start, self.previous_end()));
+    fn build_node(&self, kind: ExprKind, start: usize) -> ParseResult {
+        let expr = ConditionExpr::new(kind, Span::new(start, self.previous_token_end()));
         if expr.height > DEPTH_LIMIT {
             return fail_too_deep(expr.span);
         }
@@ -157,7 +157,7 @@ impl<'a> ConditionParser<'a> {
     }
 
     /// `x if c else y`, and everything with higher precedence.
-    fn parse_expression(&mut self) -> Parsed {
+    fn parse_expression(&mut self) -> ParseResult {
         let start = self.current_span().start;
         let then = self.parse_or()?;
         if !self.accept_word("if") {
@@ -180,12 +180,12 @@ impl<'a> ConditionParser<'a> {
     fn parse_operand_chain(
         &mut self,
         (word, symbol): (&str, &str),
-        operand: fn(&mut Self) -> Parsed,
+        operand: fn(&mut Self) -> ParseResult,
         kind: fn(Vec<ConditionExpr>) -> ExprKind,
-    ) -> Parsed {
+    ) -> ParseResult {
         let start = self.current_span().start;
         let first = operand(self)?;
-        if !self.is_word(word) && !self.is_symbol(symbol) {
+        if !self.is_at_word(word) && !self.is_at_symbol(symbol) {
             return Ok(first);
         }
         let mut operands = vec![first];
@@ -195,15 +195,15 @@ impl<'a> ConditionParser<'a> {
         self.build_node(kind(operands), start)
     }
 
-    fn parse_or(&mut self) -> Parsed {
+    fn parse_or(&mut self) -> ParseResult {
         self.parse_operand_chain(("or", "||"), Self::parse_and, ExprKind::Or)
     }
 
-    fn parse_and(&mut self) -> Parsed {
+    fn parse_and(&mut self) -> ParseResult {
         self.parse_operand_chain(("and", "&&"), Self::parse_not, ExprKind::And)
     }
 
-    fn parse_not(&mut self) -> Parsed {
+    fn parse_not(&mut self) -> ParseResult {
         let start = self.current_span().start;
         if !self.accept_word("not") {
             return self.parse_comparison();
@@ -212,13 +212,13 @@ impl<'a> ConditionParser<'a> {
         self.build_node(ExprKind::Not(Box::new(operand)), start)
     }
 
-    fn parse_comparison(&mut self) -> Parsed {
+    fn parse_comparison(&mut self) -> ParseResult {
         let start = self.current_span().start;
         let first = self.parse_coalesce()?;
         let mut comparisons = Vec::new();
         while let Some(comparison) = self.parse_comparison_operator()? {
             let operand = match comparison {
-                ParsedComparison::IsConstant(comparison) => (comparison, self.parse_constant()?),
+                ParsedComparison::IsConstant(comparison) => (comparison, self.parse_is_constant()?),
                 ParsedComparison::ByOperator(comparison) => {
                     if matches!(comparison, ComparisonOperator::In | ComparisonOperator::NotIn) {
                         self.collection_at = Some(self.at);
@@ -234,10 +234,10 @@ impl<'a> ConditionParser<'a> {
         self.build_node(ExprKind::Compare(Box::new(first), comparisons), start)
     }
 
-    fn parse_comparison_operator(&mut self) -> Parsed<Option<ParsedComparison>> {
+    fn parse_comparison_operator(&mut self) -> ParseResult<Option<ParsedComparison>> {
         use ComparisonOperator as C;
-        let next_in = matches!(self.next_kind(), ConditionTokenKind::Name("in"));
-        let comparison = match self.current_kind() {
+        let next_in = matches!(self.next_token_kind(), ConditionTokenKind::Name("in"));
+        let comparison = match self.current_token_kind() {
             ConditionTokenKind::Symbol("==") => C::Equal,
             ConditionTokenKind::Symbol("!=") => C::Different,
             ConditionTokenKind::Symbol("<") => C::Less,
@@ -265,7 +265,7 @@ impl<'a> ConditionParser<'a> {
     }
 
     /// Returns the values that may follow `is`.
-    fn parse_constant(&mut self) -> Parsed {
+    fn parse_is_constant(&mut self) -> ParseResult {
         let place = self.current_span();
         let operand = self.parse_coalesce()?;
         match operand.kind {
@@ -278,11 +278,11 @@ impl<'a> ConditionParser<'a> {
         }
     }
 
-    fn parse_coalesce(&mut self) -> Parsed {
+    fn parse_coalesce(&mut self) -> ParseResult {
         self.parse_operand_chain(("", "??"), Self::parse_sum, ExprKind::Coalesce)
     }
 
-    fn parse_sum(&mut self) -> Parsed {
+    fn parse_sum(&mut self) -> ParseResult {
         self.parse_arithmetic(Self::parse_product, |symbol| match symbol {
             "+" => Some(ArithmeticOperator::Add),
             "-" => Some(ArithmeticOperator::Subtract),
@@ -290,7 +290,7 @@ impl<'a> ConditionParser<'a> {
         })
     }
 
-    fn parse_product(&mut self) -> Parsed {
+    fn parse_product(&mut self) -> ParseResult {
         self.parse_arithmetic(Self::parse_sign, |symbol| match symbol {
             "*" => Some(ArithmeticOperator::Multiply),
             "/" => Some(ArithmeticOperator::Divide),
@@ -301,13 +301,13 @@ impl<'a> ConditionParser<'a> {
 
     fn parse_arithmetic(
         &mut self,
-        operand: fn(&mut Self) -> Parsed,
+        operand: fn(&mut Self) -> ParseResult,
         operator: fn(&'static str) -> Option<ArithmeticOperator>,
-    ) -> Parsed {
+    ) -> ParseResult {
         let start = self.current_span().start;
         let first = operand(self)?;
         let mut operations = Vec::new();
-        while let ConditionTokenKind::Symbol(symbol) = *self.current_kind() {
+        while let ConditionTokenKind::Symbol(symbol) = *self.current_token_kind() {
             let Some(operator) = operator(symbol) else {
                 break;
             };
@@ -320,19 +320,19 @@ impl<'a> ConditionParser<'a> {
         self.build_node(ExprKind::Arithmetic(Box::new(first), operations), start)
     }
 
-    fn parse_sign(&mut self) -> Parsed {
+    fn parse_sign(&mut self) -> ParseResult {
         let start = self.current_span().start;
         if self.accept_symbol("!") {
             let operand = self.parse_nested(Self::parse_sign)?;
             return self.build_node(ExprKind::Not(Box::new(operand)), start);
         }
-        let sign = match self.current_kind() {
+        let sign = match self.current_token_kind() {
             ConditionTokenKind::Symbol("-") => SignOperator::Minus,
             ConditionTokenKind::Symbol("+") => SignOperator::Plus,
             _ => return self.parse_chain(),
         };
         self.advance_token();
-        if let (SignOperator::Minus, &ConditionTokenKind::Int(number)) = (sign, self.current_kind())
+        if let (SignOperator::Minus, &ConditionTokenKind::Int(number)) = (sign, self.current_token_kind())
             && number == i64::MIN.unsigned_abs()
         {
             self.advance_token();
@@ -355,7 +355,7 @@ enum ParsedComparison {
     IsConstant(ComparisonOperator),
 }
 
-fn fail_too_deep<T>(span: Span) -> Parsed<T> {
+fn fail_too_deep<T>(span: Span) -> ParseResult<T> {
     fail_at(
         format!("the condition is nested deeper than {DEPTH_LIMIT} levels"),
         span,

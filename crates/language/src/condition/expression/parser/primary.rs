@@ -1,6 +1,6 @@
 //! The part of the grammar with the highest precedence: values, and the steps after them.
 
-use super::{ConditionParser, Parsed, fail_at};
+use super::{ConditionParser, ParseResult, fail_at};
 use crate::condition::expression::lexer::ConditionTokenKind;
 use crate::condition::expression::refusals;
 use crate::condition::expression::tree::{
@@ -12,22 +12,22 @@ use crate::source::Span;
 
 impl<'a> ConditionParser<'a> {
     /// Returns a value and the steps after it.
-    pub(crate) fn parse_chain(&mut self) -> Parsed {
+    pub(crate) fn parse_chain(&mut self) -> ParseResult {
         let start = self.current_span().start;
         let base = self.parse_primary()?;
         let mut suffixes = Vec::new();
         loop {
-            let optional = self.is_symbol("?.") || self.is_symbol("?[");
-            if self.is_symbol(".") || self.is_symbol("?.") {
+            let optional = self.is_at_symbol("?.") || self.is_at_symbol("?[");
+            if self.is_at_symbol(".") || self.is_at_symbol("?.") {
                 self.advance_token();
                 suffixes.push(self.parse_member(optional)?);
-            } else if self.is_symbol("[") || self.is_symbol("?[") {
+            } else if self.is_at_symbol("[") || self.is_at_symbol("?[") {
                 suffixes.push(self.parse_index(optional)?);
             } else {
                 break;
             }
         }
-        if self.is_symbol("(") {
+        if self.is_at_symbol("(") {
             return fail_at(
                 "this is not a function",
                 self.current_span(),
@@ -40,13 +40,13 @@ impl<'a> ConditionParser<'a> {
         self.build_node(ExprKind::Chain(Box::new(base), suffixes), start)
     }
 
-    fn parse_member(&mut self, optional: bool) -> Parsed<ChainStep> {
-        let ConditionTokenKind::Name(name) = *self.current_kind() else {
+    fn parse_member(&mut self, optional: bool) -> ParseResult<ChainStep> {
+        let ConditionTokenKind::Name(name) = *self.current_token_kind() else {
             return self.fail_unexpected("expected a name after the dot");
         };
         let span = self.current_span();
         self.advance_token();
-        let kind = if self.is_symbol("(") {
+        let kind = if self.is_at_symbol("(") {
             let Some(function) = ConditionFunction::find_by_name(name) else {
                 return Err(refusals::unknown_function_error(name, span));
             };
@@ -56,7 +56,7 @@ impl<'a> ConditionParser<'a> {
                 name,
                 arguments.len() + 1,
                 1,
-                Span::new(span.start, self.previous_end()),
+                Span::new(span.start, self.previous_token_end()),
             )?;
             ChainStepKind::Method(function, arguments)
         } else {
@@ -66,20 +66,20 @@ impl<'a> ConditionParser<'a> {
             kind,
             is_optional: optional,
             span,
-            end: self.previous_end(),
+            end: self.previous_token_end(),
         })
     }
 
-    fn parse_index(&mut self, optional: bool) -> Parsed<ChainStep> {
+    fn parse_index(&mut self, optional: bool) -> ParseResult<ChainStep> {
         let opened = self.current_span();
         self.advance_token();
         self.refuse_slice_step()?;
-        let index = match self.is_symbol(":") {
+        let index = match self.is_at_symbol(":") {
             true => None,
             false => Some(self.parse_nested(Self::parse_expression)?),
         };
         self.refuse_slice_step()?;
-        if self.is_symbol(":") {
+        if self.is_at_symbol(":") {
             return self.parse_slice_end(index, optional, opened);
         }
         self.expect_symbol("]", opened)?;
@@ -90,55 +90,55 @@ impl<'a> ConditionParser<'a> {
             span: index.span,
             kind: ChainStepKind::Index(index),
             is_optional: optional,
-            end: self.previous_end(),
+            end: self.previous_token_end(),
         })
     }
 
     /// Returns the rest of a slice, from the colon.
-    fn parse_slice_end(&mut self, from: Option<ConditionExpr>, optional: bool, opened: Span) -> Parsed<ChainStep> {
+    fn parse_slice_end(&mut self, from: Option<ConditionExpr>, optional: bool, opened: Span) -> ParseResult<ChainStep> {
         self.advance_token();
-        let to = match self.is_symbol("]") || self.is_symbol(":") {
+        let to = match self.is_at_symbol("]") || self.is_at_symbol(":") {
             true => None,
             false => Some(self.parse_nested(Self::parse_expression)?),
         };
-        if self.is_symbol(":") {
+        if self.is_at_symbol(":") {
             return fail_slice_step(self.current_span());
         }
         self.refuse_slice_step()?;
-        let end = self.previous_end();
+        let end = self.previous_token_end();
         self.expect_symbol("]", opened)?;
         Ok(ChainStep {
             span: Span::new(opened.end, end),
             kind: ChainStepKind::Slice(from, to),
             is_optional: optional,
-            end: self.previous_end(),
+            end: self.previous_token_end(),
         })
     }
 
     /// `::` is one token.
-    fn refuse_slice_step(&self) -> Parsed<()> {
-        match self.is_symbol("::") {
+    fn refuse_slice_step(&self) -> ParseResult<()> {
+        match self.is_at_symbol("::") {
             true => fail_slice_step(self.current_span()),
             false => Ok(()),
         }
     }
 
     /// `(a, b)` of a call.
-    fn parse_arguments(&mut self, function: Option<&'static ConditionFunction>) -> Parsed<Vec<ConditionExpr>> {
+    fn parse_arguments(&mut self, function: Option<&'static ConditionFunction>) -> ParseResult<Vec<ConditionExpr>> {
         let opened = self.current_span();
         self.advance_token();
-        match self.find_comprehension_start() {
+        match self.find_comprehension_for() {
             Some(start) => self.parse_generator_argument(function, start, opened),
-            None => self.parse_items(")", opened),
+            None => self.parse_expressions_until(")", opened),
         }
     }
 
     /// Expressions separated by commas, up to the closing symbol.
-    fn parse_items(&mut self, close: &str, opened: Span) -> Parsed<Vec<ConditionExpr>> {
+    fn parse_expressions_until(&mut self, close: &str, opened: Span) -> ParseResult<Vec<ConditionExpr>> {
         let mut items = Vec::new();
         while !self.accept_symbol(close) {
             if let (ConditionTokenKind::Name(name), ConditionTokenKind::Symbol("=")) =
-                (self.current_kind(), self.next_kind())
+                (self.current_token_kind(), self.next_token_kind())
             {
                 return fail_at(
                     format!("named arguments are not supported: `{name}=`"),
@@ -154,20 +154,20 @@ impl<'a> ConditionParser<'a> {
     }
 
     /// Expects a comma or the closing symbol.
-    fn expect_item_end(&mut self, close: &str, opened: Span) -> Parsed<()> {
-        if self.accept_symbol(",") || self.is_symbol(close) {
+    fn expect_item_end(&mut self, close: &str, opened: Span) -> ParseResult<()> {
+        if self.accept_symbol(",") || self.is_at_symbol(close) {
             return Ok(());
         }
-        if *self.current_kind() == ConditionTokenKind::End {
+        if *self.current_token_kind() == ConditionTokenKind::End {
             return self.expect_symbol(close, opened);
         }
         self.fail_unexpected(&format!("expected `,` or `{close}`"))
     }
 
-    fn parse_primary(&mut self) -> Parsed {
+    fn parse_primary(&mut self) -> ParseResult {
         let span = self.current_span();
         let collection = self.collection_at.take() == Some(self.at);
-        let kind = match self.current_kind() {
+        let kind = match self.current_token_kind() {
             ConditionTokenKind::Int(number) => match i64::try_from(*number) {
                 Ok(number) => ExprKind::Int(number),
                 Err(_) => {
@@ -184,25 +184,25 @@ impl<'a> ConditionParser<'a> {
             ConditionTokenKind::Symbol("(") => return self.parse_parentheses(collection),
             ConditionTokenKind::Symbol("[") => {
                 self.advance_token();
-                if let Some(start) = self.find_comprehension_start() {
+                if let Some(start) = self.find_comprehension_for() {
                     let comprehension = self.parse_nested(|parser| parser.parse_comprehension(start, false))?;
                     self.expect_symbol("]", span)?;
                     return self.build_node(ExprKind::Comprehension(Box::new(comprehension)), span.start);
                 }
-                let items = self.parse_items("]", span)?;
+                let items = self.parse_expressions_until("]", span)?;
                 return self.build_node(ExprKind::List(items), span.start);
             }
             ConditionTokenKind::Symbol("#{") => return self.parse_map(true),
             ConditionTokenKind::Symbol("{") if collection && !self.is_map_start() => {
                 self.advance_token();
-                let items = self.parse_items("}", span)?;
+                let items = self.parse_expressions_until("}", span)?;
                 return self.build_node(ExprKind::List(items), span.start);
             }
             ConditionTokenKind::Symbol("{") => return self.parse_map(false),
             _ => return self.fail_unexpected("expected a value"),
         };
         self.advance_token();
-        if let ConditionTokenKind::Text(_) = self.current_kind() {
+        if let ConditionTokenKind::Text(_) = self.current_token_kind() {
             return fail_at(
                 "two strings without an operator between them",
                 self.current_span(),
@@ -220,7 +220,7 @@ impl<'a> ConditionParser<'a> {
     }
 
     /// `(a)`, `()`, or after `in` a tuple.
-    fn parse_parentheses(&mut self, collection: bool) -> Parsed {
+    fn parse_parentheses(&mut self, collection: bool) -> ParseResult {
         let opened = self.current_span();
         self.advance_token();
         if self.accept_symbol(")") {
@@ -232,7 +232,7 @@ impl<'a> ConditionParser<'a> {
             return self.build_node(kind, opened.start);
         }
         let first = self.parse_nested(Self::parse_expression)?;
-        if !self.is_symbol(",") {
+        if !self.is_at_symbol(",") {
             self.expect_symbol(")", opened)?;
             return Ok(first);
         }
@@ -245,11 +245,11 @@ impl<'a> ConditionParser<'a> {
         }
         self.advance_token();
         let mut items = vec![first];
-        items.append(&mut self.parse_items(")", opened)?);
+        items.append(&mut self.parse_expressions_until(")", opened)?);
         self.build_node(ExprKind::List(items), opened.start)
     }
 
-    fn parse_map(&mut self, rhai: bool) -> Parsed {
+    fn parse_map(&mut self, rhai: bool) -> ParseResult {
         let opened = self.current_span();
         self.advance_token();
         let mut entries: Vec<(String, ConditionExpr)> = Vec::new();
@@ -270,8 +270,8 @@ impl<'a> ConditionParser<'a> {
         self.build_node(ExprKind::Map(entries), opened.start)
     }
 
-    fn parse_key(&mut self, rhai: bool) -> Parsed<String> {
-        let key = match self.current_kind() {
+    fn parse_key(&mut self, rhai: bool) -> ParseResult<String> {
+        let key = match self.current_token_kind() {
             ConditionTokenKind::Text(text) => text.clone(),
             ConditionTokenKind::Name(name) if rhai => (*name).to_owned(),
             ConditionTokenKind::Name(name) => {
@@ -288,14 +288,14 @@ impl<'a> ConditionParser<'a> {
     }
 
     /// Returns a constant, a variable, a call, or Rhai's `if`.
-    fn parse_name(&mut self, name: &'a str) -> Parsed {
+    fn parse_name(&mut self, name: &'a str) -> ParseResult {
         let span = self.current_span();
         let kind = match name {
             "True" | "true" => ExprKind::Bool(true),
             "False" | "false" => ExprKind::Bool(false),
             "None" => ExprKind::Nothing,
             "if" => return self.parse_if_else(),
-            _ if *self.next_kind() == ConditionTokenKind::Symbol("(") && !refusals::is_reserved(name) => {
+            _ if *self.next_token_kind() == ConditionTokenKind::Symbol("(") && !refusals::is_reserved(name) => {
                 return self.parse_call(name);
             }
             _ => match self.resolve_name(name) {
@@ -329,7 +329,7 @@ impl<'a> ConditionParser<'a> {
         Some(ExprKind::Variable(variable))
     }
 
-    fn parse_call(&mut self, name: &str) -> Parsed {
+    fn parse_call(&mut self, name: &str) -> ParseResult {
         let span = self.current_span();
         let Some(function) = ConditionFunction::find_by_name(name) else {
             return Err(refusals::unknown_function_error(name, span));
@@ -341,20 +341,20 @@ impl<'a> ConditionParser<'a> {
             name,
             arguments.len(),
             0,
-            Span::new(span.start, self.previous_end()),
+            Span::new(span.start, self.previous_token_end()),
         )?;
         self.build_node(ExprKind::Call(function, arguments), span.start)
     }
 
     /// `if c { x } else { y }`.
-    fn parse_if_else(&mut self) -> Parsed {
+    fn parse_if_else(&mut self) -> ParseResult {
         let start = self.current_span().start;
         self.advance_token();
         let condition = self.parse_nested(Self::parse_expression)?;
         let then = self.parse_block()?;
         let otherwise = if !self.accept_word("else") {
-            self.build_node(ExprKind::Nothing, self.previous_end())?
-        } else if self.is_word("if") {
+            self.build_node(ExprKind::Nothing, self.previous_token_end())?
+        } else if self.is_at_word("if") {
             self.parse_nested(Self::parse_if_else)?
         } else {
             self.parse_block()?
@@ -367,7 +367,7 @@ impl<'a> ConditionParser<'a> {
         self.build_node(ExprKind::IfElse(Box::new(choice)), start)
     }
 
-    fn parse_block(&mut self) -> Parsed {
+    fn parse_block(&mut self) -> ParseResult {
         let opened = self.current_span();
         if !self.accept_symbol("{") {
             return self.fail_unexpected("expected `{`");
@@ -378,19 +378,19 @@ impl<'a> ConditionParser<'a> {
     }
 }
 
-fn check_item_count(items: usize, opened: Span) -> Parsed<()> {
+fn check_item_count(items: usize, opened: Span) -> ParseResult<()> {
     if items > ITEM_LIMIT {
         return fail_at(format!("more than {ITEM_LIMIT} items, which is the limit"), opened, "");
     }
     Ok(())
 }
 
-fn fail_slice_step<T>(span: Span) -> Parsed<T> {
+fn fail_slice_step<T>(span: Span) -> ParseResult<T> {
     fail_at("a slice has no step", span, "write `[from:to]`, such as `history[-3:]`")
 }
 
 /// Checks the number of arguments of the function.
-fn check_arity(function: &ConditionFunction, name: &str, given: usize, before: usize, span: Span) -> Parsed<()> {
+fn check_arity(function: &ConditionFunction, name: &str, given: usize, before: usize, span: Span) -> ParseResult<()> {
     if (function.least..=function.most).contains(&given) {
         return Ok(());
     }

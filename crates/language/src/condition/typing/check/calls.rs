@@ -2,7 +2,7 @@
 
 use crate::condition::expression::tree::ConditionExpr;
 use crate::condition::functions::ConditionFunction;
-use crate::condition::typing::check::{ConditionTypeChecker, MissingKey, can_have_shape};
+use crate::condition::typing::check::{ConditionTypeChecker, MissingKeyMeaning, can_have_shape};
 use crate::condition::typing::types::{PossibleTexts, ValueType};
 use crate::source::Span;
 
@@ -55,7 +55,7 @@ impl ConditionTypeChecker<'_> {
         // A default says that the key may be missing.
         let is_checked = key.is_none() || default.is_some();
         let span = key.map_or(whole, |key| key.span);
-        let member_type = self.infer_member(of, name, (base, span), MissingKey::new(is_checked, true));
+        let member_type = self.infer_member(of, name, (base, span), MissingKeyMeaning::new(is_checked, true));
         match default {
             Some(default) => member_type.union_with(default.clone()),
             None => member_type,

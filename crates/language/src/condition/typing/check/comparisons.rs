@@ -2,14 +2,14 @@
 
 use crate::condition::expression::tree::{ComparisonOperator, ConditionExpr, ExprKind};
 use crate::condition::typing::check::{
-    ConditionTypeChecker, SuggestedReplacement, TypeProblemKind, can_have_shape, is_informative,
+    ConditionTypeChecker, SuggestedReplacement, TypeProblemKind, can_have_shape, is_informative_type,
 };
 use crate::condition::typing::types::{PossibleTexts, ValueShape, ValueType};
 use crate::source::Span;
 
 impl ConditionTypeChecker<'_> {
     /// Returns whether the comparison is never true.
-    pub(crate) fn check_comparison(
+    pub(crate) fn check_never_true(
         &mut self,
         pair: &ComparisonOperands<'_>,
         comparison: ComparisonOperator,
@@ -18,8 +18,8 @@ impl ConditionTypeChecker<'_> {
         // What two constants give is known without types, and something is compared with nothing to be safe.
         let is_constant = |expr: &ConditionExpr| is_literal_expr(expr);
         if is_constant(pair.left_expr) && is_constant(pair.right_expr)
-            || !is_informative(pair.left)
-            || !is_informative(pair.right)
+            || !is_informative_type(pair.left)
+            || !is_informative_type(pair.right)
         {
             return false;
         }
@@ -190,7 +190,7 @@ impl ConditionTypeChecker<'_> {
         let shape = known.known_shape()?;
         match &literal.kind {
             ExprKind::Text(text) => {
-                SuggestedReplacement::find_for_text(text, Some((literal.span, self.part_text(literal.span))), shape)
+                SuggestedReplacement::suggest_for_text(text, Some((literal.span, self.part_text(literal.span))), shape)
             }
             ExprKind::Int(_) | ExprKind::Float(_)
                 if shape.number.is_none() && matches!(shape.text, Some(PossibleTexts::Any)) =>

@@ -1,7 +1,7 @@
 //! The types of slices and comprehensions.
 
 use crate::condition::expression::tree::{Comprehension, ConditionExpr};
-use crate::condition::typing::check::{ConditionTypeChecker, TypeProblemKind, can_have_shape, is_informative};
+use crate::condition::typing::check::{ConditionTypeChecker, TypeProblemKind, can_have_shape, is_informative_type};
 use crate::condition::typing::types::ValueType;
 use crate::source::Span;
 
@@ -27,8 +27,8 @@ impl ConditionTypeChecker<'_> {
             return ValueType::any_value();
         };
         match (shape.list.is_some(), shape.map.is_some()) {
-            (true, false) => source.item_type_or_any(),
-            (true, true) => source.item_type_or_any().union_with(ValueType::any_text()),
+            (true, false) => source.iterated_item_type(),
+            (true, true) => source.iterated_item_type().union_with(ValueType::any_text()),
             (false, true) => ValueType::any_text(),
             (false, false) => {
                 self.report_wrong_type(source, "a list or a map", span);
@@ -48,7 +48,7 @@ impl ConditionTypeChecker<'_> {
         for bound in from.into_iter().chain(to) {
             let bound_type = self.infer_type(bound, false);
             let fits = can_have_shape(&bound_type, |shape| shape.number.is_some() || shape.can_be_nothing);
-            if !fits && is_informative(&bound_type) {
+            if !fits && is_informative_type(&bound_type) {
                 self.report_wrong_type(&bound_type, "an integer", bound.span);
             }
         }
@@ -58,12 +58,12 @@ impl ConditionTypeChecker<'_> {
         let list = shape
             .list
             .is_some()
-            .then(|| ValueType::list_with_items(of.item_type_or_any()));
+            .then(|| ValueType::list_with_items(of.iterated_item_type()));
         let text = shape.text.is_some().then(ValueType::any_text);
         match (list, text) {
             (Some(list), Some(text)) => list.union_with(text),
             (Some(only), None) | (None, Some(only)) => only,
-            (None, None) if is_informative(of) => {
+            (None, None) if is_informative_type(of) => {
                 let message = format!("`{}` is {of}, so it has no slices", self.part_text(base));
                 self.report_problem(TypeProblemKind::Fails, base, message, None);
                 ValueType::any_value()

@@ -14,7 +14,7 @@ impl ValueType {
     }
 
     /// Returns the type of an item, if the value may be a list and neither a text nor a map.
-    pub(crate) fn item_type_or_any(&self) -> Self {
+    pub(crate) fn iterated_item_type(&self) -> Self {
         let item = self.known_shape().map(|shape| (&shape.list, &shape.text, &shape.map));
         match item {
             Some((Some(item), None, None)) => item.clone(),
@@ -31,7 +31,7 @@ impl ValueType {
     }
 
     /// Returns the texts, if they are known and it is certainly one of them or nothing.
-    pub(crate) fn only_texts(&self) -> Option<&BTreeSet<String>> {
+    pub(crate) fn only_known_texts(&self) -> Option<&BTreeSet<String>> {
         let shape = self.known_shape()?;
         let only_text = ValueShape {
             can_be_nothing: shape.can_be_nothing,

@@ -7,11 +7,11 @@ use std::rc::Rc;
 
 use super::ValueType;
 
-type Work = Box<dyn FnOnce() -> ValueType>;
+type TypeComputation = Box<dyn FnOnce() -> ValueType>;
 
 /// A type that is worked out when it is first read. Copies share the work.
 #[derive(Clone)]
-pub struct LazyType(Rc<LazyCell<ValueType, Work>>);
+pub struct LazyType(Rc<LazyCell<ValueType, TypeComputation>>);
 
 impl LazyType {
     /// Returns the type that this gives.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
-use super::{DEEPEST, MapFields, NumberRange, ValueType, is_exact_as_float};
+use super::{MAX_TYPE_DEPTH, MapFields, NumberRange, ValueType, is_exact_as_float};
 
 impl ValueType {
     /// Returns the values that a JSON Schema allows, or more.
@@ -13,7 +13,7 @@ impl ValueType {
     }
 
     fn from_schema_at_depth(schema: &Value, depth: usize) -> Self {
-        let Some(schema) = schema.as_object().filter(|_| depth < DEEPEST) else {
+        let Some(schema) = schema.as_object().filter(|_| depth < MAX_TYPE_DEPTH) else {
             return Self::any_value();
         };
         if schema.contains_key("$ref") || schema.contains_key("$dynamicRef") {
@@ -25,18 +25,18 @@ impl ValueType {
         if let Some(values) = schema.get("enum").and_then(Value::as_array) {
             return values
                 .iter()
-                .map(Self::from_value)
+                .map(Self::exact_type_of)
                 .fold(Self::impossible_value(), Self::union_with);
         }
         let kinds: Vec<&str> = match schema.get("type") {
             Some(Value::String(kind)) => vec![kind],
             Some(Value::Array(kinds)) => kinds.iter().filter_map(Value::as_str).collect(),
-            _ => return Self::from_schema_parts(schema, depth),
+            _ => return Self::from_combined_schemas(schema, depth),
         };
         let of_kind = |kind: &str| match kind {
             "null" => Self::nothing_value(),
             "boolean" => Self::any_boolean(),
-            "integer" | "number" => Self::number_in(parse_number_range(schema)),
+            "integer" | "number" => Self::number_in_range(parse_number_range(schema)),
             "string" => Self::any_text(),
             "array" => Self::list_with_items(parse_item_type(schema, depth)),
             "object" => Self::map_with_fields(parse_map_fields(schema, depth)),
@@ -49,7 +49,7 @@ impl ValueType {
     }
 
     /// Returns a schema without a type, by the schemas of which it is made.
-    fn from_schema_parts(schema: &Map<String, Value>, depth: usize) -> Self {
+    fn from_combined_schemas(schema: &Map<String, Value>, depth: usize) -> Self {
         let parts = |key: &str| {
             schema
                 .get(key)

@@ -14,7 +14,7 @@ impl ModelProvider for Failing {
     fn complete_request<'a>(
         &'a self,
         _: ModelRequest,
-        _: &'a OnPiece<'a>,
+        _: &'a ReplyPieceCallback<'a>,
     ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
         Box::pin(std::future::ready(Err(self.0.clone())))
     }
@@ -31,8 +31,8 @@ fn link(provider: &str) -> ChainedProfile {
     }
 }
 
-fn query<'a>(ask: &'a ModelQuery, network: &'a ModelNetwork) -> RunningQuery<'a> {
-    RunningQuery {
+fn query<'a>(ask: &'a ModelQuery, network: &'a ModelNetwork) -> ChainQuery<'a> {
+    ChainQuery {
         ask,
         network,
         replies: ReplyForwarder::new(&ask.source, &NoLiveOutput),
@@ -58,7 +58,7 @@ fn a_provider_is_waited_for_longer_where_there_is_no_fallback() {
     ] {
         let waits = |is_last| {
             let (query, provider) = (query(&ask, &network), Failing(busy(None)));
-            let attempts = query.start_attempts(&link, &provider, is_last);
+            let attempts = query.new_attempts(&link, &provider, is_last);
             let pause = query.retry_pause(&attempts, &busy(Some(seconds)));
             pause.map(|pause| pause.as_secs())
         };
@@ -84,7 +84,7 @@ fn pauses_before_real_providers_are_spread() {
         let mut link = link(provider);
         Arc::make_mut(&mut link.profile).retry = Some(retry.clone());
         let (query, failing) = (query(&ask, &network), Failing(busy(None)));
-        let pause = query.retry_pause(&query.start_attempts(&link, &failing, true), &busy(None));
+        let pause = query.retry_pause(&query.new_attempts(&link, &failing, true), &busy(None));
         assert_eq!(pause.map(|pause| pause.as_secs_f64()), Some(expected), "{provider}");
     }
 }
@@ -101,7 +101,7 @@ async fn a_long_pause_is_told_before_it_begins() {
     ] {
         let mut query = query(&ask, &network);
         let provider = Failing(busy(Some(seconds)));
-        let waits = query.ask_with_retries(0, &link, &provider, true).now_or_never();
+        let waits = query.request_until_final_error(0, &link, &provider, true).now_or_never();
         assert_eq!(waits, None);
         assert_eq!(query.warnings, told);
     }

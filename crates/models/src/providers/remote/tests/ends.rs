@@ -18,7 +18,7 @@ fn stream_with_limits(
     limits: ReplyLimits,
 ) -> Result<ModelReply, ReplyError> {
     let known = ensemble::HttpProvider::find_by_name(provider).expect("is known");
-    let dialect = dialect_implementation(known.dialect);
+    let dialect = find_dialect(known.dialect);
     let mut assembly = ReplyAssembly::new(&|_| {});
     let mut frames = EventSplitter::new(dialect.reply_framing());
     for piece in bytes.as_bytes().chunks(piece) {

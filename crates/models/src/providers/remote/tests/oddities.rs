@@ -3,7 +3,7 @@
 use super::*;
 
 fn of(provider: &str) -> &'static dyn ProviderDialect {
-    dialect_implementation(
+    find_dialect(
         ensemble::HttpProvider::find_by_name(provider)
             .expect("is known")
             .dialect,

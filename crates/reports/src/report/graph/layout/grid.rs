@@ -28,12 +28,12 @@ pub(super) struct GridCell {
     /// Its row.
     pub row: usize,
     /// Its kind.
-    pub kind: CellKind,
+    pub kind: GridCellKind,
 }
 
 /// The kind of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum CellKind {
+pub(super) enum GridCellKind {
     /// A box of the sketch.
     Box,
     /// A point where a link crosses a row.
@@ -76,7 +76,7 @@ impl LayoutGrid {
             below: Vec::new(),
         };
         for (extent, row) in sketch.boxes.iter().zip(rows) {
-            grid.add_cell(*extent, row * 2, CellKind::Box);
+            grid.add_cell(*extent, row * 2, GridCellKind::Box);
         }
         let mut labelled: Vec<f64> = Vec::new();
         for link in &sketch.links {
@@ -102,13 +102,13 @@ impl LayoutGrid {
             let mut cells = vec![upper];
             for row in passed {
                 cells.push(match bearing {
-                    Some((bearer, label)) if bearer == row => grid.add_cell(label, row, CellKind::Label),
-                    _ => grid.add_cell(BoxExtent::default(), row, CellKind::Bend),
+                    Some((bearer, label)) if bearer == row => grid.add_cell(label, row, GridCellKind::Label),
+                    _ => grid.add_cell(BoxExtent::default(), row, GridCellKind::Bend),
                 });
             }
             let mut pieces = Vec::new();
             if first == last {
-                let bend = grid.add_cell(BoxExtent::default(), first + 1, CellKind::Bend);
+                let bend = grid.add_cell(BoxExtent::default(), first + 1, GridCellKind::Bend);
                 pieces.push(grid.add_segment(upper, cells[1], link.back));
                 pieces.push(grid.add_segment(lower, bend, link.back));
                 cells.extend([bend, lower]);
@@ -123,7 +123,7 @@ impl LayoutGrid {
         grid
     }
 
-    fn add_cell(&mut self, extent: BoxExtent, row: usize, kind: CellKind) -> usize {
+    fn add_cell(&mut self, extent: BoxExtent, row: usize, kind: GridCellKind) -> usize {
         let cell = self.cells.len();
         self.cells.push(GridCell { extent, row, kind });
         self.above.push(Vec::new());

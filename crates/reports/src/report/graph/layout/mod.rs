@@ -102,15 +102,15 @@ pub(super) enum RouteLeg {
 
 /// The maximum number of cells of a layout, whose time grows with it: boxes, labels, and a bend of each link in each row
 /// that it crosses.
-pub(super) const MOST_CELLS: usize = 30_000;
+pub(super) const MAX_LAYOUT_CELLS: usize = 30_000;
 
-/// Computes the layout of a sketch. Returns `None` if it has more than [`MOST_CELLS`].
-pub(super) fn arrange_sketch(sketch: &GraphSketch) -> Option<GraphLayout> {
+/// Computes the layout of a sketch. Returns `None` if it has more than [`MAX_LAYOUT_CELLS`].
+pub(super) fn lay_out_sketch(sketch: &GraphSketch) -> Option<GraphLayout> {
     let rows = rows::assign_rows(sketch);
-    if count_cells(sketch, &rows) > MOST_CELLS {
+    if count_cells(sketch, &rows) > MAX_LAYOUT_CELLS {
         return None;
     }
-    Some(arrange_rows(sketch, &rows))
+    Some(lay_out_rows(sketch, &rows))
 }
 
 /// Returns the number of cells of the layout with these rows of boxes.
@@ -126,7 +126,7 @@ fn count_cells(sketch: &GraphSketch, rows: &[usize]) -> usize {
     sketch.boxes.len() + bends.sum::<usize>()
 }
 
-fn arrange_rows(sketch: &GraphSketch, rows: &[usize]) -> GraphLayout {
+fn lay_out_rows(sketch: &GraphSketch, rows: &[usize]) -> GraphLayout {
     let mut grid = grid::LayoutGrid::new(sketch, rows);
     order::reduce_crossings(&mut grid);
     positions::position_cells(sketch, &grid)

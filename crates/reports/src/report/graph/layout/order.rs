@@ -3,18 +3,18 @@
 use super::grid::LayoutGrid;
 
 /// The number of sweeps up and down; more of them rarely find a better order.
-const SWEEPS: usize = 24;
+const MAX_SWEEPS: usize = 24;
 /// The number of cells that all sweeps together visit: a large layout has fewer sweeps.
-const SWEPT_CELLS: usize = 48_000;
+const MAX_SWEPT_CELLS: usize = 48_000;
 /// The number of rounds of swaps in a sweep.
-const ROUNDS: usize = 8;
+const MAX_SWAP_ROUNDS: usize = 8;
 
 /// Sets the best order that was found for every row.
 pub(super) fn reduce_crossings(grid: &mut LayoutGrid) {
-    order_by_links(grid);
+    set_initial_order(grid);
     let mut best = grid.rows.clone();
     let mut fewest = count_crossings(grid);
-    let sweeps = (SWEPT_CELLS / grid.cells.len().max(1)).clamp(1, SWEEPS);
+    let sweeps = (MAX_SWEPT_CELLS / grid.cells.len().max(1)).clamp(1, MAX_SWEEPS);
     for sweep in 0..sweeps {
         if fewest == 0 {
             break;
@@ -25,7 +25,7 @@ pub(super) fn reduce_crossings(grid: &mut LayoutGrid) {
         for at in 0..count {
             sort_row(grid, &mut positions, if down { at } else { count - 1 - at }, down);
         }
-        swap_neighbours(grid, sweeps.min(ROUNDS));
+        swap_neighbours(grid, sweeps.min(MAX_SWAP_ROUNDS));
         let crossings = count_crossings(grid);
         if crossings < fewest {
             fewest = crossings;
@@ -36,7 +36,7 @@ pub(super) fn reduce_crossings(grid: &mut LayoutGrid) {
 }
 
 /// The initial order: linked cells are close together.
-pub(super) fn order_by_links(grid: &mut LayoutGrid) {
+pub(super) fn set_initial_order(grid: &mut LayoutGrid) {
     let mut visited_cells = vec![false; grid.cells.len()];
     let mut rows = vec![Vec::new(); grid.rows.len()];
     for row in &grid.rows {

@@ -1,6 +1,6 @@
 //! The positions of the cells in ordered rows, and the lines of the links between them.
 
-use super::grid::{CellKind, LayoutGrid, LinkChain};
+use super::grid::{GridCellKind, LayoutGrid, LinkChain};
 use super::{BoxExtent, GraphLayout, GraphSketch, LayoutPoint, LinkRoute, PlacedBox, RouteLeg};
 
 /// The space between two boxes of a row.
@@ -10,21 +10,21 @@ const LABEL_GAP: f64 = 16.0;
 /// The space between two parallel links.
 const BEND_GAP: f64 = 16.0;
 /// The smallest and the largest space between rows.
-const ROW_GAP: (f64, f64) = (30.0, 70.0);
+const ROW_GAP_RANGE: (f64, f64) = (30.0, 70.0);
 /// The length of the straight end of a link before a box, so that there is space for its head.
-const STUB: f64 = 11.0;
+const STUB_LENGTH: f64 = 11.0;
 /// The smallest and the largest space between two links at one box.
-const PORT_GAP: (f64, f64) = (12.0, 26.0);
+const PORT_GAP_RANGE: (f64, f64) = (12.0, 26.0);
 /// The space between two links that run along a row.
-const TRACK: f64 = 9.0;
-const ROUNDS: usize = 40;
+const TRACK_GAP: f64 = 9.0;
+const SPREAD_ROUNDS: usize = 40;
 
 /// Spreads the rows out and computes the paths of the links.
 pub(super) fn position_cells(sketch: &GraphSketch, grid: &LayoutGrid) -> GraphLayout {
     let mut extents: Vec<BoxExtent> = grid.cells.iter().map(|cell| cell.extent).collect();
     for (cell, extent) in extents.iter_mut().enumerate().take(sketch.boxes.len()) {
         let port_count = grid.above[cell].len().max(grid.below[cell].len());
-        extent.breadth = extent.breadth.max((port_count + 1) as f64 * PORT_GAP.0);
+        extent.breadth = extent.breadth.max((port_count + 1) as f64 * PORT_GAP_RANGE.0);
     }
     let ports = LinkPorts::new(grid, &extents);
     let mut across = spread_cells(grid, &extents, &ports);
@@ -34,7 +34,7 @@ pub(super) fn position_cells(sketch: &GraphSketch, grid: &LayoutGrid) -> GraphLa
     across.iter_mut().for_each(|place| *place -= left_edge);
     let tracks = LinkTracks::new(grid, &across);
     let bands = compute_bands(grid, &extents, &across, &ports, &tracks);
-    let drawing = LinkDrawing {
+    let drawing = LinkRouter {
         grid,
         extents: &extents,
         across: &across,
@@ -73,7 +73,7 @@ impl LinkPorts {
             lower: vec![0.0; grid.pieces.len()],
         };
         for (cell, about) in grid.cells.iter().enumerate() {
-            if about.kind != CellKind::Box {
+            if about.kind != GridCellKind::Box {
                 continue;
             }
             let mut below = grid.below[cell].clone();
@@ -82,7 +82,7 @@ impl LinkPorts {
             above.sort_by_key(|piece| positions[grid.pieces[*piece].upper]);
             for (pieces, offsets) in [(below, &mut ports.upper), (above, &mut ports.lower)] {
                 let room = extents[cell].breadth / (pieces.len() + 1) as f64;
-                let step = room.min(PORT_GAP.1);
+                let step = room.min(PORT_GAP_RANGE.1);
                 let middle = (pieces.len() as f64 - 1.0) / 2.0;
                 for (at, piece) in pieces.into_iter().enumerate() {
                     offsets[piece] = (at as f64 - middle) * step;
@@ -110,11 +110,11 @@ fn spread_cells(grid: &LayoutGrid, extents: &[BoxExtent], ports: &LinkPorts) -> 
         }
     }
     let count = grid.rows.len();
-    for round in 0..ROUNDS {
+    for round in 0..SPREAD_ROUNDS {
         for at in 0..count {
             let row = if round % 2 == 0 { at } else { count - 1 - at };
             // First from one side only, so that the shape spreads through the whole graph; then from both sides.
-            let (look_up, look_down) = if round < ROUNDS / 2 {
+            let (look_up, look_down) = if round < SPREAD_ROUNDS / 2 {
                 (round % 2 == 0, round % 2 == 1)
             } else {
                 (true, true)
@@ -138,8 +138,8 @@ fn neighbor_distances(grid: &LayoutGrid, row: &[usize], extents: &[BoxExtent]) -
         let kinds = [grid.cells[ends[0]].kind, grid.cells[ends[1]].kind];
         halves
             + match kinds {
-                [CellKind::Box, CellKind::Box] => BOX_GAP,
-                [CellKind::Bend, CellKind::Bend] => BEND_GAP,
+                [GridCellKind::Box, GridCellKind::Box] => BOX_GAP,
+                [GridCellKind::Bend, GridCellKind::Bend] => BEND_GAP,
                 _ => LABEL_GAP,
             }
     };
@@ -158,7 +158,7 @@ fn preferred_position(
     let weight = |piece: usize| {
         let piece = &grid.pieces[piece];
         let ends = [piece.upper, piece.lower].map(|end| grid.cells[end].kind);
-        let passing = ends.iter().filter(|kind| **kind != CellKind::Box).count();
+        let passing = ends.iter().filter(|kind| **kind != GridCellKind::Box).count();
         let straight = if passing == 2 { 4.0 } else { 1.0 };
         straight * if piece.back { 0.3 } else { 1.0 }
     };
@@ -236,7 +236,7 @@ impl LinkTracks {
         runs.sort_by(|one, other| one.0.total_cmp(&other.0));
         let mut track_ends: Vec<Vec<f64>> = vec![Vec::new(); grid.rows.len()];
         for (left, right, row, link) in runs {
-            let free = track_ends[row].iter().position(|until| *until + TRACK < left);
+            let free = track_ends[row].iter().position(|until| *until + TRACK_GAP < left);
             let track = free.unwrap_or_else(|| {
                 track_ends[row].push(right);
                 track_ends[row].len() - 1
@@ -252,7 +252,7 @@ impl LinkTracks {
     fn tracks_depth(&self, row: usize) -> f64 {
         match self.counts[row] {
             0 => 0.0,
-            count => (count + 1) as f64 * TRACK,
+            count => (count + 1) as f64 * TRACK_GAP,
         }
     }
 }
@@ -283,7 +283,7 @@ fn compute_bands(
             let (upper, lower) = (grid.pieces[*piece].upper, grid.pieces[*piece].lower);
             (across[upper] + ports.upper[*piece] - across[lower] - ports.lower[*piece]).abs()
         });
-        let gap = (sideways.fold(0.0, f64::max) * 0.14).clamp(ROW_GAP.0, ROW_GAP.1);
+        let gap = (sideways.fold(0.0, f64::max) * 0.14).clamp(ROW_GAP_RANGE.0, ROW_GAP_RANGE.1);
         let start = if at == 0 { 0.0 } else { end + gap };
         let cells = start + row.iter().map(|cell| extents[*cell].depth).fold(0.0, f64::max);
         end = cells + tracks.tracks_depth(at);
@@ -292,7 +292,7 @@ fn compute_bands(
     bands
 }
 
-struct LinkDrawing<'a> {
+struct LinkRouter<'a> {
     grid: &'a LayoutGrid,
     extents: &'a [BoxExtent],
     across: &'a [f64],
@@ -301,7 +301,7 @@ struct LinkDrawing<'a> {
     tracks: &'a LinkTracks,
 }
 
-impl LinkDrawing<'_> {
+impl LinkRouter<'_> {
     fn cell_middle(&self, cell: usize) -> LayoutPoint {
         let band = self.bands[self.grid.cells[cell].row];
         LayoutPoint {
@@ -315,7 +315,7 @@ impl LinkDrawing<'_> {
         let bearer = chain
             .cells
             .iter()
-            .find(|cell| self.grid.cells[**cell].kind == CellKind::Label);
+            .find(|cell| self.grid.cells[**cell].kind == GridCellKind::Label);
         let way = match self.grid.flat_bends(chain) {
             Some(bends) => self.route_below_row(chain, bends, self.tracks.link_tracks[link]),
             None => self.route_through_rows(chain),
@@ -330,7 +330,7 @@ impl LinkDrawing<'_> {
     fn route_through_rows(&self, chain: &LinkChain) -> Vec<RouteLeg> {
         let mut way = Vec::new();
         for (piece, ends) in chain.pieces.iter().zip(chain.cells.windows(2)) {
-            let (start, leave) = self.leave_cell(*piece, ends[0]);
+            let (start, leave) = self.segment_exit_points(*piece, ends[0]);
             if way.is_empty() {
                 way.push(RouteLeg::From(start));
             }
@@ -340,11 +340,11 @@ impl LinkDrawing<'_> {
             let cell = &self.grid.cells[ends[1]];
             let across = self.across[ends[1]] + self.ports.lower[*piece];
             let start = self.bands[cell.row].start;
-            if cell.kind == CellKind::Box {
+            if cell.kind == GridCellKind::Box {
                 let along = self.cell_middle(ends[1]).along - self.extents[ends[1]].depth / 2.0;
                 way.push(RouteLeg::Curve(LayoutPoint {
                     across,
-                    along: start - STUB,
+                    along: start - STUB_LENGTH,
                 }));
                 way.push(RouteLeg::Line(LayoutPoint { across, along }));
             } else if !self.is_row_flat(cell.row) {
@@ -362,20 +362,20 @@ impl LinkDrawing<'_> {
     /// Two boxes of one row: down from the bottom of one box, along a track, and up to the bottom of the other.
     fn route_below_row(&self, chain: &LinkChain, bends: [usize; 2], track: usize) -> Vec<RouteLeg> {
         let band = self.bands[self.grid.cells[bends[0]].row];
-        let along = band.cells + (track + 1) as f64 * TRACK;
+        let along = band.cells + (track + 1) as f64 * TRACK_GAP;
         let [one, other] = bends.map(|bend| self.across[bend]);
-        let corner = ((other - one) / 2.0).clamp(-TRACK, TRACK);
-        let (start, leave) = self.leave_cell(chain.pieces[0], chain.cells[0]);
-        let (end, arrive) = self.leave_cell(chain.pieces[1], chain.cells[3]);
+        let corner = ((other - one) / 2.0).clamp(-TRACK_GAP, TRACK_GAP);
+        let (start, leave) = self.segment_exit_points(chain.pieces[0], chain.cells[0]);
+        let (end, arrive) = self.segment_exit_points(chain.pieces[1], chain.cells[3]);
         let spot = |across, along| LayoutPoint { across, along };
         vec![
             RouteLeg::From(start),
             RouteLeg::Line(leave),
             RouteLeg::Curve(spot(one, band.start)),
-            RouteLeg::Line(spot(one, along - TRACK)),
+            RouteLeg::Line(spot(one, along - TRACK_GAP)),
             RouteLeg::Turn(spot(one + corner, along)),
             RouteLeg::Line(spot(other - corner, along)),
-            RouteLeg::TurnBack(spot(other, along - TRACK)),
+            RouteLeg::TurnBack(spot(other, along - TRACK_GAP)),
             RouteLeg::Line(spot(other, band.start)),
             RouteLeg::Curve(arrive),
             RouteLeg::Line(end),
@@ -383,15 +383,15 @@ impl LinkDrawing<'_> {
     }
 
     /// Returns the start of a segment at the lower edge of its cell, and the point at which it leaves the row.
-    fn leave_cell(&self, piece: usize, cell: usize) -> (LayoutPoint, LayoutPoint) {
+    fn segment_exit_points(&self, piece: usize, cell: usize) -> (LayoutPoint, LayoutPoint) {
         let across = self.across[cell] + self.ports.upper[piece];
         let band = self.bands[self.grid.cells[cell].row];
         let (edge, end) = match self.grid.cells[cell].kind {
-            CellKind::Box => (
+            GridCellKind::Box => (
                 self.cell_middle(cell).along + self.extents[cell].depth / 2.0,
-                band.end + STUB,
+                band.end + STUB_LENGTH,
             ),
-            CellKind::Bend | CellKind::Label => (band.start, band.end),
+            GridCellKind::Bend | GridCellKind::Label => (band.start, band.end),
         };
         (LayoutPoint { across, along: edge }, LayoutPoint { across, along: end })
     }

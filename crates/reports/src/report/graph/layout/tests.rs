@@ -2,12 +2,12 @@
 
 use proptest::prelude::*;
 
-use super::grid::{CellKind, LayoutGrid};
-use super::order::{count_crossings, order_by_links, reduce_crossings};
+use super::grid::{GridCellKind, LayoutGrid};
+use super::order::{count_crossings, set_initial_order, reduce_crossings};
 use super::*;
 
 fn arrange(sketch: &GraphSketch) -> GraphLayout {
-    arrange_sketch(sketch).expect("it is small")
+    lay_out_sketch(sketch).expect("it is small")
 }
 
 fn link(from: usize, to: usize, back: bool) -> SketchLink {
@@ -66,7 +66,7 @@ fn labels_stand_between_the_rows_of_boxes_and_in_the_emptiest() {
         });
     }
     let grid = LayoutGrid::new(&sketch, &rows::assign_rows(&sketch));
-    let labels = grid.cells.iter().filter(|cell| cell.kind == CellKind::Label);
+    let labels = grid.cells.iter().filter(|cell| cell.kind == GridCellKind::Label);
     let rows: Vec<usize> = labels.map(|cell| cell.row).collect();
     assert_eq!(rows, [7, 5, 3, 1]);
 }
@@ -262,7 +262,7 @@ proptest! {
     fn no_sweep_makes_it_worse(sketch in sketch()) {
         let mut grid = LayoutGrid::new(&sketch, &rows::assign_rows(&sketch));
         let mut first = grid.clone();
-        order_by_links(&mut first);
+        set_initial_order(&mut first);
         reduce_crossings(&mut grid);
         prop_assert!(count_crossings(&grid) <= count_crossings(&first));
     }
@@ -317,8 +317,8 @@ fn crosses(from: LayoutPoint, to: LayoutPoint, area: &PlacedBox) -> bool {
 #[test]
 fn a_graph_with_too_many_cells_is_not_laid_out() {
     let chain: Vec<(usize, usize)> = (1..3000).map(|to| (to - 1, to)).collect();
-    assert!(arrange_sketch(&plain(3000, &chain)).is_some());
+    assert!(lay_out_sketch(&plain(3000, &chain)).is_some());
     let skips = (2..3000).map(|to| (to / 2, to));
     let both: Vec<(usize, usize)> = chain.into_iter().chain(skips).collect();
-    assert!(arrange_sketch(&plain(3000, &both)).is_none());
+    assert!(lay_out_sketch(&plain(3000, &both)).is_none());
 }

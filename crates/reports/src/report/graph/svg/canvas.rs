@@ -12,7 +12,7 @@ pub(super) enum LayoutDirection {
 }
 
 /// A width and a height, in pixels.
-pub(super) type Size = (f64, f64);
+pub(super) type PixelSize = (f64, f64);
 
 /// The origin of the layout in the picture, and its direction.
 #[derive(Debug, Clone, Copy)]
@@ -27,7 +27,7 @@ pub(super) struct SvgCanvas {
 
 impl LayoutDirection {
     /// Returns a width and a height, in the axes of the layout.
-    pub(super) fn to_extent(self, (width, height): Size) -> BoxExtent {
+    pub(super) fn to_extent(self, (width, height): PixelSize) -> BoxExtent {
         match self {
             Self::Down => BoxExtent {
                 breadth: width,
@@ -41,7 +41,7 @@ impl LayoutDirection {
     }
 
     /// Returns a layout's size as a width and a height.
-    pub(super) fn to_size(self, extent: BoxExtent) -> Size {
+    pub(super) fn to_size(self, extent: BoxExtent) -> PixelSize {
         match self {
             Self::Down => (extent.breadth, extent.depth),
             Self::Right => (extent.depth, extent.breadth),
@@ -60,7 +60,7 @@ impl SvgCanvas {
     }
 
     /// Returns the corner of a box, and its size.
-    pub(super) fn picture_rectangle(&self, area: &PlacedBox) -> ((f64, f64), Size) {
+    pub(super) fn picture_rectangle(&self, area: &PlacedBox) -> ((f64, f64), PixelSize) {
         (
             self.picture_point(area.start_corner()),
             self.direction.to_size(area.extent),
@@ -69,7 +69,7 @@ impl SvgCanvas {
 
     /// Returns a path as path data that ends `short` pixels before its end; and that end, with the direction of the
     /// last step.
-    pub(super) fn path_data(&self, route: &LinkRoute, short: f64) -> (String, LayoutPoint, f64) {
+    pub(super) fn shortened_path_data(&self, route: &LinkRoute, short: f64) -> (String, LayoutPoint, f64) {
         let mut data = String::new();
         let mut current_point = LayoutPoint::default();
         let end = route.way.last().map(leg_end).unwrap_or_default();

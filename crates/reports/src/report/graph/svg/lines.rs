@@ -2,7 +2,7 @@
 
 use super::super::layout::{LayoutPoint, LinkRoute};
 use super::super::{DependencyArrow, DependencyTrigger, GraphPicture};
-use super::canvas::{Size, SvgCanvas, round_to_half};
+use super::canvas::{PixelSize, SvgCanvas, round_to_half};
 use super::escape_xml;
 use super::words;
 
@@ -34,7 +34,7 @@ impl ArrowLabel {
     }
 
     /// Returns the size of the label. Returns `None` if the label is empty.
-    pub(super) fn label_size(&self) -> Option<Size> {
+    pub(super) fn label_size(&self) -> Option<PixelSize> {
         let widths = self.lines.iter().map(|(class, line)| match *class {
             "condition" => words::text_width(line, 6.7),
             "story" => words::text_width(line, 7.2),
@@ -61,7 +61,7 @@ impl ArrowLabel {
             "<g class=\"{}\"><title>{}</title>\
              <rect class=\"ground\" x=\"{left}\" y=\"{top}\" width=\"{width:.1}\" height=\"{height}\"/>",
             arrow_classes(arrow),
-            arrow_title(picture, arrow)
+            full_arrow_text(picture, arrow)
         );
         for (at, (class, line)) in self.lines.iter().enumerate() {
             text.push_str(&format!(
@@ -82,7 +82,7 @@ pub(super) fn draw_arrow(
     route: &LinkRoute,
     canvas: &SvgCanvas,
 ) -> String {
-    let (data, end, step) = canvas.path_data(route, if arrow.any_of { 2.0 * RING } else { 7.0 });
+    let (data, end, step) = canvas.shortened_path_data(route, if arrow.any_of { 2.0 * RING } else { 7.0 });
     let head = if arrow.any_of {
         let (x, y) = canvas.picture_point(LayoutPoint {
             along: end.along - step * RING,
@@ -107,7 +107,7 @@ pub(super) fn draw_arrow(
     format!(
         "<g class=\"{}\"><title>{}</title><path class=\"line\" d=\"{data}\"/>{head}</g>\n",
         arrow_classes(arrow),
-        arrow_title(picture, arrow)
+        full_arrow_text(picture, arrow)
     )
 }
 
@@ -140,14 +140,14 @@ fn arrow_classes(arrow: &DependencyArrow) -> String {
         ("any-of", arrow.any_of),
         ("failure", arrow.ending == DependencyTrigger::Failure),
         ("started", arrow.start_count > Some(0)),
-        ("idle", arrow.is_idle()),
+        ("idle", arrow.is_unused()),
     ];
     let classes: Vec<&str> = looks.iter().filter(|(_, is)| *is).map(|(class, _)| *class).collect();
     classes.join(" ")
 }
 
 /// Returns the full text, which the label may have shortened.
-fn arrow_title(picture: &GraphPicture, arrow: &DependencyArrow) -> String {
+fn full_arrow_text(picture: &GraphPicture, arrow: &DependencyArrow) -> String {
     let (from, to) = (&picture.nodes[arrow.from].name, &picture.nodes[arrow.to].name);
     let mut title = format!("{to} listens to {from}");
     if arrow.feedback {

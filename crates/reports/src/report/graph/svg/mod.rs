@@ -14,32 +14,32 @@ mod tests;
 use std::fmt;
 
 use super::super::xml::escape_xml;
-use super::layout::{GraphLayout, GraphSketch, SketchLink, arrange_sketch};
-use super::{CountUnit, DependencyArrow, DependencyTrigger, GraphPicture, render_ascii};
+use super::layout::{GraphLayout, GraphSketch, SketchLink, lay_out_sketch};
+use super::{ExecutionCountUnit, DependencyArrow, DependencyTrigger, GraphPicture, render_ascii};
 use canvas::{LayoutDirection, SvgCanvas};
 use lines::ArrowLabel;
 use shapes::NodeFigure;
 
 /// The style of the picture, for a page that has pictures without a style of their own.
-pub const STYLE: &str = include_str!("style.css");
+pub const SVG_STYLE: &str = include_str!("style.css");
 /// If a picture is wider than this number of pixels, it is drawn from left to right if that makes it narrower.
-const BROAD: f64 = 1400.0;
+const MAX_DOWNWARD_WIDTH: f64 = 1400.0;
 const MARGIN: f64 = 20.0;
 const HEADING: f64 = 26.0;
 const LEGEND_LINE: f64 = 20.0;
 
 /// The error of a graph that is too large for a picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct GraphTooLarge {
+pub struct GraphTooLargeError {
     /// The number of agents.
     pub agents: usize,
     /// The number of dependencies.
     pub dependencies: usize,
 }
 
-impl std::error::Error for GraphTooLarge {}
+impl std::error::Error for GraphTooLargeError {}
 
-impl fmt::Display for GraphTooLarge {
+impl fmt::Display for GraphTooLargeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { agents, dependencies } = self;
         write!(
@@ -49,12 +49,12 @@ impl fmt::Display for GraphTooLarge {
     }
 }
 
-impl GraphTooLarge {
+impl GraphTooLargeError {
     /// The advice for the error.
     pub const ADVICE: &str = "use the format `dot` with a program such as Graphviz, or the format `ascii`";
 
     /// Returns a picture of the error, for documents that have a picture in any case.
-    pub fn to_svg(self) -> String {
+    pub fn to_error_picture(self) -> String {
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"760\" height=\"60\" role=\"img\">\n\
              <text x=\"10\" y=\"24\">{self}</text>\n<text x=\"10\" y=\"46\">{}</text>\n</svg>\n",
@@ -68,10 +68,10 @@ impl GraphTooLarge {
 ///
 /// # Errors
 /// The graph is too large.
-pub fn render_svg(picture: &GraphPicture) -> Result<String, GraphTooLarge> {
+pub fn render_svg(picture: &GraphPicture) -> Result<String, GraphTooLargeError> {
     let figures: Vec<NodeFigure> = picture.nodes.iter().map(NodeFigure::new).collect();
     let labels: Vec<ArrowLabel> = picture.arrows.iter().map(ArrowLabel::new).collect();
-    let too_large = GraphTooLarge {
+    let too_large = GraphTooLargeError {
         agents: picture.nodes.len(),
         dependencies: picture.arrows.len(),
     };
@@ -97,7 +97,7 @@ pub fn render_svg(picture: &GraphPicture) -> Result<String, GraphTooLarge> {
     let below = canvas.top + depth + 14.0;
     let height = below + legend.len() as f64 * LEGEND_LINE + MARGIN / 2.0;
 
-    let mut text = opening_tag(picture, width.ceil(), height.ceil());
+    let mut text = render_svg_start(picture, width.ceil(), height.ceil());
     for (arrow, route) in picture.arrows.iter().zip(&layout.routes) {
         text.push_str(&lines::draw_arrow(picture, arrow, route, &canvas));
     }
@@ -121,7 +121,7 @@ fn choose_layout(
     arrows: &[DependencyArrow],
 ) -> Option<(LayoutDirection, GraphLayout)> {
     let laid_out = |direction: LayoutDirection| {
-        arrange_sketch(&GraphSketch {
+        lay_out_sketch(&GraphSketch {
             boxes: figures
                 .iter()
                 .map(|figure| direction.to_extent(figure.figure_size()))
@@ -139,7 +139,7 @@ fn choose_layout(
         })
     };
     let down = laid_out(LayoutDirection::Down)?;
-    if down.extent.breadth <= BROAD {
+    if down.extent.breadth <= MAX_DOWNWARD_WIDTH {
         return Some((LayoutDirection::Down, down));
     }
     let right = laid_out(LayoutDirection::Right)?;
@@ -149,12 +149,12 @@ fn choose_layout(
     }
 }
 
-fn opening_tag(picture: &GraphPicture, width: f64, height: f64) -> String {
+fn render_svg_start(picture: &GraphPicture, width: f64, height: f64) -> String {
     let title = escape_xml(&picture.title);
     let mut text = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"ensemble-graph\" role=\"img\" width=\"{width}\" \
          height=\"{height}\" viewBox=\"0 0 {width} {height}\">\n\
-         <title>{title}: who listens to whom</title>\n<desc>{}</desc>\n<style>\n{STYLE}</style>\n\
+         <title>{title}: who listens to whom</title>\n<desc>{}</desc>\n<style>\n{SVG_STYLE}</style>\n\
          <rect class=\"ground\" width=\"{width}\" height=\"{height}\"/>\n\
          <text class=\"heading\" x=\"{MARGIN}\" y=\"{}\">{title}</text>\n",
         // For screen readers; the lines stay separate.
@@ -190,16 +190,16 @@ fn legend_entries(picture: &GraphPicture) -> Vec<(&'static str, &'static str)> {
             any(|arrow| arrow.start_count > Some(0)),
             "arrow started",
             match picture.count_unit {
-                CountUnit::Run => "started an execution in this run",
-                CountUnit::Cases => "started an execution in a case",
+                ExecutionCountUnit::Run => "started an execution in this run",
+                ExecutionCountUnit::Cases => "started an execution in a case",
             },
         ),
         (
-            any(DependencyArrow::is_idle),
+            any(DependencyArrow::is_unused),
             "arrow idle",
             match picture.count_unit {
-                CountUnit::Run => "started none in this run",
-                CountUnit::Cases => "started none in any case",
+                ExecutionCountUnit::Run => "started none in this run",
+                ExecutionCountUnit::Cases => "started none in any case",
             },
         ),
     ];

@@ -2,7 +2,7 @@
 
 use super::super::layout::PlacedBox;
 use super::super::{NodeActivity, NodeShape, PictureNode};
-use super::canvas::{Size, SvgCanvas, round_to_half};
+use super::canvas::{PixelSize, SvgCanvas, round_to_half};
 use super::escape_xml;
 use super::words;
 
@@ -37,7 +37,7 @@ impl<'a> NodeFigure<'a> {
     }
 
     /// Returns the size of the figure.
-    pub(super) fn figure_size(&self) -> Size {
+    pub(super) fn figure_size(&self) -> PixelSize {
         let widths = self.lines.iter().map(|(class, line)| match *class {
             "name" => words::text_width(line, 9.3),
             "fate" => words::text_width(line, 7.2),
@@ -62,7 +62,7 @@ impl<'a> NodeFigure<'a> {
             round_to_half(height),
         );
         let mut classes = "agent".to_owned();
-        if self.node.is_idle() {
+        if self.node.is_unexecuted() {
             classes.push_str(" idle");
         }
         match self.node.activity() {
@@ -73,7 +73,7 @@ impl<'a> NodeFigure<'a> {
         if self.node.has_failed() {
             classes.push_str(" failed");
         }
-        let lines: Vec<String> = self.node.text_lines().map(|line| escape_xml(&line)).collect();
+        let lines: Vec<String> = self.node.shape_text_lines().map(|line| escape_xml(&line)).collect();
         let mut text = format!(
             "<g class=\"{classes}\"><title>{}</title>{}",
             lines.join(", "),
@@ -98,8 +98,8 @@ impl<'a> NodeFigure<'a> {
     }
 
     /// Returns the shape; for a list a stack of shapes, of which the text stands on the front one.
-    fn draw_outlines(&self, (x, y): (f64, f64), size: Size) -> String {
-        let behind = if self.node.is_stack { STACK } else { &[] };
+    fn draw_outlines(&self, (x, y): (f64, f64), size: PixelSize) -> String {
+        let behind = if self.node.is_stack { STACK_OFFSETS } else { &[] };
         let behind = behind
             .iter()
             .map(|by| draw_outline(self.node.shape, (round_to_half(x + by), round_to_half(y - by)), size));
@@ -108,13 +108,13 @@ impl<'a> NodeFigure<'a> {
 }
 
 /// How far the shapes of a stack stand behind the front one, the last one first.
-const STACK: &[f64] = &[6.0, 3.0];
+const STACK_OFFSETS: &[f64] = &[6.0, 3.0];
 
 fn line_height(class: &str) -> f64 {
     if class == "name" { NAME_LINE } else { NOTE_LINE }
 }
 
-fn draw_outline(shape: NodeShape, (x, y): (f64, f64), (width, height): Size) -> String {
+fn draw_outline(shape: NodeShape, (x, y): (f64, f64), (width, height): PixelSize) -> String {
     let class = format!("class=\"shape {}\"", shape.kind_word());
     let rectangle = |corner: f64| {
         format!("<rect {class} x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" rx=\"{corner}\"/>")

@@ -34,7 +34,7 @@ fn picture(nodes: Vec<PictureNode>, arrows: Vec<DependencyArrow>) -> GraphPictur
     GraphPicture {
         title: "team".to_owned(),
         subtitle: None,
-        count_unit: CountUnit::Run,
+        count_unit: ExecutionCountUnit::Run,
         nodes,
         arrows,
     }
@@ -85,7 +85,7 @@ fn it_needs_nothing_outside_and_can_stand_beside_another() {
         assert!(!outside.contains(word), "{word}");
     }
     // Every rule is about the picture, none about the page around it.
-    for line in STYLE
+    for line in SVG_STYLE
         .lines()
         .filter(|line| line.contains('{') && !line.starts_with('@'))
     {
@@ -225,7 +225,7 @@ fn an_agent_at_work_is_drawn_at_work() {
         let drawn = draw(&picture);
         assert!(drawn.contains(piece), "{piece}\n{drawn}");
         // A question that no record contains makes an agent wait, but only one at work.
-        picture.mark_waiting(&["a", "b"]);
+        picture.mark_waiting_agents(&["a", "b"]);
         let drawn = draw(&picture);
         assert_eq!(drawn.matches("<g class=\"agent waiting").count(), 1, "{drawn}");
     }
@@ -307,7 +307,7 @@ fn a_broad_picture_goes_from_left_to_right() {
     let few = fan(4);
     assert!(size(&few, "width") > size(&few, "height"), "{few}");
     let many = fan(30);
-    assert!(size(&many, "width") < size(&many, "height") && size(&many, "width") < BROAD);
+    assert!(size(&many, "width") < size(&many, "height") && size(&many, "width") < MAX_DOWNWARD_WIDTH);
     let boxes = many.split("<rect class=\"shape script\"").skip(1);
     let right: Vec<f64> = boxes
         .map(|rest| {
@@ -324,7 +324,7 @@ fn a_broad_picture_goes_from_left_to_right() {
         .map(|to| arrow(0, to))
         .chain((16..40).map(|to| arrow(to - 1, to)));
     let both = draw(&picture(nodes(40), long.collect()));
-    assert!(size(&both, "width") > BROAD && size(&both, "width") < size(&both, "height"));
+    assert!(size(&both, "width") > MAX_DOWNWARD_WIDTH && size(&both, "width") < size(&both, "height"));
 }
 
 #[test]

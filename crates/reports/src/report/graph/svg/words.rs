@@ -13,7 +13,7 @@ pub(super) fn text_width(text: &str, each: f64) -> f64 {
 pub(super) fn wrap_text(text: &str, columns: usize, most: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut line = String::new();
-    for word in text.split_whitespace().flat_map(|word| split_word(word, columns)) {
+    for word in text.split_whitespace().flat_map(|word| split_long_word(word, columns)) {
         let space = usize::from(word.starts_a_word && !line.is_empty());
         if line.width() + space + word.text.width() > columns && !line.is_empty() {
             lines.push(std::mem::take(&mut line));
@@ -41,7 +41,7 @@ struct WordPiece {
 }
 
 /// Splits a word that is too long for a line: after punctuation if possible, otherwise anywhere.
-fn split_word(word: &str, columns: usize) -> Vec<WordPiece> {
+fn split_long_word(word: &str, columns: usize) -> Vec<WordPiece> {
     let mut pieces = Vec::new();
     let mut rest = word;
     while rest.width() > columns {

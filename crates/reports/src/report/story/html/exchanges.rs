@@ -1,7 +1,7 @@
 //! The messages between an agent and its models, folded away.
 
 use super::markup::{escape_html, text_block};
-use crate::report::story::entries::{ExchangeEntry, exchange_entries, exchange_title, format_counts};
+use crate::report::story::entries::{ExchangeEntry, exchange_entries, exchange_title, format_exchange_counts};
 use ensemble_history::story::ModelExchange;
 
 /// Returns the exchanges of one execution; nothing if there are none. `all`: those of the run.
@@ -11,7 +11,7 @@ pub(super) fn render_exchanges(exchanges: &[&ModelExchange], all: &[ModelExchang
     }
     let mut text = format!(
         "<details class=\"exchanges\"><summary>{}</summary>\n",
-        format_counts(exchanges)
+        format_exchange_counts(exchanges)
     );
     for exchange in exchanges {
         if let Some(title) = exchange_title(exchange, exchanges.len(), all) {

@@ -7,7 +7,7 @@ mod turns;
 
 use std::sync::Arc;
 
-use super::next_commands::next_commands;
+use super::next_commands::suggest_next_commands;
 use super::shared_lines::{format_utc, totals_lines};
 use crate::report::replacements::describe_replacements;
 use ensemble_core::conversation::RunEnded;
@@ -43,7 +43,7 @@ impl ExportedRun<'_> {
     }
 
     /// Returns the messages between the agent and its models in this execution.
-    pub(super) fn exchanges_in(&self, turn: u32, execution: &StoryExecution) -> Vec<&ModelExchange> {
+    pub(super) fn exchanges_of_execution(&self, turn: u32, execution: &StoryExecution) -> Vec<&ModelExchange> {
         let is_its = |exchange: &&ModelExchange| {
             let within = &exchange.scope;
             (within.turn, within.execution, &within.agent) == (turn, execution.execution, &execution.agent)
@@ -119,7 +119,7 @@ fn render_head(run: &ExportedRun, name: &str) -> String {
         text.push_str(&text_block(detail, "text detail"));
     }
     text.push_str("<dl class=\"facts\">\n");
-    for (label, fact) in head_facts(run) {
+    for (label, fact) in header_entries(run) {
         text.push_str(&format!("<div><dt>{label}</dt><dd>{}</dd></div>\n", escape_html(&fact)));
     }
     text.push_str("</dl>\n");
@@ -152,7 +152,7 @@ fn render_head(run: &ExportedRun, name: &str) -> String {
         }
         text.push_str("</ul>\n");
     }
-    for line in next_commands(story, run.driver)
+    for line in suggest_next_commands(story, run.driver)
         .iter()
         .filter(|line| line.purpose != "save it as a page")
     {
@@ -166,7 +166,7 @@ fn render_head(run: &ExportedRun, name: &str) -> String {
 }
 
 /// Returns the entries at the head of a document, by name.
-pub(super) fn head_facts(run: &ExportedRun) -> Vec<(&'static str, String)> {
+pub(super) fn header_entries(run: &ExportedRun) -> Vec<(&'static str, String)> {
     let story = run.story;
     let mut facts = Vec::new();
     if let Some(started) = story.start_event() {

@@ -31,17 +31,17 @@ pub(super) fn render_timeline(run: &ExportedRun) -> String {
     }
     text.push_str("<th class=\"number\">took</th></tr></thead>\n<tbody>\n");
     for turn in run.story.turns() {
-        text.push_str(&render_row(turn, &agents, longest));
+        text.push_str(&render_turn_row(turn, &agents, longest));
     }
     text + "</tbody></table></div>\n"
 }
 
-fn render_row(turn: &StoryTurn, agents: &[&Arc<str>], longest: f64) -> String {
+fn render_turn_row(turn: &StoryTurn, agents: &[&Arc<str>], longest: f64) -> String {
     let number = turn.turn;
     let mut text = format!("<tr><th><a href=\"#turn-{number}\">{number}</a></th>");
     for agent in agents {
         let execution = turn.executions.iter().find(|execution| execution.agent == **agent);
-        text.push_str(&execution.map_or_else(|| "<td></td>".to_owned(), |one| render_cell(number, one, longest)));
+        text.push_str(&execution.map_or_else(|| "<td></td>".to_owned(), |one| render_execution_cell(number, one, longest)));
     }
     let took = turn
         .duration_seconds()
@@ -49,7 +49,7 @@ fn render_row(turn: &StoryTurn, agents: &[&Arc<str>], longest: f64) -> String {
     text + &format!("<td class=\"number\">{took}</td></tr>\n")[..]
 }
 
-fn render_cell(turn: u32, execution: &StoryExecution, longest: f64) -> String {
+fn render_execution_cell(turn: u32, execution: &StoryExecution, longest: f64) -> String {
     let seconds = execution.totals.seconds;
     let share = if longest > 0.0 { seconds / longest } else { 0.0 };
     let percent = (share * 100.0).clamp(2.0, 100.0);

@@ -4,11 +4,11 @@ use serde_json::Value;
 
 use super::markup::{escape_html, text_block};
 use super::{ExportedRun, exchanges, execution_anchor};
-use crate::report::format::{failure_kind_word, format_count, format_duration, render_tokens};
+use crate::report::format::{failure_kind_word, format_count, format_duration, render_token_counts};
 use crate::report::parts::PartsSummary;
 use crate::report::reasons::group_by_reason;
 use crate::report::story::shared_lines::{
-    describe_interruption, format_utc, format_values, render_answered_question, render_call_answers, render_decision,
+    describe_interruption, format_utc, format_context_values, render_answered_question, render_call_answers, render_decision,
     render_permission_question,
 };
 use ensemble_core::conversation::PartEnded;
@@ -30,15 +30,15 @@ fn render_event(run: &ExportedRun, event: &StoryEvent) -> String {
             )
         }
         StoryEvent::ContextGiven { context, at } => {
-            render_mark(&format!("given: {}", format_values(context, true)), at)
+            render_timed_note(&format!("given: {}", format_context_values(context, true)), at)
         }
-        StoryEvent::Interrupted { cause, at } => render_mark(&describe_interruption(cause), at),
-        StoryEvent::Resumed { at } => render_mark("resumed", at),
-        StoryEvent::Ended { ended, at } => render_mark(&ended.to_sentence().0, at),
+        StoryEvent::Interrupted { cause, at } => render_timed_note(&describe_interruption(cause), at),
+        StoryEvent::Resumed { at } => render_timed_note("resumed", at),
+        StoryEvent::Ended { ended, at } => render_timed_note(&ended.to_sentence().0, at),
     }
 }
 
-fn render_mark(what: &str, at: &chrono::DateTime<chrono::Utc>) -> String {
+fn render_timed_note(what: &str, at: &chrono::DateTime<chrono::Utc>) -> String {
     let when = format_utc(at);
     format!(
         "<p class=\"mark\"><b>{}</b> <time>{when}</time></p>\n",
@@ -104,7 +104,7 @@ fn render_execution(run: &ExportedRun, turn: &StoryTurn, execution: &StoryExecut
     );
     text.push_str(&render_circumstances(execution));
     text.push_str(&exchanges::render_exchanges(
-        &run.exchanges_in(turn.turn, execution),
+        &run.exchanges_of_execution(turn.turn, execution),
         run.exchanges,
     ));
     if let Some(parts) = PartsSummary::from_events(&execution.parts) {
@@ -172,7 +172,7 @@ fn execution_facts(run: &ExportedRun, execution: &StoryExecution) -> Vec<String>
         about.push(format_count(execution.totals.attempts as u64, "attempt"));
     }
     if let Some(usage) = execution.total_usage() {
-        about.extend(render_tokens(&usage));
+        about.extend(render_token_counts(&usage));
     }
     about.extend(execution.answer_author());
     about

@@ -1,7 +1,7 @@
 //! The messages between an agent and its models, folded away.
 
 use super::{code_block, escape_inline};
-use crate::report::story::entries::{ExchangeEntry, exchange_entries, exchange_title, format_counts};
+use crate::report::story::entries::{ExchangeEntry, exchange_entries, exchange_title, format_exchange_counts};
 use ensemble_history::story::ModelExchange;
 
 /// Returns the exchanges of one execution; nothing if there are none. `all`: those of the run.
@@ -9,7 +9,7 @@ pub(super) fn render_exchanges(exchanges: &[&ModelExchange], all: &[ModelExchang
     if exchanges.is_empty() {
         return String::new();
     }
-    let mut text = format!("<details><summary>{}</summary>\n\n", format_counts(exchanges));
+    let mut text = format!("<details><summary>{}</summary>\n\n", format_exchange_counts(exchanges));
     for exchange in exchanges {
         if let Some(title) = exchange_title(exchange, exchanges.len(), all) {
             text.push_str(&format!("**{}**\n\n", escape_inline(&title)));
