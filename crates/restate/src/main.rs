@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
-use ensemble_process::collect_orphans;
+use ensemble_process::become_orphan_collector;
 use ensemble_remote::protocol::WorkerVersion;
 use ensemble_remote::{EngineClient, EngineClientError};
 use ensemble_restate::peers::PeerWorkers;
@@ -169,7 +169,7 @@ async fn check_ingress(engine: &EngineClient) -> Result<Option<String>, String> 
 
 fn run_server(args: &ServeArgs) -> Result<StopSignal, String> {
     // Where the system refuses it, the watchdog finds what leaves its process group.
-    let _refused = collect_orphans();
+    let _refused = become_orphan_collector();
     let folder = enter_folder(&args.folder)?;
     let project = Project::from_process();
     let trust = project.trust.clone().or_trust_everything(args.trust);

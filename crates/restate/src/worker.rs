@@ -18,7 +18,7 @@ use ensemble_remote::protocol::{
     EndedInnerRun, ExecutionWork, InnerRunLines, RecordsReply, RunStartRequest, WantedInnerRun, WorkResult,
     format_lines, parse_records,
 };
-use ensemble_runs::options::nested_driver::{InnerRunDriver, InnerRunStart};
+use ensemble_runs::options::nested_driver::{NestedRunDriver, NestedRunStart};
 use ensemble_runs::steps::{PendingExecutions, RecordSink, records_for_agent, unrecorded_starts};
 use ensemble_runs::{PreparedEnsemble, RunOptions, Runs};
 use restate_sdk::errors::HandlerError;
@@ -428,7 +428,7 @@ impl RestateWorker {
         let (children, mut wanted) =
             ChildRuns::for_execution(&work.agent, self.list_ended_inner_runs(work).await?, &work.begun);
         let children = Arc::new(children);
-        let driven: Arc<dyn InnerRunDriver> = children.clone();
+        let driven: Arc<dyn NestedRunDriver> = children.clone();
         let mut performed = std::pin::pin!(runs.perform_pending(PendingExecutions {
             prepared: known.prepared,
             state,

@@ -33,7 +33,7 @@ pub struct PendingExecutions {
     /// The options. They can be those of a run around this one: names of agents and tools that are not here are no errors.
     pub options: RunOptions,
     /// Drives the runs of inner ensembles; without it they are driven here.
-    pub inner_run_driver: Option<Arc<dyn InnerRunDriver>>,
+    pub inner_run_driver: Option<Arc<dyn NestedRunDriver>>,
     /// The rest of the turn's time, if that is not the whole.
     pub turn_ends_in: Option<Duration>,
     /// Records that `state` contains and that no sink has.

@@ -33,7 +33,7 @@ use ensemble_remote::protocol::{QuestionAnswer, RecordsReply, RunStartRequest};
 use ensemble_remote::{EngineClient, EngineClientError};
 use ensemble_reports::report::Reporter;
 use ensemble_runs::batch::EngineRunOptions;
-use ensemble_runs::{Host, PreparedEnsemble, RunAnswers, RunError, RunOptions, Runs, check_option_answers};
+use ensemble_runs::{RunHost, PreparedEnsemble, PreparedAnswers, RunError, RunOptions, Runs, check_option_answers};
 
 /// The pause before the engine is asked for more records.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -179,9 +179,9 @@ fn check_declared_answers(
         let mut pending = state.pending_requests();
         pending.any(|request| request.address.match_name(given).is_some())
     };
-    let mut answers = RunAnswers::default();
+    let mut answers = PreparedAnswers::default();
     let later = options.answers.option_answers().filter(|(given, _)| !is_pending(given));
-    answers.set_next(later.map(|(given, text)| (given.to_owned(), text.to_owned())).collect());
+    answers.set_next_answers(later.map(|(given, text)| (given.to_owned(), text.to_owned())).collect());
     let context = match start.started.inputs.is_empty() {
         true => start.started.context.clone(),
         false => start.started.inputs.clone(),

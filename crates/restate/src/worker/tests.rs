@@ -1,12 +1,12 @@
 //! The calls that a worker begins, and those that it leaves to others.
 
-use ensemble_runs::{Host, Project};
+use ensemble_runs::{RunHost, Project};
 
 use super::*;
 
 /// Returns a worker whose engine is not there, so that each execution that begins ends at once with an error.
 fn worker() -> RestateWorker {
-    let runs = Runs::open(Project::from_folder("."), Host::from_system().without_operator());
+    let runs = Runs::open(Project::from_folder("."), RunHost::from_system().without_operator());
     let engine = EngineClient::from_url("http://127.0.0.1:9").expect("an address");
     let peers = PeerWorkers::new("here", None).expect("a client");
     RestateWorker::new(runs, ServedEnsembles::from_folder(), engine, peers)

@@ -26,7 +26,7 @@ use ensemble_language::data::{RunContext, sha256_of_text};
 use ensemble_language::definition::ExternalDefinitionDigests;
 use ensemble_language::diagnostic::Diagnostic;
 use ensemble_language::ensemble::Agent;
-use ensemble_process::kill_leftovers;
+use ensemble_process::kill_processes_of_run;
 
 use crate::drive::events::{EventHub, HubLiveOutput, RunTracer};
 use crate::drive::host::RunHost;
@@ -171,7 +171,7 @@ impl AgentBuildOptions<'_> {
         let operator = host
             .operator()
             .unwrap_or_else(|| Arc::new(desk.clone()) as Arc<dyn Operator>);
-        let watchdog = host.watchdog();
+        let watchdog = host.watchdog_command();
         let network = host.model_network();
         let servers = match options.servers.is_empty() {
             true => host.default_client_servers().clone(),
