@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::data::{Cost, ExecutionFailure, JsonMap};
 use crate::source::Route;
 
-/// The end of the name of every test file.
+/// Suffixes of the file names of test files.
 pub const ENDINGS: [&str; 2] = [".test.yaml", ".test.yml"];
 
 /// The outcomes that a case can expect, in the spelling of results.
@@ -43,7 +43,7 @@ pub struct TestFile {
     pub cases: Vec<TestCase>,
 }
 
-/// A conversation with its expectations.
+/// A case of a test file: the inputs, answers and stubs of a conversation, and the expectations.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TestCase {
     /// Its name, which no other case of the file has.
@@ -117,7 +117,7 @@ pub struct StubResult {
 }
 
 impl StubResult {
-    /// Returns a stub that gives this at once.
+    /// Returns a stub that returns this output without a delay, tokens, costs or failed attempts.
     pub fn without_delay(output: StubOutput) -> Self {
         Self {
             output,
@@ -218,7 +218,7 @@ pub struct CaseExpectations {
     pub judges: Vec<JudgeQuestion>,
 }
 
-/// A question to a model about what a conversation has come to.
+/// A question to a model: whether the outcome of a conversation meets a criterion.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JudgeQuestion {
     /// The statement that must be true of the judged output.
@@ -232,23 +232,23 @@ pub struct JudgeQuestion {
 }
 
 impl CaseExpectations {
-    /// Returns whether nothing is expected.
+    /// Returns whether the case expects nothing.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Returns whether no run is expected.
+    /// Returns whether the case expects that the ensemble or its inputs are refused, so that no run starts.
     pub fn expects_refusal(&self) -> bool {
         self.refused || self.exit == Some(REFUSED_EXIT)
     }
 }
 
-/// Returns whether a file of this name is a test file.
+/// Returns whether a file name ends with `.test.yaml` or `.test.yml`.
 pub fn is_test_file(name: &str) -> bool {
     ENDINGS.iter().any(|ending| name.ends_with(ending))
 }
 
-/// Returns the name of the ensemble that a test file of this name tests if it names none.
+/// Returns the file name of the ensemble that a test file tests by default: `a.yaml` for `a.test.yaml`.
 pub fn default_ensemble_name(name: &str) -> Option<String> {
     let (ending, stem) = ENDINGS
         .iter()
@@ -256,12 +256,12 @@ pub fn default_ensemble_name(name: &str) -> Option<String> {
     Some(format!("{stem}{}", ending.trim_start_matches(".test")))
 }
 
-/// Returns the place of a case.
+/// Returns the route of the case with this index.
 pub fn case_route(at: usize) -> Route {
     Route::root().with_key("cases").with_index(at)
 }
 
-/// Returns the place of an expectation of a case.
+/// Returns the route of an expectation of the case with this index.
 pub fn expect_route(at: usize, key: &str) -> Route {
     case_route(at).with_key("expect").with_key(key)
 }

@@ -9,10 +9,11 @@ use crate::ensemble::{
 };
 use crate::source::{Route, RouteLocation};
 
-/// The profiles that an ensemble can use, by name; those of its file come before those of the configuration.
+/// The profiles that an ensemble can use, by name. Profiles of its file replace those of the configuration.
 pub(super) struct UsableProfiles<'e>(HashMap<&'e str, &'e ModelProfile>);
 
 impl<'e> UsableProfiles<'e> {
+    /// Indexes the profiles by name. Profiles of the ensemble replace `configured` profiles with the same name.
     pub(super) fn collect(ensemble: &'e Ensemble, configured: &'e [(Arc<str>, ModelProfile)]) -> Self {
         let least_first = configured.iter().rev().chain(ensemble.model_profiles.iter().rev());
         Self(least_first.map(|(name, profile)| (&**name, profile)).collect())
@@ -22,7 +23,7 @@ impl<'e> UsableProfiles<'e> {
         self.0.get(name).copied()
     }
 
-    /// Returns the system prompts of these profiles and of their fallbacks; `None` if one of the profiles is unknown.
+    /// Returns the system prompts of these profiles and of their fallbacks. Returns `None` if a profile is unknown.
     pub(super) fn system_prompts(&self, names: &[&str]) -> Option<Vec<&'e str>> {
         let mut seen_names = HashSet::new();
         let mut prompts = Vec::new();
@@ -43,7 +44,7 @@ impl<'e> UsableProfiles<'e> {
     }
 }
 
-/// Every profile that is used, with its place.
+/// Returns the name of every profile that the ensemble uses, with the location of the use.
 pub(super) fn list_used_profiles(ensemble: &Ensemble) -> impl Iterator<Item = (&str, RouteLocation)> {
     let agents = ensemble.agents.iter().enumerate().filter_map(|(index, agent)| {
         let route = Agent::route_at(index);
@@ -88,7 +89,7 @@ fn list_result_profiles(ensemble: &Ensemble) -> impl Iterator<Item = (&str, Rout
     })
 }
 
-/// Returns the profiles that summarize the messages that a context window leaves out.
+/// Returns the profiles that summarize messages outside of a context window.
 fn list_summary_profiles(ensemble: &Ensemble) -> impl Iterator<Item = (&str, RouteLocation)> {
     let agents = ensemble.agents.iter().enumerate();
     agents.filter_map(|(index, agent)| match &agent.kind {

@@ -9,7 +9,7 @@ use crate::loader::{parse_outline, to_json};
 use crate::source::{SourceText, Span};
 use crate::vocabulary::CHOOSERS;
 
-/// An agent of a text.
+/// An agent of a text that may be invalid: its name, kind, dependencies and values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SketchedAgent {
     /// Its name.
@@ -24,7 +24,7 @@ pub struct SketchedAgent {
     pub values: Value,
 }
 
-/// A dependency of an agent of a text.
+/// A dependency of an agent of a text that may be invalid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SketchedDependency {
     /// The agent to which it listens.
@@ -45,7 +45,7 @@ pub struct SketchedDependency {
     pub span: Span,
 }
 
-/// Returns the agents of a text in its order; none if it is not YAML.
+/// Returns the agents of a text in order. Returns none if the text is no YAML.
 pub fn sketch_agents(source: &SourceText) -> Vec<SketchedAgent> {
     let Ok(document) = parse_outline(source) else {
         return Vec::new();
@@ -58,7 +58,7 @@ pub fn sketch_agents(source: &SourceText) -> Vec<SketchedAgent> {
     agents.iter().filter_map(|agent| sketch_agent(agent)).collect()
 }
 
-/// Returns the keys of a text with their values, without its agents; `null` if it is not YAML.
+/// Returns the values of a text without its agents. Returns `null` if the text is no YAML.
 pub fn sketch_file(source: &SourceText) -> Value {
     let document = parse_outline(source).ok();
     let mut values = document

@@ -9,7 +9,7 @@ use crate::source::{Route, RouteStep};
 use crate::vocabulary::chooses_type;
 use crate::yaml::edit::{RouteEdit, SpellingContext, spell_flow};
 
-/// The plan of a command.
+/// The plan of a command: the value that the text must have afterwards, and the edits that lead to it.
 pub(super) struct EditPlan {
     /// The effect, in words that follow `cannot`.
     pub(super) title: String,
@@ -19,7 +19,7 @@ pub(super) struct EditPlan {
     pub(super) edits: Vec<RouteEdit>,
 }
 
-/// Plans a command for a text with this value.
+/// Plans the command for a text with the value `before`.
 pub(super) fn plan_edit(command: &DesignCommand, before: &Value) -> Result<EditPlan, GraphEditError> {
     let mut draft = EditDraft {
         after: before.clone(),
@@ -87,7 +87,7 @@ pub(super) fn plan_edit(command: &DesignCommand, before: &Value) -> Result<EditP
     })
 }
 
-/// A dependency: the number of its agent, its list, and its number there.
+/// The position of a dependency: the index of its agent, the key of its list, and the index in the list.
 struct DependencyPlace {
     agent: usize,
     list: &'static str,
@@ -107,7 +107,7 @@ impl EditDraft {
         self.after["agents"].as_array().map_or(&[], Vec::as_slice)
     }
 
-    /// Returns the number of the agent with this name.
+    /// Returns the index of the agent with this name. # Errors: no agent or several agents have the name.
     pub(super) fn find_agent(&self, name: &str) -> Result<usize, GraphEditError> {
         let mut matching_agents = self
             .agent_values()
@@ -121,6 +121,7 @@ impl EditDraft {
         }
     }
 
+    /// Plans a new agent, with dependencies on the agents in `to`. `kind`: the key that chooses the kind; `value`: its value.
     fn add_agent(
         &mut self,
         name: &str,
@@ -183,6 +184,7 @@ impl EditDraft {
         Ok(())
     }
 
+    /// Plans the removal of an agent, of all dependencies on the agent, and of its execution limit.
     fn remove_agent(&mut self, name: &str) -> Result<(), GraphEditError> {
         let agent_index = self.find_agent(name)?;
         if self.agent_values().len() == 1 {
@@ -210,6 +212,7 @@ impl EditDraft {
         Ok(())
     }
 
+    /// Plans a new dependency of `agent` on `to`. A blank condition means no condition.
     fn connect(
         &mut self,
         agent: &str,
@@ -242,6 +245,7 @@ impl EditDraft {
         Ok(())
     }
 
+    /// Plans a new condition of a dependency; `None` removes the condition. `at`: the index among all dependencies of the agent.
     fn set_condition(
         &mut self,
         agent: &str,
@@ -279,7 +283,7 @@ impl EditDraft {
         Ok(())
     }
 
-    /// Sets one of the other keys; a value that holds without the key is not written.
+    /// Plans a new value of another key of a dependency. Removes the key if the value is its default.
     fn set_key(&mut self, agent: &str, at: usize, to: &str, key: &str, value: &Value) -> Result<(), GraphEditError> {
         let place = self.find_dependency(agent, at, to)?;
         let default = check_key_default(key, value)?;
@@ -311,7 +315,7 @@ impl EditDraft {
         Ok(())
     }
 
-    /// Writes a dependency that is only a name as a map.
+    /// Plans to write a dependency that is only a name as a map.
     fn expand_dependency(&mut self, place: &DependencyPlace, new: Value) {
         let agent = &mut self.after["agents"][place.agent];
         let is_alone = agent[place.list].as_array().is_some_and(|items| items.len() == 1);
@@ -338,7 +342,7 @@ impl EditDraft {
         self.add_item(place.agent, "dependencies", new);
     }
 
-    /// Returns the place of a dependency, which must lead to this agent.
+    /// Returns the position of the dependency number `at` of the agent. # Errors: it does not lead to `to`.
     fn find_dependency(&self, agent: &str, at: usize, to: &str) -> Result<DependencyPlace, GraphEditError> {
         let agent_index = self.find_agent(agent)?;
         let lengths = LISTS.map(|list| self.agent_values()[agent_index][list].as_array().map_or(0, Vec::len));
@@ -376,7 +380,7 @@ impl EditDraft {
         self.remove_value(&place.to_route());
     }
 
-    /// Removes what is at the route, and each key of which nothing is left by that.
+    /// Plans the removal of the value at the route, and of each parent that is empty afterwards.
     pub(super) fn remove_value(&mut self, route: &Route) {
         self.edits.push(RouteEdit::Remove(route.clone()));
         let mut route = route.clone();
@@ -401,7 +405,7 @@ impl EditDraft {
         }
     }
 
-    /// Adds an item to a list of an agent.
+    /// Plans a new item of a list of an agent. Adds the list if the agent has none.
     fn add_item(&mut self, agent: usize, list: &str, item: Value) {
         let route = Route::root().with_key("agents").with_index(agent);
         let Some(entries) = self.after["agents"][agent].as_object_mut() else {
@@ -437,7 +441,7 @@ impl DependencyPlace {
     }
 }
 
-/// Writes another value instead of the one at the route.
+/// Returns the edit that writes another value at the route.
 pub(super) fn replace_edit(route: Route, value: &Value) -> RouteEdit {
     RouteEdit::WriteYaml(route.into_value_location(), spell_flow(value, SpellingContext::Flow))
 }
@@ -449,11 +453,12 @@ pub(super) fn find_value_mut<'v>(value: &'v mut Value, route: &Route) -> Option<
     })
 }
 
-/// Returns the agent that a dependency names.
+/// Returns the name of the agent that a dependency names.
 fn dependency_name(item: &Value) -> Option<&str> {
     item.as_str().or_else(|| item.get("agent_name")?.as_str())
 }
 
+/// Builds the map of a dependency, without the keys that have their default.
 fn build_dependency(to: &str, condition: Option<&str>, feedback: bool) -> Value {
     let mut entries = Map::new();
     entries.insert("agent_name".to_owned(), to.into());
@@ -462,7 +467,7 @@ fn build_dependency(to: &str, condition: Option<&str>, feedback: bool) -> Value 
     Value::Object(entries)
 }
 
-/// Returns the value without the key, if the key can have this value.
+/// Checks that the key of a dependency can have this value, and returns the value that the key has by default.
 fn check_key_default(key: &str, value: &Value) -> Result<Value, GraphEditError> {
     let (words, default) = match key {
         "feedback" if value.is_boolean() => return Ok(false.into()),

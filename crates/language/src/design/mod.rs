@@ -107,7 +107,7 @@ pub enum DesignCommand {
     },
 }
 
-/// Returns the edit of the text for a command.
+/// Returns the edits of the text for a command, as one fix.
 ///
 /// # Errors
 /// It cannot be done; the message says why.
@@ -134,6 +134,7 @@ pub fn fix_for_command(source: &SourceText, command: &DesignCommand) -> Result<T
     })
 }
 
+/// Returns the texts of all comments, in order.
 fn list_comments(document: &YamlDocument) -> impl Iterator<Item = &str> {
     let text = document.source().text();
     document.comments().iter().map(|span| &text[span.start..span.end])

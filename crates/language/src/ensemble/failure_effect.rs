@@ -16,7 +16,7 @@ pub enum FailureEffect {
 }
 
 impl FailureEffect {
-    /// Returns the effect as a sentence for reports.
+    /// Returns the effect as a sentence for reports; `None` if there is no effect.
     pub fn sentence(self) -> Option<&'static str> {
         match self {
             Self::None => None,
@@ -30,7 +30,7 @@ impl FailureEffect {
 }
 
 impl Ensemble {
-    /// Returns the effect of a failure of the agent on the run.
+    /// Returns the effect that a failure of the agent has on the run.
     pub fn failure_effect(&self, agent: &str) -> FailureEffect {
         let is_handler =
             |dependency: &super::Dependency| *dependency.agent_name == *agent && dependency.on.is_fulfilled_by(false);

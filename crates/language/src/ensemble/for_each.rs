@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-/// `for_each`: the agent runs once for each item of a list; all these runs are the parts of one execution.
+/// The definition of an agent that runs once for each item of a list (`for_each`). These runs are the parts of one execution.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ForEach {
     /// The items.
@@ -36,7 +36,7 @@ impl ForEach {
     /// The keys that the output of every such execution has.
     pub const OUTPUT_KEYS: [&str; 4] = ["items", "keys", "failed", "count"];
 
-    /// Returns the keys of the output of an execution.
+    /// Returns the keys that the output of an execution has with this combination.
     pub fn output_keys(&self) -> impl Iterator<Item = &'static str> + use<> {
         let combined: &[&str] = match &self.combine {
             PartCombination::List => &[],
@@ -48,7 +48,7 @@ impl ForEach {
     }
 }
 
-/// The items of `for_each`.
+/// The items of `for_each`: an expression, a list, or a number of repetitions.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ForEachItems {
     /// `in: expression`: evaluated at the start of the turn; gives a list, or a map whose entries are the items.
@@ -59,7 +59,7 @@ pub enum ForEachItems {
     Times(u32),
 }
 
-/// `for_each.on_error`.
+/// The effect of the failure of a part (`for_each.on_error`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PartFailure {
     /// The first failed part stops the others and fails the execution.
@@ -69,7 +69,7 @@ pub enum PartFailure {
     Collect,
 }
 
-/// `for_each.at_least`.
+/// The number or share of parts that must succeed (`for_each.at_least`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AtLeast {
     /// So many parts.
@@ -85,7 +85,7 @@ impl Default for AtLeast {
 }
 
 impl AtLeast {
-    /// Returns the number of parts of `count` that must succeed; never more than there are.
+    /// Returns the number of parts of `count` that must succeed; never more than `count`.
     pub fn required_parts(self, count: usize) -> usize {
         match self {
             Self::Parts(parts) => (parts as usize).min(count),
@@ -94,7 +94,7 @@ impl AtLeast {
     }
 }
 
-/// `for_each.combine`: an expression reads the item under its name, `part`, and the part's `output`.
+/// The combination of the outputs of parts (`for_each.combine`). An expression can read the item, `part` and the `output`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub enum PartCombination {
     /// Only the list of the outputs.
@@ -114,7 +114,7 @@ pub enum PartCombination {
 }
 
 impl PartCombination {
-    /// Returns the expression, and the key of `combine` that has it.
+    /// Returns the key of `combine` with an expression, and the expression.
     pub fn keyed_expression(&self) -> Option<(&'static str, &str)> {
         match self {
             Self::List => None,

@@ -1,6 +1,6 @@
 //! `sandbox`: what a child process may reach.
 
-/// The files and system resources that a child process can use. The default is only what every program needs to start.
+/// The files and system resources that a child process can use (`sandbox`). By default only those that every program needs.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct SandboxSpec {
     /// Paths that it may read, beside those that every program needs and the folder of the ensemble.
@@ -21,7 +21,7 @@ pub struct SandboxSpec {
     pub best_effort: bool,
 }
 
-/// `sandbox.network`.
+/// The network access of a sandboxed process (`sandbox.network`).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub enum NetworkAccess {
     /// No sockets.

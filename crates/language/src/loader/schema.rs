@@ -17,8 +17,7 @@ pub const SCHEMA: &str = include_str!("../../../../docs/schema/ensemble.schema.j
 /// The schema of a test file.
 pub const TEST_SCHEMA: &str = include_str!("../../../../docs/schema/test.schema.json");
 
-/// Returns the schema of a configuration (`.ensemble/config.yaml`): its model profiles are those of [`SCHEMA`], and its
-/// codes those that `explain_code` knows.
+/// Builds the schema of a configuration file from the schema of ensembles and the known codes.
 pub fn config_schema() -> String {
     let ensemble: Value = serde_json::from_str(SCHEMA).unwrap_or_default();
     let profiles = &ensemble["properties"]["model_profiles"];
@@ -52,7 +51,7 @@ fn validate_settings_schema() -> Value {
     })
 }
 
-/// Adds the definitions to which the part refers, and those to which they refer.
+/// Adds the definitions to which the part refers, directly or through other definitions.
 fn collect_definitions(part: &Value, all: &Value, taken: &mut Map<String, Value>) {
     match part {
         Value::Object(map) => {

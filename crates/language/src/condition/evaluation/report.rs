@@ -13,7 +13,7 @@ const DEPTH: usize = 3;
 /// The maximum length of a value in a message, in characters.
 const MESSAGE_CHARS: usize = 60;
 
-/// Returns a value as JSON; long strings and collections are shortened.
+/// Converts a value to JSON for reports, with long strings and collections shortened.
 pub(crate) fn shorten_value(datum: &ConditionValue) -> Value {
     shorten_to_depth(datum, DEPTH)
 }
@@ -66,7 +66,7 @@ fn shorten_text(text: &str) -> String {
     format!("{}…", &text[..text.floor_char_boundary(TEXT_BYTES)])
 }
 
-/// Returns a value in a message: `'abc'`, `3`, `[1, 2]`.
+/// Renders a value for a message: `'abc'`, `3`, `[1, 2]`. Long values are clipped.
 pub(crate) fn render_value(datum: &ConditionValue) -> String {
     let text = match datum {
         ConditionValue::Nothing => return "None".into(),
@@ -82,7 +82,7 @@ pub(crate) fn render_value(datum: &ConditionValue) -> String {
     clip_line(&text)
 }
 
-/// At most [`MESSAGE_CHARS`] characters of the text, on one line.
+/// Returns at most 60 characters of the text, with `…` if it is longer.
 pub(crate) fn clip_line(text: &str) -> String {
     let mut line = String::new();
     for (count, c) in text.chars().enumerate() {

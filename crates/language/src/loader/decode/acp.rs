@@ -12,7 +12,7 @@ use crate::vocabulary::FileSection;
 
 use super::tool::decode_env;
 
-/// Reads `acp`: the name of a known program, or a command.
+/// Decodes `acp`: the name of a known program, or a command.
 pub(super) fn decode_program(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<AcpProgram> {
     if let YamlContent::Mapping(_) = at.node.content {
         return decode_command(at, findings);
@@ -60,7 +60,7 @@ fn decode_arguments(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<V
     decode_list(at, "a list of strings", findings, decode_text)
 }
 
-/// Reads `permissions`: what tools of each kind may do.
+/// Decodes `permissions`: the permission for each kind of tool.
 pub(super) fn decode_permissions(
     at: &NodeCursor<'_>,
     findings: &mut FindingList,

@@ -24,7 +24,7 @@ use crate::vocabulary::FileSection;
 /// The profiles in file order.
 pub(in crate::loader) type NamedProfiles = Vec<(Arc<str>, ModelProfile)>;
 
-/// Reads a configuration file, which contains `model_profiles`.
+/// Decodes the `model_profiles` of a configuration file.
 pub(in crate::loader) fn decode_config_profiles(
     document: &YamlDocument,
     findings: &mut FindingList,
@@ -37,7 +37,7 @@ pub(in crate::loader) fn decode_config_profiles(
     }
 }
 
-/// Reads `model_profiles`. An empty value is allowed, for example if every profile is commented out.
+/// Decodes `model_profiles`. An empty value is allowed, for example if every profile is commented out.
 pub(super) fn decode_profiles(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<NamedProfiles> {
     if matches!(&at.node.content, YamlContent::Scalar(scalar) if scalar.value == ScalarValue::Null) {
         return Some(Vec::new());
@@ -105,7 +105,7 @@ fn decode_profile(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Mod
     (provider.is_some() && model.is_some() && (profile.simulated.is_some() || !simulated)).then_some(profile)
 }
 
-/// Does a request contain a key or a value of the environment?
+/// Returns whether requests with this profile contain a key or a value of an environment variable.
 fn has_secret_value(profile: &ModelProfile) -> bool {
     let is_value = |(_, header): &(String, HeaderText)| matches!(header, HeaderText::Env(_));
     profile.api_key_env.is_some() || profile.headers.iter().any(is_value)
@@ -120,7 +120,7 @@ fn decode_rate_limit(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<
     })
 }
 
-/// `replies` or `script`: exactly one for a simulated model, neither for another model.
+/// Decodes `replies` or `script`: exactly one for a simulated model, and neither for other models. `known`: the provider is known.
 fn decode_simulated_replies(
     fields: &SectionFields<'_>,
     simulated: bool,
@@ -155,6 +155,7 @@ fn decode_replies(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Vec
     decode_filled_list(at, "a list of replies", rule, findings, decode_reply)
 }
 
+/// Decodes a reply: a text or a map.
 fn decode_reply(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<PreparedReply> {
     if let YamlContent::Mapping(_) = at.node.content {
         let fields = SectionFields::from_map(at, FileSection::Reply, findings)?;
@@ -163,7 +164,7 @@ fn decode_reply(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Prepa
     decode_text(at, findings).map(PreparedReply::Text)
 }
 
-/// Returns a reply as a map: `{error}`, or `{text, tool_calls}`.
+/// Decodes a reply as a map: `{error}`, or `{text, tool_calls}`.
 fn decode_reply_map(fields: &SectionFields<'_>, findings: &mut FindingList) -> Option<PreparedReply> {
     let Some(at) = fields.get("tool_calls") else {
         if let Some(text) = fields.get("text") {
@@ -214,6 +215,7 @@ fn decode_tool_call(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<P
     })
 }
 
+/// Decodes a seed: any integer of 64 bits.
 fn decode_seed(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<i64> {
     if let YamlContent::Scalar(scalar) = &at.node.content {
         match scalar.value {

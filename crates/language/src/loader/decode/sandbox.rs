@@ -25,10 +25,10 @@ const UNITS: [(&str, u64); 6] = [
     ("GB", 1_000_000_000),
 ];
 
-/// The smallest limit of memory: less holds no program.
+/// The minimum limit of memory, below which no program can start.
 const LEAST_MEMORY: u64 = 1 << 20;
 
-/// The value of `sandbox`.
+/// The value of `sandbox`: off, or a sandbox.
 pub(super) enum SandboxChoice {
     /// `false`.
     Off,
@@ -37,7 +37,7 @@ pub(super) enum SandboxChoice {
 }
 
 impl SandboxChoice {
-    /// Returns the sandbox that the key chooses. Returns `None` if there is no key, or the key chooses none.
+    /// Returns the sandbox that the key chooses. Returns `None` without the key, or if the sandbox is off.
     pub(super) fn chosen_by(key: Option<Self>) -> Option<Arc<SandboxSpec>> {
         match key? {
             Self::Off => None,
@@ -46,7 +46,7 @@ impl SandboxChoice {
     }
 }
 
-/// Reads a sandbox: `true`, `false` or a map.
+/// Decodes a sandbox: `true`, `false` or a map.
 pub(super) fn decode_sandbox(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<SandboxChoice> {
     if let YamlContent::Scalar(scalar) = &at.node.content
         && let ScalarValue::Bool(is_on) = scalar.value
@@ -89,6 +89,7 @@ fn decode_paths(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Vec<S
     decode_filled_texts(at, "a list of paths", findings)
 }
 
+/// Decodes `network`: `true`, `false` or a list of TCP ports.
 fn decode_network(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<NetworkAccess> {
     if let YamlContent::Scalar(scalar) = &at.node.content
         && let ScalarValue::Bool(is_on) = scalar.value
@@ -111,7 +112,7 @@ fn decode_port(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<u16> {
     port
 }
 
-/// Returns a number of bytes, alone or with a unit.
+/// Decodes a number of bytes, alone or with a unit.
 fn decode_memory_limit(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<u64> {
     let bytes = match at.node.text() {
         Some(text) => {
@@ -136,6 +137,7 @@ fn decode_memory_limit(at: &NodeCursor<'_>, findings: &mut FindingList) -> Optio
     Some(bytes)
 }
 
+/// Parses a number with a unit such as `512MiB`. Returns `None` for any other text, and on overflow.
 fn parse_byte_count(text: &str) -> Option<u64> {
     let (unit, size) = UNITS.iter().find(|(unit, _)| text.ends_with(unit))?;
     let number = text.strip_suffix(unit)?;

@@ -31,7 +31,7 @@ use crate::yaml::edit::{RouteEdit, RouteFix};
 /// The keys that define how a tool is performed.
 const PERFORMERS: [&str; 4] = ["script", "agent", "ensemble", "mcp"];
 
-/// Reads `tools` of the ensemble.
+/// Decodes `tools` of the ensemble.
 pub(super) fn decode_tools(
     at: &NodeCursor<'_>,
     names: &AgentNameIndex<'_>,
@@ -43,6 +43,7 @@ pub(super) fn decode_tools(
     })
 }
 
+/// Returns whether the name of the tool is valid, and reports an invalid name.
 fn check_tool_name(name: &str, at: &NodeCursor<'_>, findings: &mut FindingList) -> bool {
     let valid = is_tool_name(name);
     if !valid {
@@ -53,6 +54,7 @@ fn check_tool_name(name: &str, at: &NodeCursor<'_>, findings: &mut FindingList) 
     valid
 }
 
+/// Decodes one tool.
 fn decode_tool(at: &NodeCursor<'_>, names: &AgentNameIndex<'_>, findings: &mut FindingList) -> Option<ToolDefinition> {
     let fields = SectionFields::from_map(at, FileSection::Tool, findings)?;
     let kind = decode_tool_kind(&fields, names, findings);
@@ -97,6 +99,7 @@ fn decode_byte_count(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<
     bytes
 }
 
+/// Decodes the implementation of a tool with the keys that only this kind has.
 fn decode_tool_kind(
     fields: &SectionFields<'_>,
     names: &AgentNameIndex<'_>,
@@ -145,7 +148,7 @@ fn decode_tool_kind(
     }
 }
 
-/// Returns what to write instead of a key that a tool with `performer` does not have.
+/// Returns the advice for a key that a tool with `performer` does not have.
 fn other_kind_help(performer: &str, key: &str) -> &'static str {
     match (performer, key) {
         ("mcp", "parameters") => "remove the key; the server defines the arguments of its tools",
@@ -157,7 +160,7 @@ fn other_kind_help(performer: &str, key: &str) -> &'static str {
     }
 }
 
-/// Returns a JSON Schema that matches only objects.
+/// Decodes a JSON Schema with `type: object`.
 fn decode_parameters(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Value> {
     let schema = json::decode_json_schema(at, findings)?;
     if schema.get("type").and_then(Value::as_str) == Some("object") {
@@ -169,6 +172,7 @@ fn decode_parameters(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<
     None
 }
 
+/// Decodes `mcp`: `client`, or a map with `command` or `url`.
 fn decode_mcp_server(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<McpServer> {
     if let Some(text) = at.node.text() {
         if **text == *CLIENT_SERVER {
@@ -227,6 +231,7 @@ fn decode_url(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<String>
     None
 }
 
+/// Decodes a command: one text, or a list of arguments.
 fn decode_command_line(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<CommandLine> {
     if let YamlContent::Sequence(_) = at.node.content {
         let words = decode_filled_list(at, "a list of strings", "this command is empty", findings, decode_text);
@@ -235,7 +240,7 @@ fn decode_command_line(at: &NodeCursor<'_>, findings: &mut FindingList) -> Optio
     decode_reference(at, findings).map(|command| CommandLine::Text(command.to_string()))
 }
 
-/// Variables of an environment: the names of the user's, or a map from names to strings or the sources of strings.
+/// Decodes an `env` section: a list of inherited variables, or a map from names to strings or their sources.
 pub(super) fn decode_env(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Vec<(String, SettingValue)>> {
     if let YamlContent::Sequence(_) = at.node.content {
         return decode_list(at, "a list of names", findings, |item, findings| {
@@ -259,7 +264,7 @@ pub(super) fn decode_env(at: &NodeCursor<'_>, findings: &mut FindingList) -> Opt
     decode_setting_values(at, findings)
 }
 
-/// Returns a map from names to strings, or to the sources of strings.
+/// Decodes a map from names to strings, or to the sources of strings.
 fn decode_setting_values(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Vec<(String, SettingValue)>> {
     let settings = decode_map(at, "a map from names to strings", findings, |_, entry, findings| {
         decode_setting_value(entry, findings)
@@ -272,6 +277,7 @@ fn decode_setting_values(at: &NodeCursor<'_>, findings: &mut FindingList) -> Opt
     )
 }
 
+/// Decodes a string, or `{env: NAME, prefix: TEXT}`.
 fn decode_setting_value(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<SettingValue> {
     if !matches!(at.node.content, YamlContent::Mapping(_)) {
         return decode_text(at, findings).map(SettingValue::Text);
@@ -288,7 +294,7 @@ fn decode_setting_value(at: &NodeCursor<'_>, findings: &mut FindingList) -> Opti
     })
 }
 
-/// The tools of the ensemble, read before the agents: which of them have tools of their own.
+/// The names of the tools of the ensemble, and whether each is an MCP server. They are collected before the agents are decoded.
 pub(super) struct DeclaredTools<'a>(HashMap<&'a str, bool>);
 
 impl<'a> DeclaredTools<'a> {
@@ -301,7 +307,7 @@ impl<'a> DeclaredTools<'a> {
         Self(entries.iter().map(is_server).collect())
     }
 
-    /// Reads `tools` of an agent: names of tools, or of one tool of a server.
+    /// Decodes `tools` of an agent: names of tools, or of one tool of a server. Removes repeated items.
     pub(super) fn decode_tool_uses(&self, at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Vec<ToolUse>> {
         let mut uses = decode_list(at, "a list of tool names", findings, |item, findings| {
             self.decode_tool_use(item, findings)
@@ -315,7 +321,7 @@ impl<'a> DeclaredTools<'a> {
         Some(uses)
     }
 
-    /// Reads `tool` of an agent: one tool of an MCP server, as `SERVER.TOOL`.
+    /// Decodes `tool` of an agent: one tool of an MCP server, as `SERVER.TOOL`.
     pub(super) fn decode_server_tool(&self, at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<ToolUse> {
         let name = decode_filled_text(at, findings)?;
         let (server, member) = match name.split_once('.') {
@@ -365,6 +371,7 @@ impl<'a> DeclaredTools<'a> {
         names.join(", ")
     }
 
+    /// Builds the error about an unknown tool, or an unknown server with `of_server`.
     fn unknown_tool_finding(&self, at: &NodeCursor<'_>, tool: &str, of_server: bool) -> Finding {
         let message = match of_server {
             true => format!("there is no MCP server {}", quote_excerpt(tool)),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::condition::expression::tree::{ChainStep, ChainStepKind, ConditionExpr, ConditionVariable, ExprKind};
 use crate::source::Span;
 
-/// A position at which the evaluation can fail.
+/// A span of a condition at which the evaluation can fail, or can read a missing key.
 #[derive(Debug, Clone)]
 pub(crate) struct EvaluationSite {
     /// The part that fails.
@@ -38,7 +38,7 @@ impl EvaluationSite {
         }
     }
 
-    /// Returns the position of a step after `base` and the steps `before`.
+    /// Creates the site of a step after `base` and the steps `before`.
     pub(crate) fn for_read(span: Span, operand: Span, base: &ConditionExpr, before: &[ChainStep]) -> Self {
         let place = match (&base.kind, before) {
             (ExprKind::Variable(ConditionVariable::Output), []) => ReadPlace::Output,

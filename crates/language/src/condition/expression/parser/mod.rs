@@ -16,6 +16,7 @@ use crate::source::Span;
 
 type Parsed<T = ConditionExpr> = Result<T, CompileError>;
 
+/// The state of parsing the tokens of a condition to an expression.
 pub(crate) struct ConditionParser<'a> {
     tokens: Vec<ConditionToken<'a>>,
     at: usize,
@@ -28,7 +29,7 @@ pub(crate) struct ConditionParser<'a> {
     locals: Vec<&'a str>,
 }
 
-/// Parses the text to an expression.
+/// Parses the text to an expression. `names`: the additional variables of a part.
 pub(crate) fn parse_expr<'a>(text: &'a str, names: PartVariables<'a>) -> Parsed {
     if text.trim().is_empty() {
         return Err(CompileError {
@@ -50,7 +51,7 @@ pub(crate) fn parse_expr<'a>(text: &'a str, names: PartVariables<'a>) -> Parsed 
     Ok(expr)
 }
 
-/// Returns an error with a help text (none if it is empty).
+/// Returns an error at the span; an empty help is left out.
 pub(crate) fn fail_at<T>(message: impl Into<String>, span: Span, help: impl Into<String>) -> Parsed<T> {
     let help = help.into();
     Err(CompileError {
@@ -73,11 +74,12 @@ impl<'a> ConditionParser<'a> {
         &self.tokens[(self.at + 1).min(self.tokens.len() - 1)].kind
     }
 
+    /// Moves to the next token, but not beyond the end token.
     fn advance_token(&mut self) {
         self.at = (self.at + 1).min(self.tokens.len() - 1);
     }
 
-    /// Returns the end of the previous token.
+    /// Returns the byte at which the previous token ends.
     fn previous_end(&self) -> usize {
         self.at.checked_sub(1).map_or(0, |at| self.tokens[at].span.end)
     }
@@ -90,6 +92,7 @@ impl<'a> ConditionParser<'a> {
         matches!(self.current_kind(), ConditionTokenKind::Name(here) if *here == word)
     }
 
+    /// Moves past the symbol if it is the current token, and returns whether it was.
     fn accept_symbol(&mut self, symbol: &str) -> bool {
         let is_next = self.is_symbol(symbol);
         if is_next {
@@ -98,6 +101,7 @@ impl<'a> ConditionParser<'a> {
         is_next
     }
 
+    /// Moves past the word if it is the current token, and returns whether it was.
     fn accept_word(&mut self, word: &str) -> bool {
         let is_next = self.is_word(word);
         if is_next {
@@ -106,6 +110,7 @@ impl<'a> ConditionParser<'a> {
         is_next
     }
 
+    /// Moves past the closing symbol. # Errors: another token is here; `opened` is the span of the opening symbol.
     fn expect_symbol(&mut self, symbol: &str, opened: Span) -> Parsed<()> {
         if self.accept_symbol(symbol) {
             return Ok(());
@@ -120,7 +125,7 @@ impl<'a> ConditionParser<'a> {
         self.fail_unexpected(&format!("expected `{symbol}`"))
     }
 
-    /// Checks that nothing follows.
+    /// Checks that the current token is the end of the text.
     fn expect_end(&mut self) -> Parsed<()> {
         match self.current_kind() {
             ConditionTokenKind::End => Ok(()),
@@ -128,6 +133,7 @@ impl<'a> ConditionParser<'a> {
         }
     }
 
+    /// Returns the error about the current token; `expected` is the message if nothing better is known.
     fn fail_unexpected<T>(&self, expected: &str) -> Parsed<T> {
         let previous = self.at.checked_sub(1).map(|at| &self.tokens[at].kind);
         Err(refusals::unexpected_token_error(
@@ -137,7 +143,7 @@ impl<'a> ConditionParser<'a> {
         ))
     }
 
-    /// Enters one level of nesting, up to the limit.
+    /// Parses one level deeper. # Errors: the nesting exceeds the depth limit.
     fn parse_nested<T>(&mut self, parse: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
         if self.depth >= DEPTH_LIMIT {
             return fail_too_deep(self.current_span());
@@ -148,6 +154,7 @@ impl<'a> ConditionParser<'a> {
         parsed
     }
 
+    /// Builds the expression from byte `start` to the previous token. # Errors: the expression is too deep.
     fn build_node(&self, kind: ExprKind, start: usize) -> Parsed {
         let expr = ConditionExpr::new(kind, Span::new(start, self.previous_end()));
         if expr.height > DEPTH_LIMIT {
@@ -156,7 +163,7 @@ impl<'a> ConditionParser<'a> {
         Ok(expr)
     }
 
-    /// `x if c else y`, and everything with higher precedence.
+    /// Parses `x if c else y`, or an expression with a higher precedence.
     fn parse_expression(&mut self) -> Parsed {
         let start = self.current_span().start;
         let then = self.parse_or()?;
@@ -176,7 +183,7 @@ impl<'a> ConditionParser<'a> {
         self.build_node(ExprKind::IfElse(Box::new(choice)), start)
     }
 
-    /// Returns the operands of one flat operator, in either spelling.
+    /// Parses operands with one operator between them, as one flat node; the operator has a word and a symbol.
     fn parse_operand_chain(
         &mut self,
         (word, symbol): (&str, &str),
@@ -234,6 +241,7 @@ impl<'a> ConditionParser<'a> {
         self.build_node(ExprKind::Compare(Box::new(first), comparisons), start)
     }
 
+    /// Parses a comparison operator, if there is one. `is` and `is not` need a constant after them.
     fn parse_comparison_operator(&mut self) -> Parsed<Option<ParsedComparison>> {
         use ComparisonOperator as C;
         let next_in = matches!(self.next_kind(), ConditionTokenKind::Name("in"));
@@ -264,7 +272,7 @@ impl<'a> ConditionParser<'a> {
         Ok(Some(ParsedComparison::ByOperator(comparison)))
     }
 
-    /// Returns the values that may follow `is`.
+    /// Parses the constant after `is`: `None`, `True` or `False`.
     fn parse_constant(&mut self) -> Parsed {
         let place = self.current_span();
         let operand = self.parse_coalesce()?;
@@ -299,6 +307,7 @@ impl<'a> ConditionParser<'a> {
         })
     }
 
+    /// Parses operands with arithmetic operators between them, as one flat node. `operator` maps the symbols of this level.
     fn parse_arithmetic(
         &mut self,
         operand: fn(&mut Self) -> Parsed,
@@ -320,6 +329,7 @@ impl<'a> ConditionParser<'a> {
         self.build_node(ExprKind::Arithmetic(Box::new(first), operations), start)
     }
 
+    /// Parses `-x`, `+x` or `!x`, or a chain.
     fn parse_sign(&mut self) -> Parsed {
         let start = self.current_span().start;
         if self.accept_symbol("!") {
@@ -349,7 +359,7 @@ impl<'a> ConditionParser<'a> {
     }
 }
 
-/// A comparison, or `is` with a constant after it.
+/// A parsed comparison operator, by the operand that may follow.
 enum ParsedComparison {
     ByOperator(ComparisonOperator),
     IsConstant(ComparisonOperator),
