@@ -55,7 +55,7 @@ use crate::vocabulary;
 /// The names that every template can use, in addition to the names of dependencies.
 pub const VARIABLES: [&str; 11] = vocabulary::word_names(&vocabulary::TEMPLATE_VARIABLES);
 
-/// Those of them that tell of all executions.
+/// Variables that contain earlier executions.
 const OF_HISTORY: [&str; 2] = ["history", "transcript"];
 
 /// The maximum number of steps of one rendering: thousands of times what a prompt needs, in a fraction of a second.
@@ -68,7 +68,7 @@ const BACKWARD_STEP: &str = "the step of a slice must be a number above zero; `|
 
 const NO_OTHERS: &str = "a template cannot include or extend another template";
 
-/// How MiniJinja's parser refuses brackets and blocks that are nested too deeply.
+/// The message of MiniJinja's parser for brackets and blocks that are nested too deeply.
 const PARSER_LIMIT: &str = "template exceeds maximum recursion limits";
 
 /// The name of the template in its environment; without a file extension, nothing is escaped.
@@ -129,7 +129,7 @@ struct CompiledTemplate {
 }
 
 impl Template {
-    /// Compiles the text.
+    /// Compiles the text. # Errors: the text is no template, is nested too deeply or uses another template.
     pub fn compile(text: &str) -> Result<Self, TemplateError> {
         let scan = scan_checked(text).map_err(TemplateCheckError::into_error)?;
         if !scan.assigned_values.is_empty() {
@@ -167,8 +167,7 @@ impl Template {
         })
     }
 
-    /// Returns whether rendering takes little time and memory, unless the values that are printed are large. Every
-    /// other template is rendered where it does not delay anything else, and under limits ([`render_with_check`]).
+    /// Returns whether rendering takes little time and memory, unless printed values are large. Other templates are rendered under limits.
     pub fn is_light(&self) -> bool {
         self.0.is_light
     }
@@ -178,12 +177,12 @@ impl Template {
         !self.0.variables.is_empty()
     }
 
-    /// Returns the variables that it may use, sorted, without functions of the template language.
+    /// Returns the variables that the template may use, sorted, without functions of the template language.
     pub fn variable_names(&self) -> &[String] {
         &self.0.variables
     }
 
-    /// Renders the template. Keys that existing outputs do not have are printed as nothing and noted in `scope.missed`.
+    /// Renders the template. Missing keys of existing outputs are printed as nothing and collected in the scope.
     pub fn render(&self, scope: &TemplateScope) -> Result<String, TemplateError> {
         let compiled_template = &self.0;
         if let Some(constant) = &compiled_template.constant {
@@ -203,8 +202,8 @@ impl Template {
         Ok(String::from_utf8_lossy(&out.0).into_owned())
     }
 
-    /// Returns the value of a template that is exactly one `{{ expression }}`; of every other template its rendered
-    /// text. Keys that are missing are noted as by [`Template::render`].
+    /// Returns the value of a template that is exactly one `{{ expression }}`, and the rendered text of other templates.
+    /// Missing keys are collected in the scope.
     pub fn evaluate_value(&self, scope: &TemplateScope) -> Result<Value, TemplateError> {
         let compiled_template = &self.0;
         let Some(expression) = find_only_expression(&compiled_template.text) else {
@@ -225,6 +224,7 @@ impl Template {
 }
 
 impl CompiledTemplate {
+    /// Checks that the scope has all variables of the template.
     fn check_names(&self, scope: &TemplateScope) -> Result<(), TemplateError> {
         match self.variables.iter().find(|name| !scope.has_variable(name)) {
             Some(name) => Err(unknown_variable_error(&self.text, name, &scope.listens_to)),
@@ -232,13 +232,13 @@ impl CompiledTemplate {
         }
     }
 
-    /// Returns the error at its place in the text as it was written.
+    /// Converts an error of the engine to an error with a position in the original text.
     fn convert_error(&self, error: &minijinja::Error) -> TemplateError {
         TemplateError::from_mapped_engine_error(&self.text, error, |span| self.filtered_template.original_span(span))
     }
 }
 
-/// Scans a template, and refuses those that cannot be parsed.
+/// Scans a template. # Errors: it is nested too deeply, or uses another template.
 fn scan_checked(text: &str) -> Result<TemplateScan, TemplateCheckError> {
     let scan = match is_constant(text) {
         true => TemplateScan {
@@ -271,7 +271,7 @@ fn scan_checked(text: &str) -> Result<TemplateScan, TemplateCheckError> {
     }
 }
 
-/// Parses the text, if it may be parsed.
+/// Scans and parses the text. # Errors: it is no template, or is nested too deeply.
 fn parse_checked(text: &str) -> Result<minijinja::Template<'_, '_>, TemplateCheckError> {
     scan_checked(text)?;
     ENVIRONMENT.template_from_str(text).map_err(|error| {
@@ -289,8 +289,8 @@ fn too_deep_message() -> String {
     )
 }
 
-/// The first variable of a template that is not available to an agent with these dependencies; `None` does not check
-/// the variables. The template is parsed but not kept, which is much cheaper than [`Template::compile`].
+/// Checks that the text is a template whose variables an agent with these dependencies can read. `None` does not check
+/// variables. The template is not kept, which is much cheaper than compiling it.
 ///
 /// # Errors
 /// The text is not a template, or there is such a variable.
@@ -315,8 +315,7 @@ pub fn check_template(text: &str, listens_to: Option<&[Arc<str>]>) -> Result<(),
 /// The methods of maps in templates.
 const METHODS: [&str; 4] = ["get", "items", "keys", "values"];
 
-/// Returns the inputs that a template reads as `inputs.NAME`, each with the place of its name; empty if it is not a
-/// template.
+/// Returns the inputs that a template reads as `inputs.NAME`, each with its span. Returns none if the text is no template.
 pub fn list_read_inputs(text: &str) -> Vec<(String, Span)> {
     let mut names = list_read_members(text, "inputs");
     // A method of the map is not an input.
@@ -324,13 +323,12 @@ pub fn list_read_inputs(text: &str) -> Vec<(String, Span)> {
     names
 }
 
-/// Returns the agents of which a template asks as `news.NAME`, each with the place of its name; empty if it is not a
-/// template.
+/// Returns the agents that a template reads as `news.NAME`, each with its span. Returns none if the text is no template.
 pub fn list_read_news(text: &str) -> Vec<(String, Span)> {
     list_read_members(text, "news")
 }
 
-/// Returns the names that a template reads as `VARIABLE.NAME`, each with its place; empty if it is not a template.
+/// Returns the names that a template reads as `VARIABLE.NAME`, each with its span. Returns none if the text is no template.
 fn list_read_members(text: &str, variable: &str) -> Vec<(String, Span)> {
     if is_constant(text) || !text.contains(variable) {
         return Vec::new();
@@ -354,8 +352,7 @@ fn list_read_members(text: &str, variable: &str) -> Vec<(String, Span)> {
     names.into_iter().map(|name| (name.clone(), place(&name))).collect()
 }
 
-/// Returns the variables that a template reads, with the keys behind them as far as they are literal: `context.draft`;
-/// empty if the text is not a template.
+/// Returns the paths that a template reads, with their literal keys: `context.draft`. Returns none if the text is no template.
 pub fn list_read_paths(text: &str) -> Vec<String> {
     if is_constant(text) {
         return Vec::new();
@@ -366,7 +363,7 @@ pub fn list_read_paths(text: &str) -> Vec<String> {
     paths
 }
 
-/// Returns whether the text is a template that uses any variable. The template is parsed but not kept.
+/// Returns whether the text is a template with any variable. The template is parsed but not kept.
 pub fn uses_variables(text: &str) -> bool {
     !list_used_variables(text).is_empty()
 }
@@ -380,7 +377,7 @@ pub fn uses_history(text: &str) -> bool {
             .any(|name| OF_HISTORY.contains(&&**name))
 }
 
-/// Returns the variables of a template, sorted; none if the text is not a template.
+/// Returns the variables of a template, sorted. Returns none if the text is no template.
 fn list_used_variables(text: &str) -> Vec<String> {
     if is_constant(text) {
         return Vec::new();
@@ -391,7 +388,7 @@ fn list_used_variables(text: &str) -> Vec<String> {
     )
 }
 
-/// The reason why a template cannot be rendered.
+/// An error of a template that cannot be rendered, by its kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TemplateCheckError {
     /// The text is not a template.
@@ -420,9 +417,9 @@ impl TemplateScope {
     }
 }
 
-/// Returns the task of an agent: its rendered prompt. A prompt without variables is followed by the item of a part, by
-/// the input of the execution and by what has been said, as labelled blocks. Without a prompt, there are only these
-/// blocks; where nothing stands beside the input, it is the plain input.
+/// Returns the task of an agent: its rendered prompt. A prompt without variables is followed by the item of a part, the
+/// input, the request and the outputs of dependencies, as blocks with headings. Without a prompt, the task has only these
+/// blocks, or is the plain input if there are no other blocks.
 pub fn render_task(prompt: Option<&Template>, scope: &TemplateScope) -> Result<String, TemplateError> {
     let Some(prompt) = prompt else {
         let is_alone = scope.request.is_none() && scope.unprompted_outputs.is_empty() && scope.part.is_none();
@@ -441,6 +438,7 @@ pub fn render_task(prompt: Option<&Template>, scope: &TemplateScope) -> Result<S
     Ok(parts.join("\n\n"))
 }
 
+/// Renders the item, the input, the request and the outputs of dependencies, each as a block with a heading.
 fn render_task_blocks(scope: &TemplateScope) -> Vec<String> {
     let mut blocks = Vec::new();
     if let Some([(name, item), _]) = &scope.part {
@@ -468,11 +466,12 @@ fn find_only_expression(text: &str) -> Option<&str> {
     (is_whole && !inside.trim().is_empty()).then_some(inside)
 }
 
-/// Returns whether the text has no expression, no tag and no comment: these always begin with a brace.
+/// Returns whether the text has no brace, and so no expression, tag or comment.
 fn is_constant(text: &str) -> bool {
     !text.contains('{')
 }
 
+/// Builds an environment with the limits, the output formatter and the filters of this program.
 fn build_environment() -> Environment<'static> {
     let mut environment = Environment::new();
     environment.set_undefined_behavior(UndefinedBehavior::Chainable);
@@ -492,6 +491,7 @@ fn build_environment() -> Environment<'static> {
     environment
 }
 
+/// Returns the variables of the template that are not assigned in it and are no functions of the environment, sorted.
 fn list_undeclared_variables(environment: &Environment<'_>, template: &minijinja::Template<'_, '_>) -> Vec<String> {
     let is_global = |name: &String| environment.globals().any(|(global, _)| global == name);
     let names = template.undeclared_variables(false).into_iter();
@@ -506,7 +506,7 @@ impl fmt::Debug for Template {
     }
 }
 
-/// A buffer with a maximum size of [`MAX_BYTES`].
+/// A buffer that fails beyond the maximum size of a rendering.
 #[derive(Default)]
 struct LimitedBuffer(Vec<u8>);
 

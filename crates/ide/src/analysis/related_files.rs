@@ -12,7 +12,7 @@ use super::tested_ensemble_path;
 /// The maximum number of files of a folder that are searched.
 const MAX_FILES: usize = 500;
 
-/// Returns whether another ensemble of the folder names the script.
+/// Returns whether another ensemble of the folder contains the file name of the script. Reads the files from disk.
 pub fn is_shared_script(script: &Path, ensemble: &Path) -> bool {
     let (Some(folder), Some(name)) = (ensemble.parent(), script.file_name().and_then(|name| name.to_str())) else {
         return true;
@@ -21,7 +21,7 @@ pub fn is_shared_script(script: &Path, ensemble: &Path) -> bool {
     ensemble_files.any(|path| path != ensemble && read_source(&path).is_ok_and(|source| source.text().contains(name)))
 }
 
-/// Lists the test files next to an ensemble that test it, with their texts on disk.
+/// Reads all test files in the folder of an ensemble. Returns their paths and texts.
 pub fn list_test_files(ensemble: &Path) -> Vec<(PathBuf, String)> {
     let files = ensemble.parent().map(list_yaml_files).unwrap_or_default();
     let is_test = |path: &PathBuf| {
@@ -37,7 +37,7 @@ pub fn list_test_files(ensemble: &Path) -> Vec<(PathBuf, String)> {
         .collect()
 }
 
-/// Lists the YAML files of a folder, at most [`MAX_FILES`].
+/// Lists the YAML files of a folder, at most 500.
 fn list_yaml_files(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let is_yaml = |path: &PathBuf| path.extension().is_some_and(|end| end == "yaml" || end == "yml");

@@ -45,7 +45,7 @@ const LIGHT_TAGS: [&str; 4] = ["if", "elif", "else", "endif"];
 /// Tags that read other templates, of which there are none.
 const OTHER_TEMPLATES: [&str; 4] = ["extends", "from", "import", "include"];
 
-/// The facts that a scan of a template found.
+/// The results of a scan of a template's tokens.
 #[derive(Debug, Default)]
 pub(super) struct TemplateScan {
     /// At least the depth of the syntax tree.
@@ -62,7 +62,7 @@ pub(super) struct TemplateScan {
     pub(super) is_light: bool,
 }
 
-/// `VALUE` in `{% set NAME = VALUE %}`.
+/// The span of the value of an assignment: `VALUE` in `{% set NAME = VALUE %}`.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct AssignedValue {
     /// The place of the value.
@@ -71,7 +71,7 @@ pub(super) struct AssignedValue {
     pub(super) is_member: bool,
 }
 
-/// Reads the tokens of the text, as far as it is a template.
+/// Scans the tokens of the text up to the first token that is not valid.
 pub(super) fn scan_template(text: &str) -> TemplateScan {
     let mut scan = TemplateScan {
         is_light: true,
@@ -106,6 +106,7 @@ pub(super) fn scan_template(text: &str) -> TemplateScan {
 }
 
 impl TemplateScan {
+    /// Raises the depth to at least `depth`, and notes the place if the limit is exceeded for the first time.
     fn raise_depth(&mut self, depth: usize, place: Span) {
         self.depth = self.depth.max(depth);
         if depth > DEPTH_LIMIT && self.too_deep.is_none() {
@@ -114,8 +115,7 @@ impl TemplateScan {
     }
 }
 
-/// The blocks that are open, each with the number of its parts that are nested in each other: `elif` is an `if` in an
-/// `else`.
+/// The open blocks, each with the number of its nested parts: an `elif` is an `if` inside an `else`.
 #[derive(Default)]
 struct OpenBlocks {
     open: Vec<usize>,
@@ -140,7 +140,7 @@ impl OpenBlocks {
     }
 }
 
-/// A tag that is being read.
+/// The state of scanning one tag.
 struct ScannedTag {
     is_block: bool,
     /// The first word of a block tag.
@@ -155,7 +155,7 @@ struct ScannedTag {
     slices: OpenBrackets,
 }
 
-/// The token before, as far as it decides about the next one.
+/// The previous token, as far as it affects the next token.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum PreviousToken {
     Other,
@@ -179,6 +179,7 @@ impl ScannedTag {
         }
     }
 
+    /// Processes one token of the tag.
     fn read_token(&mut self, token: &Token<'_>, place: Span, scan: &mut TemplateScan) {
         if self.is_block && self.word.is_none() {
             self.place = Some(place);
@@ -220,7 +221,7 @@ impl ScannedTag {
         }
     }
 
-    /// The tag ends before `end`.
+    /// Completes the tag, which ends before `end`, and adds its depth and its assignment to the scan.
     fn finish_tag(mut self, end: usize, blocks: &mut OpenBlocks, scan: &mut TemplateScan) {
         let place = self.place.unwrap_or(Span::new(end, end));
         let depth = self.depth.close_and_total();
@@ -230,6 +231,7 @@ impl ScannedTag {
         scan.raise_depth(blocks.depth + depth, place);
     }
 
+    /// Opens, deepens or closes a block according to the first word of the tag.
     fn finish_block_tag(&self, end: usize, place: Span, blocks: &mut OpenBlocks, scan: &mut TemplateScan) {
         let word = self.word.as_deref().unwrap_or_default();
         scan.is_light &= LIGHT_TAGS.contains(&word);
@@ -250,7 +252,7 @@ impl ScannedTag {
     }
 }
 
-/// The open brackets, each with the number of colons in it; `None`: round or curly ones.
+/// The open brackets, each with the number of its colons, or `None` for round and curly brackets.
 #[derive(Default)]
 struct OpenBrackets {
     open: Vec<Option<usize>>,
@@ -259,8 +261,8 @@ struct OpenBrackets {
 }
 
 impl OpenBrackets {
-    /// Returns whether the token begins a step that is not written as a number. MiniJinja panics where a step is
-    /// negative and the list is empty.
+    /// Processes a token. Returns whether it begins a slice step that is not a number above zero, on which MiniJinja panics
+    /// for an empty list.
     fn read_slice_token(&mut self, token: &Token<'_>) -> bool {
         let is_step = std::mem::take(&mut self.is_step);
         match token {
@@ -279,8 +281,7 @@ impl OpenBrackets {
     }
 }
 
-/// The depth of an expression. Operators outside of brackets make a chain, in which each is inside the next; what is
-/// between two commas is a chain of its own.
+/// The depth of an expression. Operators outside of brackets form a chain in which each contains the next one; commas separate chains.
 #[derive(Default)]
 struct ExpressionDepth {
     /// The open brackets; the last one is the innermost.
@@ -301,6 +302,7 @@ struct DepthLevel {
 }
 
 impl DepthLevel {
+    /// Starts the chain after a comma, and keeps the depth of the chain before.
     fn start_next_operand(&mut self) {
         self.before = self.total_depth();
         self.chain = 0;
@@ -313,6 +315,7 @@ impl DepthLevel {
 }
 
 impl ExpressionDepth {
+    /// Processes one token of the expression.
     fn read_token(&mut self, token: &Token<'_>) {
         match token {
             Token::ParenOpen | Token::BracketOpen | Token::BraceOpen => {
@@ -335,6 +338,7 @@ impl ExpressionDepth {
         self.open += 1;
     }
 
+    /// Closes the innermost bracket, and adds its depth to the surrounding chain.
     fn close_bracket(&mut self) {
         if let Some(outer) = self.outer.pop() {
             self.open -= self.level.chain;
@@ -347,12 +351,12 @@ impl ExpressionDepth {
         self.outer.is_empty()
     }
 
-    /// Returns the length of the chains in which the last token is.
+    /// Returns the length of the chains that contain the last token.
     fn current_depth(&self) -> usize {
         self.open
     }
 
-    /// Returns the depth of the whole, also if brackets are not closed.
+    /// Closes all open brackets, and returns the depth of the whole expression.
     fn close_and_total(&mut self) -> usize {
         while !self.outer.is_empty() {
             self.close_bracket();

@@ -78,7 +78,7 @@ static KEY_SYNONYMS: &[KeySynonym] = key_synonyms![
 ];
 
 impl KeySynonym {
-    /// Finds the key of another system that is known in the section.
+    /// Returns the synonym with this name in the section.
     pub(crate) fn find_in_section(section: FileSection, name: &str) -> Option<&'static Self> {
         KEY_SYNONYMS
             .iter()

@@ -2,7 +2,7 @@
 
 use super::document::ScalarValue;
 
-/// Returns the meaning of a plain scalar.
+/// Parses a scalar without quotes by the core schema of YAML 1.2.
 pub(crate) fn parse_plain_scalar(text: &str) -> ScalarValue {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => return ScalarValue::Null,
@@ -21,6 +21,7 @@ fn parse_number(text: &str) -> Option<ScalarValue> {
     parse_integer(text).or_else(|| parse_float(text).map(ScalarValue::Float))
 }
 
+/// Parses a decimal, `0x` or `0o` integer. Integers beyond 64 bits are floats.
 fn parse_integer(text: &str) -> Option<ScalarValue> {
     let (digits, radix) = match text.as_bytes() {
         [b'0', b'x', ..] => (&text[2..], 16),

@@ -15,7 +15,7 @@ use super::{LspServerOptions, lsp_diagnostic};
 use ensemble_ide::analysis::findings::FolderChecks;
 use ensemble_ide::analysis::fixes;
 
-/// Returns the actions for a range of a text: a fix for each finding that has one, and one for all safe ones.
+/// Returns the actions for a range of a text: one for each finding with a fix, and one that applies all safe fixes.
 pub(super) fn list_code_actions(
     params: &CodeActionParams,
     documents: &HashMap<String, Arc<OpenDocument>>,
@@ -56,7 +56,7 @@ pub(super) fn list_code_actions(
     Some(actions)
 }
 
-/// Returns whether the client asks for this kind of action, or for one of which it is a part, or for any.
+/// Returns whether the client asks for this kind of action, for a kind that contains it, or for any kind.
 fn accepts_action_kind(params: &CodeActionParams, kind: &str) -> bool {
     let holds = |asked: &str| {
         let suffix = kind.strip_prefix(asked);

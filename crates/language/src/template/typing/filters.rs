@@ -3,7 +3,7 @@
 use crate::condition::{NumberRange, ValueShape, ValueType};
 use crate::vocabulary::LanguageWord;
 
-/// A filter: its types and its description.
+/// A filter of templates: its operand type, its result type and its documentation.
 pub(super) struct TemplateFilter {
     /// The values that the filter can be given; `None`: any value.
     pub(super) needs: Option<Needed>,
@@ -12,7 +12,7 @@ pub(super) struct TemplateFilter {
     pub(super) word: LanguageWord,
 }
 
-/// A condition on the type of a value, in words and as a test.
+/// The required type of an operand: its description, and the test of a type.
 type Needed = (&'static str, fn(&ValueShape) -> bool);
 
 const ANY: Option<Needed> = None;
@@ -97,12 +97,12 @@ static FILTERS: &[TemplateFilter] = filters![
     "pprint" of ANY => |_| ValueType::any_text(), "value | pprint", "The value as text, for debugging.";
 ];
 
-/// Returns the filters, the common ones first.
+/// Returns the documentation entry of each filter, the common ones first.
 pub fn filter_words() -> impl Iterator<Item = &'static LanguageWord> {
     FILTERS.iter().map(|filter| &filter.word)
 }
 
-/// Finds a filter.
+/// Returns the filter with this name.
 pub(super) fn find_filter(name: &str) -> Option<&'static TemplateFilter> {
     FILTERS.iter().find(|filter| filter.word.name == name)
 }
@@ -156,7 +156,7 @@ fn is_iterable(shape: &ValueShape) -> bool {
     shape.list.is_some() || shape.map.is_some() || shape.text.is_some()
 }
 
-/// Returns the type of a text after a change; nothing is an empty text, or `none`.
+/// Infers the type of a text after a change. Nothing becomes an empty text, or `none`.
 fn infer_changed_text(of: &ValueType, change: fn(&str) -> String) -> ValueType {
     match of.only_texts() {
         Some(texts) => {
