@@ -347,6 +347,7 @@ impl<'de> Deserialize<'de> for Cost {
     }
 }
 
+/// Returns whether the count is 0, so that JSON omits it.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands fields over so")]
 fn is_zero(count: &u64) -> bool {
     *count == 0

@@ -107,6 +107,7 @@ impl Finding {
         Self::new(FindingSeverity::Hint, code, at, message)
     }
 
+    /// Creates a finding without related locations, help and fix.
     fn new(severity: FindingSeverity, code: FindingCode, at: RouteLocation, message: impl Into<String>) -> Self {
         Self {
             severity,

@@ -70,6 +70,7 @@ impl ExecutionHistory {
         blocks.join("\n\n")
     }
 
+    /// Renders one entry as a heading and its output or error. Returns `None` if there is no such entry.
     fn render_block(&self, at: usize) -> Option<String> {
         let agent = self.field_value(at, "agent_name")?;
         let (agent, turn) = (agent.as_str()?, self.field_value(at, "turn_number")?);

@@ -10,6 +10,7 @@ pub fn is_hidden_character(character: char) -> bool {
     !character.is_ascii() && is_hidden_beyond_ascii(character) || character.is_ascii_control()
 }
 
+/// Returns whether a character beyond ASCII is hidden.
 fn is_hidden_beyond_ascii(character: char) -> bool {
     matches!(character,
         // C1, the soft hyphen, joiners, letters without a shape, and marks of the direction.

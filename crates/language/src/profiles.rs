@@ -140,6 +140,7 @@ impl ProfileError {
     }
 }
 
+/// Returns the part of an error message that names the profile with this fallback, or an empty text.
 fn describe_fallback_origin(fallback_of: &Option<Arc<str>>) -> String {
     match fallback_of {
         Some(name) => format!(", the fallback of `{name}`"),
@@ -275,10 +276,12 @@ impl ModelProfiles {
         self.named_profiles().map(|(_, profile)| profile)
     }
 
+    /// Returns the profiles of all sources with their names, in search order.
     fn named_profiles(&self) -> impl Iterator<Item = &(Arc<str>, ModelProfile)> {
         self.sources.iter().flat_map(|place| &place.profiles)
     }
 
+    /// Returns the name of a profile that is similar to `name`.
     fn find_similar_name(&self, name: &str) -> Option<Arc<str>> {
         find_similar_word(name, self.named_profiles().map(|(known, _)| &**known)).map(Arc::from)
     }
@@ -352,6 +355,7 @@ impl ProfileChain {
     }
 }
 
+/// Returns the built-in profile `simulated`, if the name is this name.
 fn built_in_profile(name: &str) -> Option<ModelProfile> {
     (name == SIMULATED).then(|| ModelProfile {
         provider: SIMULATED.into(),

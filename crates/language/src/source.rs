@@ -182,6 +182,7 @@ impl Route {
         self.with_step(RouteStep::Index(index))
     }
 
+    /// Returns this route followed by a step.
     fn with_step(&self, step: RouteStep) -> Self {
         let mut steps = Vec::with_capacity(self.0.len() + 1);
         steps.extend_from_slice(&self.0);

@@ -283,6 +283,7 @@ fn parse_checked(text: &str) -> Result<minijinja::Template<'_, '_>, TemplateChec
     })
 }
 
+/// Returns the error message about a template that is nested too deeply.
 fn too_deep_message() -> String {
     format!(
         "the template is nested too deeply: at most {DEPTH_LIMIT} levels of operators, of which at most 140 are blocks and 70 are brackets"
@@ -400,6 +401,7 @@ pub enum TemplateCheckError {
 }
 
 impl TemplateCheckError {
+    /// Returns the error without its kind.
     fn into_error(self) -> TemplateError {
         match self {
             Self::Syntax(error) | Self::Depth(error) | Self::Variable(error) => error,

@@ -93,6 +93,7 @@ impl EditorText {
         Self::new(text, self.encoding)
     }
 
+    /// Returns the number of code units of the character in the encoding of the client.
     fn char_width(&self, c: char) -> usize {
         match self.encoding {
             ColumnEncoding::Utf16 => c.len_utf16(),
@@ -101,6 +102,7 @@ impl EditorText {
     }
 }
 
+/// Converts a count, limited to the largest `u32`.
 fn to_u32(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }

@@ -144,6 +144,7 @@ fn complete_keys(
     offered.map(key).collect()
 }
 
+/// Converts names to completions of one kind that replace the span.
 fn complete_names(names: impl IntoIterator<Item = String>, kind: CompletionKind, span: Span) -> Vec<EditorCompletion> {
     let name = |name: String| EditorCompletion {
         insert: name.clone(),
@@ -320,6 +321,7 @@ fn complete_expression_start(reading: &EditedCode<'_>, span: Span) -> Vec<Editor
     }
 }
 
+/// Converts words of the language to completions that replace the span.
 fn complete_vocabulary(
     words: impl IntoIterator<Item = &'static LanguageWord>,
     kind: CompletionKind,

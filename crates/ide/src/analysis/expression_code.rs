@@ -182,6 +182,7 @@ fn agent_members(names: Vec<String>) -> Vec<MemberCandidate> {
     names.into_iter().map(agent).collect()
 }
 
+/// Converts names to candidates with the same detail.
 fn members_with_detail(names: impl IntoIterator<Item = String>, detail: &str) -> Vec<MemberCandidate> {
     let new_candidate = |name| MemberCandidate {
         name,

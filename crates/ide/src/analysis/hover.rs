@@ -102,6 +102,7 @@ fn is_profile_route(route: &str) -> bool {
     route.ends_with("model_profile") || route.starts_with("tools.") && route.ends_with(".summarize_with")
 }
 
+/// Describes a model profile of the ensemble or of the configurations.
 fn describe_profile(view: &EditorView<'_>, name: &str) -> Option<String> {
     let own_profiles = view.ensemble.iter().flat_map(|ensemble| &ensemble.model_profiles);
     let all = own_profiles.chain(view.context.configured_profiles().unwrap_or_default());
@@ -204,6 +205,7 @@ fn describe_agent(view: &EditorView<'_>, name: &str) -> String {
     text
 }
 
+/// Describes what the agent runs.
 fn describe_agent_kind(agent: &Agent) -> String {
     match &agent.kind {
         AgentKind::Script { script, .. } => format!("the script `{script}`"),
@@ -253,6 +255,7 @@ fn describe_tool(view: &EditorView<'_>, at: &NameOccurrence) -> String {
     text
 }
 
+/// Describes the implementation of the tool.
 fn describe_tool_kind(tool: &ToolDefinition) -> String {
     match &tool.kind {
         ToolKind::Script { script, .. } => format!("the script `{script}`"),

@@ -37,6 +37,7 @@ pub fn find_renameable_name(view: &EditorView<'_>, offset: usize) -> Option<Name
     name_occurrences::find_occurrence(view, offset).filter(|one| is_inside_name(one, offset))
 }
 
+/// Returns whether the offset is in the name itself, without the tool of a server.
 fn is_inside_name(one: &NameOccurrence, offset: usize) -> bool {
     one.span.start <= offset && offset <= one.span.end
 }

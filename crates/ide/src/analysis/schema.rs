@@ -74,6 +74,7 @@ impl EditorSchema {
         schemas
     }
 
+    /// Returns the `properties` of all schemas of the value at a route.
     fn object_properties(self, route: &Route) -> impl Iterator<Item = &'static Map<String, Value>> {
         self.schemas_at(route)
             .into_iter()
@@ -143,6 +144,7 @@ impl EditorSchema {
     }
 }
 
+/// Returns whether the schema permits the type.
 fn has_schema_type(schema: &Value, name: &str) -> bool {
     match schema.get("type") {
         Some(Value::String(one)) => one == name,

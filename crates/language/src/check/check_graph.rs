@@ -95,14 +95,17 @@ impl<'e> CheckGraph<'e> {
         self.ensemble.success.as_ref()?.parsed_condition()
     }
 
+    /// Returns the number of agents.
     pub(super) fn len(&self) -> usize {
         self.ensemble.agents.len()
     }
 
+    /// Returns the agent with this index. Panics if there is none.
     pub(super) fn agent_at(&self, at: usize) -> &'e Agent {
         &self.ensemble.agents[at]
     }
 
+    /// Returns the name of the agent with this index.
     pub(super) fn agent_name(&self, at: usize) -> &'e str {
         &self.ensemble.agents[at].name
     }

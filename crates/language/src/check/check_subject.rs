@@ -27,6 +27,7 @@ pub(super) struct CheckSubject<'c> {
 }
 
 impl<'c> CheckSubject<'c> {
+    /// Creates the subject without findings and computed values.
     pub(super) fn new(graph: &'c CheckGraph<'c>, context: &'c dyn CheckContext) -> Self {
         Self {
             ensemble: graph.ensemble,

@@ -115,6 +115,7 @@ pub(super) fn check_idle_turns(subject: &CheckSubject<'_>) -> Vec<Finding> {
     findings
 }
 
+/// Returns the location of `max_turns` of the agent.
 fn max_turns_location(agent: usize) -> RouteLocation {
     Agent::route_at(agent)
         .with_key("conversation")

@@ -28,6 +28,7 @@ pub(super) fn check_independent_agents(subject: &CheckSubject<'_>) -> Vec<Findin
     }
 }
 
+/// Returns the location of `max_turns` of the agent.
 fn max_turns_location(index: usize) -> RouteLocation {
     Route::with_key(&Agent::route_at(index).with_key("conversation"), "max_turns").into_value_location()
 }

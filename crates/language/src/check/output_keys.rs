@@ -35,6 +35,7 @@ impl ContextKeys {
 }
 
 impl<'c> OutputKeyCache<'c> {
+    /// Creates an empty cache. Keys are computed on first use.
     pub(super) fn new(graph: &'c CheckGraph<'c>, files: &'c dyn CheckContext) -> Self {
         Self {
             graph,

@@ -190,6 +190,7 @@ fn collect_settings<'e>(
 }
 
 impl<'e> ProcessText<'e> {
+    /// Creates an entry in which templates are refused and shell variables are not expanded.
     fn new(text: &'e str, route: Route, key: &'static str) -> Self {
         Self {
             text,

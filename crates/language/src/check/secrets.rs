@@ -22,6 +22,7 @@ struct KeyPrefix {
     what: &'static str,
 }
 
+/// Creates an entry of the table of prefixes.
 const fn key_prefix(start: &'static str, least: usize, what: &'static str) -> KeyPrefix {
     KeyPrefix { start, least, what }
 }

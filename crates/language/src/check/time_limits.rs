@@ -93,6 +93,7 @@ fn check_agent_time(agent: &Agent, route: &Route, end: &RunTimeLimit) -> Option<
     None
 }
 
+/// Formats a time as a number of seconds.
 fn format_seconds(time: Duration) -> String {
     time.as_secs_f64().to_string()
 }

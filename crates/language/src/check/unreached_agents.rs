@@ -159,6 +159,7 @@ fn has_written_limits(graph: &CheckGraph<'_>) -> bool {
     graph.ensemble.limits != crate::ensemble::ConversationLimits::default()
 }
 
+/// Returns the location of the name of the agent.
 fn agent_name_location(agent: usize) -> RouteLocation {
     Agent::route_at(agent).with_key("name").into_value_location()
 }

@@ -19,6 +19,7 @@ impl<'e> UsableProfiles<'e> {
         Self(least_first.map(|(name, profile)| (&**name, profile)).collect())
     }
 
+    /// Returns the profile with this name.
     pub(super) fn get(&self, name: &str) -> Option<&'e ModelProfile> {
         self.0.get(name).copied()
     }

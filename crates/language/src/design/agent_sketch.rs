@@ -70,6 +70,7 @@ pub fn sketch_file(source: &SourceText) -> Value {
     values
 }
 
+/// Reads an agent of a text. Returns `None` if the agent has no name.
 fn sketch_agent(agent: &YamlNode) -> Option<SketchedAgent> {
     let name = agent.get("name")?;
     let list = |key: &str| agent.get(key).and_then(YamlNode::items).unwrap_or_default();
@@ -86,6 +87,7 @@ fn sketch_agent(agent: &YamlNode) -> Option<SketchedAgent> {
     })
 }
 
+/// Reads a dependency of a text. Returns `None` if the dependency names no agent.
 fn sketch_dependency(node: &YamlNode) -> Option<SketchedDependency> {
     let name = match node.get("agent_name") {
         Some(name) => name,

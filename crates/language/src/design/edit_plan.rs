@@ -103,6 +103,7 @@ pub(super) struct EditDraft {
 }
 
 impl EditDraft {
+    /// Returns the planned values of all agents.
     fn agent_values(&self) -> &[Value] {
         self.after["agents"].as_array().map_or(&[], Vec::as_slice)
     }
@@ -368,14 +369,17 @@ impl EditDraft {
         }
     }
 
+    /// Returns the planned value of a dependency.
     fn dependency_value(&self, place: &DependencyPlace) -> &Value {
         &self.after["agents"][place.agent][place.list][place.at]
     }
 
+    /// Returns the planned value of a dependency, to change it.
     fn dependency_value_mut(&mut self, place: &DependencyPlace) -> &mut Value {
         &mut self.after["agents"][place.agent][place.list][place.at]
     }
 
+    /// Plans the removal of a dependency, and of its list if no other dependency is left.
     fn remove_dependency(&mut self, place: &DependencyPlace) {
         self.remove_value(&place.to_route());
     }
@@ -432,6 +436,7 @@ impl EditDraft {
 }
 
 impl DependencyPlace {
+    /// Returns the route of the dependency.
     fn to_route(&self) -> Route {
         Route::root()
             .with_key("agents")
@@ -446,6 +451,7 @@ pub(super) fn replace_edit(route: Route, value: &Value) -> RouteEdit {
     RouteEdit::WriteYaml(route.into_value_location(), spell_flow(value, SpellingContext::Flow))
 }
 
+/// Returns the value at the route, to change it. Returns `None` if there is none.
 pub(super) fn find_value_mut<'v>(value: &'v mut Value, route: &Route) -> Option<&'v mut Value> {
     route.0.iter().try_fold(value, |value, step| match step {
         RouteStep::Key(key) => value.get_mut(&**key),

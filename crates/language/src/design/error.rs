@@ -122,6 +122,7 @@ pub enum GraphEditError {
     },
 }
 
+/// Returns the line and the message of the first problem for an error message, or an empty text.
 fn describe_problem(first: &Option<(usize, String)>) -> String {
     first
         .as_ref()

@@ -18,6 +18,7 @@ pub struct FormKey {
 }
 
 impl FormKey {
+    /// Converts a key of a section, with the keys inside its value.
     fn from_key(key: &'static SectionKey) -> Self {
         let section = key.value_section();
         Self {

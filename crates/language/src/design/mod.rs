@@ -140,6 +140,7 @@ fn list_comments(document: &YamlDocument) -> impl Iterator<Item = &str> {
     document.comments().iter().map(|span| &text[span.start..span.end])
 }
 
+/// Parses the text as YAML. # Errors: the text is no YAML; the error names the first problem.
 fn parse_outline(source: &SourceText) -> Result<YamlDocument, GraphEditError> {
     loader::parse_outline(source).map_err(|findings| {
         let line = |start: usize| source.line_column(start).line;
@@ -149,6 +150,7 @@ fn parse_outline(source: &SourceText) -> Result<YamlDocument, GraphEditError> {
     })
 }
 
+/// Converts the document to JSON. # Errors: a number is no JSON number.
 fn document_to_json(document: &YamlDocument) -> Result<Value, GraphEditError> {
     to_json(document.root()).ok_or(GraphEditError::NotJson)
 }

@@ -81,6 +81,7 @@ const MOST_ERRORS: usize = 5;
 /// The maximum number of characters of one error, because it may quote long values.
 const LONGEST: usize = 200;
 
+/// Returns the name of a type: `array of string` for an array with items of one type.
 fn array_type_name(name: &str, items: Option<&Value>) -> String {
     let item = items.and_then(|items| items.get("type")).and_then(Value::as_str);
     match (name, item) {

@@ -44,6 +44,7 @@ impl UrlOrigin {
         })
     }
 
+    /// Returns whether the host is this machine.
     fn is_loopback(&self) -> bool {
         let host = self.host.as_str();
         let inner = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));

@@ -105,7 +105,7 @@ pub enum CommandLine {
     Words(Vec<String>),
 }
 
-/// The value of an environment variable or a header.
+/// The value of an environment variable or of a header: a text, or its source in the environment of the program.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum SettingValue {
     /// As written.

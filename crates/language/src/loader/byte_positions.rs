@@ -19,6 +19,7 @@ pub(super) struct BytePositions<'a> {
 }
 
 impl<'a> BytePositions<'a> {
+    /// Starts at the first character after a byte order mark.
     pub(super) fn new(text: &'a str) -> Self {
         let base = text.len() - strip_byte_order_mark(text).len();
         Self {
@@ -96,6 +97,7 @@ fn skip_decorations(text: &str, span: Span) -> usize {
     }
 }
 
+/// Returns the number of bytes of blanks and line breaks at the start.
 fn count_leading_blanks(raw: &str) -> usize {
     raw.len() - raw.trim_start_matches([' ', '\n', '\r']).len()
 }

@@ -327,6 +327,7 @@ pub(super) fn map_entries(node: &YamlNode) -> &[YamlEntry] {
     }
 }
 
+/// Returns the value under a key of a map.
 fn find_value<'n>(node: &'n YamlNode, key: &str) -> Option<&'n YamlNode> {
     let entry = map_entries(node).iter().find(|entry| &*entry.key == key)?;
     Some(&entry.value)
@@ -353,6 +354,7 @@ pub(super) fn canonical_entries<'n>(entries: impl Iterator<Item = &'n YamlEntry>
     format!("{{{}}}", entries.join(", "))
 }
 
+/// Returns the canonical text of an agent without keys that do not affect runs.
 fn canonical_agent(agent: &YamlNode) -> String {
     canonical_entries(map_entries(agent).iter().filter(|entry| is_relevant(&entry.key)))
 }

@@ -59,6 +59,7 @@ pub(super) fn apply_defaults(root: &Arc<YamlNode>, findings: &mut FindingList) -
     Some(with_content(root, YamlContent::Mapping(entries.collect())))
 }
 
+/// Returns the entries of a map; none for other values.
 fn map_entries(node: &YamlNode) -> &[YamlEntry] {
     match &node.content {
         YamlContent::Mapping(entries) => entries,
@@ -258,6 +259,7 @@ fn filter_conversation(conversation: &Arc<YamlNode>, agent_type: Option<&str>) -
     conversation
 }
 
+/// Returns the map without a key.
 fn without_key(map: &Arc<YamlNode>, key: &str) -> Arc<YamlNode> {
     if map.get(key).is_none() {
         return map.clone();

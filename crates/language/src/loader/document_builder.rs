@@ -74,6 +74,7 @@ fn build_tree(source: &SourceText, findings: &mut FindingList) -> Result<(Arc<Ya
     Ok((root, builder.comments.into_comments(text)))
 }
 
+/// Builds the error about a text that exceeds a limit.
 fn size_error(span: Span, message: impl Into<String>) -> FatalFinding {
     Box::new(Finding::new_error(
         codes::TOO_BIG,
@@ -112,6 +113,7 @@ enum CollectionBody {
 }
 
 impl<'a> TreeBuilder<'a> {
+    /// Creates a builder without nodes.
     fn new(text: &'a str, findings: &'a mut FindingList) -> Self {
         Self {
             text,
@@ -178,6 +180,7 @@ impl<'a> TreeBuilder<'a> {
         Ok(())
     }
 
+    /// Creates a node without a value.
     fn null_node(&self, span: Span) -> Arc<YamlNode> {
         let scalar = YamlScalar {
             text: "".into(),
@@ -259,6 +262,7 @@ impl<'a> TreeBuilder<'a> {
         value
     }
 
+    /// Reports a tag that is not supported or does not match its value.
     fn report_bad_tag(&mut self, tag: &Tag, span: Span) {
         let message = match core_tag(tag) {
             Some(name @ ("str" | "null" | "bool" | "int" | "float" | "map" | "seq")) => {
@@ -424,6 +428,7 @@ impl<'a> TreeBuilder<'a> {
     }
 }
 
+/// Builds the error about a text that is nested too deeply.
 fn depth_error(span: Span) -> FatalFinding {
     let message = format!("maps and lists are nested more than {MAX_DEPTH} levels deep");
     size_error(Span::new(span.start, span.start), message)

@@ -5,7 +5,7 @@ use crate::diagnostic::{Finding, FindingSeverity};
 /// The maximum number of findings for one file. Further findings are only counted.
 pub const MAX_FINDINGS: usize = 100;
 
-/// The findings of one file so far.
+/// The findings of one file so far, up to a limit.
 #[derive(Debug, Default)]
 pub(super) struct FindingList {
     list: Vec<Finding>,

@@ -49,6 +49,7 @@ pub(super) fn unknown_key_finding(key: &str, section: FileSection, at: RouteLoca
     }
 }
 
+/// Builds the fix that renames or removes a key of llm-orc.
 fn foreign_key_fix(replacement: KeyReplacement, at: &RouteLocation) -> RouteFix {
     match replacement {
         KeyReplacement::Rename(name) => {
@@ -76,6 +77,7 @@ pub(super) fn is_misspelling(key: &str, section: FileSection, meant: &str) -> bo
     KeySynonym::find_in_section(section, key).is_none() && find_meant_key(key, section) == Some(meant)
 }
 
+/// Formats the words in backticks, separated by commas.
 fn format_words<'w>(words: impl Iterator<Item = &'w str>) -> String {
     words.map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
 }

@@ -388,6 +388,7 @@ fn merge_other_file_diagnostics(diagnostics: &mut Vec<Diagnostic>, source: &Sour
 /// The tree, the value and the findings of a text.
 type DecodeOutcome<T> = (Option<YamlDocument>, Option<T>, Vec<Finding>);
 
+/// Parses the text, and decodes the document with `decode`.
 fn load_document<T>(
     source: &SourceText,
     decode: impl FnOnce(&YamlDocument, &mut FindingList) -> Option<T>,

@@ -41,6 +41,7 @@ impl OpenMap {
         }
     }
 
+    /// Adds an entry. Builds the hash index when the map becomes large.
     pub(super) fn push(&mut self, entry: YamlEntry) {
         self.entries.push(entry);
         if self.entries.len() == INDEX_FROM {

@@ -38,6 +38,7 @@ pub fn config_schema() -> String {
     serde_json::to_string_pretty(&config).unwrap_or_default() + "\n"
 }
 
+/// Builds the schema of `validate` in a configuration.
 fn validate_settings_schema() -> Value {
     let codes: Vec<&str> = codes::ALL.iter().map(|(code, _)| code.0).collect();
     let in_lower_case = format!("^(?:{})$", codes.join("|").to_lowercase());

@@ -27,6 +27,7 @@ pub(super) struct NodeCursor<'a> {
     parent: Option<(&'a NodeCursor<'a>, StepRef<'a>)>,
 }
 
+/// A step from a node to its child: a key or an index.
 #[derive(Clone, Copy)]
 pub(super) enum StepRef<'a> {
     Key(&'a Arc<str>),
@@ -34,10 +35,12 @@ pub(super) enum StepRef<'a> {
 }
 
 impl<'a> NodeCursor<'a> {
+    /// Creates the cursor of the root node.
     pub(super) fn from_root(node: &'a YamlNode) -> Self {
         Self { node, parent: None }
     }
 
+    /// Returns the cursor of a child of this node.
     pub(super) fn child_at(&'a self, node: &'a YamlNode, step: StepRef<'a>) -> Self {
         Self {
             node,
@@ -261,6 +264,7 @@ pub(super) fn decode_amount(at: &NodeCursor<'_>, findings: &mut FindingList) -> 
     decode_number_within(at, 0.0, 1e9, findings)
 }
 
+/// Decodes an integer or a float as a float.
 fn decode_number(at: &NodeCursor<'_>, expected: &str, findings: &mut FindingList) -> Option<f64> {
     if let YamlContent::Scalar(scalar) = &at.node.content {
         match scalar.value {

@@ -129,6 +129,7 @@ impl AgentGraph {
     }
 }
 
+/// Returns the number of dependencies. Panics above 4 billion.
 fn count_links(links: &[AgentLink]) -> u32 {
     u32::try_from(links.len()).expect("fewer than 4 billion dependencies")
 }

@@ -41,6 +41,7 @@ impl HistoryRead {
         }
     }
 
+    /// Returns `All` if the history is read, otherwise `Nothing`.
     fn all_if(is_read: bool) -> Self {
         if is_read { Self::All } else { Self::Nothing }
     }

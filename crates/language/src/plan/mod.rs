@@ -421,6 +421,7 @@ fn compile_condition(
     }
 }
 
+/// Builds the error about an unknown agent, with the most similar name.
 fn build_unknown_agent_finding(name: &str, names: &AgentIdsByName, at: crate::source::RouteLocation) -> Finding {
     let mut agents: Vec<(AgentId, &str)> = names.iter().map(|(name, id)| (*id, &**name)).collect();
     agents.sort_unstable_by_key(|(id, _)| id.0);

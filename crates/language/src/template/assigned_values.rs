@@ -54,6 +54,7 @@ impl FilteredTemplate {
         filtered
     }
 
+    /// Appends a text that is not in the original, and records its position.
     fn insert_text(&mut self, new: &str) {
         self.insertions.push((self.text.len(), new.len()));
         self.text.push_str(new);
@@ -124,11 +125,13 @@ fn push_child_values(value: &Value, depth: usize, open: &mut Vec<(Value, usize)>
     }
 }
 
+/// Returns whether the value is a namespace of MiniJinja.
 fn is_namespace(value: &Value) -> bool {
     let object = value.as_object();
     object.is_some_and(|object| object.type_name().ends_with("::Namespace"))
 }
 
+/// Creates an error of the engine with this reason.
 fn invalid_operation_error(why: &'static str) -> Error {
     Error::new(ErrorKind::InvalidOperation, why)
 }

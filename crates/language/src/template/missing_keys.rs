@@ -77,6 +77,7 @@ impl MissingKeyCollector {
         self.lock().printed_keys.retain(is_plain);
     }
 
+    /// Locks the collected keys, also after a panic of another thread.
     fn lock(&self) -> MutexGuard<'_, CollectedMissingKeys> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -123,11 +123,13 @@ struct OpenBlocks {
 }
 
 impl OpenBlocks {
+    /// Opens a block with one part.
     fn open_block(&mut self) {
         self.open.push(1);
         self.depth += 1;
     }
 
+    /// Adds a nested part to the innermost block.
     fn deepen_block(&mut self) {
         if let Some(parts) = self.open.last_mut() {
             *parts += 1;
@@ -135,6 +137,7 @@ impl OpenBlocks {
         }
     }
 
+    /// Closes the innermost block with all its nested parts.
     fn close_block(&mut self) {
         self.depth -= self.open.pop().unwrap_or(0);
     }
@@ -166,6 +169,7 @@ enum PreviousToken {
 }
 
 impl ScannedTag {
+    /// Creates a tag of which no token has been read.
     fn new(is_block: bool) -> Self {
         Self {
             is_block,
@@ -309,6 +313,7 @@ impl DepthLevel {
         self.inner = 0;
     }
 
+    /// Returns the depth of the deepest chain at this level.
     fn total_depth(&self) -> usize {
         self.before.max(self.chain + self.inner)
     }
@@ -333,6 +338,7 @@ impl ExpressionDepth {
         }
     }
 
+    /// Adds an operator to the current chain.
     fn add_operator(&mut self) {
         self.level.chain += 1;
         self.open += 1;
@@ -347,6 +353,7 @@ impl ExpressionDepth {
         }
     }
 
+    /// Returns whether no bracket is open.
     fn is_outside_brackets(&self) -> bool {
         self.outer.is_empty()
     }

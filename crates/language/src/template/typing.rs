@@ -76,6 +76,7 @@ impl ExpressionUse {
         is_wanted: false,
     };
 
+    /// Returns the use of an operand of `not`.
     fn negate_wanted(self) -> Self {
         Self {
             is_wanted: !self.is_wanted,
@@ -100,6 +101,7 @@ struct TemplateTypeChecker<'t, 'a> {
 }
 
 impl<'t> TemplateTypeChecker<'t, '_> {
+    /// Checks all statements in order.
     fn check_statements(&mut self, all: &[Stmt<'t>]) {
         all.iter().for_each(|one| self.check_statement(one));
     }
@@ -194,6 +196,7 @@ impl<'t> TemplateTypeChecker<'t, '_> {
         }
     }
 
+    /// Returns the source text of a part.
     fn part_text(&self, place: Span) -> &'t str {
         self.text.get(place.start..place.end).unwrap_or_default()
     }
@@ -250,6 +253,7 @@ fn whole_span(expr: &Expr<'_>) -> Span {
     Span::new(find_start(expr), to_span(expr.span()).end)
 }
 
+/// Returns the byte at which the first operand of the expression begins.
 fn find_start(expr: &Expr<'_>) -> usize {
     let own_start = to_span(expr.span()).start;
     let first = match expr {
@@ -267,6 +271,7 @@ fn find_start(expr: &Expr<'_>) -> usize {
     first.map_or(own_start, |first| own_start.min(find_start(first)))
 }
 
+/// Converts a span of MiniJinja.
 fn to_span(place: Place) -> Span {
     Span::new(place.start_offset as usize, place.end_offset as usize)
 }
@@ -311,6 +316,7 @@ fn loop_variable_type() -> ValueType {
     ValueType::map_with_fields(MapFields::with_exact_keys(all.map(|(key, of)| (key.to_owned(), of))))
 }
 
+/// Returns the type of all numbers.
 fn any_number_type() -> ValueType {
     ValueType::number_in(NumberRange::ALL)
 }

@@ -50,6 +50,7 @@ pub(super) fn to_json(value: &Seen) -> Value {
     }
 }
 
+/// Converts a number to JSON. Infinite numbers and NaN become `null`.
 fn number_to_json(value: &Seen) -> Value {
     if let Some(integer) = value.as_i64().filter(|_| value.is_integer()) {
         return integer.into();
@@ -397,6 +398,7 @@ fn call_map_method(map: &Seen, method: &str, args: &[Seen]) -> Result<Seen, Erro
     }
 }
 
+/// Returns the value under a key of a map, if it is defined.
 fn find_item(map: &Seen, key: &Seen) -> Option<Seen> {
     map.get_item(key).ok().filter(|value| !value.is_undefined())
 }

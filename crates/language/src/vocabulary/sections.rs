@@ -91,6 +91,7 @@ struct SectionRow {
     keys: &'static [SectionKey],
 }
 
+/// Creates a row of the table of sections.
 const fn section_row(
     section: FileSection,
     title: &'static str,
@@ -191,6 +192,7 @@ impl FileSection {
         SECTIONS.iter().map(|row| row.section)
     }
 
+    /// Returns the row of this section in the table of sections.
     fn find_row(self) -> &'static SectionRow {
         &SECTIONS[self as usize]
     }
@@ -268,6 +270,7 @@ impl FileSection {
     }
 }
 
+/// Returns the key with this name.
 fn find_key_by_name(keys: &'static [SectionKey], name: &str) -> Option<&'static SectionKey> {
     keys.iter().find(|key| key.name == name)
 }

@@ -89,6 +89,7 @@ pub enum ScalarValue {
 }
 
 impl YamlDocument {
+    /// Combines a text with its tree and its comments.
     pub(crate) fn new(source: SourceText, root: Arc<YamlNode>, comments: Vec<Span>) -> Self {
         Self {
             source,

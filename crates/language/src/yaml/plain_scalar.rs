@@ -13,6 +13,7 @@ pub(crate) fn parse_plain_scalar(text: &str) -> ScalarValue {
     parse_number(text).unwrap_or(ScalarValue::Text)
 }
 
+/// Parses an integer or a float. Returns `None` if the text is no number.
 fn parse_number(text: &str) -> Option<ScalarValue> {
     // Every number starts with one of these characters; most strings do not.
     if !text.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '+' | '-' | '.')) {
@@ -46,6 +47,7 @@ fn parse_integer(text: &str) -> Option<ScalarValue> {
     (radix != 10).then_some(ScalarValue::Float(f64::INFINITY))
 }
 
+/// Parses a float, `.inf` or `.nan`. Returns `None` for any other text.
 fn parse_float(text: &str) -> Option<f64> {
     let bare = text.strip_prefix(['+', '-']).unwrap_or(text);
     let sign = if text.starts_with('-') { -1.0 } else { 1.0 };

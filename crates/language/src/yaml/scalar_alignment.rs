@@ -44,6 +44,7 @@ struct ScalarWalk<'a> {
 }
 
 impl<'a> ScalarWalk<'a> {
+    /// Starts at the first character of the scalar, behind an opening quote.
     fn new(raw: &'a str, style: ScalarNotation) -> Self {
         let quoted = matches!(style, ScalarNotation::Single | ScalarNotation::Double) && raw.len() >= 2;
         // The closing quote is not part of the value.
@@ -88,6 +89,7 @@ impl<'a> ScalarWalk<'a> {
         }
     }
 
+    /// Returns the next character of the file without moving.
     fn peek_char(&self) -> Option<char> {
         self.raw[self.at..].chars().next()
     }
@@ -97,6 +99,7 @@ impl<'a> ScalarWalk<'a> {
         self.raw[self.at + 1..].starts_with(['\n', '\r'])
     }
 
+    /// Skips blanks and line breaks of the file.
     fn skip_blanks(&mut self) {
         let rest = &self.raw[self.at..];
         self.at += rest.len() - rest.trim_start_matches([' ', '\t', '\n', '\r']).len();

@@ -30,6 +30,7 @@ enum AnswerJob {
 struct UnansweredRequests(Arc<Mutex<HashSet<RequestId>>>);
 
 impl UnansweredRequests {
+    /// Locks the set of requests, also after a panic of another thread.
     fn lock(&self) -> MutexGuard<'_, HashSet<RequestId>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

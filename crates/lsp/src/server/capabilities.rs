@@ -62,6 +62,7 @@ pub(super) fn initialize_result(client: ClientFeatures, version: &str) -> Initia
     }
 }
 
+/// Returns the features of the server for this client.
 fn server_capabilities(client: ClientFeatures) -> ServerCapabilities {
     ServerCapabilities {
         position_encoding: Some(match client.encoding {

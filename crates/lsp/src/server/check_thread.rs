@@ -63,6 +63,7 @@ impl CheckThread {
 }
 
 impl CheckQueue {
+    /// Locks the queue, also after a panic of another thread.
     fn lock(&self) -> MutexGuard<'_, QueuedTexts> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }

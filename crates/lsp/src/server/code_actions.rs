@@ -66,6 +66,7 @@ fn accepts_action_kind(params: &CodeActionParams, kind: &str) -> bool {
     only.is_none_or(|only| only.iter().any(|asked| holds(asked.as_str())))
 }
 
+/// Builds the action that applies one fix.
 fn build_quick_fix(document: &OpenDocument, fix: &TextFix, findings: &Value) -> Value {
     let edits: Vec<(Span, &str)> = fix
         .edits
@@ -81,6 +82,7 @@ fn build_quick_fix(document: &OpenDocument, fix: &TextFix, findings: &Value) -> 
     })
 }
 
+/// Converts edits of one document to the form of the protocol.
 fn build_workspace_edit(document: &OpenDocument, edits: &[(Span, &str)]) -> Value {
     let edit = |(span, text): &(Span, &str)| json!({"range": document.text.range_for_span(*span), "newText": text});
     let edits: Vec<Value> = edits.iter().map(edit).collect();

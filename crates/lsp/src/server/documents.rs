@@ -35,6 +35,7 @@ impl NewestChanges {
         what(&mut self.lock())
     }
 
+    /// Locks the changes, also after a panic of another thread.
     fn lock(&self) -> MutexGuard<'_, HashMap<String, u64>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -92,6 +92,7 @@ fn read_header(input: &mut impl BufRead) -> Result<Option<usize>, String> {
     }
 }
 
+/// Returns at most 80 characters of the text.
 fn shorten_text(text: &str) -> String {
     text.chars().take(80).collect()
 }

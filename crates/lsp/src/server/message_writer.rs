@@ -30,6 +30,7 @@ impl MessageWriter {
         Self { frames, thread }
     }
 
+    /// Creates a sender to this thread.
     pub(super) fn new_sender(&self) -> MessageSender {
         MessageSender(self.frames.clone())
     }

@@ -62,6 +62,7 @@ impl<'s> RequestHandler<'s> {
         }
     }
 
+    /// Drops the checks of all folders, because files on disk have changed.
     pub(super) fn forget_files(&mut self) {
         self.places.clear();
     }
@@ -131,6 +132,7 @@ impl<'s> RequestHandler<'s> {
         }
     }
 
+    /// Answers with the hover text at the position.
     fn answer_hover(&mut self, params: HoverParams, documents: &OpenDocuments) -> LspAnswer {
         let at = params.text_document_position_params;
         self.answer_at_position(&at, documents, |view, text, offset| {
@@ -145,6 +147,7 @@ impl<'s> RequestHandler<'s> {
         })
     }
 
+    /// Answers with the completions at the position.
     fn answer_completion(&mut self, at: &TextDocumentPositionParams, documents: &OpenDocuments) -> LspAnswer {
         self.answer_at_position(at, documents, |view, text, offset| {
             let items = completions::list_completions(view, offset);
@@ -158,6 +161,7 @@ impl<'s> RequestHandler<'s> {
         })
     }
 
+    /// Answers with the definition of the agent or tool at the position.
     fn answer_definition(&mut self, at: &TextDocumentPositionParams, documents: &OpenDocuments) -> LspAnswer {
         let uri = at.text_document.uri.clone();
         self.answer_at_position(at, documents, |view, text, offset| {
@@ -167,6 +171,7 @@ impl<'s> RequestHandler<'s> {
         })
     }
 
+    /// Answers with all names of the agent or tool at the position.
     fn answer_references(&mut self, params: ReferenceParams, documents: &OpenDocuments) -> LspAnswer {
         let at = params.text_document_position;
         let (uri, with_definition) = (at.text_document.uri.clone(), params.context.include_declaration);
@@ -180,6 +185,7 @@ impl<'s> RequestHandler<'s> {
         })
     }
 
+    /// Answers with the names to highlight. The definition is a write, all others are reads.
     fn answer_highlights(&mut self, at: &TextDocumentPositionParams, documents: &OpenDocuments) -> LspAnswer {
         self.answer_at_position(at, documents, |view, text, offset| {
             let all = name_occurrences::list_same_occurrences(view, offset)?;
@@ -267,6 +273,7 @@ impl<'s> RequestHandler<'s> {
         json!({ "changes": changes })
     }
 
+    /// Answers with the agents of the text as its outline.
     fn answer_symbols(&mut self, params: &DocumentSymbolParams, documents: &OpenDocuments) -> LspAnswer {
         let at = TextDocumentPositionParams::new(params.text_document.clone(), Position::default());
         self.answer_at_position(&at, documents, |view, text, _| {
@@ -279,6 +286,7 @@ impl<'s> RequestHandler<'s> {
         })
     }
 
+    /// Answers with the fixes for a range of the text.
     fn answer_code_actions(&mut self, params: &CodeActionParams, documents: &OpenDocuments) -> LspAnswer {
         let Some(document) = documents.get(params.text_document.uri.as_str()) else {
             return Ok(Value::Null);
@@ -336,6 +344,7 @@ impl<'s> RequestHandler<'s> {
     }
 }
 
+/// Parses the parameters of a request.
 fn parse_params<T: DeserializeOwned>(params: Value) -> Result<T, LspRequestError> {
     let invalid_params = |error: serde_json::Error| {
         LspRequestError(
@@ -362,6 +371,7 @@ fn is_open_file(path: &Path, documents: &OpenDocuments) -> bool {
     documents.values().any(|document| document.path == path)
 }
 
+/// Converts an agent to a symbol of the protocol.
 #[expect(deprecated, reason = "the type has a field that the protocol no longer wants")]
 fn build_document_symbol(symbol: AgentSymbol, text: &EditorText) -> DocumentSymbol {
     let range = |span: Span| text.range_for_span(span);

@@ -56,6 +56,7 @@ enum ServerStage {
 }
 
 impl LspSession {
+    /// Creates the state before `initialize`, without threads.
     pub(super) fn new(services: LspServerOptions, outgoing: MessageSender, events: Sender<LspServerEvent>) -> Self {
         Self {
             services,
@@ -202,6 +203,7 @@ impl LspSession {
         )));
     }
 
+    /// Stores an opened document, and queues its check.
     fn open_document(&mut self, params: DidOpenTextDocumentParams) {
         let item = params.text_document;
         let text = EditorText::new(item.text, self.client.encoding);

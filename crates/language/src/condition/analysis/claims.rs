@@ -191,6 +191,7 @@ pub(crate) fn balance_parentheses(text: &str, span: Span) -> Span {
     Span::new(start, end)
 }
 
+/// Negates the formula, and removes a double negation.
 fn negate_claims(claims: ClaimLogic) -> ClaimLogic {
     match claims {
         ClaimLogic::Not(inner) => *inner,

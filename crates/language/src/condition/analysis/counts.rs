@@ -66,6 +66,7 @@ fn find_counted_agent(expr: &ConditionExpr) -> Option<String> {
     keys.is_empty().then_some(agent)
 }
 
+/// Returns the number of an integer literal that is not negative.
 fn as_literal_count(expr: &ConditionExpr) -> Option<u64> {
     match expr.kind {
         ExprKind::Int(value) => value.try_into().ok(),

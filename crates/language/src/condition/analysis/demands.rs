@@ -95,6 +95,7 @@ fn add_requirements(expr: &ConditionExpr, answer: bool, demands: &mut Vec<ValueR
     }
 }
 
+/// Returns the requirement that a value has this truth.
 fn require_truth(answer: bool) -> RequiredValue {
     match answer {
         true => RequiredValue::True,

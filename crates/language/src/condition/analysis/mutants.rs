@@ -46,6 +46,7 @@ struct MutantCollector<'t> {
 }
 
 impl MutantCollector<'_> {
+    /// Returns the source text of a part.
     fn part_text(&self, span: Span) -> &str {
         &self.text[span.start..span.end]
     }

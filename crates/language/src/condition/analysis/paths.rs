@@ -49,6 +49,7 @@ fn find_literal_key(suffix: &ChainStep) -> Option<String> {
     }
 }
 
+/// Returns the text of a string literal.
 fn as_literal_text(expr: &ConditionExpr) -> Option<String> {
     match &expr.kind {
         ExprKind::Text(text) => Some(text.clone()),

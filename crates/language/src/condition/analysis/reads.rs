@@ -129,6 +129,7 @@ fn is_lookup_call(expr: &ConditionExpr) -> bool {
     }
 }
 
+/// Returns whether the function is `get` or `len`.
 fn is_lookup_function(function: &ConditionFunction) -> bool {
     function.has_own_name("get") || function.has_own_name("len")
 }

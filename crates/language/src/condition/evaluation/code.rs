@@ -43,6 +43,7 @@ pub(crate) fn emit_value_script(expr: &ConditionExpr) -> EmittedScript {
     emit_script_with(expr, ScriptEmitter::emit_expr)
 }
 
+/// Emits the expression with `emit`, and returns the script with its sites and variables.
 fn emit_script_with(expr: &ConditionExpr, emit: impl Fn(&mut ScriptEmitter, &ConditionExpr)) -> EmittedScript {
     let mut emitter = ScriptEmitter {
         out: String::with_capacity(128),
@@ -68,6 +69,7 @@ struct ScriptEmitter {
 }
 
 impl ScriptEmitter {
+    /// Appends code to the script.
     fn push_text(&mut self, text: &str) {
         self.out.push_str(text);
     }
@@ -187,6 +189,7 @@ impl ScriptEmitter {
         self.push_text("\"");
     }
 
+    /// Emits a list of expressions.
     fn emit_list(&mut self, items: &[ConditionExpr]) {
         self.push_text("[");
         for item in items {
@@ -196,6 +199,7 @@ impl ScriptEmitter {
         self.push_text("]");
     }
 
+    /// Emits a map as a call with its keys and values.
     fn emit_map(&mut self, span: Span, entries: &[(String, ConditionExpr)]) {
         self.open_call("map", span, span);
         self.push_text("[");
@@ -306,6 +310,7 @@ impl ScriptEmitter {
         self.push_text(")");
     }
 
+    /// Emits the bound of a slice, or nothing if there is no bound.
     fn emit_slice_bound(&mut self, bound: Option<&ConditionExpr>) {
         match bound {
             Some(bound) => self.emit_expr(bound),
@@ -445,6 +450,7 @@ fn has_shallow_arguments(suffix: &ChainStep) -> bool {
     }
 }
 
+/// Returns the name of the engine's function for the operator.
 fn arithmetic_function_name(operator: ArithmeticOperator) -> &'static str {
     match operator {
         ArithmeticOperator::Add => "add",

@@ -71,6 +71,7 @@ fn register_truth(engine: &mut Engine) {
         .register_fn("smallest", || INT::MIN);
 }
 
+/// Registers the functions of the arithmetic operators and signs.
 fn register_arithmetic(engine: &mut Engine) {
     for (name, operator) in [
         ("add", ArithmeticOperator::Add),
@@ -92,6 +93,7 @@ fn register_arithmetic(engine: &mut Engine) {
         });
 }
 
+/// Registers the functions of the comparison operators.
 fn register_comparisons(engine: &mut Engine) {
     type Holds = fn(Ordering) -> bool;
     let orders: [(&str, &'static str, Holds); 4] = [
@@ -246,6 +248,7 @@ fn register_loops(engine: &mut Engine) {
         });
 }
 
+/// Attaches the number of the evaluation site to an error, and converts a value for the engine.
 fn attach_site_to_value(site: INT, outcome: Outcome) -> Reply<Dynamic> {
     attach_site(site, outcome.map(ConditionValue::into))
 }

@@ -156,6 +156,7 @@ fn operator_words(operator: ArithmeticOperator) -> (&'static str, &'static str) 
     }
 }
 
+/// Joins two strings, and adds both to the work of the evaluation. # Errors: the string would be too long.
 fn join_texts(a: &str, b: &str) -> Outcome {
     if a.len() + b.len() > STRING_LIMIT {
         return fail_with(TOO_LONG);
@@ -246,6 +247,7 @@ pub(crate) fn check_finite(result: f64, written: impl FnOnce() -> String) -> Out
     }
 }
 
+/// Returns the error about a division of `a` by zero.
 fn fail_division_by_zero(operator: ArithmeticOperator, a: &ConditionValue) -> Outcome {
     let (_, symbol) = operator_words(operator);
     fail_with(format!("division by zero: {} {symbol} 0", render_value(a)))
@@ -500,6 +502,7 @@ pub(crate) fn resolve_index(at: i64, length: usize) -> Option<usize> {
     }
 }
 
+/// Builds the error about an index out of range; `of` names the collection, `unit` one item of it.
 fn index_range_error(index: &ConditionValue, of: &str, length: usize, unit: &str) -> OperatorError {
     let plural = if length == 1 { "" } else { "s" };
     OperatorError::Message(format!(

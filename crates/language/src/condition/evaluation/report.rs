@@ -18,6 +18,7 @@ pub(crate) fn shorten_value(datum: &ConditionValue) -> Value {
     shorten_to_depth(datum, DEPTH)
 }
 
+/// Converts a value to JSON. Replaces collections below the depth by their number of items.
 fn shorten_to_depth(datum: &ConditionValue, depth: usize) -> Value {
     match datum {
         ConditionValue::Nothing => Value::Null,
@@ -42,6 +43,7 @@ fn shorten_to_depth(datum: &ConditionValue, depth: usize) -> Value {
     }
 }
 
+/// Converts the first entries of a map to JSON, and adds the number of the others.
 fn shorten_map(map: &MapValue, depth: usize) -> JsonMap<String, Value> {
     let mut entries: JsonMap<String, Value> = map
         .list_first_keys(ITEMS)
@@ -59,6 +61,7 @@ fn shorten_map(map: &MapValue, depth: usize) -> JsonMap<String, Value> {
     entries
 }
 
+/// Cuts a text after 200 bytes, and adds `…`.
 fn shorten_text(text: &str) -> String {
     if text.len() <= TEXT_BYTES {
         return text.to_owned();

@@ -96,6 +96,7 @@ impl JsonPart {
         value
     }
 
+    /// Returns the part after one more step.
     fn child_part(&self, step: JsonPartStep) -> Self {
         let mut path = Vec::with_capacity(self.path.len() + 1);
         path.extend_from_slice(&self.path);

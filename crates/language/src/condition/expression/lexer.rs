@@ -72,10 +72,12 @@ fn fail_at<T>(message: impl Into<String>, span: Span, help: &str) -> Result<T, C
 }
 
 impl<'a> ConditionLexer<'a> {
+    /// Returns the text that has not been read.
     fn remaining_text(&self) -> &'a str {
         &self.text[self.at..]
     }
 
+    /// Returns the next character without moving.
     fn peek_char(&self) -> Option<char> {
         self.remaining_text().chars().next()
     }
@@ -205,6 +207,7 @@ impl<'a> ConditionLexer<'a> {
         Ok(kind)
     }
 
+    /// Reads a decimal integer or float that begins at `start`.
     fn lex_decimal(&mut self, start: usize) -> Result<ConditionTokenKind<'a>, CompileError> {
         let digit = |c: char| c == '_' || c.is_ascii_digit();
         self.take_chars_while(digit);
@@ -327,6 +330,7 @@ impl<'a> ConditionLexer<'a> {
     }
 }
 
+/// Appends the character. Never fails.
 fn push_char(text: &mut String, c: char) -> Result<(), CompileError> {
     text.push(c);
     Ok(())

@@ -37,6 +37,7 @@ impl Condition {
 }
 
 impl ParsedCondition {
+    /// Combines an expression with its text.
     pub(crate) fn from_expr(text: &str, expr: ConditionExpr) -> Self {
         Self {
             text: text.into(),

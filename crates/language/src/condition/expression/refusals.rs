@@ -187,6 +187,7 @@ fn find_reserved_help(name: &str) -> Option<String> {
         .map(|(_, help)| (*help).to_owned())
 }
 
+/// Returns the question `did you mean …?` with a similar operator word.
 fn suggest_word(name: &str) -> Option<String> {
     find_similar_word(name, ["and", "or", "not", "in", "is", "if", "else"].into_iter())
         .map(|word| format!("did you mean `{word}`?"))
@@ -247,6 +248,7 @@ pub(crate) fn unknown_function_error(name: &str, span: Span) -> CompileError {
     new_compile_error(format!("unknown function `{clipped_name}`"), span, help)
 }
 
+/// Creates an error with help.
 fn new_compile_error(message: String, span: Span, help: String) -> CompileError {
     CompileError {
         message,

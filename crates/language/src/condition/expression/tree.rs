@@ -213,6 +213,7 @@ impl ConditionExpr {
     }
 }
 
+/// Calls `visit` with every direct part, from left to right.
 fn visit_kind_parts<'a>(kind: &'a ExprKind, visit: &mut impl FnMut(&'a ConditionExpr)) {
     match kind {
         ExprKind::Nothing

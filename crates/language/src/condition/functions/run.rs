@@ -27,6 +27,7 @@ pub(super) fn has_item_with_truth(items: &ConditionValue, wanted: bool) -> Resul
     Ok(false)
 }
 
+/// Returns the error about a value that does not have the type `needed`.
 fn fail_wrong_type<T>(value: &ConditionValue, needed: &str) -> Result<T, OperatorError> {
     Err(OperatorError::Operand(match value {
         ConditionValue::Nothing => format!("is None, but must be {needed}"),
@@ -59,6 +60,7 @@ pub(super) fn expect_text_argument(value: &ConditionValue) -> Result<&str, Opera
     }
 }
 
+/// Returns the list, or an error about another type.
 fn expect_list(value: &ConditionValue) -> Result<&ListValue, OperatorError> {
     match value {
         ConditionValue::List(list) => Ok(list),
@@ -66,6 +68,7 @@ fn expect_list(value: &ConditionValue) -> Result<&ListValue, OperatorError> {
     }
 }
 
+/// Returns the map, or an error about another type.
 pub(super) fn expect_map(value: &ConditionValue) -> Result<&MapValue, OperatorError> {
     match value {
         ConditionValue::Map(map) => Ok(map),

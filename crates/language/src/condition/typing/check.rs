@@ -195,6 +195,7 @@ struct ConditionTypeChecker<'t> {
 }
 
 impl ConditionTypeChecker<'_> {
+    /// Returns the source text of a part.
     fn part_text(&self, span: Span) -> &str {
         &self.text[span.start..span.end]
     }
@@ -274,6 +275,7 @@ impl ConditionTypeChecker<'_> {
         }
     }
 
+    /// Returns the type of the variable.
     fn variable_type(&self, variable: ConditionVariable) -> ValueType {
         let variable_types = self.known;
         match variable {
@@ -316,6 +318,7 @@ impl ConditionTypeChecker<'_> {
         then.union_with(otherwise)
     }
 
+    /// Infers the type of a number with a sign, and reports an operand that is never a number.
     fn infer_sign(&mut self, sign: SignOperator, operand: &ConditionExpr, wanted: bool) -> ValueType {
         let of = self.infer_type(operand, wanted);
         let Some(shape) = of.known_shape() else {

@@ -43,6 +43,7 @@ fn check_literals(expr: &ConditionExpr, asked: bool) -> Result<(), CompileError>
     }
 }
 
+/// Checks the literals of a comprehension. The truth of its filters is always asked for.
 fn check_comprehension_literals(comprehension: &Comprehension, asked: bool) -> Result<(), CompileError> {
     check_literals(&comprehension.element, asked)?;
     comprehension.clauses.iter().try_for_each(|clause| {

@@ -108,6 +108,7 @@ impl NumberRange {
         self.can_be_below(other, true) && other.can_be_below(self, true)
     }
 
+    /// Returns whether the number is in the range.
     fn contains(self, number: f64) -> bool {
         self.overlaps(Self::from_bounds(number, number))
     }
@@ -174,6 +175,7 @@ impl ValueType {
         Self(None)
     }
 
+    /// Returns the type with these kinds.
     fn from_shape(shape: ValueShape) -> Self {
         Self(Some(Arc::new(shape)))
     }
@@ -255,6 +257,7 @@ impl ValueType {
         Self::from_value_at_depth(value, 0)
     }
 
+    /// Returns the type of the value, and any type below the maximum depth.
     fn from_value_at_depth(value: &Value, depth: usize) -> Self {
         if depth >= DEEPEST {
             return Self::any_value();
@@ -379,6 +382,7 @@ fn is_exact_as_float(number: f64) -> bool {
     number.abs() < 9_007_199_254_740_992.0
 }
 
+/// Joins two optional values. One absent value leaves the other unchanged.
 fn merge_options<T>(a: Option<T>, b: Option<T>, join: impl Fn(T, T) -> T) -> Option<T> {
     match (a, b) {
         (Some(a), Some(b)) => Some(join(a, b)),
@@ -413,6 +417,7 @@ impl PossibleTexts {
         }
     }
 
+    /// Returns whether the text is one of these texts.
     fn contains_text(&self, text: &str) -> bool {
         match self {
             Self::Any => true,

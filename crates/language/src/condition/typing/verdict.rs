@@ -190,6 +190,7 @@ impl<'t> StaticEvaluator<'t> {
         }
     }
 
+    /// Returns the source text of the expression.
     fn expr_text(&self, expr: &ConditionExpr) -> &'t str {
         &self.text[expr.span.start..expr.span.end]
     }
@@ -242,6 +243,7 @@ impl LiteralValue {
         }
     }
 
+    /// Returns the truth value of the literal, as in Python.
     fn is_truthy(&self) -> bool {
         match self {
             Self::Nothing => false,

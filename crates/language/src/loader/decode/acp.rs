@@ -34,6 +34,7 @@ pub(super) fn decode_program(at: &NodeCursor<'_>, findings: &mut FindingList) ->
     program
 }
 
+/// Decodes the command of an external agent with its arguments, environment and folder.
 fn decode_command(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<AcpProgram> {
     let fields = SectionFields::from_map(at, FileSection::Acp, findings)?;
     let command = fields.decode_required(
@@ -56,6 +57,7 @@ fn decode_command(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Acp
     })
 }
 
+/// Decodes a list of arguments.
 fn decode_arguments(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Vec<String>> {
     decode_list(at, "a list of strings", findings, decode_text)
 }

@@ -411,6 +411,7 @@ struct CommonAgentKeys {
     sandbox: Option<SandboxChoice>,
 }
 
+/// Decodes the keys that agents of every kind have.
 fn decode_common_keys(fields: &SectionFields<'_>, findings: &mut FindingList) -> CommonAgentKeys {
     CommonAgentKeys {
         description: fields.decode_optional("description", findings, decode_text),

@@ -351,6 +351,7 @@ fn decode_stub_call(fields: &SectionFields<'_>, findings: &mut FindingList) -> O
     })
 }
 
+/// Decodes the kind of a failure.
 fn decode_failure_kind(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<FailureKind> {
     let names: Vec<(String, FailureKind)> = FailureKind::ALL
         .into_iter()
@@ -475,6 +476,7 @@ fn decode_outcomes(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Ve
     }
 }
 
+/// Decodes an exit code from 0 to 255.
 fn decode_exit_code(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<u8> {
     let code = decode_count_or_zero(at, findings)?;
     match u8::try_from(code) {

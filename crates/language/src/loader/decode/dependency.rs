@@ -95,6 +95,7 @@ fn report_repeated_dependency(
     findings.push(finding.with_related(first, "first here").with_fix(fix));
 }
 
+/// Creates a dependency with all defaults.
 fn unconditional_dependency(agent_name: Arc<str>, declared: DeclaredPosition) -> Dependency {
     Dependency {
         agent_name,

@@ -95,6 +95,7 @@ pub(super) fn decode_ensemble(document: &YamlDocument, findings: &mut FindingLis
     })
 }
 
+/// Decodes `agents`: a list of at least one agent.
 fn decode_agents(
     at: &NodeCursor<'_>,
     names: &AgentNameIndex<'_>,

@@ -54,6 +54,7 @@ pub(super) fn decode_profiles(at: &NodeCursor<'_>, findings: &mut FindingList) -
     sound.then_some(profiles)
 }
 
+/// Decodes one model profile, and reports all its problems.
 fn decode_profile(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<ModelProfile> {
     let fields = SectionFields::from_map(at, FileSection::Profile, findings)?;
     let help = "for example, write `provider: ollama`; `provider: simulated` needs no network";
@@ -111,6 +112,7 @@ fn has_secret_value(profile: &ModelProfile) -> bool {
     profile.api_key_env.is_some() || profile.headers.iter().any(is_value)
 }
 
+/// Decodes `rate_limit`.
 fn decode_rate_limit(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<RateLimit> {
     let fields = SectionFields::from_map(at, FileSection::RateLimit, findings)?;
     Some(RateLimit {
@@ -150,6 +152,7 @@ fn decode_simulated_replies(
     }
 }
 
+/// Decodes the replies of a simulated model: at least one.
 fn decode_replies(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Vec<PreparedReply>> {
     let rule = "a simulated model needs at least one reply";
     decode_filled_list(at, "a list of replies", rule, findings, decode_reply)
@@ -201,6 +204,7 @@ fn decode_reply_map(fields: &SectionFields<'_>, findings: &mut FindingList) -> O
     })
 }
 
+/// Decodes a tool call in a reply of a simulated model.
 fn decode_tool_call(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<PreparedToolCall> {
     let fields = SectionFields::from_map(at, FileSection::CalledTool, findings)?;
     let help = "write the tool's name";

@@ -38,6 +38,7 @@ pub(super) fn decode_provider(at: &NodeCursor<'_>, findings: &mut FindingList) -
     None
 }
 
+/// Returns whether there is a provider with this name.
 pub(super) fn is_provider_name(name: &str) -> bool {
     name == SIMULATED || HttpProvider::find_by_name(name).is_some()
 }

@@ -58,6 +58,7 @@ pub(in crate::loader) fn decode_answers(document: &YamlDocument, findings: &mut 
     decode_answers_by_agent(&NodeCursor::from_root(document.root()), findings)
 }
 
+/// Decodes a map from agents to their answers.
 fn decode_answers_by_agent(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<AnswersByAgent> {
     let mut answers = Vec::new();
     for (agent, entry) in at.require_entries("a map from agents to answers", findings)? {

@@ -85,6 +85,7 @@ pub(super) fn decode_sandbox(at: &NodeCursor<'_>, findings: &mut FindingList) ->
     })))
 }
 
+/// Decodes a list of paths that are not blank.
 fn decode_paths(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Vec<String>> {
     decode_filled_texts(at, "a list of paths", findings)
 }
@@ -104,6 +105,7 @@ fn decode_network(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Net
     })
 }
 
+/// Decodes a port from 1 to 65535.
 fn decode_port(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<u16> {
     let port = u16::try_from(decode_positive_integer(at, findings)?).ok();
     if port.is_none() {

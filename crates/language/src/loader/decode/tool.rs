@@ -89,6 +89,7 @@ fn decode_tool(at: &NodeCursor<'_>, names: &AgentNameIndex<'_>, findings: &mut F
     })
 }
 
+/// Decodes a number of bytes of at least 1.
 fn decode_byte_count(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<NonZeroUsize> {
     let bytes = usize::try_from(decode_positive_integer(at, findings)?)
         .ok()
@@ -217,6 +218,7 @@ fn decode_mcp_server(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<
     })
 }
 
+/// Decodes the address of a server with `http` or `https`.
 fn decode_url(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<String> {
     let url = decode_filled_text(at, findings)?;
     let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
@@ -298,6 +300,7 @@ fn decode_setting_value(at: &NodeCursor<'_>, findings: &mut FindingList) -> Opti
 pub(super) struct DeclaredTools<'a>(HashMap<&'a str, bool>);
 
 impl<'a> DeclaredTools<'a> {
+    /// Collects the names from the tree.
     pub(super) fn collect(document: &'a YamlDocument) -> Self {
         let entries = match document.root().get("tools").map(|tools| &tools.content) {
             Some(YamlContent::Mapping(entries)) => entries.as_slice(),
@@ -358,6 +361,7 @@ impl<'a> DeclaredTools<'a> {
         })
     }
 
+    /// Returns the names of the MCP servers, in no order.
     fn server_names(&self) -> impl Iterator<Item = &'a str> {
         self.0
             .iter()
@@ -365,6 +369,7 @@ impl<'a> DeclaredTools<'a> {
             .map(|(name, _)| *name)
     }
 
+    /// Formats the names of the MCP servers, sorted.
     fn format_server_names(&self) -> String {
         let mut names: Vec<String> = self.server_names().map(|name| format!("`{name}`")).collect();
         names.sort_unstable();
@@ -386,6 +391,7 @@ impl<'a> DeclaredTools<'a> {
         }
     }
 
+    /// Decodes one item of `tools`: `TOOL` or `SERVER.TOOL`. Reports an unknown tool.
     fn decode_tool_use(&self, at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<ToolUse> {
         let name = decode_filled_text(at, findings)?;
         let (tool, member) = match name.split_once('.') {

@@ -152,6 +152,7 @@ pub(super) const TESTS: [&str; 41] = [
     "undefined",
 ];
 
+/// Returns whether the value can be a list, a map or a text.
 fn is_iterable(shape: &ValueShape) -> bool {
     shape.list.is_some() || shape.map.is_some() || shape.text.is_some()
 }
@@ -167,12 +168,14 @@ fn infer_changed_text(of: &ValueType, change: fn(&str) -> String) -> ValueType {
     }
 }
 
+/// Returns the type of a list with the same items.
 fn same_items_type(of: &ValueType) -> ValueType {
     of.list_item_type()
         .cloned()
         .map_or(ValueType::any_value(), ValueType::list_with_items)
 }
 
+/// Returns the type of one item of the list, or nothing.
 fn one_item_type(of: &ValueType) -> ValueType {
     of.list_item_type().cloned().map_or(ValueType::any_value(), |item| {
         item.union_with(ValueType::nothing_value())

@@ -196,6 +196,7 @@ impl<'t> TemplateTypeChecker<'t, '_> {
     }
 }
 
+/// Returns the span of a string literal without its quotes.
 fn span_inside_quotes(place: Span) -> Span {
     match place.end - place.start {
         0 | 1 => place,
@@ -249,6 +250,7 @@ fn find_item_type(of: &ValueType) -> ValueType {
     }
 }
 
+/// Returns the text of a string literal.
 pub(super) fn as_constant_text(expr: &Expr<'_>) -> Option<String> {
     match expr {
         Expr::Const(value) => value.value.as_str().map(str::to_owned),

@@ -55,6 +55,7 @@ pub(super) fn list_target_names<'t>(target: &Expr<'t>) -> Vec<&'t str> {
     names
 }
 
+/// Adds the names in the target of an assignment.
 fn push_target_names<'t>(target: &Expr<'t>, names: &mut Vec<&'t str>) {
     match target {
         Expr::Var(var) => names.push(var.id),

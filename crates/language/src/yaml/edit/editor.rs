@@ -26,6 +26,7 @@ pub(super) struct YamlEditor<'t> {
 }
 
 impl<'t> YamlEditor<'t> {
+    /// Creates an editor that keeps anchors. Without a tree, only spans of the source can be edited.
     pub(super) fn new(source: &'t SourceText, document: Option<&'t YamlDocument>) -> Self {
         Self {
             text: source.text(),
@@ -70,6 +71,7 @@ impl<'t> YamlEditor<'t> {
         replaced.all(|comment| edit.replacement.contains(&self.text[comment.start..comment.end]))
     }
 
+    /// Returns the bytes at a symbolic location, if the text is YAML and the value is written there.
     fn find_site(&self, at: &RouteLocation) -> Option<EditSite<'t>> {
         find_site(self.document?, at)
     }

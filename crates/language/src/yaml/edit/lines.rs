@@ -9,6 +9,7 @@ pub(super) struct TextLines<'t> {
 }
 
 impl<'t> TextLines<'t> {
+    /// Uses `\r\n` as the line break if the text contains it.
     pub(super) fn new(text: &'t str) -> Self {
         let newline = if text.contains("\r\n") { "\r\n" } else { "\n" };
         Self { text, newline }

@@ -97,10 +97,12 @@ impl TextEdit {
         }
     }
 
+    /// Creates the edit that inserts a text.
     fn insert_at(at: usize, text: impl Into<String>) -> Self {
         Self::new(Span::new(at, at), text)
     }
 
+    /// Creates the edit that removes the bytes of the span.
     fn remove_span(span: Span) -> Self {
         Self::new(span, "")
     }
@@ -235,6 +237,7 @@ pub fn apply_fixes<'f>(text: &str, fixes: impl IntoIterator<Item = &'f TextFix>)
     (apply_edits(text, accepted_edits), applied)
 }
 
+/// Returns whether the edits replace a common byte, or have the same span.
 fn edits_overlap(one: &TextEdit, other: &TextEdit) -> bool {
     one.span.start < other.span.end && other.span.start < one.span.end || one.span == other.span
 }

@@ -184,6 +184,7 @@ pub(super) fn respell_part(quote: Option<char>, new: &str) -> Option<String> {
     }
 }
 
+/// Escapes backslashes and double quotes.
 fn escape_quotes(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"")
 }

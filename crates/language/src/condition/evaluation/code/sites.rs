@@ -30,6 +30,7 @@ pub(crate) enum ReadPlace {
 }
 
 impl EvaluationSite {
+    /// Creates the site of an operation that reads no key of the snapshot.
     pub(crate) fn new(span: Span, operand: Span) -> Self {
         Self {
             span,

@@ -62,14 +62,17 @@ pub(crate) fn fail_at<T>(message: impl Into<String>, span: Span, help: impl Into
 }
 
 impl<'a> ConditionParser<'a> {
+    /// Returns the kind of the current token.
     fn current_kind(&self) -> &ConditionTokenKind<'a> {
         &self.tokens[self.at].kind
     }
 
+    /// Returns the span of the current token.
     fn current_span(&self) -> Span {
         self.tokens[self.at].span
     }
 
+    /// Returns the kind of the token after the current one.
     fn next_kind(&self) -> &ConditionTokenKind<'a> {
         &self.tokens[(self.at + 1).min(self.tokens.len() - 1)].kind
     }
@@ -84,10 +87,12 @@ impl<'a> ConditionParser<'a> {
         self.at.checked_sub(1).map_or(0, |at| self.tokens[at].span.end)
     }
 
+    /// Returns whether the current token is this symbol.
     fn is_symbol(&self, symbol: &str) -> bool {
         matches!(self.current_kind(), ConditionTokenKind::Symbol(here) if *here == symbol)
     }
 
+    /// Returns whether the current token is this word.
     fn is_word(&self, word: &str) -> bool {
         matches!(self.current_kind(), ConditionTokenKind::Name(here) if *here == word)
     }
@@ -202,14 +207,17 @@ impl<'a> ConditionParser<'a> {
         self.build_node(kind(operands), start)
     }
 
+    /// Parses operands with `or` or `||` between them.
     fn parse_or(&mut self) -> Parsed {
         self.parse_operand_chain(("or", "||"), Self::parse_and, ExprKind::Or)
     }
 
+    /// Parses operands with `and` or `&&` between them.
     fn parse_and(&mut self) -> Parsed {
         self.parse_operand_chain(("and", "&&"), Self::parse_not, ExprKind::And)
     }
 
+    /// Parses `not` before a comparison, or a comparison.
     fn parse_not(&mut self) -> Parsed {
         let start = self.current_span().start;
         if !self.accept_word("not") {
@@ -219,6 +227,7 @@ impl<'a> ConditionParser<'a> {
         self.build_node(ExprKind::Not(Box::new(operand)), start)
     }
 
+    /// Parses a chain of comparisons, or a single operand.
     fn parse_comparison(&mut self) -> Parsed {
         let start = self.current_span().start;
         let first = self.parse_coalesce()?;
@@ -286,10 +295,12 @@ impl<'a> ConditionParser<'a> {
         }
     }
 
+    /// Parses operands with `??` between them.
     fn parse_coalesce(&mut self) -> Parsed {
         self.parse_operand_chain(("", "??"), Self::parse_sum, ExprKind::Coalesce)
     }
 
+    /// Parses operands with `+` or `-` between them.
     fn parse_sum(&mut self) -> Parsed {
         self.parse_arithmetic(Self::parse_product, |symbol| match symbol {
             "+" => Some(ArithmeticOperator::Add),
@@ -298,6 +309,7 @@ impl<'a> ConditionParser<'a> {
         })
     }
 
+    /// Parses operands with `*`, `/` or `%` between them.
     fn parse_product(&mut self) -> Parsed {
         self.parse_arithmetic(Self::parse_sign, |symbol| match symbol {
             "*" => Some(ArithmeticOperator::Multiply),
@@ -365,6 +377,7 @@ enum ParsedComparison {
     IsConstant(ComparisonOperator),
 }
 
+/// Returns the error about an expression that is nested too deeply.
 fn fail_too_deep<T>(span: Span) -> Parsed<T> {
     fail_at(
         format!("the condition is nested deeper than {DEPTH_LIMIT} levels"),

@@ -385,6 +385,7 @@ impl<'a> ConditionParser<'a> {
     }
 }
 
+/// Checks the number of items of a list, map or call against the limit.
 fn check_item_count(items: usize, opened: Span) -> Parsed<()> {
     if items > ITEM_LIMIT {
         return fail_at(format!("more than {ITEM_LIMIT} items, which is the limit"), opened, "");
@@ -392,6 +393,7 @@ fn check_item_count(items: usize, opened: Span) -> Parsed<()> {
     Ok(())
 }
 
+/// Returns the error about a slice with a step.
 fn fail_slice_step<T>(span: Span) -> Parsed<T> {
     fail_at("a slice has no step", span, "write `[from:to]`, such as `history[-3:]`")
 }

@@ -154,6 +154,7 @@ pub(crate) struct ComparisonOperands<'e> {
 }
 
 impl<'e> ComparisonOperands<'e> {
+    /// Returns the span of both sides.
     fn span(&self) -> Span {
         Span::new(self.left_expr.span.start, self.right_expr.span.end)
     }
@@ -177,6 +178,7 @@ fn is_precaution(pair: &ComparisonOperands<'_>, is_different: bool) -> bool {
         || is_different && can_have_shape(known, is_number) && can_have_shape(other, is_number)
 }
 
+/// Returns whether the expression consists only of literals.
 fn is_literal_expr(expr: &ConditionExpr) -> bool {
     match &expr.kind {
         ExprKind::Nothing | ExprKind::Bool(_) | ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Text(_) => true,

@@ -76,6 +76,7 @@ impl ValueType {
     }
 }
 
+/// Returns the result of the test, or `false` if a value is absent.
 fn test_both<T>(a: Option<&T>, b: Option<&T>, test: impl Fn(&T, &T) -> bool) -> bool {
     matches!((a, b), (Some(a), Some(b)) if test(a, b))
 }

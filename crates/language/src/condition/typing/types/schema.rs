@@ -12,6 +12,7 @@ impl ValueType {
         Self::from_schema_at_depth(schema, 0)
     }
 
+    /// Returns the type of a schema, and any type below the maximum depth.
     fn from_schema_at_depth(schema: &Value, depth: usize) -> Self {
         let Some(schema) = schema.as_object().filter(|_| depth < DEEPEST) else {
             return Self::any_value();
@@ -103,6 +104,7 @@ fn parse_number_range(schema: &Map<String, Value>) -> NumberRange {
     range
 }
 
+/// Returns the type of the items of an array; any type with `prefixItems`.
 fn parse_item_type(schema: &Map<String, Value>, depth: usize) -> ValueType {
     match schema.get("items") {
         Some(items @ Value::Object(_)) if !schema.contains_key("prefixItems") => {
@@ -112,6 +114,7 @@ fn parse_item_type(schema: &Map<String, Value>, depth: usize) -> ValueType {
     }
 }
 
+/// Returns the fields of an object. Keys in `required` are always present.
 fn parse_map_fields(schema: &Map<String, Value>, depth: usize) -> MapFields {
     let required: BTreeSet<&str> = schema
         .get("required")
