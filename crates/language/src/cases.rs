@@ -37,7 +37,7 @@ pub const REFUSED_EXIT: u8 = 2;
 /// A test file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TestFile {
-    /// The ensemble under test, relative to the file; `None`: the file beside it with the same name without `.test`.
+    /// The ensemble under test, relative to the file. `None`: the file in the same folder with the same name without `.test`.
     pub ensemble: Option<Arc<str>>,
     /// The cases, in the order of the file.
     pub cases: Vec<TestCase>,
@@ -46,7 +46,7 @@ pub struct TestFile {
 /// A case of a test file: the inputs, answers and stubs of a conversation, and the expectations.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TestCase {
-    /// Its name, which no other case of the file has.
+    /// The name of the case, which is unique in the file.
     pub name: Arc<str>,
     /// The input of the run; `None`: that of the recorded run, or else the `default_task`.
     pub input: Option<Arc<str>>,
@@ -58,7 +58,7 @@ pub struct TestCase {
     pub responders: Vec<(Arc<str>, Arc<str>)>,
     /// Decisions about tool calls that need a permission, by tool or by the address of a call.
     pub permissions: Vec<(Arc<str>, StubPermissions)>,
-    /// What stands in the place of agents, by agent; `outer.inner` names an agent of an inner ensemble.
+    /// The stubs that replace agents, by agent; `outer.inner` names an agent of a nested ensemble.
     pub stubs: Vec<(Arc<str>, AgentStubs)>,
     /// A recorded run whose inputs and results are used: its folder or journal relative to the file, or its id.
     pub from: Option<Arc<str>>,
@@ -68,7 +68,7 @@ pub struct TestCase {
     pub repeat: NonZeroU32,
     /// The part of these conversations in which all expectations must be met, from 0 to 1.
     pub pass_rate: f64,
-    /// What is expected.
+    /// The expectations of the case.
     pub expect: CaseExpectations,
 }
 
@@ -106,11 +106,11 @@ pub enum AgentStubs {
 pub struct StubResult {
     /// The result.
     pub output: StubOutput,
-    /// How long it takes, in the time of the conversation.
+    /// The duration, in the time of the conversation.
     pub delay: Duration,
     /// The tokens that each attempt uses.
     pub tokens: u64,
-    /// What each attempt costs.
+    /// The cost of each attempt.
     pub cost: Option<Cost>,
     /// How many attempts fail before the result.
     pub failed_attempts: u32,
@@ -140,7 +140,7 @@ pub enum StubOutput {
     Fail(ExecutionFailure),
     /// For an agent with `for_each`: the result of each part, by the key of the part.
     Parts(Vec<(Arc<str>, StubResult)>),
-    /// For an LLM agent: the replies of its model. The agent itself runs, with its tools. Never empty.
+    /// For an LLM agent: the replies of its model, at least one. The agent itself runs, with its tools.
     Replies(Vec<StubReply>),
 }
 
@@ -192,13 +192,13 @@ pub struct CaseExpectations {
     pub same_turn: Vec<Vec<Arc<str>>>,
     /// The highest number of executions or parts of each agent that run at the same time.
     pub at_once: Vec<(Arc<str>, u32)>,
-    /// Texts that the prompts of each agent contain: what its model or its person is asked.
+    /// Texts that the prompts or questions of each agent contain.
     pub asked: Vec<(Arc<str>, Vec<String>)>,
-    /// What the latest outputs of agents contain.
+    /// Values that the latest outputs of agents contain.
     pub outputs: Vec<(Arc<str>, Value)>,
     /// The JSON Schemas of the latest outputs of agents.
     pub schemas: Vec<(Arc<str>, Value)>,
-    /// What the result of the run contains.
+    /// Values that the result of the run contains.
     pub result: Option<Value>,
     /// The exact result of the run.
     pub exact_result: Option<Value>,

@@ -13,7 +13,7 @@ use crate::yaml::edit::{FixApplicability, RouteEdit, RouteFix, TextFix};
 pub enum FindingSeverity {
     /// The ensemble cannot run.
     Error,
-    /// It runs, but probably not as intended. `--deny-warnings` makes it an error.
+    /// The ensemble runs, but probably not as intended. `--deny-warnings` makes this an error.
     Warning,
     /// A remark that is never an error.
     Hint,
@@ -53,7 +53,7 @@ pub struct Finding {
     pub related: Vec<(RouteLocation, String)>,
     /// The place in another text where the problem is; `at` is then the place that names this text.
     pub inner_source: Option<(SourceText, Span)>,
-    /// The help: what to do.
+    /// The help: the action to take.
     pub help: Option<String>,
     /// A fix, if a right edit is known.
     pub fix: Option<RouteFix>,
@@ -66,7 +66,7 @@ pub struct RelatedSpan {
     pub source: SourceText,
     /// The position, in bytes.
     pub span: Span,
-    /// What is there.
+    /// The description of the position.
     pub message: String,
 }
 
@@ -83,9 +83,9 @@ pub struct Diagnostic {
     pub source: SourceText,
     /// The position of the problem, in bytes.
     pub span: Span,
-    /// Other places that explain it.
+    /// Other positions that explain the diagnostic.
     pub related: Vec<RelatedSpan>,
-    /// The help: what to do.
+    /// The help: the action to take.
     pub help: Option<String>,
     /// A fix, if a right edit is known.
     pub fix: Option<TextFix>,

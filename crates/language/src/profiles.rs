@@ -49,7 +49,7 @@ pub struct ProfileChain {
 /// A profile of a chain.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChainedProfile {
-    /// Its name, or `provider/model` where an agent names a model.
+    /// The name of the profile, or `provider/model` if an agent names a model.
     pub name: Arc<str>,
     /// The profile.
     pub profile: Arc<ModelProfile>,
@@ -63,7 +63,7 @@ pub enum ProfileError {
     Unknown {
         /// As written.
         name: Arc<str>,
-        /// The profile whose `fallback` it is.
+        /// The profile that names this one as its `fallback`.
         fallback_of: Option<Arc<str>>,
         /// The known name that was probably meant.
         suggestion: Option<Arc<str>>,
@@ -107,7 +107,7 @@ pub enum ProfileError {
     Script {
         /// The profile.
         profile: Arc<str>,
-        /// What is wrong.
+        /// The problem.
         message: String,
     },
 }
@@ -166,7 +166,7 @@ impl ModelProfiles {
         self
     }
 
-    /// Registers the profiles of an untrusted source, which are not used. Naming one is an error that says so.
+    /// Registers the profiles of an untrusted source. They are not used, and naming one is an error with this reason.
     #[must_use]
     pub fn with_untrusted_profiles(mut self, place: &str, names: impl IntoIterator<Item = Arc<str>>) -> Self {
         self.untrusted_profiles
@@ -174,7 +174,7 @@ impl ModelProfiles {
         self
     }
 
-    /// Returns the overrides, for a caller who wants to know which of them concern anyone.
+    /// Returns the overrides, for example to find those that match no profile.
     pub fn overrides(&self) -> &[ModelOverride] {
         &self.overrides
     }

@@ -96,7 +96,7 @@ pub struct TemplateScope {
     pub dependencies: Vec<(Arc<str>, Arc<Value>)>,
     /// `news`: the agents whose new outputs started the execution.
     pub news: Vec<Arc<str>>,
-    /// What has been said, for a prompt without variables: the outputs that follow it, in this order.
+    /// The outputs that follow a prompt without variables, in this order.
     pub unprompted_outputs: Vec<(Arc<str>, Arc<Value>)>,
     /// `parameters`.
     pub parameters: Arc<JsonMap>,
@@ -104,9 +104,9 @@ pub struct TemplateScope {
     pub request: Option<Arc<AgentRequest>>,
     /// `history` and `transcript`.
     pub history: ExecutionHistory,
-    /// Of a part of an execution: the item under its name, and `part`.
+    /// The variables of a part of an execution: the item under its name, and `part`.
     pub part: Option<[(Arc<str>, Arc<Value>); 2]>,
-    /// What renderings have missed.
+    /// The keys that were missing in renderings.
     pub missing_keys: MissingKeyCollector,
 }
 
@@ -117,12 +117,12 @@ pub struct Template(Arc<CompiledTemplate>);
 struct CompiledTemplate {
     environment: Environment<'static>,
     text: Arc<str>,
-    /// What is rendered.
+    /// The text with the filters of assigned values, which is rendered.
     filtered_template: FilteredTemplate,
-    /// Rendering takes little time and memory, compared with what is printed.
+    /// Rendering takes little time and memory, compared with the printed values.
     is_light: bool,
     variables: Vec<String>,
-    /// The paths that it prints plainly.
+    /// The paths that the template prints without a test or a default.
     printed_paths: Vec<PrintedPath>,
     /// The rendered text of a template without expressions and tags, which is the same for every execution.
     constant: Option<String>,
@@ -394,9 +394,9 @@ fn list_used_variables(text: &str) -> Vec<String> {
 pub enum TemplateCheckError {
     /// The text is not a template.
     Syntax(TemplateError),
-    /// It is nested too deeply to be parsed.
+    /// The template is nested too deeply to be parsed.
     Depth(TemplateError),
-    /// It uses a variable that does not exist.
+    /// The template uses a variable that does not exist.
     Variable(TemplateError),
 }
 

@@ -94,8 +94,8 @@ fn closing_brackets(text: &str) -> String {
     quote.into_iter().chain(open.into_iter().rev()).collect()
 }
 
-/// Returns the closing brackets for those that an earlier line and the line itself have opened. Returns `None` if no
-/// earlier line has an open bracket.
+/// Returns the closing brackets for those that one of the 50 lines before and the line itself have opened. Returns `None`
+/// if no bracket is open.
 fn closing_brackets_of_earlier_line(text: &str, line: usize, offset: usize) -> Option<String> {
     const MOST_LINES: usize = 50;
     let mut starts = text[..line].rmatch_indices('\n').map(|(at, _)| at + 1);

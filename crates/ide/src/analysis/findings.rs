@@ -97,7 +97,7 @@ impl<'s> FolderChecks<'s> {
         Some(self.check_loaded_ensemble(&loaded))
     }
 
-    /// Checks a text for applying fixes: without configured levels of removed findings, and with the validity of the text.
+    /// Checks a text for applying fixes. Also returns whether the text is YAML and complete.
     pub(super) fn check_for_fixes(&self, path: &Path, source: &SourceText) -> CheckedText {
         if EditedFileKind::for_path(path, self.project) != EditedFileKind::Ensemble {
             return CheckedText {

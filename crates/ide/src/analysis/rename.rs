@@ -46,7 +46,7 @@ fn is_inside_name(one: &NameOccurrence, offset: usize) -> bool {
 /// too; `tests`: the test files of the ensemble with their texts.
 ///
 /// # Errors
-/// There is no agent and no tool, or the name cannot be given; the message says why.
+/// The offset is at no agent or tool, or the new name cannot be used; the message contains the reason.
 pub fn rename_symbol(
     view: &EditorView<'_>,
     offset: usize,

@@ -46,8 +46,7 @@ pub(super) fn check_answer_truths(subject: &CheckSubject<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Returns the agent whose output contains the key. Returns `None` if no agent or several agents write the key, or if it
-/// is a key of a failure.
+/// Returns the agent whose output contains the key. Returns `None` if the key belongs to a failure, or no agent writes it.
 fn find_writer(graph: &CheckGraph<'_>, edge: Option<&GraphEdge<'_>>, read: &TruthRead) -> Option<usize> {
     match &read.output {
         OutputSource::Dependency => {

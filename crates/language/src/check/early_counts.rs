@@ -71,7 +71,7 @@ fn find_early_counts<'g, 'e>(graph: &'g CheckGraph<'e>) -> Vec<EarlyCountRead<'g
     early.map(|(_, one)| one).collect()
 }
 
-/// Returns the counts that the condition of the dependency compares with a threshold and that are worth checking.
+/// Returns the thresholds in the condition of the dependency, except where the dependency waits for the count in any case.
 fn list_counts_read(edge: &GraphEdge<'_>) -> Vec<CountThreshold> {
     // Feedback is not needed before the first execution, and a failure does not happen in every round.
     if edge.dependency.feedback || edge.dependency.on == RequiredResult::Failure || edge.is_never_fulfilled() {

@@ -80,7 +80,8 @@ fn count_restarts(edges: &[&GraphEdge<'_>], outputs: u64) -> u64 {
     outputs.saturating_sub(u64::from(needed_first)).min(allowed)
 }
 
-/// Warns of agents that may run several times but run once, and gives hints for `max_turns` that cannot be reached.
+/// Warns if an agent that may run several times runs only once, and gives a hint if an agent without dependencies cannot
+/// reach its `max_turns`.
 pub(super) fn check_idle_turns(subject: &CheckSubject<'_>) -> Vec<Finding> {
     let graph = subject.graph;
     let execution_limits = max_executions(graph);

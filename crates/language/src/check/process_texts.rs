@@ -102,7 +102,7 @@ fn collect_agent_texts<'e>(ensemble: &'e Ensemble, texts: &mut Vec<ProcessText<'
     }
 }
 
-/// Adds the texts of all tools: scripts, command lines, folders, environments and headers.
+/// Adds the texts of all tools: scripts, commands, folders, addresses, environments and headers.
 fn collect_tool_texts<'e>(ensemble: &'e Ensemble, texts: &mut Vec<ProcessText<'e>>) {
     for (name, tool) in &ensemble.tools {
         let route = ToolDefinition::route_for(name);

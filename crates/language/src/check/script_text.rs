@@ -47,7 +47,7 @@ pub struct ScriptText {
     pub free_in_functions: Vec<ScriptName>,
     /// The keys of variables that it reads without testing whether they exist, each at its first place.
     pub keys: Vec<ScriptKey>,
-    /// The functions that it calls and that nobody defines, each at its first place.
+    /// The called functions that do not exist, each at its first place.
     pub unknown_functions: Vec<UnknownFunction>,
     /// The functions that it calls with a number of arguments that none of that name takes.
     pub miscalled: Vec<(ScriptName, ScriptArguments)>,

@@ -108,7 +108,7 @@ fn find_latest_end(graph: &CheckGraph<'_>) -> LatestEnd {
     end
 }
 
-/// Warns of the first agent that is not reached, and names the others in the finding.
+/// Warns of the first agent beyond the last turn, with the others as related locations, and of the first agent behind an execution limit.
 pub(super) fn check_unreached_agents(subject: &CheckSubject<'_>) -> Vec<Finding> {
     let graph = subject.graph;
     let turns = first_possible_turns(graph);

@@ -49,7 +49,7 @@ impl ConditionText {
     }
 }
 
-/// A text that is not a condition is kept, too: whoever compiles it reports the error.
+/// Keeps a text that is not a condition; compiling it reports the error.
 impl From<&str> for ConditionText {
     fn from(text: &str) -> Self {
         Self::parse(text).unwrap_or_else(|_| Self {

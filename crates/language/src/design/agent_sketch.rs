@@ -14,7 +14,7 @@ use crate::vocabulary::CHOOSERS;
 pub struct SketchedAgent {
     /// Its name.
     pub name: Arc<str>,
-    /// The key that says what it is.
+    /// The key that chooses the kind of the agent.
     pub kind: Option<&'static str>,
     /// The bytes of its name.
     pub span: Span,

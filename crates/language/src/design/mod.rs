@@ -33,7 +33,7 @@ pub enum DesignCommand {
     AddAgent {
         /// Its name.
         name: String,
-        /// The key that says what it is: `script`, `model`, `model_profile`, `input`, `ensemble`, `acp` or `tool`.
+        /// The key that chooses the kind: `script`, `model`, `model_profile`, `input`, `ensemble`, `acp` or `tool`.
         kind: String,
         /// The value of that key; of `input`, the question.
         value: String,
@@ -110,7 +110,7 @@ pub enum DesignCommand {
 /// Returns the edits of the text for a command, as one fix.
 ///
 /// # Errors
-/// It cannot be done; the message says why.
+/// The command cannot become an edit; the message contains the reason.
 pub fn fix_for_command(source: &SourceText, command: &DesignCommand) -> Result<TextFix, GraphEditError> {
     let document = parse_outline(source)?;
     let plan = plan_edit(command, &document_to_json(&document)?)?;

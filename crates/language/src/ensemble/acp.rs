@@ -22,7 +22,7 @@ pub enum AcpProgram {
         command: String,
         /// Its arguments.
         args: Vec<String>,
-        /// Variables of its environment beside those that every program needs.
+        /// Environment variables in addition to those that every program needs.
         env: Vec<(String, SettingValue)>,
         /// The working folder, relative to the project root; `None`: the project root.
         cwd: Option<String>,

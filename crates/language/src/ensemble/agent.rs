@@ -54,10 +54,10 @@ pub enum AgentKind {
         args: Vec<String>,
         /// The text that its process reads instead of the JSON object, as a template.
         stdin: Option<String>,
-        /// Variables of its environment beside those of the user.
+        /// Environment variables in addition to those of the user.
         env: Vec<(String, SettingValue)>,
     },
-    /// A language model, or an external program with a model of its own, which is told and answers likewise.
+    /// A language model, or an external program with its own model.
     Llm(LlmSpec),
     /// A person who answers a question.
     Input(InputSpec),
@@ -181,7 +181,7 @@ pub struct InputSpec {
     pub prompt: String,
     /// The answers that are allowed; empty: any.
     pub choices: Vec<String>,
-    /// The answer when the time limit is reached or nobody can answer.
+    /// The answer if the time limit is reached, or if there is no operator.
     pub default: Option<String>,
     /// The time limit for the answer.
     pub timeout: Option<Duration>,

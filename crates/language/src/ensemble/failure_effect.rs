@@ -9,7 +9,7 @@ pub enum FailureEffect {
     None,
     /// The run continues to its natural end, and fails then.
     FailsRun,
-    /// Likewise, unless another agent handles the failure.
+    /// The run fails, unless another agent handles the failure.
     FailsIfUnhandled,
     /// The run ends when the turn has closed.
     StopsRun,

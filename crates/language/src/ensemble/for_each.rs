@@ -22,7 +22,7 @@ pub struct ForEach {
     pub on_error: PartFailure,
     /// With `on_error: collect`: how many parts must succeed.
     pub at_least: AtLeast,
-    /// What the outputs of the parts come to, beside their list.
+    /// The combination of the outputs of the parts, in addition to their list.
     pub combine: PartCombination,
 }
 

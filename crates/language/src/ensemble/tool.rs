@@ -29,7 +29,7 @@ pub struct ToolDefinition {
     pub summarize_with: Option<Arc<str>>,
     /// JSON Schema of the result; `None`: every result is right. MCP servers describe their results themselves.
     pub output_schema: Option<Value>,
-    /// Does no other tool call of the same execution run beside a call of it?
+    /// Whether no other tool call of the same execution runs in parallel with a call of this tool.
     pub exclusive: bool,
     /// Whether a call that was cut short may be made again. `None`: not stated; then only a tool of an MCP server that
     /// says that it changes nothing is called again.
@@ -45,7 +45,7 @@ pub enum ToolKind {
         script: String,
         /// JSON Schema of the arguments, an object.
         parameters: Value,
-        /// Variables of its environment beside those of the user.
+        /// Environment variables in addition to those of the user.
         env: Vec<(String, SettingValue)>,
         /// What its process may reach; `None`: all that the user may.
         sandbox: Option<Arc<SandboxSpec>>,
@@ -78,7 +78,7 @@ pub enum McpServer {
     Command {
         /// The program and its arguments.
         command: CommandLine,
-        /// Variables of its environment beside those that every program needs.
+        /// Environment variables in addition to those that every program needs.
         env: Vec<(String, SettingValue)>,
         /// The working folder, relative to the project root; `None`: the project root.
         cwd: Option<String>,

@@ -11,7 +11,7 @@ pub enum AgentType {
     Input,
     /// Another ensemble.
     Ensemble,
-    /// A program that speaks the Agent Client Protocol.
+    /// A program with the Agent Client Protocol.
     Acp,
     /// One tool of an MCP server.
     Tool,

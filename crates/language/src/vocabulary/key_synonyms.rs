@@ -8,7 +8,7 @@ pub(crate) struct KeySynonym {
     name: &'static str,
     /// The key of the section to write instead.
     pub(crate) meant: &'static str,
-    /// The sentence that says what to write, if the value has another form or another place here.
+    /// The advice, if the value has another form or another place in this language.
     pub(crate) advice: Option<&'static str>,
 }
 

@@ -46,9 +46,9 @@ pub struct LspServerOptions {
 /// The reason why the server has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LspServerEnd {
-    /// The client said `exit`.
+    /// The client sent `exit`.
     Exit {
-        /// Whether it had said `shutdown` before.
+        /// Whether the client had sent `shutdown` before.
         after_shutdown: bool,
     },
     /// The input has ended, or the client's process has.

@@ -106,7 +106,8 @@ impl Condition {
         }
     }
 
-    /// Adds the claim of one comparison. `a != b` becomes the negation of `a == b`, and `a > b` becomes `b < a`.
+    /// Adds the claim of one comparison. Replaces it by an equivalent one if possible: `a != b` is the negation of `a == b`,
+    /// `a > b` is `b < a`.
     fn add_comparison_claim(
         &self,
         whole: &ConditionExpr,
@@ -139,7 +140,7 @@ impl Condition {
         negate_claims(claim)
     }
 
-    /// Adds the expression as one claim, unless a claim with the same identity is already in `list`.
+    /// Adds the expression as a claim to `list`. Claims with the same `identity` have the same result.
     fn add_claim(&self, expr: &ConditionExpr, identity: String, list: &mut Vec<ConditionClaim>) -> ClaimLogic {
         let EmittedScript {
             script,

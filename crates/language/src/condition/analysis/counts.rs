@@ -35,7 +35,7 @@ pub(in super::super) fn collect_count_thresholds(expr: &ConditionExpr, counts: &
     });
 }
 
-/// Returns the agent and the lowest count for which the comparison has this answer and keeps it for every higher count.
+/// Returns the agent and the lowest count for which the comparison has this answer. Returns `None` unless a growing count gives the answer.
 fn find_count_threshold(
     left: &ConditionExpr,
     comparison: ComparisonOperator,

@@ -13,9 +13,9 @@ pub struct ConditionMutant {
     pub text: String,
     /// The bytes of the original condition that are changed.
     pub span: Span,
-    /// What stands there.
+    /// The original text at the span.
     pub from: String,
-    /// What stands there instead.
+    /// The text of the mutant at the span.
     pub to: String,
 }
 

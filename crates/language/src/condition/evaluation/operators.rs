@@ -29,7 +29,7 @@ pub(crate) enum OperatorError {
     Message(String),
     /// A message that begins with the user's text of the operand.
     Operand(String),
-    /// Likewise, where a step from nothing fails that `?.` would skip.
+    /// The rest of a message about a step from nothing, which `?.` would skip.
     Nothing(String),
 }
 
@@ -62,7 +62,7 @@ fn to_number_pair(a: &ConditionValue, b: &ConditionValue) -> Option<NumberPair> 
     })
 }
 
-/// Texts that mean "false" to whoever wrote them, and would count as true.
+/// Texts that mean "false" to their author, and would count as true.
 const LIKE_FALSE: [&str; 6] = ["false", "no", "off", "0", "none", "null"];
 
 /// Returns whether the text, trimmed and in any case, is a word for false such as `false`, `no` or `0`.

@@ -22,7 +22,7 @@ use crate::names::is_identifier;
 use crate::template::VARIABLES;
 use crate::vocabulary::FileSection;
 
-/// Names that scripts have beside the variables of templates and conditions.
+/// Names of variables that scripts have in addition to those of templates and conditions.
 const OF_SCRIPTS: [&str; 5] = ["input_data", "failures", "attempt", "run_id", "agent_name"];
 
 /// The names of agents that the item of a `for_each` must not have.

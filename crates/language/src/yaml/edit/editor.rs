@@ -102,7 +102,7 @@ impl<'t> YamlEditor<'t> {
         Some(TextEdit::new(site.span, spelt?))
     }
 
-    /// Replaces the only occurrence of a word at the location. Returns `None` if there are several.
+    /// Replaces the only occurrence of a word at the location. Returns `None` if there are several, or if the new word needs quotes.
     fn replace_word(&self, at: &RouteLocation, old: &str, new: &str) -> Option<TextEdit> {
         let span = match at.part {
             NodePart::Source(span) => span,

@@ -207,8 +207,8 @@ pub fn compute_text_edit(before: &str, after: &str) -> TextEdit {
     TextEdit::new(Span::new(start, before.len() - end), &new[..new.len() - end])
 }
 
-/// Applies the fixes, and returns the text and the number of applied fixes. A fix that overlaps an earlier fix, or does
-/// not fit the text, is left out.
+/// Applies the fixes, and returns the text and the number of applied fixes. A fix that overlaps or touches an earlier
+/// fix, or does not fit the text, is left out.
 pub fn apply_fixes<'f>(text: &str, fixes: impl IntoIterator<Item = &'f TextFix>) -> (String, usize) {
     let mut accepted_edits: Vec<&TextEdit> = Vec::new();
     let mut applied = 0;

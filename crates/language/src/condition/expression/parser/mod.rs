@@ -23,7 +23,7 @@ pub(crate) struct ConditionParser<'a> {
     depth: usize,
     /// The token at which `(1, 2)` is a tuple and `{1, 2}` a set, because `in` precedes it.
     collection_at: Option<usize>,
-    /// The variables that the expression has beside those of conditions.
+    /// The variables of the expression in addition to those of conditions.
     names: PartVariables<'a>,
     /// The variables of the enclosing comprehensions, the outermost first.
     locals: Vec<&'a str>,
