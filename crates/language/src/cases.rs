@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::data::{Cost, ExecutionFailure, JsonMap};
 use crate::source::Route;
 
-/// The end of the name of every test file.
+/// Suffixes of the file names of test files.
 pub const TEST_FILE_ENDINGS: [&str; 2] = [".test.yaml", ".test.yml"];
 
 /// The outcomes that a case can expect, in the spelling of results.
@@ -37,16 +37,16 @@ pub const REFUSED_EXIT_CODE: u8 = 2;
 /// A test file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TestFile {
-    /// The ensemble under test, relative to the file; `None`: the file beside it with the same name without `.test`.
+    /// The ensemble under test, relative to the file. `None`: the file in the same folder with the same name without `.test`.
     pub ensemble: Option<Arc<str>>,
     /// The cases, in the order of the file.
     pub cases: Vec<TestCase>,
 }
 
-/// A conversation with its expectations.
+/// A case of a test file: the inputs, answers and stubs of a conversation, and the expectations.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TestCase {
-    /// Its name, which no other case of the file has.
+    /// The name of the case, which is unique in the file.
     pub name: Arc<str>,
     /// The input of the run; `None`: that of the recorded run, or else the `default_task`.
     pub input: Option<Arc<str>>,
@@ -58,7 +58,7 @@ pub struct TestCase {
     pub responders: Vec<(Arc<str>, Arc<str>)>,
     /// Decisions about tool calls that need a permission, by tool or by the address of a call.
     pub permissions: Vec<(Arc<str>, StubPermissions)>,
-    /// What stands in the place of agents, by agent; `outer.inner` names an agent of an inner ensemble.
+    /// The stubs that replace agents, by agent; `outer.inner` names an agent of a nested ensemble.
     pub stubs: Vec<(Arc<str>, AgentStubs)>,
     /// A recorded run whose inputs and results are used: its folder or journal relative to the file, or its id.
     pub from: Option<Arc<str>>,
@@ -68,7 +68,7 @@ pub struct TestCase {
     pub repeat: NonZeroU32,
     /// The part of these conversations in which all expectations must be met, from 0 to 1.
     pub pass_rate: f64,
-    /// What is expected.
+    /// The expectations of the case.
     pub expect: CaseExpectations,
 }
 
@@ -106,18 +106,18 @@ pub enum AgentStubs {
 pub struct StubResult {
     /// The result.
     pub output: StubOutput,
-    /// How long it takes, in the time of the conversation.
+    /// The duration, in the time of the conversation.
     pub delay: Duration,
     /// The tokens that each attempt uses.
     pub tokens: u64,
-    /// What each attempt costs.
+    /// The cost of each attempt.
     pub cost: Option<Cost>,
     /// How many attempts fail before the result.
     pub failed_attempts: u32,
 }
 
 impl StubResult {
-    /// Returns a stub that gives this at once.
+    /// Returns a stub that returns this output without a delay, tokens, costs or failed attempts.
     pub fn without_delay(output: StubOutput) -> Self {
         Self {
             output,
@@ -140,7 +140,7 @@ pub enum StubOutput {
     Fail(ExecutionFailure),
     /// For an agent with `random_for_each`: the result of each part, by the key of the part.
     Parts(Vec<(Arc<str>, StubResult)>),
-    /// For an LLM agent: the replies of its model. The agent itself runs, with its tools. Never empty.
+    /// For an LLM agent: the replies of its model, at least one. The agent itself runs, with its tools.
     Replies(Vec<StubReply>),
 }
 
@@ -192,13 +192,13 @@ pub struct CaseExpectations {
     pub same_turn: Vec<Vec<Arc<str>>>,
     /// The highest number of executions or parts of each agent that run at the same time.
     pub at_once: Vec<(Arc<str>, u32)>,
-    /// Texts that the prompts of each agent contain: what its model or its person is asked.
+    /// Texts that the prompts or questions of each agent contain.
     pub asked: Vec<(Arc<str>, Vec<String>)>,
-    /// What the latest outputs of agents contain.
+    /// Values that the latest outputs of agents contain.
     pub outputs: Vec<(Arc<str>, Value)>,
     /// The JSON Schemas of the latest outputs of agents.
     pub schemas: Vec<(Arc<str>, Value)>,
-    /// What the result of the run contains.
+    /// Values that the result of the run contains.
     pub result: Option<Value>,
     /// The exact result of the run.
     pub exact_result: Option<Value>,
@@ -218,7 +218,7 @@ pub struct CaseExpectations {
     pub judges: Vec<JudgeQuestion>,
 }
 
-/// A question to a model about what a conversation has come to.
+/// A question to a model: whether the outcome of a conversation meets a criterion.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JudgeQuestion {
     /// The statement that must be true of the judged output.
@@ -232,23 +232,23 @@ pub struct JudgeQuestion {
 }
 
 impl CaseExpectations {
-    /// Returns whether nothing is expected.
+    /// Returns whether the case expects nothing.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Returns whether no run is expected.
+    /// Returns whether the case expects that the ensemble or its inputs are refused, so that no run starts.
     pub fn expects_refusal(&self) -> bool {
         self.refused || self.exit == Some(REFUSED_EXIT_CODE)
     }
 }
 
-/// Returns whether a file of this name is a test file.
+/// Returns whether a file name ends with `.test.yaml` or `.test.yml`.
 pub fn is_test_file(name: &str) -> bool {
     TEST_FILE_ENDINGS.iter().any(|ending| name.ends_with(ending))
 }
 
-/// Returns the name of the ensemble that a test file of this name tests if it names none.
+/// Returns the file name of the ensemble that a test file tests by default: `a.yaml` for `a.test.yaml`.
 pub fn default_ensemble_name(name: &str) -> Option<String> {
     let (ending, stem) = TEST_FILE_ENDINGS
         .iter()
@@ -256,12 +256,12 @@ pub fn default_ensemble_name(name: &str) -> Option<String> {
     Some(format!("{stem}{}", ending.trim_start_matches(".test")))
 }
 
-/// Returns the place of a case.
+/// Returns the route of the case with this index.
 pub fn case_route(at: usize) -> Route {
     Route::root().with_key("cases").with_index(at)
 }
 
-/// Returns the place of an expectation of a case.
+/// Returns the route of an expectation of the case with this index.
 pub fn expect_route(at: usize, key: &str) -> Route {
     case_route(at).with_key("expect").with_key(key)
 }

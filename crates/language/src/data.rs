@@ -11,7 +11,7 @@ use serde_json::Value;
 /// A JSON object; the keys keep their order.
 pub type JsonMap = serde_json::Map<String, Value>;
 
-/// The accumulated context: the values that agents have stored, by key, in the order of their first appearance.
+/// The accumulated context of a run: the values that agents have stored, by key, in the order of their first appearance.
 ///
 /// Values are shared with the history. So a snapshot costs one reference count, and the memory of a conversation grows
 /// with the size of its outputs, not with the number of reads.
@@ -25,7 +25,7 @@ impl RunContext {
         self.0.get(key)
     }
 
-    /// Stores `value` under `key`. It replaces an earlier value and keeps its position.
+    /// Stores `value` under `key`. A replaced value keeps its position.
     pub fn insert(&mut self, key: Arc<str>, value: Arc<Value>) {
         self.0.insert(key, value);
     }
@@ -69,7 +69,7 @@ pub fn text_to_output(text: &str) -> JsonMap {
     parse_whole_object(text).unwrap_or_else(|| value_to_output(strip_last_newline(text).into()))
 }
 
-/// The character with which editors mark the beginning of a text.
+/// The byte order mark at the beginning of a text.
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
 /// Returns the text without the byte order mark at its beginning.
@@ -83,7 +83,7 @@ pub fn parse_whole_object(text: &str) -> Option<JsonMap> {
     (text.starts_with('{')).then(|| serde_json::from_str(text).ok())?
 }
 
-/// Returns the text without its last newline.
+/// Returns the text without its last line break.
 pub fn strip_last_newline(text: &str) -> &str {
     match text.strip_suffix('\n') {
         Some(text) => text.strip_suffix('\r').unwrap_or(text),
@@ -91,7 +91,7 @@ pub fn strip_last_newline(text: &str) -> &str {
     }
 }
 
-/// Returns an output as text: its `response` if it has one, otherwise JSON.
+/// Renders an output as text: the value of `response` if there is one, otherwise JSON.
 pub fn render_output_text(output: &Value) -> String {
     match output {
         Value::String(text) => text.clone(),
@@ -114,7 +114,7 @@ pub struct AgentRequest {
     pub priority: i64,
 }
 
-/// A question for a person.
+/// A question to the operator.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OperatorQuestion {
     /// The text of the question.
@@ -133,7 +133,7 @@ pub struct OperatorQuestion {
 }
 
 impl OperatorQuestion {
-    /// Creates a question with choices; without choices, any answer is allowed.
+    /// Creates a question with choices. Without choices, any answer is allowed.
     pub fn new(prompt: impl Into<String>, choices: Vec<String>) -> Self {
         Self {
             prompt: prompt.into(),
@@ -145,7 +145,7 @@ impl OperatorQuestion {
     }
 }
 
-/// A tool call that somebody must permit.
+/// A tool call that the operator must permit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolPermissionRequest {
     /// The tool: its name, or `SERVER.TOOL`.
@@ -154,7 +154,7 @@ pub struct ToolPermissionRequest {
     pub arguments: JsonMap,
 }
 
-/// The reason why an execution failed.
+/// The failure of an execution: its kind, message, exit code and streams.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExecutionFailure {
     /// The kind of failure.
@@ -226,8 +226,8 @@ impl FailureKind {
         Self::Sandbox,
     ];
 
-    /// Returns whether another attempt at the same task may succeed. `corrected`: the agent has already sent the errors
-    /// of its output back to its model, as often as it may.
+    /// Returns whether another attempt at the same task may succeed. `corrected`: the model has already had all permitted
+    /// chances to correct its output.
     pub fn is_retryable(self, corrected: bool) -> bool {
         match self {
             Self::Refusal | Self::MaxIterations => false,
@@ -262,7 +262,7 @@ pub struct ModelUsage {
     pub cost: Option<Cost>,
 }
 
-/// The budget that a run's limits leave; `None`: no limit.
+/// The budget that the limits of a run leave. `None` means that there is no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RemainingBudget {
     /// The remaining part of `max_total_tokens`.
@@ -272,7 +272,7 @@ pub struct RemainingBudget {
 }
 
 impl RemainingBudget {
-    /// Returns the remaining budget after this usage.
+    /// Returns the remaining budget after this usage; never below 0.
     #[must_use]
     pub fn subtract_usage(self, used: ModelUsage) -> Self {
         Self {
@@ -285,7 +285,7 @@ impl RemainingBudget {
         }
     }
 
-    /// Returns the name of the limit of which nothing is left.
+    /// Returns the name of the limit that is used up: `max_total_tokens` or `max_cost`.
     pub fn find_exhausted_limit(self) -> Option<&'static str> {
         if self.tokens == Some(0) {
             Some("max_total_tokens")
@@ -297,14 +297,14 @@ impl RemainingBudget {
     }
 }
 
-/// An amount of money in the user's currency, exact to a billionth. So a sum does not depend on the order of its parts.
+/// An amount of money in the user's currency, exact to a billionth. Sums do not depend on the order of their parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Cost(u64);
 
 impl Cost {
     const BILLIONTHS: f64 = 1e9;
 
-    /// Returns the amount for a number; 0 if it is negative or not a number.
+    /// Converts a number to an amount. Negative numbers and NaN become 0.
     pub fn from_amount(amount: f64) -> Self {
         Self((amount * Self::BILLIONTHS).round() as u64)
     }
@@ -348,18 +348,19 @@ impl<'de> Deserialize<'de> for Cost {
     }
 }
 
+/// Returns whether the count is 0, so that JSON omits it.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands fields over so")]
 fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
 impl ModelUsage {
-    /// Returns the number of requests that the agent itself made.
+    /// Returns the number of requests that the agent made without its tools.
     pub fn own_requests(&self) -> u64 {
         self.requests.saturating_sub(self.by_tools)
     }
 
-    /// Returns the usage since an earlier reading of the same numbers.
+    /// Returns the usage since an earlier reading of the same counters.
     #[must_use]
     pub fn subtract_earlier(self, earlier: Self) -> Self {
         let cost = self
@@ -383,7 +384,7 @@ impl ModelUsage {
         counts.iter().all(|count| *count == 0) && self.cost.unwrap_or_default() == Cost(0)
     }
 
-    /// Marks all requests as made by a tool.
+    /// Returns this usage with all requests counted as requests of a tool.
     #[must_use]
     pub fn as_tool_usage(self) -> Self {
         Self {
@@ -405,8 +406,8 @@ impl ExecutionFailure {
         }
     }
 
-    /// Returns the same failure with the exit code and the ends of the streams of its process. The message of a process
-    /// that did not end by itself with exit code 0 quotes both streams.
+    /// Returns the failure with the exit code and the ends of the streams of its process. The message quotes both streams if
+    /// the process failed.
     #[must_use]
     pub fn with_process_output(self, exit_code: Option<i32>, stdout: &str, stderr: &str) -> Self {
         let (stdout, stderr) = (stream_end(stdout), stream_end(stderr));
@@ -438,7 +439,7 @@ impl ExecutionFailure {
         self.exit_code.is_some() || !self.stdout.is_empty() || !self.stderr.is_empty()
     }
 
-    /// Returns the failure in the form in which dependent agents, conditions and the history read it.
+    /// Converts the failure to the value that dependent agents, conditions and the history read.
     pub fn to_output(&self) -> Value {
         serde_json::json!({
             "error": self.error,
@@ -459,7 +460,7 @@ pub fn stream_end(text: &str) -> &str {
 }
 
 impl ModelUsage {
-    /// Returns the sum of two usages that may be missing.
+    /// Adds two usages, each of which may be absent.
     pub fn sum_optional(one: Option<Self>, other: Option<Self>) -> Option<Self> {
         match (one, other) {
             (Some(one), Some(other)) => Some(one + other),

@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::data::sha256_of_text;
 
-/// The definitions of agents as far as the text of their ensemble does not contain them, by agent.
+/// The parts of agents' definitions that the text of the ensemble does not contain, by agent.
 pub type ExternalDefinitionDigests = BTreeMap<Arc<str>, AgentDefinitionDigests>;
 
-/// The parts of which the result of an agent depends, each with its digest.
+/// The definition of an agent: the digest of every part that determines its results.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct AgentDefinitionDigests(BTreeMap<DefinitionPart, Arc<str>>);
@@ -28,7 +28,7 @@ pub struct DefinitionPart {
     pub name: Arc<str>,
 }
 
-/// The kinds of part.
+/// The kinds of parts of a definition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DefinitionPartKind {
     /// A key of the agent itself.
@@ -122,7 +122,7 @@ impl TryFrom<String> for DefinitionPart {
 }
 
 impl DefinitionDifference {
-    /// Returns the part that differs.
+    /// Returns the part that differs or might differ.
     pub fn part(&self) -> &DefinitionPart {
         match self {
             Self::Changed(part) | Self::Unknown(part) => part,
@@ -141,7 +141,7 @@ impl fmt::Display for DefinitionDifference {
 }
 
 impl AgentDefinitionDigests {
-    /// Adds a part with the digest of `text`.
+    /// Adds a part with the digest of its text.
     pub fn add_part(&mut self, part: DefinitionPart, text: &str) {
         self.add_part_digest(part, sha256_of_text(text).into());
     }
@@ -151,7 +151,7 @@ impl AgentDefinitionDigests {
         self.0.insert(part, digest);
     }
 
-    /// Adds the parts of another definition, which replace equal parts.
+    /// Adds the parts of another definition. Equal parts are replaced.
     pub fn extend(&mut self, other: &Self) {
         let parts = other.0.iter();
         self.0
@@ -168,8 +168,8 @@ impl AgentDefinitionDigests {
         self.0.iter()
     }
 
-    /// Returns the parts that differ. A part that only one definition has, and that is no key of the agent, is returned only
-    /// if nothing else differs: otherwise a changed key says why it is there.
+    /// Returns the parts that differ. Parts that only one definition has are returned only if nothing else differs, because a
+    /// changed key explains them. Keys of the agent are always returned.
     pub fn list_differing_parts(&self, other: &Self) -> Vec<DefinitionPart> {
         let parts: BTreeSet<&DefinitionPart> = self.0.keys().chain(other.0.keys()).collect();
         let differing = parts.into_iter().filter(|part| self.0.get(*part) != other.0.get(*part));

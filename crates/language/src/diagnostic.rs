@@ -13,7 +13,7 @@ use crate::yaml::edit::{FixApplicability, RouteEdit, RouteFix, TextFix};
 pub enum FindingSeverity {
     /// The ensemble cannot run.
     Error,
-    /// It runs, but probably not as intended. `--deny-warnings` makes it an error.
+    /// The ensemble runs, but probably not as intended. `--deny-warnings` makes this an error.
     Warning,
     /// A remark that is never an error.
     Hint,
@@ -25,10 +25,10 @@ pub enum FindingSeverity {
 pub struct FindingCode(pub &'static str);
 
 impl FindingCode {
-    /// For findings without a rule: they are shown without a code.
+    /// The code of findings without a rule, which are shown without a code.
     pub const NONE: Self = Self("");
 
-    /// Returns the severity of findings with this code, which its letter defines.
+    /// Returns the severity of findings with this code, which the letter of the code determines.
     pub fn severity(self) -> FindingSeverity {
         match self.0.as_bytes().first() {
             Some(b'W') => FindingSeverity::Warning,
@@ -38,7 +38,7 @@ impl FindingCode {
     }
 }
 
-/// A problem at a symbolic place.
+/// A problem at a symbolic location of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     /// The severity.
@@ -53,24 +53,24 @@ pub struct Finding {
     pub related: Vec<(RouteLocation, String)>,
     /// The place in another text where the problem is; `at` is then the place that names this text.
     pub inner_source: Option<(SourceText, Span)>,
-    /// The help: what to do.
+    /// The help: the action to take.
     pub help: Option<String>,
     /// A fix, if a right edit is known.
     pub fix: Option<RouteFix>,
 }
 
-/// Another place that explains a finding.
+/// Another position that explains a diagnostic, with a message.
 #[derive(Debug, Clone)]
 pub struct RelatedLocation {
     /// The text in which the place is.
     pub source: SourceText,
     /// The position, in bytes.
     pub span: Span,
-    /// What is there.
+    /// The description of the position.
     pub message: String,
 }
 
-/// A problem at a place of a text, ready to be shown.
+/// A problem at a span of a text, ready to be shown.
 #[derive(Debug, Clone)]
 pub struct Diagnostic {
     /// The severity.
@@ -83,30 +83,31 @@ pub struct Diagnostic {
     pub source: SourceText,
     /// The position of the problem, in bytes.
     pub span: Span,
-    /// Other places that explain it.
+    /// Other positions that explain the diagnostic.
     pub related: Vec<RelatedLocation>,
-    /// The help: what to do.
+    /// The help: the action to take.
     pub help: Option<String>,
     /// A fix, if a right edit is known.
     pub fix: Option<TextFix>,
 }
 
 impl Finding {
-    /// Returns an error at this place.
+    /// Returns an error at this location.
     pub fn new_error(code: FindingCode, at: RouteLocation, message: impl Into<String>) -> Self {
         Self::new(FindingSeverity::Error, code, at, message)
     }
 
-    /// Returns a warning at this place.
+    /// Returns a warning at this location.
     pub fn new_warning(code: FindingCode, at: RouteLocation, message: impl Into<String>) -> Self {
         Self::new(FindingSeverity::Warning, code, at, message)
     }
 
-    /// Returns a hint at this place.
+    /// Returns a hint at this location.
     pub fn new_hint(code: FindingCode, at: RouteLocation, message: impl Into<String>) -> Self {
         Self::new(FindingSeverity::Hint, code, at, message)
     }
 
+    /// Creates a finding without related locations, help and fix.
     fn new(severity: FindingSeverity, code: FindingCode, at: RouteLocation, message: impl Into<String>) -> Self {
         Self {
             severity,
@@ -120,14 +121,14 @@ impl Finding {
         }
     }
 
-    /// Says that the problem is in another text, which is named at the place of the finding.
+    /// Adds the position in another text in which the problem is. The location of the finding names this text.
     #[must_use]
     pub fn with_inner_source(mut self, source: SourceText, span: Span) -> Self {
         self.inner_source = Some((source, span));
         self
     }
 
-    /// Adds a sentence that says what to do.
+    /// Adds a sentence with the action to take.
     #[must_use]
     pub fn with_help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
@@ -141,21 +142,21 @@ impl Finding {
         self
     }
 
-    /// Suggests a word of the language in place of the key or the value: safe if it is the same word in another spelling.
+    /// Suggests a word of the language instead of the key or the value. The fix is safe if the word is only spelled differently.
     #[must_use]
     pub fn with_near_word_fix(self, near: &NearWord<'_>) -> Self {
         let change = RouteEdit::WriteText(self.at.clone(), near.word.to_owned());
         self.with_suggestion(near.word, FixApplicability::safe_if(near.is_same_word), change)
     }
 
-    /// Suggests another name that somebody chose, in place of the only occurrence of this one.
+    /// Suggests another user-defined name instead of the only occurrence of `written`.
     #[must_use]
     pub fn with_near_name_fix(self, written: &str, near: &str) -> Self {
         let change = RouteEdit::ReplaceWord(self.at.clone(), written.to_owned(), near.to_owned());
         self.with_suggestion(near, FixApplicability::Unsafe, change)
     }
 
-    /// Returns the error that an ensemble has no agent of this name, with the most similar name or a list of the agents.
+    /// Returns the error that an ensemble has no agent with this name, with the most similar name or a list of the agents.
     pub fn new_unknown_agent<'n>(
         code: FindingCode,
         at: RouteLocation,
@@ -169,7 +170,7 @@ impl Finding {
         }
     }
 
-    /// Offers the choice that is most similar to the value, if one is similar enough.
+    /// Adds a fix with the most similar choice, if one is similar enough.
     #[must_use]
     pub(crate) fn with_near_choice_fix(self, written: &str, choices: &[String]) -> Self {
         match find_similar_word(written, choices.iter().map(String::as_str)) {
@@ -181,12 +182,13 @@ impl Finding {
         }
     }
 
+    /// Adds the help `did you mean …?` and the fix that writes the word.
     fn with_suggestion(self, word: &str, applicability: FixApplicability, edit: RouteEdit) -> Self {
         self.with_help(format!("did you mean `{word}`?"))
             .with_fix(RouteFix::new(applicability, format!("write `{word}`"), edit))
     }
 
-    /// Adds another place that explains the finding.
+    /// Adds another location that explains the finding.
     #[must_use]
     pub fn with_related(mut self, at: RouteLocation, label: impl Into<String>) -> Self {
         self.related.push((at, label.into()));
@@ -195,8 +197,7 @@ impl Finding {
 }
 
 impl Diagnostic {
-    /// Returns the position of the problem in `source`: for a problem in another text, the first place that names this
-    /// text.
+    /// Returns the span of the problem in `source`. If the problem is in another text, returns the first related span in `source`.
     pub fn find_span_in(&self, source: &SourceText) -> Span {
         if self.source.name() == source.name() {
             return self.span;
@@ -207,7 +208,7 @@ impl Diagnostic {
     }
 }
 
-/// A word that is similar to another one.
+/// A word that is similar to another word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NearWord<'w> {
     /// The most similar word.
@@ -221,7 +222,7 @@ pub fn find_similar_word<'w>(word: &str, candidates: impl Iterator<Item = &'w st
     find_nearest_word(word, candidates).map(|near| near.word)
 }
 
-/// Returns the most similar of these words, if one is similar enough to be a probable correction.
+/// Returns the most similar of the first 1000 words, and whether it is the same word in another spelling.
 pub fn find_nearest_word<'w>(word: &str, candidates: impl Iterator<Item = &'w str>) -> Option<NearWord<'w>> {
     const MOST: usize = 1000;
     const LONGEST: usize = 64;
@@ -247,7 +248,7 @@ pub fn find_nearest_word<'w>(word: &str, candidates: impl Iterator<Item = &'w st
     })
 }
 
-/// Returns the sentence that names the agents of an ensemble; of many agents, only the first.
+/// Renders the sentence `the agents are …` with at most eight names.
 pub fn render_agents_sentence<'n>(mut agents: impl Iterator<Item = &'n str>) -> String {
     const SHOWN: usize = 8;
     let shown_agents: Vec<String> = agents.by_ref().take(SHOWN).map(|name| format!("`{name}`")).collect();

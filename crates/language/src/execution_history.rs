@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::condition::ConditionHistory;
 use crate::data::render_output_text;
 
-/// Executions, the oldest first. They are shared with the state of the conversation.
+/// The executions that an agent can read, the oldest first. Entries are shared with the state of the conversation.
 #[derive(Clone, Default)]
 pub struct ExecutionHistory {
     history: Option<Arc<dyn ConditionHistory>>,
@@ -23,7 +23,7 @@ impl ExecutionHistory {
     /// The fields of an entry. None of them differs when the same conversation is held again.
     pub const FIELDS: [&str; 5] = ["agent_name", "turn_number", "execution", "output_data", "success"];
 
-    /// Returns the latest executions of the history, at most this many.
+    /// Returns the latest executions of the history, at most `count`.
     pub fn from_latest(history: Arc<dyn ConditionHistory>, count: usize) -> Self {
         Self {
             from: history.len().saturating_sub(count),
@@ -41,7 +41,7 @@ impl ExecutionHistory {
         self.len() == 0
     }
 
-    /// Returns a field of entry `at`, from 0; `None`: there is no such entry or field.
+    /// Returns a reproducible field of the entry with index `at`. Returns `None` if there is no such entry or field.
     pub fn field_value(&self, at: usize, name: &str) -> Option<Arc<Value>> {
         if at >= self.len() || !Self::FIELDS.contains(&name) {
             return None;
@@ -49,7 +49,7 @@ impl ExecutionHistory {
         self.history.as_ref()?.field_value(self.from + at, name)
     }
 
-    /// Any field of entry `at`, from 0, also one that differs when the same conversation is held again.
+    /// Returns any field of the entry with index `at`, including fields that differ when the conversation is repeated.
     pub fn find_any_field(&self, at: usize, name: &str) -> Option<Arc<Value>> {
         if at >= self.len() {
             return None;
@@ -57,19 +57,20 @@ impl ExecutionHistory {
         self.history.as_ref()?.field_value(self.from + at, name)
     }
 
-    /// Returns the agent of entry `at`, and the number of its execution.
+    /// Returns the agent of the entry with index `at`, and the number of its execution.
     pub fn find_execution(&self, at: usize) -> Option<(Arc<str>, u32)> {
         let agent = self.field_value(at, "agent_name")?;
         let execution = self.field_value(at, "execution")?.as_u64()?;
         Some((agent.as_str()?.into(), u32::try_from(execution).ok()?))
     }
 
-    /// Renders the messages so far, as labelled blocks.
+    /// Renders the executions so far as Markdown blocks with headings.
     pub fn render_transcript(&self) -> String {
         let blocks: Vec<String> = (0..self.len()).filter_map(|at| self.render_block(at)).collect();
         blocks.join("\n\n")
     }
 
+    /// Renders one entry as a heading and its output or error. Returns `None` if there is no such entry.
     fn render_block(&self, at: usize) -> Option<String> {
         let agent = self.field_value(at, "agent_name")?;
         let (agent, turn) = (agent.as_str()?, self.field_value(at, "turn_number")?);
@@ -83,7 +84,7 @@ impl ExecutionHistory {
         )
     }
 
-    /// Entry `at` as a value that can be written.
+    /// Returns a serializable view of the entry with index `at`.
     pub fn serializable_entry(&self, at: usize) -> impl Serialize + '_ {
         SerializableEntry(self, at)
     }

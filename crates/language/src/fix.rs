@@ -12,7 +12,7 @@ use crate::yaml::edit::{FixApplicability, TextFix, apply_fixes};
 /// The highest number of rounds. Fixes that disclose others are few; the limit is for fixes that undo each other.
 const MAX_FIX_ROUNDS: usize = 20;
 
-/// The findings of a text.
+/// The findings of a text, and whether the text is YAML and complete.
 #[derive(Debug)]
 pub struct TextFindings {
     /// Whether the text is YAML.
@@ -23,7 +23,7 @@ pub struct TextFindings {
     pub findings: Vec<Diagnostic>,
 }
 
-/// A text after its fixes.
+/// A text after its fixes, with its findings.
 #[derive(Debug)]
 pub struct FixedText {
     /// The text.
@@ -34,7 +34,7 @@ pub struct FixedText {
     pub applied_fixes: usize,
 }
 
-/// Applies all safe fixes, or all fixes, and checks the text after each round.
+/// Applies all safe fixes, or all fixes with `with_unsafe`, in rounds until nothing is left to fix. Calls `check` after each change.
 pub fn fix_text(
     source: &SourceText,
     with_unsafe: bool,
@@ -60,7 +60,7 @@ pub fn fix_text(
     now
 }
 
-/// Returns the fixes of this text that may be applied.
+/// Returns the fixes of this file that may be applied.
 fn list_applicable_fixes(now: &FixedText, with_unsafe: bool) -> Vec<TextFix> {
     let fixes = now.checked.findings.iter().filter_map(|finding| finding.fix.as_ref());
     fixes
@@ -70,7 +70,7 @@ fn list_applicable_fixes(now: &FixedText, with_unsafe: bool) -> Vec<TextFix> {
         .collect()
 }
 
-/// Applies these fixes; `None` if nothing changes or the text becomes worse.
+/// Applies these fixes and checks the text. Returns `None` if nothing changes or the text becomes worse.
 fn try_fixes(
     now: &FixedText,
     fixes: &[TextFix],
@@ -89,6 +89,7 @@ fn try_fixes(
     })
 }
 
+/// Returns whether the text is no longer YAML, is no longer complete, or has more errors of one code.
 fn is_worse(before: &TextFindings, after: &TextFindings) -> bool {
     if before.is_yaml != after.is_yaml {
         return before.is_yaml;

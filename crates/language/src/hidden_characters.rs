@@ -5,12 +5,12 @@
 
 use std::borrow::Cow;
 
-/// Returns whether a terminal would obey the character, or nobody would see it, or it would change the order of what is
-/// seen. Line breaks and tabs are among them.
+/// Returns whether the character is invisible, controls a terminal or changes the direction of text. Line breaks and tabs count.
 pub fn is_hidden_character(character: char) -> bool {
     !character.is_ascii() && is_hidden_beyond_ascii(character) || character.is_ascii_control()
 }
 
+/// Returns whether a character beyond ASCII is hidden.
 fn is_hidden_beyond_ascii(character: char) -> bool {
     matches!(character,
         // C1, the soft hyphen, joiners, letters without a shape, and marks of the direction.
@@ -21,16 +21,14 @@ fn is_hidden_beyond_ascii(character: char) -> bool {
         | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// Returns the length of the beginning of the text that consists of visible ASCII characters, blanks, tabs and line
-/// breaks.
+/// Returns the length of the start of the text that consists of visible ASCII characters, blanks, tabs and line breaks.
 pub fn plain_ascii_prefix_length(text: &str) -> usize {
     let is_plain = |byte: &u8| matches!(byte, b' '..=b'~' | b'\n' | b'\t');
     let bytes = text.as_bytes().iter();
     bytes.take_while(|byte| is_plain(byte)).count()
 }
 
-/// Returns the text on one line, with every hidden character spelt out: for names, arguments, and whatever must not be
-/// mistaken.
+/// Escapes every hidden character, including line breaks, so that the text is one line.
 pub fn escape_hidden(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
@@ -42,14 +40,13 @@ pub fn escape_hidden(text: &str) -> String {
     escaped
 }
 
-/// Returns the text line by line, with every other hidden character spelt out.
+/// Escapes every hidden character of each line, and keeps the line breaks.
 pub fn escape_hidden_lines(text: &str) -> String {
     let lines: Vec<String> = text.lines().map(escape_hidden).collect();
     lines.join("\n")
 }
 
-/// Returns a JSON text with its hidden characters spelt out, which does not change its meaning. What a CI would take
-/// for a command inside a line (`##[error]`) is broken up in the same way.
+/// Escapes hidden characters and CI commands such as `##[error]` in a JSON text without changing its meaning.
 pub fn escape_hidden_in_json(text: &str) -> Cow<'_, str> {
     if is_plain_json(text) {
         return Cow::Borrowed(text);
@@ -69,20 +66,20 @@ pub fn escape_hidden_in_json(text: &str) -> Cow<'_, str> {
     Cow::Owned(spelt)
 }
 
-/// Returns whether nothing in a JSON text can be spelt in another way.
+/// Returns whether the JSON text contains nothing to escape.
 fn is_plain_json(text: &str) -> bool {
     let bytes = text.as_bytes();
     bytes.is_ascii() && !bytes.contains(&0x7f) && !text.contains("##")
 }
 
-/// `\u202e`; beyond the first plane, two of them.
+/// Appends the JSON escape of the character: `\u202e`, or a surrogate pair.
 fn push_json_escape(character: char, spelt: &mut String) {
     for unit in character.encode_utf16(&mut [0; 2]) {
         spelt.push_str(&format!("\\u{unit:04x}"));
     }
 }
 
-/// Recognizes `##[` and `##word[`, with which some CI systems begin a command anywhere in a line.
+/// A detector of `##[` and `##word[`, with which some CI systems begin a command anywhere in a line.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub enum CiCommandDetector {
     /// Nothing of it.
@@ -95,7 +92,7 @@ pub enum CiCommandDetector {
 }
 
 impl CiCommandDetector {
-    /// Takes the next character; `true` if it is the bracket that completes the beginning of a command.
+    /// Processes the next character. Returns `true` if it is the bracket that completes the start of a command.
     pub fn push_character(&mut self, character: char) -> bool {
         let before = *self;
         *self = match (before, character) {

@@ -6,7 +6,7 @@ pub const NAME_RULE: &str = "a name must start with an ASCII letter or digit; th
 /// The longest name of a tool that all providers accept.
 pub const MAX_TOOL_NAME: usize = 64;
 
-/// Returns whether the character can be part of the name of an ensemble or an agent.
+/// Returns whether the name of an ensemble or an agent can contain the character.
 pub fn is_name_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-')
 }
@@ -28,18 +28,17 @@ pub fn correct_name(name: &str) -> Option<String> {
     (joined_name != name && is_name(&joined_name)).then_some(joined_name)
 }
 
-/// Returns whether the character can be part of the name of a tool.
+/// Returns whether the name of a tool can contain the character.
 pub fn is_tool_name_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '_' | '-')
 }
 
-/// Returns whether the text can be the name of a tool, which all providers accept.
+/// Returns whether the text is a name of a tool that all providers accept.
 pub fn is_tool_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= MAX_TOOL_NAME && name.chars().all(is_tool_name_char)
 }
 
-/// Returns the name of a tool that a model can get: characters that no provider accepts are replaced by `_`, and a long name
-/// is cut.
+/// Converts the text to a name of a tool that all providers accept: replaces other characters by `_`, and cuts a long name.
 pub fn to_tool_name(text: &str) -> String {
     text.chars()
         .map(|c| if is_tool_name_char(c) { c } else { '_' })
@@ -47,13 +46,12 @@ pub fn to_tool_name(text: &str) -> String {
         .collect()
 }
 
-/// Returns the name of a tool of an MCP server for a model.
+/// Returns the name under which a model sees a tool of an MCP server.
 pub fn server_tool_name(server: &str, tool: &str) -> String {
     to_tool_name(&format!("{server}__{tool}"))
 }
 
-/// Returns whether the text can be the name of an input or of an environment variable: ASCII letters, digits and `_`,
-/// without a digit at the start.
+/// Returns whether the text can be the name of an input or an environment variable: ASCII letters, digits and `_`, no digit first.
 pub fn is_ascii_identifier(name: &str) -> bool {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     name.starts_with(|c: char| is_part(c) && !c.is_ascii_digit()) && name.chars().all(is_part)

@@ -7,7 +7,7 @@ use crate::data::JsonMap;
 use crate::diagnostic::find_similar_word;
 use crate::ensemble::{HttpProvider, ModelChoice, ModelProfile, SIMULATED_PROVIDER, TokenPrice, list_provider_names};
 
-/// All profiles that a run can use.
+/// All model profiles that a run can use, with the overrides of the user.
 #[derive(Debug, Clone, Default)]
 pub struct ModelProfiles {
     overrides: Vec<ModelOverride>,
@@ -16,14 +16,14 @@ pub struct ModelProfiles {
     untrusted_profiles: Vec<(Arc<str>, String)>,
 }
 
-/// A source of profiles.
+/// A named source of profiles, such as a configuration file.
 #[derive(Debug, Clone)]
 struct ProfileSource {
     name: String,
     profiles: Vec<(Arc<str>, ModelProfile)>,
 }
 
-/// `--model profile=provider/model`, `--model '*=provider/model'`.
+/// An override of a profile: `--model profile=provider/model`, `--model '*=provider/model'`.
 ///
 /// An override replaces provider and model. It also removes the settings of the replaced provider (`base_url`,
 /// `api_key_env`, `headers`, prepared replies) and the fallback. A profile that already has this provider keeps all of
@@ -39,7 +39,7 @@ pub struct ModelOverride {
     pub model: Arc<str>,
 }
 
-/// The profile that answers, then its fallbacks.
+/// The profile that answers, followed by its fallbacks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProfileChain {
     /// Never empty; no name twice.
@@ -49,7 +49,7 @@ pub struct ProfileChain {
 /// A profile of a chain.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChainedProfile {
-    /// Its name, or `provider/model` where an agent names a model.
+    /// The name of the profile, or `provider/model` if an agent names a model.
     pub name: Arc<str>,
     /// The profile.
     pub profile: Arc<ModelProfile>,
@@ -63,7 +63,7 @@ pub enum ProfileError {
     Unknown {
         /// As written.
         name: Arc<str>,
-        /// The profile whose `fallback` it is.
+        /// The profile that names this one as its `fallback`.
         fallback_of: Option<Arc<str>>,
         /// The known name that was probably meant.
         suggestion: Option<Arc<str>>,
@@ -107,7 +107,7 @@ pub enum ProfileError {
     Script {
         /// The profile.
         profile: Arc<str>,
-        /// What is wrong.
+        /// The problem.
         message: String,
     },
 }
@@ -140,6 +140,7 @@ impl ProfileError {
     }
 }
 
+/// Returns the part of an error message that names the profile with this fallback, or an empty text.
 fn describe_fallback_origin(fallback_of: &Option<Arc<str>>) -> String {
     match fallback_of {
         Some(name) => format!(", the fallback of `{name}`"),
@@ -148,7 +149,8 @@ fn describe_fallback_origin(fallback_of: &Option<Arc<str>>) -> String {
 }
 
 impl ModelProfiles {
-    /// No profiles but the built-in `simulated`, and these overrides; of two for one profile the later counts.
+    /// Creates the profiles without sources: only the built-in `simulated`, and these overrides. Of two overrides for one
+    /// profile, the later one counts.
     pub fn new(overrides: Vec<ModelOverride>) -> Self {
         Self {
             overrides,
@@ -156,7 +158,7 @@ impl ModelProfiles {
         }
     }
 
-    /// Adds a place that is looked at after those before it; `name` says which (`config.yaml`, `the ensemble file`).
+    /// Adds a source that is searched after the earlier sources. `name`: the source in messages (`config.yaml`, `the ensemble file`).
     #[must_use]
     pub fn with_source(mut self, name: impl Into<String>, profiles: Vec<(Arc<str>, ModelProfile)>) -> Self {
         let name = name.into();
@@ -164,7 +166,7 @@ impl ModelProfiles {
         self
     }
 
-    /// Says which profiles of a place are left alone, because the place is not trusted.
+    /// Registers the profiles of an untrusted source. They are not used, and naming one is an error with this reason.
     #[must_use]
     pub fn with_untrusted_profiles(mut self, place: &str, names: impl IntoIterator<Item = Arc<str>>) -> Self {
         self.untrusted_profiles
@@ -172,12 +174,12 @@ impl ModelProfiles {
         self
     }
 
-    /// Returns the overrides, for a caller who wants to know which of them concern anyone.
+    /// Returns the overrides, for example to find those that match no profile.
     pub fn overrides(&self) -> &[ModelOverride] {
         &self.overrides
     }
 
-    /// Returns the profile for this choice, with its fallbacks.
+    /// Resolves the profile for this choice, with its fallbacks.
     ///
     /// A cycle of fallbacks ends before its first repetition.
     pub fn resolve_chain(&self, choice: &ModelChoice) -> Result<ProfileChain, ProfileError> {
@@ -198,6 +200,7 @@ impl ModelProfiles {
         Ok(ProfileChain { chain })
     }
 
+    /// Resolves the first profile of the chain.
     fn resolve_first(&self, choice: &ModelChoice) -> Result<ChainedProfile, ProfileError> {
         match choice {
             ModelChoice::Profile(name) => self.resolve_name(name, None),
@@ -220,6 +223,7 @@ impl ModelProfiles {
         }
     }
 
+    /// Resolves a profile by name: from the sources, the built-in profile, and the overrides. `fallback_of`: the profile that names it.
     fn resolve_name(&self, name: &Arc<str>, fallback_of: Option<Arc<str>>) -> Result<ChainedProfile, ProfileError> {
         let named_profile = self.named_profiles().find(|(known, _)| known == name);
         let profile = named_profile
@@ -240,7 +244,7 @@ impl ModelProfiles {
         })
     }
 
-    /// Returns the profile as the overrides leave it; `None` where there is neither a profile nor an override.
+    /// Applies the overrides to a profile. Returns `None` if there is neither a profile nor an override.
     fn apply_overrides(&self, name: Arc<str>, profile: Option<ModelProfile>) -> Option<ChainedProfile> {
         let profile = match (ModelOverride::find_for_profile(&self.overrides, &name), profile) {
             (None, profile) => profile?,
@@ -258,7 +262,7 @@ impl ModelProfiles {
         })
     }
 
-    /// Returns the price of the model that replaces another one, if a profile with this model has a price.
+    /// Returns the price of the model that an override chooses, if a profile with this model has a price.
     fn find_model_price(&self, over: &ModelOverride) -> Option<TokenPrice> {
         let mut profiles = self.named_profiles().map(|(_, profile)| profile);
         profiles.find_map(|profile| {
@@ -267,22 +271,24 @@ impl ModelProfiles {
         })
     }
 
-    /// Returns all profiles that are written somewhere.
+    /// Returns the profiles of all sources, without the built-in profile.
     pub fn written_profiles(&self) -> impl Iterator<Item = &ModelProfile> {
         self.named_profiles().map(|(_, profile)| profile)
     }
 
+    /// Returns the profiles of all sources with their names, in search order.
     fn named_profiles(&self) -> impl Iterator<Item = &(Arc<str>, ModelProfile)> {
         self.sources.iter().flat_map(|place| &place.profiles)
     }
 
+    /// Returns the name of a profile that is similar to `name`.
     fn find_similar_name(&self, name: &str) -> Option<Arc<str>> {
         find_similar_word(name, self.named_profiles().map(|(known, _)| &**known)).map(Arc::from)
     }
 }
 
 impl ModelOverride {
-    /// Returns the profile of that name as these overrides leave it.
+    /// Applies the override for this name to the profile, if there is one.
     pub fn apply_matching(overrides: &[Self], name: &str, profile: ModelProfile) -> ModelProfile {
         match Self::find_for_profile(overrides, name) {
             Some(over) => over.apply_to(profile),
@@ -290,12 +296,13 @@ impl ModelOverride {
         }
     }
 
-    /// Returns the override that counts for the name.
+    /// Returns the override for this name: the last one with the name, otherwise the last one for `*`.
     fn find_for_profile<'o>(overrides: &'o [Self], name: &str) -> Option<&'o Self> {
         let exact = overrides.iter().rev().find(|over| &*over.profile == name);
         exact.or_else(|| overrides.iter().rev().find(|over| &*over.profile == "*"))
     }
 
+    /// Applies this override to a profile.
     fn apply_to(&self, profile: ModelProfile) -> ModelProfile {
         let stays = profile.provider == self.provider;
         ModelProfile {
@@ -336,18 +343,19 @@ impl FromStr for ModelOverride {
 }
 
 impl ProfileChain {
-    /// Returns whether a profile of the chain is simulated. Every report of the run must say so.
+    /// Returns whether a profile of the chain is simulated, which every report of the run must mention.
     pub fn is_simulated(&self) -> bool {
         self.chain.iter().any(|link| &*link.profile.provider == SIMULATED_PROVIDER)
     }
 
-    /// `PROVIDER/MODEL` of the first profile of the chain that is not simulated.
+    /// Returns `PROVIDER/MODEL` of the first profile of the chain that is not simulated.
     pub fn first_remote_model(&self) -> Option<String> {
         let remote = self.chain.iter().find(|link| &*link.profile.provider != SIMULATED_PROVIDER)?;
         Some(format!("{}/{}", remote.profile.provider, remote.profile.model))
     }
 }
 
+/// Returns the built-in profile `simulated`, if the name is this name.
 fn built_in_profile(name: &str) -> Option<ModelProfile> {
     (name == SIMULATED_PROVIDER).then(|| ModelProfile {
         provider: SIMULATED_PROVIDER.into(),

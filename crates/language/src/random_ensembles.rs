@@ -32,6 +32,7 @@ const EXCLUSIVE_CONDITIONS: [&str; 2] = [
     "output != None and output.get('n', 0) <= 1",
 ];
 
+/// Generates a dependency on one of the agents `a0`, `a1`, …
 fn random_dependency(agents: usize) -> impl Strategy<Value = Dependency> {
     let wait_for = prop_oneof![4 => Just(WaitFor::Update), 1 => Just(WaitFor::Settled), 1 => Just(WaitFor::Nothing)];
     let on = prop_oneof![3 => Just(RequiredResult::Success), 1 => Just(RequiredResult::Failure), 1 => Just(RequiredResult::Any)];
@@ -59,6 +60,7 @@ fn random_dependency(agents: usize) -> impl Strategy<Value = Dependency> {
         )
 }
 
+/// Generates the agent `a{at}` of an ensemble with this number of agents.
 fn random_agent(at: usize, agents: usize) -> impl Strategy<Value = Agent> {
     let dependencies = prop::collection::vec(random_dependency(agents), 0..4);
     let trigger =
@@ -94,7 +96,7 @@ fn random_agent(at: usize, agents: usize) -> impl Strategy<Value = Agent> {
     })
 }
 
-/// Agents, and the result of each execution.
+/// Generates a plan, and bytes that choose the results of the executions.
 pub fn plan_with_results() -> impl Strategy<Value = (Plan, Vec<u8>)> {
     let agents = (1_usize..6).prop_flat_map(|count| (0..count).map(|at| random_agent(at, count)).collect::<Vec<_>>());
     (agents, prop::collection::vec(any::<u8>(), 64)).prop_map(|(agents, fate)| (plan_of_agents(agents), fate))
@@ -108,8 +110,8 @@ const NEVER_TRUE_CONDITIONS: [&str; 4] = [
     "not (turn_count == 1 or turn_count != 1)",
 ];
 
-/// Agents with tight limits, with few requests, and with some conditions that are never true; and the results of the
-/// executions of several conversations.
+/// Generates a plan with tight limits, few requests and some conditions that are never true, and bytes for the results of
+/// several conversations.
 pub fn limited_plan_with_results() -> impl Strategy<Value = (Plan, Vec<Vec<u8>>)> {
     let agents = (2_usize..7).prop_flat_map(|count| (0..count).map(|at| random_agent(at, count)).collect::<Vec<_>>());
     let twists = prop::collection::vec(any::<u8>(), 24);
@@ -139,10 +141,12 @@ pub fn limited_plan_with_results() -> impl Strategy<Value = (Plan, Vec<Vec<u8>>)
     })
 }
 
+/// Builds a plan with the default limits.
 fn plan_of_agents(agents: Vec<Agent>) -> Plan {
     plan_with_limits(agents, ConversationLimits::default())
 }
 
+/// Builds a plan with these limits.
 fn plan_with_limits(agents: Vec<Agent>, limits: ConversationLimits) -> Plan {
     let ensemble = Ensemble {
         inputs: None,
@@ -168,8 +172,7 @@ const PART_CONDITIONS: [&str; 5] = [
     "True",
 ];
 
-/// Ensembles of two or three parts without a connection, without requests, and mostly without agents that listen to
-/// all others; and the results of the executions.
+/// Generates a plan of two or three parts that do not depend on each other, and bytes that choose the results of the executions.
 pub fn unconnected_plan_with_results() -> impl Strategy<Value = (Plan, Vec<u8>)> {
     let agents = || (1_usize..4).prop_flat_map(|count| (0..count).map(|at| random_agent(at, count)).collect::<Vec<_>>());
     let parts = prop::collection::vec(agents(), 2..4);
@@ -192,7 +195,7 @@ pub fn unconnected_plan_with_results() -> impl Strategy<Value = (Plan, Vec<u8>)>
     })
 }
 
-/// Returns the agent, renamed, with conditions that read only what is in its part.
+/// Renames the agent and its dependencies with the prefix, and limits its conditions to agents of its part.
 fn move_into_part(mut agent: Agent, prefix: &str, twist: &mut dyn FnMut() -> usize) -> Agent {
     let renamed = |name: &str| format!("{prefix}{}", name.trim_start_matches('a')).into();
     agent.name = renamed(&agent.name);
@@ -217,7 +220,7 @@ fn move_into_part(mut agent: Agent, prefix: &str, twist: &mut dyn FnMut() -> usi
     agent
 }
 
-/// Returns the same ensemble with limits that can be reached, and with agents whose failure makes the run fail.
+/// Returns the ensemble with limits that can be reached, and with agents whose failure makes the run fail. `knobs` chooses them.
 pub fn with_strict_limits(plan: &Plan, knobs: u8) -> Plan {
     let mut ensemble = Ensemble::clone(plan.ensemble());
     if knobs.is_multiple_of(2) {
@@ -244,7 +247,7 @@ const SUCCESS_EXPRESSIONS: [&str; 5] = [
     "len(history) > 3 or executions.get('a0', 0) == 0",
 ];
 
-/// Adds a goal to the ensemble: `success`, required agents, limits that are a natural end, and agents that stop the run.
+/// Returns the ensemble with `success`, required agents, limits that end normally, and agents that stop the run. `knobs` chooses them.
 pub fn with_goal(plan: &Plan, knobs: u16) -> Plan {
     let mut ensemble = Ensemble::clone(plan.ensemble());
     let goal = SUCCESS_EXPRESSIONS.get(usize::from(knobs % 8));
@@ -261,7 +264,7 @@ pub fn with_goal(plan: &Plan, knobs: u16) -> Plan {
     Plan::build(Arc::new(ensemble)).expect("the conditions compile")
 }
 
-/// Ensembles with loops and with conditions that count executions, without other conditions and without requests.
+/// Generates plans with loops and with conditions that count executions, without other conditions and without requests.
 pub fn plan_with_counts() -> impl Strategy<Value = Plan> {
     let agents = (3_usize..6).prop_flat_map(|count| (0..count).map(|at| random_agent(at, count)).collect::<Vec<_>>());
     let twists = prop::collection::vec(any::<u8>(), 24);

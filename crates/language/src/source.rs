@@ -65,7 +65,7 @@ pub enum NodePart {
     Source(Span),
 }
 
-/// A symbolic place: a part of the node at a route.
+/// A symbolic location: a part of the node at a route.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct RouteLocation {
     /// The node.
@@ -75,7 +75,7 @@ pub struct RouteLocation {
 }
 
 impl SourceText {
-    /// Stores the text and finds its lines.
+    /// Stores the text, and finds the starts of its lines.
     pub fn new(name: impl Into<Arc<str>>, text: impl Into<Arc<str>>) -> Self {
         let text: Arc<str> = text.into();
         let first = text.len() - strip_byte_order_mark(&text).len();
@@ -99,7 +99,7 @@ impl SourceText {
         &self.text
     }
 
-    /// Returns the line and column of a byte offset; an offset beyond the end means the end.
+    /// Returns the line and column of a byte offset. An offset beyond the end is treated as the end.
     pub fn line_column(&self, offset: usize) -> LineColumn {
         let offset = self.floor_char_boundary(offset).max(self.line_starts[0]);
         let line = self.line_starts.partition_point(|&start| start <= offset);
@@ -110,7 +110,7 @@ impl SourceText {
         }
     }
 
-    /// Returns the text of line `line` (from 1) without its line break.
+    /// Returns the text of the line with number `line` (from 1), without its line break. Returns an empty text for other numbers.
     pub fn line_text(&self, line: usize) -> &str {
         let Some(&start) = line.checked_sub(1).and_then(|at| self.line_starts.get(at)) else {
             return "";
@@ -119,8 +119,7 @@ impl SourceText {
         self.text[start..end].trim_end_matches(['\n', '\r'])
     }
 
-    /// Returns the word that begins at this line and column, or one character if there is no word; a place beyond the
-    /// end is the end.
+    /// Returns the span of the word that begins at this line and column, or of one character if there is no word.
     pub fn find_word_span(&self, place: LineColumn) -> Span {
         let line = self.line_text(place.line);
         let Some(&line_start) = place.line.checked_sub(1).and_then(|at| self.line_starts.get(at)) else {
@@ -136,14 +135,14 @@ impl SourceText {
         Span::new(line_start + from, line_start + from + length)
     }
 
-    /// `offset`, or the nearest character boundary before it.
+    /// Returns the offset, or the nearest character boundary before it.
     fn floor_char_boundary(&self, offset: usize) -> usize {
         self.text.floor_char_boundary(offset)
     }
 }
 
 impl RouteLocation {
-    /// Bytes `span` of the source itself.
+    /// Returns the location of a span of the source itself.
     pub fn from_source_span(span: Span) -> Self {
         Self {
             route: Route::root(),
@@ -153,7 +152,7 @@ impl RouteLocation {
 }
 
 impl Span {
-    /// From `start` up to `end`, without `end`.
+    /// Creates the span from `start` up to, but not including, `end`.
     pub fn new(start: usize, end: usize) -> Self {
         Self { start, end }
     }
@@ -166,7 +165,7 @@ impl From<Range<usize>> for Span {
 }
 
 impl Route {
-    /// Returns the root of the document.
+    /// Returns the route of the root of the document.
     pub fn root() -> Self {
         Self::default()
     }
@@ -183,6 +182,7 @@ impl Route {
         self.with_step(RouteStep::Index(index))
     }
 
+    /// Returns this route followed by a step.
     fn with_step(&self, step: RouteStep) -> Self {
         let mut steps = Vec::with_capacity(self.0.len() + 1);
         steps.extend_from_slice(&self.0);
@@ -190,7 +190,7 @@ impl Route {
         Self(steps)
     }
 
-    /// Returns the value at this route.
+    /// Returns the location of the value at this route.
     pub fn into_value_location(self) -> RouteLocation {
         RouteLocation {
             route: self,
@@ -198,7 +198,7 @@ impl Route {
         }
     }
 
-    /// Returns the key of the node at this route.
+    /// Returns the location of the key of the node at this route.
     pub fn into_key_location(self) -> RouteLocation {
         RouteLocation {
             route: self,
@@ -206,7 +206,7 @@ impl Route {
         }
     }
 
-    /// Bytes `span` of the text at this route.
+    /// Returns the location of a span of the text at this route.
     pub fn into_text_location(self, span: Span) -> RouteLocation {
         RouteLocation {
             route: self,

@@ -96,7 +96,7 @@ pub struct TemplateScope {
     pub dependencies: Vec<(Arc<str>, Arc<Value>)>,
     /// `news`: the agents whose new outputs started the execution.
     pub news: Vec<Arc<str>>,
-    /// What has been said, for a prompt without variables: the outputs that follow it, in this order.
+    /// The outputs that follow a prompt without variables, in this order.
     pub unprompted_outputs: Vec<(Arc<str>, Arc<Value>)>,
     /// `parameters`.
     pub parameters: Arc<JsonMap>,
@@ -104,9 +104,9 @@ pub struct TemplateScope {
     pub request: Option<Arc<AgentRequest>>,
     /// `history` and `transcript`.
     pub history: ExecutionHistory,
-    /// Of a part of an execution: the item under its name, and `part`.
+    /// The variables of a part of an execution: the item under its name, and `part`.
     pub part: Option<[(Arc<str>, Arc<Value>); 2]>,
-    /// What renderings have missed.
+    /// The keys that were missing in renderings.
     pub missing_keys: MissingKeyCollector,
 }
 
@@ -117,19 +117,19 @@ pub struct Template(Arc<CompiledTemplate>);
 struct CompiledTemplate {
     environment: Environment<'static>,
     text: Arc<str>,
-    /// What is rendered.
+    /// The text with the filters of assigned values, which is rendered.
     filtered_template: FilteredTemplate,
-    /// Rendering takes little time and memory, compared with what is printed.
+    /// Rendering takes little time and memory, compared with the printed values.
     is_light: bool,
     variables: Vec<String>,
-    /// The paths that it prints plainly.
+    /// The paths that the template prints without a test or a default.
     printed_paths: Vec<PrintedPath>,
     /// The rendered text of a template without expressions and tags, which is the same for every execution.
     constant: Option<String>,
 }
 
 impl Template {
-    /// Compiles the text.
+    /// Compiles the text. # Errors: the text is no template, is nested too deeply or uses another template.
     pub fn compile(text: &str) -> Result<Self, TemplateError> {
         let scan = scan_checked(text).map_err(TemplateCheckError::into_error)?;
         if !scan.assigned_values.is_empty() {
@@ -178,12 +178,12 @@ impl Template {
         !self.0.variables.is_empty()
     }
 
-    /// Returns the variables that it may use, sorted, without functions of the template language.
+    /// Returns the variables that the template may use, sorted, without functions of the template language.
     pub fn variable_names(&self) -> &[String] {
         &self.0.variables
     }
 
-    /// Renders the template. Keys that existing outputs do not have are printed as nothing and noted in `scope.missed`.
+    /// Renders the template. Missing keys of existing outputs are printed as nothing and collected in the scope.
     pub fn render(&self, scope: &TemplateScope) -> Result<String, TemplateError> {
         let compiled_template = &self.0;
         if let Some(constant) = &compiled_template.constant {
@@ -232,13 +232,13 @@ impl CompiledTemplate {
         }
     }
 
-    /// Returns the error at its place in the text as it was written.
+    /// Converts an error of the engine to an error with a position in the original text.
     fn convert_error(&self, error: &minijinja::Error) -> TemplateError {
         TemplateError::from_mapped_engine_error(&self.text, error, |span| self.filtered_template.original_span(span))
     }
 }
 
-/// Scans a template, and refuses those that cannot be parsed.
+/// Scans a template. # Errors: it is nested too deeply, or uses another template.
 fn scan_checked(text: &str) -> Result<TemplateScan, TemplateCheckError> {
     let scan = match is_constant(text) {
         true => TemplateScan {
@@ -271,7 +271,7 @@ fn scan_checked(text: &str) -> Result<TemplateScan, TemplateCheckError> {
     }
 }
 
-/// Parses the text, if it may be parsed.
+/// Scans and parses the text. # Errors: it is no template, or is nested too deeply.
 fn parse_checked(text: &str) -> Result<minijinja::Template<'_, '_>, TemplateCheckError> {
     scan_checked(text)?;
     ENVIRONMENT.template_from_str(text).map_err(|error| {
@@ -283,14 +283,15 @@ fn parse_checked(text: &str) -> Result<minijinja::Template<'_, '_>, TemplateChec
     })
 }
 
+/// Returns the error message about a template that is nested too deeply.
 fn too_deep_message() -> String {
     format!(
         "the template is nested too deeply: at most {DEPTH_LIMIT} levels of operators, of which at most 140 are blocks and 70 are brackets"
     )
 }
 
-/// The first variable of a template that is not available to an agent with these dependencies; `None` does not check
-/// the variables. The template is parsed but not kept, which is much cheaper than [`Template::compile`].
+/// Checks that the text is a template whose variables an agent with these dependencies can read. `None` does not check
+/// variables. The template is not kept, which is much cheaper than compiling it.
 ///
 /// # Errors
 /// The text is not a template, or there is such a variable.
@@ -354,8 +355,7 @@ fn list_read_members(text: &str, variable: &str) -> Vec<(String, Span)> {
     names.into_iter().map(|name| (name.clone(), place(&name))).collect()
 }
 
-/// Returns the variables that a template reads, with the keys behind them as far as they are literal: `context.draft`;
-/// empty if the text is not a template.
+/// Returns the paths that a template reads, with their literal keys: `context.draft`. Returns none if the text is no template.
 pub fn list_read_paths(text: &str) -> Vec<String> {
     if is_constant(text) {
         return Vec::new();
@@ -366,7 +366,7 @@ pub fn list_read_paths(text: &str) -> Vec<String> {
     paths
 }
 
-/// Returns whether the text is a template that uses any variable. The template is parsed but not kept.
+/// Returns whether the text is a template with any variable. The template is parsed but not kept.
 pub fn uses_variables(text: &str) -> bool {
     !list_used_variables(text).is_empty()
 }
@@ -380,7 +380,7 @@ pub fn uses_history(text: &str) -> bool {
             .any(|name| HISTORY_VARIABLES.contains(&&**name))
 }
 
-/// Returns the variables of a template, sorted; none if the text is not a template.
+/// Returns the variables of a template, sorted. Returns none if the text is no template.
 fn list_used_variables(text: &str) -> Vec<String> {
     if is_constant(text) {
         return Vec::new();
@@ -391,18 +391,19 @@ fn list_used_variables(text: &str) -> Vec<String> {
     )
 }
 
-/// The reason why a template cannot be rendered.
+/// An error of a template that cannot be rendered, by its kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TemplateCheckError {
     /// The text is not a template.
     Syntax(TemplateError),
-    /// It is nested too deeply to be parsed.
+    /// The template is nested too deeply to be parsed.
     Depth(TemplateError),
-    /// It uses a variable that does not exist.
+    /// The template uses a variable that does not exist.
     Variable(TemplateError),
 }
 
 impl TemplateCheckError {
+    /// Returns the error without its kind.
     fn into_error(self) -> TemplateError {
         match self {
             Self::Syntax(error) | Self::Depth(error) | Self::Variable(error) => error,
@@ -420,9 +421,9 @@ impl TemplateScope {
     }
 }
 
-/// Returns the task of an agent: its rendered prompt. A prompt without variables is followed by the item of a part, by
-/// the input of the execution and by what has been said, as labelled blocks. Without a prompt, there are only these
-/// blocks; where nothing stands beside the input, it is the plain input.
+/// Returns the task of an agent: its rendered prompt. A prompt without variables is followed by the item of a part, the
+/// input, the request and the outputs of dependencies, as blocks with headings. Without a prompt, the task has only these
+/// blocks, or is the plain input if there are no other blocks.
 pub fn render_task(prompt: Option<&Template>, scope: &TemplateScope) -> Result<String, TemplateError> {
     let Some(prompt) = prompt else {
         let is_alone = scope.request.is_none() && scope.unprompted_outputs.is_empty() && scope.part.is_none();
@@ -441,6 +442,7 @@ pub fn render_task(prompt: Option<&Template>, scope: &TemplateScope) -> Result<S
     Ok(parts.join("\n\n"))
 }
 
+/// Renders the item, the input, the request and the outputs of dependencies, each as a block with a heading.
 fn render_task_blocks(scope: &TemplateScope) -> Vec<String> {
     let mut blocks = Vec::new();
     if let Some([(name, item), _]) = &scope.part {
@@ -468,11 +470,12 @@ fn find_only_expression(text: &str) -> Option<&str> {
     (is_whole && !inside.trim().is_empty()).then_some(inside)
 }
 
-/// Returns whether the text has no expression, no tag and no comment: these always begin with a brace.
+/// Returns whether the text has no brace, and so no expression, tag or comment.
 fn is_constant(text: &str) -> bool {
     !text.contains('{')
 }
 
+/// Builds an environment with the limits, the output formatter and the filters of this program.
 fn build_environment() -> Environment<'static> {
     let mut environment = Environment::new();
     environment.set_undefined_behavior(UndefinedBehavior::Chainable);
@@ -492,6 +495,7 @@ fn build_environment() -> Environment<'static> {
     environment
 }
 
+/// Returns the variables of the template that are not assigned in it and are no functions of the environment, sorted.
 fn list_undeclared_variables(environment: &Environment<'_>, template: &minijinja::Template<'_, '_>) -> Vec<String> {
     let is_global = |name: &String| environment.globals().any(|(global, _)| global == name);
     let names = template.undeclared_variables(false).into_iter();

@@ -19,7 +19,7 @@ pub enum ColumnEncoding {
     Utf8,
 }
 
-/// A text and its lines.
+/// A text in an editor, with the starts of its lines.
 #[derive(Debug, Clone)]
 pub struct EditorText {
     text: Arc<str>,
@@ -29,7 +29,7 @@ pub struct EditorText {
 }
 
 impl EditorText {
-    /// Returns a text whose columns are counted in this encoding.
+    /// Creates a text whose columns are counted in this encoding.
     pub fn new(text: impl Into<Arc<str>>, encoding: ColumnEncoding) -> Self {
         let text: Arc<str> = text.into();
         let lines = list_line_starts(&text);
@@ -41,7 +41,7 @@ impl EditorText {
         &self.text
     }
 
-    /// Returns the byte offset of a position.
+    /// Converts a position of the protocol to a byte offset.
     pub fn offset_at(&self, position: Position) -> usize {
         let line = position.line as usize;
         let Some(&start) = self.lines.get(line) else {
@@ -62,7 +62,7 @@ impl EditorText {
         start + content.len()
     }
 
-    /// Returns the position of a byte offset; one beyond the end means the end.
+    /// Converts a byte offset to a position of the protocol. An offset beyond the end is treated as the end.
     pub fn position_at(&self, offset: usize) -> Position {
         let offset = self.text.floor_char_boundary(offset);
         let line = self.lines.partition_point(|&start| start <= offset) - 1;
@@ -82,7 +82,7 @@ impl EditorText {
         Span::new(start, end.max(start))
     }
 
-    /// Returns the text after a change; without a range, the change is the whole text.
+    /// Returns the text after a change. A change without a range replaces the whole text.
     #[must_use]
     pub fn with_change(&self, change: &TextDocumentContentChangeEvent) -> Self {
         let Some(range) = change.range else {
@@ -93,6 +93,7 @@ impl EditorText {
         Self::new(text, self.encoding)
     }
 
+    /// Returns the number of code units of the character in the encoding of the client.
     fn code_unit_count(&self, c: char) -> usize {
         match self.encoding {
             ColumnEncoding::Utf16 => c.len_utf16(),
@@ -101,11 +102,12 @@ impl EditorText {
     }
 }
 
+/// Converts a count, limited to the largest `u32`.
 fn to_u32(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 
-/// A line ends with `\n`, `\r\n` or `\r`.
+/// Returns the start of each line. A line ends with `\n`, `\r\n` or `\r`.
 fn list_line_starts(text: &str) -> Arc<[usize]> {
     let bytes = text.as_bytes();
     let ends = bytes.iter().enumerate().filter(|(at, byte)| match byte {

@@ -15,7 +15,7 @@ use super::expression_code::{self, EditedCode};
 use super::lexer::CodeWordKind as WordKind;
 use super::{EditorView, findings, lexer, schema, test_file_patterns};
 
-/// Something that can be typed.
+/// A completion: a text that can be typed at a position, with its description.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EditorCompletion {
     /// What is shown.
@@ -54,7 +54,7 @@ pub enum CompletionKind {
 /// The most that is offered.
 const MAX_COMPLETIONS: usize = 2000;
 
-/// Lists the completions at an offset.
+/// Returns the completions at a byte offset, at most 2000. Returns none in comments, except for codes.
 pub fn list_completions(view: &EditorView<'_>, offset: usize) -> Vec<EditorCompletion> {
     let offset = view.text.floor_char_boundary(offset);
     let mut places = list_possible_cursors(view.text, offset).peekable();
@@ -69,6 +69,7 @@ pub fn list_completions(view: &EditorView<'_>, offset: usize) -> Vec<EditorCompl
     completions
 }
 
+/// Returns the completions for one interpretation of the cursor: keys, values, or names in code.
 fn completions_at_cursor(view: &EditorView<'_>, cursor: &TypingCursor, offset: usize) -> Vec<EditorCompletion> {
     let before = match &cursor.what {
         TypedText::Key { others } => return complete_keys(view, cursor, others, offset),
@@ -90,7 +91,7 @@ fn completions_at_cursor(view: &EditorView<'_>, cursor: &TypingCursor, offset: u
     completions
 }
 
-/// Returns the bytes of the word that ends at an offset.
+/// Returns the span of the word that ends at an offset.
 fn word_span_before(text: &str, offset: usize, is_part: impl Fn(char) -> bool) -> Span {
     let start = text[..offset]
         .char_indices()
@@ -100,11 +101,12 @@ fn word_span_before(text: &str, offset: usize, is_part: impl Fn(char) -> bool) -
     Span::new(start.map_or(offset, |(at, _)| at), offset)
 }
 
-/// Part of a key or a name in YAML.
+/// Returns whether the character can be part of a key or a name in YAML.
 fn is_yaml_name_char(c: char) -> bool {
     c.is_alphanumeric() || "_.-".contains(c)
 }
 
+/// Returns the keys of the map at the cursor that are not in `others`, or names of agents if they are the keys.
 fn complete_keys(
     view: &EditorView<'_>,
     cursor: &TypingCursor,
@@ -142,6 +144,7 @@ fn complete_keys(
     offered.map(key).collect()
 }
 
+/// Converts names to completions of one kind that replace the span.
 fn complete_names(names: impl IntoIterator<Item = String>, kind: CompletionKind, span: Span) -> Vec<EditorCompletion> {
     let name = |name: String| EditorCompletion {
         insert: name.clone(),
@@ -154,6 +157,7 @@ fn complete_names(names: impl IntoIterator<Item = String>, kind: CompletionKind,
     names.into_iter().map(name).collect()
 }
 
+/// Returns the values that the schema or the ensemble permits at the route.
 fn complete_values(view: &EditorView<'_>, route: &Route, offset: usize) -> Vec<EditorCompletion> {
     let span = word_span_before(view.text, offset, is_yaml_name_char);
     let pattern = document_tree::route_pattern(route);
@@ -220,7 +224,7 @@ fn complete_profiles(view: &EditorView<'_>, span: Span) -> Vec<EditorCompletion>
     complete_names(profile_names, CompletionKind::Name, span)
 }
 
-/// Names in a condition or a template, whose text before the cursor is `before`.
+/// Returns the names that can follow the text `before` in a condition or a template.
 fn complete_code(
     view: &EditorView<'_>,
     route: &Route,
@@ -256,11 +260,12 @@ fn complete_code(
     }
 }
 
-/// Returns whether the end of a text is inside of `{{ … }}` or `{% … %}`.
+/// Returns whether the end of the text is inside of `{{ … }}` or `{% … %}`.
 fn is_in_tag(before: &str) -> bool {
     template::iter_tags(before).last().is_some_and(|tag| !tag.is_closed)
 }
 
+/// Returns the members of the value at the path. `is_text`: the member is a string in brackets, and can be any name.
 fn complete_members(reading: &EditedCode<'_>, path: &[String], span: Span, is_text: bool) -> Vec<EditorCompletion> {
     let path: Vec<&str> = path.iter().map(String::as_str).collect();
     let members = reading.list_members(&path).into_iter();
@@ -288,7 +293,7 @@ fn complete_members(reading: &EditedCode<'_>, path: &[String], span: Span, is_te
     offered
 }
 
-/// Lists the completions at the beginning of an expression.
+/// Returns the words with which an expression can begin.
 fn complete_expression_start(reading: &EditedCode<'_>, span: Span) -> Vec<EditorCompletion> {
     match reading.code {
         CodeLanguage::Condition => {
@@ -316,6 +321,7 @@ fn complete_expression_start(reading: &EditedCode<'_>, span: Span) -> Vec<Editor
     }
 }
 
+/// Converts words of the language to completions that replace the span.
 fn complete_vocabulary(
     words: impl IntoIterator<Item = &'static LanguageWord>,
     kind: CompletionKind,
@@ -332,7 +338,7 @@ fn complete_vocabulary(
     words.into_iter().map(to_completion).collect()
 }
 
-/// Returns the codes that a comment can allow.
+/// Returns the codes that an `allow` comment at the offset can name.
 fn complete_allowed_codes(text: &str, offset: usize) -> Vec<EditorCompletion> {
     let line = document_tree::find_line_span(text, offset);
     let before = &text[line.start..offset.max(line.start)];

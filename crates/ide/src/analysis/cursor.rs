@@ -10,10 +10,10 @@ use ensemble_language::source::Route;
 
 use super::document_tree;
 
-/// The mark. No name contains it, and YAML allows it everywhere.
+/// The character that marks the cursor in the parsed text. No name contains this character, and YAML permits it everywhere.
 const CURSOR_MARK: char = '\u{e000}';
 
-/// The place of a cursor.
+/// A possible position of the cursor in the tree.
 pub(super) struct TypingCursor {
     /// The tree of the text with the mark.
     pub(super) document: YamlDocument,
@@ -30,7 +30,7 @@ pub(super) enum TypedText {
     Value { before: String },
 }
 
-/// Returns the places that an offset can be, the likeliest first; none in a comment.
+/// Returns the positions in the tree that an offset can have, the most probable first. Returns none in a comment.
 pub(super) fn list_possible_cursors(text: &str, offset: usize) -> impl Iterator<Item = TypingCursor> {
     let offset = text.floor_char_boundary(offset);
     let line = document_tree::find_line_span(text, offset);
@@ -63,13 +63,14 @@ pub(super) fn list_possible_cursors(text: &str, offset: usize) -> impl Iterator<
     tries.into_iter().filter_map(move |text| parse_cursor(&text, offset))
 }
 
+/// Parses a text with a mark, and returns the position of the mark in the tree.
 fn parse_cursor(text: &str, offset: usize) -> Option<TypingCursor> {
     let document = document_tree::parse_tolerantly(text, Some(offset))?;
     let (route, what) = find_mark(document.root(), &Route::root())?;
     Some(TypingCursor { document, route, what })
 }
 
-/// Returns the quotes and brackets that are open at the end of these lines.
+/// Returns the quotes and brackets that close those that are open at the end of the text.
 fn list_closing_brackets(text: &str) -> String {
     let mut open: Vec<char> = Vec::new();
     let mut quote = None;
@@ -93,7 +94,7 @@ fn list_closing_brackets(text: &str) -> String {
     quote.into_iter().chain(open.into_iter().rev()).collect()
 }
 
-/// Returns the closing brackets for those that an earlier line has opened, and those on the line itself. Returns `None`
+/// Returns the closing brackets for those that one of the 50 lines before and the line itself have opened. Returns `None`
 /// if no bracket is open.
 fn closing_brackets_of_earlier_line(text: &str, line: usize, offset: usize) -> Option<String> {
     const MOST_LINES: usize = 50;
@@ -112,6 +113,7 @@ fn closing_brackets_of_earlier_line(text: &str, line: usize, offset: usize) -> O
     opening.find(|close| close.ends_with([']', '}']))
 }
 
+/// Returns the route of the mark, and the kind of text that contains the mark.
 fn find_mark(node: &YamlNode, route: &Route) -> Option<(Route, TypedText)> {
     match &node.content {
         YamlContent::Scalar(scalar) => {

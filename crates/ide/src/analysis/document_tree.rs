@@ -12,8 +12,7 @@ use super::test_file_patterns;
 /// The lines that are left out, one after the other, until the others are YAML.
 const MAX_IGNORED_LINES: usize = 4;
 
-/// Returns the tree of a text. Lines that are not YAML are read as if they were blank, except the line of `kept`; so
-/// every place in the tree is a place in the text.
+/// Parses a text. Treats lines that are not YAML as blank, except the line at the offset `kept`, so that positions stay valid.
 pub(super) fn parse_tolerantly(text: &str, kept: Option<usize>) -> Option<YamlDocument> {
     let mut text: Arc<str> = text.into();
     for _ in 0..=MAX_IGNORED_LINES {
@@ -33,7 +32,7 @@ pub(super) fn parse_tolerantly(text: &str, kept: Option<usize>) -> Option<YamlDo
     None
 }
 
-/// Returns the bytes of the line at an offset, without its end.
+/// Returns the span of the line at an offset, without its line break.
 pub(super) fn find_line_span(text: &str, offset: usize) -> Span {
     let offset = text.floor_char_boundary(offset);
     let start = text[..offset].rfind(['\n', '\r']).map_or(0, |at| at + 1);
@@ -41,7 +40,7 @@ pub(super) fn find_line_span(text: &str, offset: usize) -> Span {
     Span::new(start, end)
 }
 
-/// The subject at an offset.
+/// The key or scalar at an offset, with its route.
 #[derive(Debug, Clone)]
 pub(super) struct KeyOrScalar<'d> {
     /// The node.
@@ -93,7 +92,7 @@ pub(super) fn find_key_or_scalar(document: &YamlDocument, offset: usize) -> Opti
     }
 }
 
-/// Returns the offset inside of the scalar's text at an offset of the source.
+/// Converts an offset of the source to an offset in the text of the scalar.
 pub(super) fn scalar_text_offset(document: &YamlDocument, spot: &KeyOrScalar<'_>, offset: usize) -> Option<usize> {
     let text = spot.node.string_text()?;
     let starts: Vec<usize> = text.char_indices().map(|(at, _)| at).chain([text.len()]).collect();
@@ -106,7 +105,7 @@ pub(super) fn scalar_text_offset(document: &YamlDocument, spot: &KeyOrScalar<'_>
     after.checked_sub(1).map(|at| starts[at])
 }
 
-/// An agent in a tree.
+/// An agent in a tree that may be invalid.
 #[derive(Debug, Clone)]
 pub(super) struct AgentNode<'d> {
     pub(super) name: &'d str,
@@ -141,7 +140,7 @@ pub(super) fn list_tool_names(document: &YamlDocument) -> Vec<&str> {
     }
 }
 
-/// Returns the key that says what an agent runs.
+/// Returns the key that chooses what an agent runs.
 pub(super) fn find_agent_kind_key(agent: &YamlNode) -> Option<&'static str> {
     let mut keys = TYPE_CHOOSING_KEYS.into_iter().map(|(key, _)| key);
     keys.find(|key| agent.get(key).is_some())
@@ -156,7 +155,7 @@ pub(super) fn list_dependency_names(agent: &YamlNode) -> Vec<&str> {
     short.chain(long).map(|name| &**name).collect()
 }
 
-/// Returns the number of the agent in which a route ends.
+/// Returns the index of the agent that contains the route.
 pub(super) fn agent_index(route: &Route) -> Option<usize> {
     match route.0.as_slice() {
         [RouteStep::Key(key), RouteStep::Index(at), ..] if &**key == "agents" => Some(*at),
@@ -164,7 +163,7 @@ pub(super) fn agent_index(route: &Route) -> Option<usize> {
     }
 }
 
-/// Returns the keys of a route, with `*` for items: `agents.*.dependencies.*.condition`.
+/// Returns the route with `*` for indexes: `agents.*.dependencies.*.condition`.
 pub(super) fn route_pattern(route: &Route) -> String {
     let words = route.0.iter().map(|step| match step {
         RouteStep::Key(key) => key.to_string(),
@@ -173,7 +172,7 @@ pub(super) fn route_pattern(route: &Route) -> String {
     words.collect::<Vec<_>>().join(".")
 }
 
-/// Returns whether the keys of the map at a route are names of agents.
+/// Returns whether the keys of the map at the route are names of agents.
 pub(super) fn has_agent_name_keys(route: &Route) -> bool {
     let pattern = route_pattern(route);
     pattern == "conversation_limits.max_agent_executions" || test_file_patterns::has_agent_keys(&pattern)
@@ -188,7 +187,7 @@ pub(super) enum CodeLanguage {
     Template,
 }
 
-/// Returns the language of the text at a route.
+/// Returns the language of the text at the route, if it is a condition or a template.
 pub(super) fn find_code_language(route: &Route) -> Option<CodeLanguage> {
     let pattern = route_pattern(route);
     let suffix = pattern

@@ -13,7 +13,7 @@ use ensemble_language::loader::document::{YamlContent, YamlNode};
 use super::findings::EditedFileKind;
 use super::{document_tree, schema};
 
-/// A text with what is known of it.
+/// A text in an editor, with its tree, its check context and the last valid ensemble.
 pub struct EditorView<'v> {
     /// The text.
     pub text: &'v str,
@@ -28,7 +28,7 @@ pub struct EditorView<'v> {
 }
 
 impl<'v> EditorView<'v> {
-    /// Reads the text.
+    /// Parses the text tolerantly, and combines it with its context.
     pub fn parse(
         text: &'v str,
         context: &'v dyn CheckContext,
@@ -44,7 +44,7 @@ impl<'v> EditorView<'v> {
         }
     }
 
-    /// Returns the schema of the text.
+    /// Returns the schema for the kind of the file.
     pub(super) fn schema_for_kind(&self) -> schema::EditorSchema {
         match self.kind {
             EditedFileKind::Tests => schema::EditorSchema::TESTS,
@@ -52,13 +52,13 @@ impl<'v> EditorView<'v> {
         }
     }
 
-    /// Returns the agent with this name, as it is or was.
+    /// Returns the agent with this name in the last valid ensemble.
     pub(super) fn find_known_agent(&self, name: &str) -> Option<&Agent> {
         let agents = &self.ensemble.as_ref()?.agents;
         agents.iter().find(|agent| *agent.name == *name)
     }
 
-    /// Returns the type of the output of the agent with this name.
+    /// Returns the type of the output of the agent, as far as its files or its schema define the type.
     pub(super) fn output_type(&self, name: &str) -> ValueType {
         let ensemble_and_agent = self.ensemble.as_ref().zip(self.find_known_agent(name));
         let known_type = ensemble_and_agent.and_then(|(ensemble, agent)| self.context.output_type(ensemble, agent));
@@ -73,7 +73,7 @@ impl<'v> EditorView<'v> {
         known_type.or_else(schema).unwrap_or_default()
     }
 
-    /// Returns the names of all agents, in the order of the text.
+    /// Returns the names of all agents of the text, or of the last valid ensemble if the text has none.
     pub(super) fn agent_names(&self) -> Vec<String> {
         let listed_agents = self
             .document
@@ -87,7 +87,7 @@ impl<'v> EditorView<'v> {
         listed_agents.iter().map(|agent| agent.name.to_owned()).collect()
     }
 
-    /// Returns the names of the agents on which the agent with this number depends; all agents, if there is none.
+    /// Returns the dependencies of the agent with this index. Returns all agents if there is no such agent.
     pub(super) fn dependency_names(&self, agent: Option<usize>) -> Vec<String> {
         let agents = self
             .document
@@ -103,7 +103,7 @@ impl<'v> EditorView<'v> {
         }
     }
 
-    /// Returns the keys of the map under a key of the root.
+    /// Returns the keys of the map under a top-level key.
     pub(super) fn list_keys_under(&self, key: &str) -> Vec<String> {
         let node = self.document.as_ref().and_then(|document| document.root().get(key));
         match node.map(|node: &YamlNode| &node.content) {
@@ -112,7 +112,7 @@ impl<'v> EditorView<'v> {
         }
     }
 
-    /// Returns whether the text is an ensemble, or may become one: all of its keys are keys of ensembles.
+    /// Returns whether the text is an ensemble or can become one: it has `agents`, or only keys of ensembles.
     pub fn can_be_ensemble(&self) -> bool {
         let Some(document) = &self.document else {
             return self.text.contains("agents") || self.text.trim().is_empty();
@@ -131,7 +131,7 @@ impl<'v> EditorView<'v> {
     }
 }
 
-/// Returns the file of the ensemble that the test file with this text and path tests.
+/// Returns the path of the ensemble that the test file with this text and path tests.
 pub fn tested_ensemble_path(text: &str, path: &Path) -> Option<PathBuf> {
     let document = document_tree::parse_tolerantly(text, None);
     let node = document.as_ref().and_then(|document| document.root().get("ensemble"));
@@ -140,7 +140,7 @@ pub fn tested_ensemble_path(text: &str, path: &Path) -> Option<PathBuf> {
     Some(normalize_path(&path.parent()?.join(ensemble_name)))
 }
 
-/// Returns the path without `.` and `..`, as an editor names its files.
+/// Returns the path without `.` and `..` components, as editors name files.
 fn normalize_path(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {

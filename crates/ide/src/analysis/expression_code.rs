@@ -15,8 +15,7 @@ pub(super) fn lex_code(text: &str, code: CodeLanguage) -> Vec<CodeWord<'_>> {
     }
 }
 
-/// Returns the path that ends before word `end`: `outputs.writer.text` as three names; `*` stands for an item or the
-/// result of a call.
+/// Returns the path that ends before the word with index `end`, such as `outputs`, `writer`, `text`. `*` is an item or the result of a call.
 pub(super) fn path_before_word(words: &[CodeWord<'_>], end: usize) -> Vec<String> {
     let mut path = Vec::new();
     let mut at = end;
@@ -69,7 +68,7 @@ pub(super) fn path_before_word(words: &[CodeWord<'_>], end: usize) -> Vec<String
     path
 }
 
-/// Returns the bracket that the bracket at `close` closes.
+/// Returns the index of the bracket that the bracket at `close` closes.
 fn find_opening_bracket(words: &[CodeWord<'_>], close: usize) -> Option<usize> {
     let mut depth = 0usize;
     for at in (0..=close).rev() {
@@ -87,7 +86,7 @@ fn find_opening_bracket(words: &[CodeWord<'_>], close: usize) -> Option<usize> {
     None
 }
 
-/// A name that can follow.
+/// A name that can follow a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct MemberCandidate {
     pub(super) name: String,
@@ -95,7 +94,7 @@ pub(super) struct MemberCandidate {
     pub(super) is_agent: bool,
 }
 
-/// A condition or template in its ensemble.
+/// A condition or a template at a route of an ensemble.
 pub(super) struct EditedCode<'r> {
     pub(super) view: &'r EditorView<'r>,
     pub(super) route: &'r Route,
@@ -103,7 +102,7 @@ pub(super) struct EditedCode<'r> {
 }
 
 impl EditedCode<'_> {
-    /// Returns the names that can follow a path and a dot.
+    /// Returns the names that can follow the path and a dot.
     pub(super) fn list_members(&self, path: &[&str]) -> Vec<MemberCandidate> {
         match (path, self.code) {
             (["outputs" | "executions" | "agent_execution_count"], CodeLanguage::Condition) => {
@@ -141,7 +140,7 @@ impl EditedCode<'_> {
         }
     }
 
-    /// Returns the type of the value at a path, as far as it is known.
+    /// Returns the type of the value at the path, as far as the type is known.
     pub(super) fn type_at_path(&self, path: &[&str]) -> Option<ValueType> {
         let (agent, rest) = match (path, self.code) {
             (["outputs", agent, rest @ ..], CodeLanguage::Condition)
@@ -158,12 +157,12 @@ impl EditedCode<'_> {
         (!value_type.is_any()).then_some(value_type)
     }
 
-    /// Returns the agents on which the agent of the place depends.
+    /// Returns the agents on which the agent at the route depends.
     pub(super) fn list_agent_dependencies(&self) -> Vec<String> {
         self.view.dependency_names(document_tree::agent_index(self.route))
     }
 
-    /// Returns the agent of the dependency to which the condition belongs.
+    /// Returns the agent of the dependency to which the condition at the route belongs.
     fn condition_agent_name(&self) -> Option<String> {
         let (last, dependency) = self.route.0.split_last()?;
         let is_condition = matches!(last, RouteStep::Key(key) if &**key == "condition");
@@ -173,6 +172,7 @@ impl EditedCode<'_> {
     }
 }
 
+/// Converts names of agents to candidates.
 fn agent_members(names: Vec<String>) -> Vec<MemberCandidate> {
     let agent = |name| MemberCandidate {
         name,
@@ -182,6 +182,7 @@ fn agent_members(names: Vec<String>) -> Vec<MemberCandidate> {
     names.into_iter().map(agent).collect()
 }
 
+/// Converts names to candidates with the same detail.
 fn members_with_detail(names: impl IntoIterator<Item = String>, detail: &str) -> Vec<MemberCandidate> {
     let new_candidate = |name| MemberCandidate {
         name,
@@ -191,6 +192,7 @@ fn members_with_detail(names: impl IntoIterator<Item = String>, detail: &str) ->
     names.into_iter().map(new_candidate).collect()
 }
 
+/// Returns the known keys of the type as candidates.
 fn field_members(known: &ValueType) -> Vec<MemberCandidate> {
     let fields = known.map_fields().into_iter().flat_map(|fields| &fields.known_keys);
     let member = |(name, (value, _)): (&String, &(ValueType, bool))| MemberCandidate {

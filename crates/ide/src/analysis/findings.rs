@@ -15,7 +15,7 @@ use ensemble_project::error::ProjectError;
 use ensemble_project::prepare::{check_loaded_ensemble, ensemble_folder};
 use ensemble_project::project::Project;
 
-/// The checks of files that are not ensembles. Whoever starts the server has them.
+/// The checks of files that are not ensembles, which the caller provides.
 pub trait ProjectFileChecks: Send + Sync + fmt::Debug {
     /// Returns the findings about the text of a test file.
     fn check_test_file(&self, source: &SourceText, path: &Path, project: &Project) -> Vec<Diagnostic>;
@@ -49,7 +49,7 @@ impl EditedFileKind {
     }
 }
 
-/// A folder with texts in it: the files around them, and what the configuration of the project says of findings.
+/// A folder with the files and the configuration that the checks of its texts need.
 pub struct FolderChecks<'s> {
     folder: EnsembleFolder<'s>,
     project: &'s Project,
@@ -60,7 +60,7 @@ pub struct FolderChecks<'s> {
 }
 
 impl<'s> FolderChecks<'s> {
-    /// Returns the folder in which the file stands or will.
+    /// Loads the configuration for the folder of a file, which need not exist.
     pub fn for_file(file: &Path, project: &'s Project, checks: &'s dyn ProjectFileChecks) -> Self {
         let files = find_config_files(&ensemble_folder(file, project), project);
         let read = |path: &PathBuf| project.read_file(&project.relative_path(path)).ok();
@@ -82,10 +82,8 @@ impl<'s> FolderChecks<'s> {
         &self.folder
     }
 
-    /// Returns the findings about a text that stands in this file or will; `None` if `is_wanted` says that nobody needs
-    /// the answer any more.
-    ///
-    /// A file that is not an ensemble has no findings, unless it is a configuration or a test file.
+    /// Checks a text as the content of this file, with the configured levels. Returns `None` if `is_wanted` returns false
+    /// before the slow checks.
     pub fn check_text(&self, path: &Path, text: &Arc<str>, is_wanted: &dyn Fn() -> bool) -> Option<Vec<Diagnostic>> {
         let source = SourceText::new(self.display_path(path), text.clone());
         if EditedFileKind::for_path(path, self.project) != EditedFileKind::Ensemble {
@@ -99,7 +97,7 @@ impl<'s> FolderChecks<'s> {
         Some(self.check_loaded_ensemble(&loaded))
     }
 
-    /// Checks a text for `fix_text`.
+    /// Checks a text for applying fixes. Also returns whether the text is YAML and complete.
     pub(super) fn check_for_fixes(&self, path: &Path, source: &SourceText) -> TextFindings {
         if EditedFileKind::for_path(path, self.project) != EditedFileKind::Ensemble {
             return TextFindings {
@@ -116,11 +114,12 @@ impl<'s> FolderChecks<'s> {
         }
     }
 
-    /// Returns the path as the project shows it.
+    /// Returns the path relative to the project, for messages.
     pub(super) fn display_path(&self, path: &Path) -> String {
         self.project.relative_path(path).display().to_string()
     }
 
+    /// Checks a configuration or a test file.
     fn check_other_file(&self, path: &Path, source: &SourceText) -> Vec<Diagnostic> {
         let shown_path = self.project.relative_path(path);
         self.apply_configured_levels(match EditedFileKind::for_path(path, self.project) {
@@ -131,6 +130,7 @@ impl<'s> FolderChecks<'s> {
         })
     }
 
+    /// Checks an ensemble. A text that is no ensemble has no findings.
     fn check_loaded_ensemble(&self, loaded: &EnsembleLoadResult) -> Vec<Diagnostic> {
         match loaded.looks_like_ensemble() {
             true => self.apply_configured_levels(check_loaded_ensemble(loaded, &self.folder)),
@@ -138,7 +138,7 @@ impl<'s> FolderChecks<'s> {
         }
     }
 
-    /// Takes the findings in the configurations around; they are returned once.
+    /// Returns the findings about the configurations of the folder. An unreadable configuration is only reported by the first call.
     pub fn take_configuration_findings(&mut self) -> Vec<Diagnostic> {
         let mut faults: Vec<Diagnostic> = self
             .folder
@@ -156,7 +156,7 @@ impl<'s> FolderChecks<'s> {
         faults
     }
 
-    /// Findings with the levels that the configuration gives them.
+    /// Removes the findings that the configuration turns off, and changes the severity of others.
     fn apply_configured_levels(&self, mut findings: Vec<Diagnostic>) -> Vec<Diagnostic> {
         let level = |code: FindingCode| {
             let mut levels = self.settings.levels.iter();
@@ -172,7 +172,7 @@ impl<'s> FolderChecks<'s> {
     }
 }
 
-/// Returns the finding that a configuration cannot be read. What is wrong inside of it is found in its text.
+/// Builds the error that a configuration cannot be read. Errors inside a configuration are reported in its text.
 fn unreadable_configuration_finding(error: ProjectError) -> Option<Diagnostic> {
     let ProjectError::Unreadable { path, reason } = error else {
         return None;

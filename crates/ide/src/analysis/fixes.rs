@@ -10,7 +10,7 @@ use ensemble_language::yaml::edit::TextFix;
 
 use super::findings::FolderChecks;
 
-/// Returns the findings with a fix of this text whose place meets a range.
+/// Returns the findings whose spans touch the range and that have a fix of this text, each with its fix.
 pub fn list_fixes_in_range(findings: &[Diagnostic], range: Span) -> impl Iterator<Item = (&Diagnostic, &TextFix)> {
     let meets = move |finding: &&Diagnostic| finding.span.start <= range.end && range.start <= finding.span.end;
     let fixable = findings.iter().filter(meets);
@@ -20,7 +20,7 @@ pub fn list_fixes_in_range(findings: &[Diagnostic], range: Span) -> impl Iterato
     })
 }
 
-/// Returns the text with all safe fixes, and with those that they make possible; `None` if there are none.
+/// Returns the text after all safe fixes, in rounds. Returns `None` if there are no safe fixes.
 pub fn apply_safe_fixes(path: &Path, text: &str, place: &FolderChecks<'_>) -> Option<String> {
     let source = SourceText::new(place.display_path(path), text);
     let fixed = fix_text(&source, false, |source| place.check_for_fixes(path, source));

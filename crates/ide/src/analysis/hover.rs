@@ -15,7 +15,7 @@ use super::lexer::{CodeWord, CodeWordKind};
 use super::name_occurrences::{NameOccurrence, NameSubject};
 use super::{EditorView, name_occurrences};
 
-/// The hover text at a position.
+/// The hover text at a position, in Markdown, with the span that it describes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HoverText {
     /// The text, in Markdown.
@@ -24,7 +24,7 @@ pub struct HoverText {
     pub span: Span,
 }
 
-/// Returns the hover text at an offset.
+/// Returns the hover text at an offset: of a code, a name, a key, a value or a word of code.
 pub fn find_hover_text(view: &EditorView<'_>, offset: usize) -> Option<HoverText> {
     let offset = view.text.floor_char_boundary(offset);
     if let Some(hover) = hover_for_finding_code(view.text, offset) {
@@ -49,7 +49,7 @@ pub fn find_hover_text(view: &EditorView<'_>, offset: usize) -> Option<HoverText
     }
 }
 
-/// `W013` in a comment.
+/// Returns the explanation of a code such as `W013` in a comment.
 fn hover_for_finding_code(text: &str, offset: usize) -> Option<HoverText> {
     let line = document_tree::find_line_span(text, offset);
     let before = &text[line.start..offset.clamp(line.start, line.end)];
@@ -68,6 +68,7 @@ fn hover_for_finding_code(text: &str, offset: usize) -> Option<HoverText> {
     })
 }
 
+/// Returns the documentation of a key.
 fn hover_for_key(view: &EditorView<'_>, spot: &KeyOrScalar<'_>) -> Option<HoverText> {
     let text = view.schema_for_kind().describe_value(&spot.route)?;
     let name = spot.route.0.last().map(|step| Route(vec![step.clone()]).to_string())?;
@@ -77,7 +78,7 @@ fn hover_for_key(view: &EditorView<'_>, spot: &KeyOrScalar<'_>) -> Option<HoverT
     })
 }
 
-/// Returns a word of the schema, such as `on_error: continue`, or the name of a profile or a tool.
+/// Returns the meaning of a word of the schema, such as `on_error: continue`, or the description of a model profile.
 fn hover_for_value(view: &EditorView<'_>, spot: &KeyOrScalar<'_>) -> Option<HoverText> {
     let word = spot.node.string_text()?;
     let values = view.schema_for_kind().list_values(&spot.route);
@@ -96,11 +97,12 @@ fn hover_for_value(view: &EditorView<'_>, spot: &KeyOrScalar<'_>) -> Option<Hove
     })
 }
 
-/// Returns whether the value at this route names a model profile.
+/// Returns whether the value at this route is the name of a model profile.
 fn is_profile_route(route: &str) -> bool {
     route.ends_with("model_profile") || route.starts_with("tools.") && route.ends_with(".summarize_with")
 }
 
+/// Describes a model profile of the ensemble or of the configurations.
 fn describe_profile(view: &EditorView<'_>, name: &str) -> Option<String> {
     let own_profiles = view.ensemble.iter().flat_map(|ensemble| &ensemble.model_profiles);
     let all = own_profiles.chain(view.context.configured_profiles().unwrap_or_default());
@@ -113,7 +115,7 @@ fn describe_profile(view: &EditorView<'_>, name: &str) -> Option<String> {
     Some(format!("A model profile: `{}{model}`.", profile.provider))
 }
 
-/// Returns a word of a condition or a template.
+/// Returns the description of a word of a condition or a template.
 fn hover_for_code_word(
     view: &EditorView<'_>,
     spot: &KeyOrScalar<'_>,
@@ -134,6 +136,7 @@ fn hover_for_code_word(
     })
 }
 
+/// Describes the word with index `at`: a filter, a function, an agent, a variable or a member.
 fn describe_code_word(
     view: &EditorView<'_>,
     all: &[CodeWord<'_>],
@@ -177,7 +180,7 @@ fn describe_code_word(
     Some(format!("**`{}`**: {}", path.join("."), describe_type(&value_type)))
 }
 
-/// Describes an agent.
+/// Describes an agent: its kind, its description, its dependencies and its output.
 fn describe_agent(view: &EditorView<'_>, name: &str) -> String {
     let mut text = format!("**`{name}`**");
     let Some(agent) = view.find_known_agent(name) else {
@@ -202,6 +205,7 @@ fn describe_agent(view: &EditorView<'_>, name: &str) -> String {
     text
 }
 
+/// Describes what the agent runs.
 fn describe_agent_kind(agent: &Agent) -> String {
     match &agent.kind {
         AgentKind::Script { script, .. } => format!("the script `{script}`"),
@@ -220,7 +224,7 @@ fn describe_agent_kind(agent: &Agent) -> String {
     }
 }
 
-/// Describes a tool; for a tool of a server, also the server.
+/// Describes a tool. For a tool of a server, also describes the server.
 fn describe_tool(view: &EditorView<'_>, at: &NameOccurrence) -> String {
     let suffix = view.text.get(at.span.end..at.whole_span.end).unwrap_or_default();
     let member = suffix.trim_end_matches(['"', '\'']).strip_prefix('.');
@@ -251,6 +255,7 @@ fn describe_tool(view: &EditorView<'_>, at: &NameOccurrence) -> String {
     text
 }
 
+/// Describes the implementation of the tool.
 fn describe_tool_kind(tool: &ToolDefinition) -> String {
     match &tool.kind {
         ToolKind::Script { script, .. } => format!("the script `{script}`"),
@@ -265,7 +270,7 @@ fn describe_tool_kind(tool: &ToolDefinition) -> String {
     }
 }
 
-/// Returns a type in words, with the keys of a map.
+/// Describes a type, with the keys of a map.
 fn describe_type(known: &ValueType) -> String {
     let Some(fields) = known.map_fields().filter(|fields| !fields.known_keys.is_empty()) else {
         return known.to_string();

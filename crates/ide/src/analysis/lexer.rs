@@ -17,7 +17,7 @@ pub(super) enum CodeWordKind {
     Symbol,
 }
 
-/// A word and its place.
+/// A word of code with its span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct CodeWord<'a> {
     pub(super) kind: CodeWordKind,
@@ -60,6 +60,7 @@ enum LexerDialect {
     Rhai,
 }
 
+/// Adds the words of the text between two offsets.
 fn lex_range<'a>(text: &'a str, start: usize, end: usize, dialect: LexerDialect, words: &mut Vec<CodeWord<'a>>) {
     let mut at = start;
     while let Some(c) = text[at..end].chars().next() {
@@ -95,7 +96,7 @@ fn lex_range<'a>(text: &'a str, start: usize, end: usize, dialect: LexerDialect,
     }
 }
 
-/// Returns the length of a comment; those of several lines may contain others.
+/// Returns the length of the comment at the start of the text. Block comments can be nested.
 fn comment_length(rest: &str) -> usize {
     if rest.starts_with("//") {
         return rest.find('\n').unwrap_or(rest.len());
@@ -117,7 +118,8 @@ fn comment_length(rest: &str) -> usize {
     rest.len()
 }
 
-/// Returns the kind, the text between the quotes and the end of a string at the start of `rest`, which is at `at`.
+/// Lexes the string at the start of `rest`, whose offset is `at`. Returns the kind, the start and end of its content, and
+/// the end of the string.
 fn lex_string(rest: &str, quote: char, at: usize) -> (CodeWordKind, usize, usize, usize) {
     let mut chars = rest.char_indices().skip(1);
     while let Some((found, c)) = chars.next() {
@@ -130,7 +132,7 @@ fn lex_string(rest: &str, quote: char, at: usize) -> (CodeWordKind, usize, usize
     (CodeWordKind::Text, at + 1, at + rest.len(), at + rest.len())
 }
 
-/// A value that is read by name, such as `outputs.writer` and `dependencies["writer"]`.
+/// A read of a variable, with its literal key if there is one: `outputs.writer`, `dependencies["writer"]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct VariableRead<'a> {
     /// The variable.
@@ -139,7 +141,7 @@ pub(super) struct VariableRead<'a> {
     pub(super) key: Option<LiteralKey<'a>>,
 }
 
-/// A literal key.
+/// A literal key after a dot or in brackets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct LiteralKey<'a> {
     pub(super) word: CodeWord<'a>,
@@ -147,7 +149,7 @@ pub(super) struct LiteralKey<'a> {
     pub(super) dot: Option<usize>,
 }
 
-/// All reads of variables, in the order of the text.
+/// Returns all reads of variables, in the order of the text.
 pub(super) fn list_variable_reads<'a>(words: &[CodeWord<'a>]) -> Vec<VariableRead<'a>> {
     let is = |at: usize, texts: &[&str]| {
         let word = words.get(at);

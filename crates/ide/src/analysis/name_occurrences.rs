@@ -28,7 +28,7 @@ impl NameSubject {
     }
 }
 
-/// A place at which an agent or a tool is named.
+/// A position in a text at which an agent or a tool is named.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NameOccurrence {
     /// What is named.
@@ -52,7 +52,7 @@ impl NameOccurrence {
     }
 }
 
-/// An agent or a tool of a tested ensemble.
+/// The agent or tool of a tested ensemble that is renamed.
 #[derive(Debug, Clone, Copy)]
 pub struct RenameTarget<'t> {
     /// What it is.
@@ -63,7 +63,7 @@ pub struct RenameTarget<'t> {
     pub is_stored: bool,
 }
 
-/// The spelling of a name.
+/// The syntax of a name, which determines its replacement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NameForm {
     /// As a value or a key of YAML, or at the beginning of one: `SERVER.TOOL`.
@@ -84,7 +84,7 @@ pub enum NameForm {
     },
 }
 
-/// Returns all places in the text, in its order.
+/// Returns all names of agents and tools in the text, in order.
 pub fn list_name_occurrences(view: &EditorView<'_>) -> Vec<NameOccurrence> {
     let Some(document) = &view.document else {
         return Vec::new();
@@ -104,7 +104,7 @@ pub fn list_name_occurrences(view: &EditorView<'_>) -> Vec<NameOccurrence> {
     finder.find_all_sorted()
 }
 
-/// Returns all places in a test file at which this agent or tool of the tested ensemble is named.
+/// Returns all names of the target in a test file of its ensemble.
 pub fn list_test_occurrences(text: &str, target: &RenameTarget<'_>) -> Vec<NameOccurrence> {
     let Some(document) = document_tree::parse_tolerantly(text, None) else {
         return Vec::new();
@@ -124,26 +124,27 @@ pub fn list_test_occurrences(text: &str, target: &RenameTarget<'_>) -> Vec<NameO
     finder.find_all_sorted()
 }
 
-/// Returns the name at an offset; also at the name of a server's tool, then that of the server.
+/// Returns the name at an offset. For a tool of a server, returns the name of the server.
 pub fn find_occurrence_at(view: &EditorView<'_>, offset: usize) -> Option<NameOccurrence> {
     let mut all = list_name_occurrences(view).into_iter();
     all.find(|one| one.whole_span.start <= offset && offset <= one.whole_span.end)
 }
 
-/// Returns all places that name the same as the one at an offset.
+/// Returns all names of the agent or tool that is named at an offset.
 pub fn list_same_occurrences(view: &EditorView<'_>, offset: usize) -> Option<Vec<NameOccurrence>> {
     let occurrence = find_occurrence_at(view, offset)?;
     let all = list_name_occurrences(view).into_iter();
     Some(all.filter(|one| one.has_same_subject(&occurrence)).collect())
 }
 
-/// Returns the place at which an agent or a tool is defined.
+/// Returns the span of the name where the agent or tool is defined.
 pub fn find_definition_span(view: &EditorView<'_>, what: NameSubject, name: &str) -> Option<Span> {
     let mut all = list_name_occurrences(view).into_iter();
     all.find(|one| one.is_definition && one.subject == what && one.name == name)
         .map(|one| one.span)
 }
 
+/// The state of searching a text for the names of agents and tools.
 struct OccurrenceFinder<'d> {
     document: &'d YamlDocument,
     agents: Vec<&'d str>,
@@ -154,6 +155,7 @@ struct OccurrenceFinder<'d> {
 }
 
 impl<'d> OccurrenceFinder<'d> {
+    /// Visits the whole tree, and returns the names in the order of the text, each once.
     fn find_all_sorted(mut self) -> Vec<NameOccurrence> {
         self.visit_node(self.document.root(), &Route::root(), &[]);
         let mut occurrences = self.found;
@@ -163,6 +165,7 @@ impl<'d> OccurrenceFinder<'d> {
         occurrences
     }
 
+    /// Visits a node. `dependencies`: the agents whose names templates at this node can use.
     fn visit_node(&mut self, node: &'d YamlNode, route: &Route, dependencies: &[&'d str]) {
         match &node.content {
             YamlContent::Sequence(items) => {
@@ -200,6 +203,7 @@ impl<'d> OccurrenceFinder<'d> {
         }
     }
 
+    /// Adds the names in a scalar: a name of an agent or a tool, or the names in a condition or a template.
     fn visit_scalar(&mut self, text: &str, node: &YamlNode, route: &Route, dependencies: &[&str]) {
         let words = match document_tree::find_code_language(route) {
             Some(CodeLanguage::Condition) => lexer::lex_condition_words(text),
@@ -249,6 +253,7 @@ impl<'d> OccurrenceFinder<'d> {
         }
     }
 
+    /// Adds the names in the read of a variable. `near`: the dependencies; `assigned`: the names that the template assigns.
     fn visit_variable_read(
         &mut self,
         read: &VariableRead<'_>,
@@ -283,10 +288,12 @@ impl<'d> OccurrenceFinder<'d> {
         self.add_agent(key.word.text, span, form, false);
     }
 
+    /// Converts a span of the text at the route to a span of the source.
     fn resolve_span(&self, route: &Route, span: Span) -> Span {
         self.document.resolve_span(&route.clone().into_text_location(span))
     }
 
+    /// Adds the name, if it is the name of an agent.
     fn add_agent(&mut self, agent: &str, span: Span, form: NameForm, is_definition: bool) {
         if self.agents.contains(&agent) {
             self.found.push(NameOccurrence {
@@ -300,6 +307,7 @@ impl<'d> OccurrenceFinder<'d> {
         }
     }
 
+    /// Adds the name, if it is the name of a tool. `whole`: the span with the tool of a server.
     fn add_tool(&mut self, name: &str, span: Span, whole: Span, is_definition: bool) {
         if self.tools.contains(&name) {
             self.found.push(NameOccurrence {
@@ -313,7 +321,7 @@ impl<'d> OccurrenceFinder<'d> {
         }
     }
 
-    /// Returns the tool that a value of YAML begins with.
+    /// Returns the tool with whose name a value at this route pattern begins.
     fn find_tool_name(&self, text: &str, pattern: &str) -> Option<&'d str> {
         let find_tool = |name: &str| self.tools.iter().copied().find(|tool| *tool == name);
         match pattern {
@@ -329,12 +337,13 @@ impl<'d> OccurrenceFinder<'d> {
         }
     }
 
+    /// Returns whether the tool is an MCP server.
     fn is_mcp_server(&self, tool: &str) -> bool {
         let tools = self.document.root().get("tools");
         tools.and_then(|tools| tools.get(tool)?.get("mcp")).is_some()
     }
 
-    /// Of the key `outer.inner`, the agent or the tool that is an ensemble with an agent `inner`.
+    /// Adds the outer names of a key `outer.inner`: an agent or a tool with a nested ensemble.
     fn add_outer_names(&mut self, key: &str, span: Span) {
         let raw = &self.document.source().text()[span.start..span.end];
         let is_quoted = raw.starts_with(['"', '\'']);
@@ -363,7 +372,7 @@ impl<'d> OccurrenceFinder<'d> {
     }
 }
 
-/// Returns the names that a template assigns: of these it is not known what they mean at a place.
+/// Returns the names that a template assigns. Their meaning at a position is not known.
 fn assigned_template_names<'a>(words: &[CodeWord<'a>]) -> Vec<&'a str> {
     let mut names = Vec::new();
     let mut is_target = false;
@@ -378,7 +387,7 @@ fn assigned_template_names<'a>(words: &[CodeWord<'a>]) -> Vec<&'a str> {
     names
 }
 
-/// Returns the strings that are compared with `program_name`, of executions in the history.
+/// Returns the strings that are compared with `program_name` of executions in the history.
 fn list_compared_agent_names<'a>(words: &[CodeWord<'a>]) -> Vec<CodeWord<'a>> {
     let is_equality = |at: usize| match words.get(at..at + 2) {
         Some([first, _]) if first.text == "==" => Some(1),

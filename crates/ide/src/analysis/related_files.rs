@@ -12,7 +12,7 @@ use super::tested_ensemble_path;
 /// The maximum number of files of a folder that are searched.
 const MAX_SEARCHED_FILES: usize = 500;
 
-/// Returns whether another ensemble of the folder names the script.
+/// Returns whether another ensemble of the folder contains the file name of the script. Reads the files from disk.
 pub fn is_shared_script(script: &Path, ensemble: &Path) -> bool {
     let (Some(folder), Some(name)) = (ensemble.parent(), script.file_name().and_then(|name| name.to_str())) else {
         return true;

@@ -17,7 +17,7 @@ use ensemble_language::yaml::edit::{SpellingContext, TextEdit, apply_edits, spel
 use super::name_occurrences::{self, NameForm, NameOccurrence, NameSubject, RenameTarget};
 use super::{EditorView, script_occurrences};
 
-/// The edits of a rename.
+/// The edits of a rename in the text and in other files.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RenameEdits {
     /// The edits of the text.
@@ -32,20 +32,21 @@ pub struct RenameEdits {
     pub is_stored: bool,
 }
 
-/// Returns the name at the offset; not that of a server's tool, which the server gives.
+/// Returns the name at the offset. The tool of a server cannot be renamed, because the server defines its name.
 pub fn find_renameable_name(view: &EditorView<'_>, offset: usize) -> Option<NameOccurrence> {
     name_occurrences::find_occurrence_at(view, offset).filter(|one| is_inside_name(one, offset))
 }
 
+/// Returns whether the offset is in the name itself, without the tool of a server.
 fn is_inside_name(one: &NameOccurrence, offset: usize) -> bool {
     one.span.start <= offset && offset <= one.span.end
 }
 
-/// Returns the edits that give another name to the agent or the tool at the offset. `is_shared` tells whether other
-/// ensembles use a script too; `tests` are the test files of the ensemble, with their texts.
+/// Returns the edits that rename the agent or the tool at the offset. `is_shared`: whether other ensembles use a script
+/// too; `tests`: the test files of the ensemble with their texts.
 ///
 /// # Errors
-/// There is no agent and no tool, or the name cannot be given; the message says why.
+/// The offset is at no agent or tool, or the new name cannot be used; the message contains the reason.
 pub fn rename_symbol(
     view: &EditorView<'_>,
     offset: usize,
@@ -95,7 +96,7 @@ pub fn rename_symbol(
     Ok(renamed)
 }
 
-/// Refuses a name that is not valid, or that another agent or tool has.
+/// Checks that the name is valid and no other agent or tool has it.
 fn check_new_name(view: &EditorView<'_>, what: NameSubject, new: &str) -> Result<(), String> {
     let (is_valid, rule, others) = match what {
         NameSubject::Agent => (
@@ -125,8 +126,7 @@ fn rename_in_test_file(text: &str, target: &RenameTarget<'_>, new: &str) -> Vec<
     occurrences.iter().map(|one| edit_occurrence(text, one, new)).collect()
 }
 
-/// Returns the text of a script or a test file in which the agent has another name; as it is, if it does not name the
-/// agent.
+/// Returns the text of a script or a test file with the new name of the agent. Text that does not name the agent is unchanged.
 ///
 /// # Errors
 /// The name cannot be given, or it is not certain what the script names.
@@ -155,7 +155,7 @@ pub fn rename_in_other_file(
     Ok(apply_edits(text, &edits))
 }
 
-/// Returns the edit of one place.
+/// Returns the edit that replaces one name, in the syntax of that name.
 fn edit_occurrence(text: &str, at: &NameOccurrence, new: &str) -> TextEdit {
     let bracketed = |quote: char| format!("[{quote}{new}{quote}]");
     let (span, text) = match at.form {
@@ -174,7 +174,7 @@ fn edit_occurrence(text: &str, at: &NameOccurrence, new: &str) -> TextEdit {
     TextEdit::new(span, text)
 }
 
-/// Returns the name as a value or key or at the beginning of one, with quotes if it would not be a string without them.
+/// Returns the replacement of a name in YAML, with quotes if the new name needs them.
 fn edit_yaml_name(text: &str, at: &NameOccurrence, new: &str) -> (Span, String) {
     // The rest of the value, behind the name: `.TOOL`.
     let end = at.whole_span.end.max(at.span.end);
@@ -187,7 +187,7 @@ fn edit_yaml_name(text: &str, at: &NameOccurrence, new: &str) -> (Span, String) 
     }
 }
 
-/// Refuses edits after which the checks find something else.
+/// Checks that the edits do not change the findings of the text.
 fn check_same_findings(text: &str, edits: &[TextEdit], what: NameSubject, new: &str) -> Result<(), String> {
     let changed = apply_edits(text, edits);
     if collect_finding_codes(text) == collect_finding_codes(&changed) {
@@ -203,7 +203,7 @@ fn check_same_findings(text: &str, edits: &[TextEdit], what: NameSubject, new: &
     })
 }
 
-/// Returns the codes that are found in the text alone.
+/// Returns the codes of the findings about the text alone, sorted.
 fn collect_finding_codes(text: &str) -> Vec<FindingCode> {
     let loaded = load_ensemble(&SourceText::new("", text));
     let loader_codes = loaded.findings.iter().map(|finding| finding.code);
@@ -213,7 +213,7 @@ fn collect_finding_codes(text: &str) -> Vec<FindingCode> {
     codes
 }
 
-/// Returns the edits of the scripts of agents that depend on the agent.
+/// Adds the edits of the scripts of agents that depend on the renamed agent, and lists the scripts that are left unchanged.
 fn rename_in_scripts(
     view: &EditorView<'_>,
     agent: &str,
@@ -270,7 +270,7 @@ fn rename_in_scripts(
     }
 }
 
-/// Returns the Rhai scripts that give replies in the place of models, and call the tool.
+/// Returns the Rhai scripts that simulate models and contain the name of the tool.
 fn list_scripts_naming_tool(view: &EditorView<'_>, tool: &str) -> Vec<PathBuf> {
     let profiles = view.ensemble.iter().flat_map(|ensemble| &ensemble.model_profiles);
     let scripts = profiles.filter_map(|(_, profile)| match &profile.simulated {

@@ -9,11 +9,11 @@ use serde_json::{Map, Value};
 static ENSEMBLE_SCHEMA_VALUE: LazyLock<Value> = LazyLock::new(|| serde_json::from_str(ENSEMBLE_SCHEMA).unwrap_or_default());
 static TEST_SCHEMA_VALUE: LazyLock<Value> = LazyLock::new(|| serde_json::from_str(TEST_SCHEMA).unwrap_or_default());
 
-/// A schema.
+/// The JSON Schema of ensembles or of test files.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct EditorSchema(&'static LazyLock<Value>);
 
-/// A key that can stand at a place.
+/// A key that a map can have, with the schemas of its value.
 #[derive(Debug, Clone)]
 pub(super) struct SchemaKey {
     pub(super) name: &'static str,
@@ -21,7 +21,7 @@ pub(super) struct SchemaKey {
     forms: Vec<&'static Value>,
 }
 
-/// A value that can stand at a place.
+/// A value that can be written at a position, with its meaning.
 #[derive(Debug, Clone)]
 pub(super) struct SchemaValue {
     pub(super) text: String,
@@ -29,12 +29,12 @@ pub(super) struct SchemaValue {
 }
 
 impl EditorSchema {
-    /// That of ensembles.
+    /// The schema of ensembles.
     pub(super) const ENSEMBLES: Self = Self(&ENSEMBLE_SCHEMA_VALUE);
-    /// That of test files.
+    /// The schema of test files.
     pub(super) const TESTS: Self = Self(&TEST_SCHEMA_VALUE);
 
-    /// Returns the schemas of the value at a route; several, where it can have several forms.
+    /// Returns the schemas of the value at a route. A value can have several forms.
     fn schemas_at(self, route: &Route) -> Vec<&'static Value> {
         let mut schemas = self.expand_forms(self.0);
         for step in &route.0 {
@@ -54,7 +54,7 @@ impl EditorSchema {
         schemas
     }
 
-    /// Returns a schema and those that stand in it for the same value.
+    /// Returns the schema, and all schemas that it refers to or combines for the same value.
     fn expand_forms(self, schema: &'static Value) -> Vec<&'static Value> {
         let mut schemas = vec![schema];
         if let Some(name) = schema.get("$ref").and_then(Value::as_str) {
@@ -74,6 +74,7 @@ impl EditorSchema {
         schemas
     }
 
+    /// Returns the `properties` of all schemas of the value at a route.
     fn object_properties(self, route: &Route) -> impl Iterator<Item = &'static Map<String, Value>> {
         self.schemas_at(route)
             .into_iter()
@@ -111,7 +112,7 @@ impl EditorSchema {
         Some(meaning)
     }
 
-    /// Returns the words and booleans that can stand at a route.
+    /// Returns the words and booleans that can be the value at a route.
     pub(super) fn list_values(self, route: &Route) -> Vec<SchemaValue> {
         let mut values: Vec<SchemaValue> = Vec::new();
         for schema in self.schemas_at(route) {
@@ -143,6 +144,7 @@ impl EditorSchema {
     }
 }
 
+/// Returns whether the schema permits the type.
 fn has_schema_type(schema: &Value, name: &str) -> bool {
     match schema.get("type") {
         Some(Value::String(one)) => one == name,
@@ -158,7 +160,7 @@ impl SchemaKey {
         forms.find_map(|schema| schema.get("description")?.as_str())
     }
 
-    /// Returns whether its value is a map or a list, which stands below it.
+    /// Returns whether the value of the key is always a map or a list, which is written below the key.
     pub(super) fn is_map_or_list_key(&self) -> bool {
         let forms = &self.forms;
         let is_plain = |schema: &&Value| {

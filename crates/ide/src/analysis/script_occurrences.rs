@@ -3,7 +3,7 @@
 use super::lexer::{self, CodeWord, CodeWordKind};
 use super::name_occurrences::{NameForm, NameOccurrence, NameSubject};
 
-/// Returns the variables of a script whose keys are names of agents, if `is_stored`, also the context.
+/// Returns the variables of a script whose keys are names of agents. `is_stored`: also the context.
 fn agent_map_variables(is_stored: bool) -> &'static [&'static str] {
     if is_stored {
         &["dependencies", "context"]
@@ -12,8 +12,7 @@ fn agent_map_variables(is_stored: bool) -> &'static [&'static str] {
     }
 }
 
-/// Returns the places at which a script names an agent; `None` if that is not certain, because it has variables of its
-/// own with the names of those that hold agents.
+/// Returns the names of an agent in a script. Returns `None` if the script defines variables that hide those with agents.
 pub(super) fn list_script_occurrences(text: &str, agent: &str, is_stored: bool) -> Option<Vec<NameOccurrence>> {
     let words = lexer::lex_rhai_words(text);
     let variables = agent_map_variables(is_stored);
@@ -41,8 +40,7 @@ pub(super) fn list_script_occurrences(text: &str, agent: &str, is_stored: bool) 
     )
 }
 
-/// Returns whether a script that gives the replies of a model names a tool, as the model sees it: `tool`, or
-/// `server__tool`.
+/// Returns whether a script that simulates a model contains the name of a tool, as `tool` or `server__tool`.
 pub(super) fn script_names_tool(text: &str, tool: &str) -> bool {
     let is_named = |word: &CodeWord<'_>| {
         let suffix = word.text.strip_prefix(tool);
@@ -51,7 +49,7 @@ pub(super) fn script_names_tool(text: &str, tool: &str) -> bool {
     lexer::lex_rhai_words(text).iter().any(is_named)
 }
 
-/// Returns whether the script defines one of these names itself.
+/// Returns whether the script defines a variable or parameter with one of these names.
 fn defines_any_name(words: &[CodeWord<'_>], names: &[&str]) -> bool {
     let is_name = |word: &CodeWord<'_>| word.kind == CodeWordKind::Name && names.contains(&word.text);
     let mut parameters = false;

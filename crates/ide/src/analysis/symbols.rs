@@ -5,7 +5,7 @@ use ensemble_language::source::Span;
 use super::EditorView;
 use super::document_tree;
 
-/// An agent in the outline.
+/// An agent in the outline of an ensemble.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentSymbol {
     /// Its name.
@@ -18,7 +18,7 @@ pub struct AgentSymbol {
     pub name_span: Span,
 }
 
-/// Returns the agents, in the order of the text.
+/// Returns the agents of the text, in order.
 pub fn list_agent_symbols(view: &EditorView<'_>) -> Vec<AgentSymbol> {
     let agents = view
         .document

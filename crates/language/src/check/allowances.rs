@@ -12,11 +12,11 @@ use crate::loader::codes;
 use crate::source::{SourceText, Span};
 use crate::yaml::edit::{FixApplicability, TextEdit, TextFix};
 
-/// The form of the comment.
+/// Help text with the form of an allowance comment.
 const ALLOWANCE_HELP: &str = "write `# ensemble: allow(CODE) reason`";
 
-/// Drops the allowed findings, and adds findings about invalid comments. Only if all checks have run (`complete`) is it
-/// known that a comment allows nothing. A finding that only an option asks for can be allowed without the option.
+/// Drops the diagnostics that comments allow, and adds diagnostics about invalid comments. If `complete` is true, all
+/// checks have run, and comments that allow nothing are reported too.
 pub fn filter_allowed_diagnostics(document: &YamlDocument, mut diagnostics: Vec<Diagnostic>, complete: bool) -> Vec<Diagnostic> {
     let source = document.source();
     let mut complaints = Vec::new();
@@ -78,6 +78,7 @@ struct AllowanceComment<'s> {
 }
 
 impl<'s> AllowanceComment<'s> {
+    /// Parses a comment `# ensemble: allow(CODE, …) reason`. Returns `None` if the comment has another form.
     fn parse(source: &'s SourceText, comment: Span) -> Option<Self> {
         let text = &source.text()[comment.start..comment.end];
         let (before, rest) = text.split_once('(')?;
@@ -100,7 +101,7 @@ impl<'s> AllowanceComment<'s> {
     }
 }
 
-/// Returns the code, if its findings can be allowed; otherwise the error message and the help text.
+/// Parses a code whose findings can be allowed. Otherwise returns the error message and the help text.
 fn parse_allowable_code(name: &str) -> Result<FindingCode, (String, String)> {
     let Some(code) = code_explanations::find_code(name) else {
         let help = match code_explanations::find_nearest_code(name) {
@@ -123,7 +124,7 @@ fn parse_allowable_code(name: &str) -> Result<FindingCode, (String, String)> {
     Ok(code)
 }
 
-/// Returns the line to which a comment applies.
+/// Returns the number of the line to which a comment applies: its own line, or the next line that is not a comment.
 fn find_allowed_line(source: &SourceText, comment: Span) -> usize {
     let own_line = source.line_column(comment.start).line;
     let is_comment = |line: usize| source.line_text(line).trim_start().starts_with('#');
@@ -134,7 +135,7 @@ fn find_allowed_line(source: &SourceText, comment: Span) -> usize {
     line
 }
 
-/// Removes a comment, with its line if nothing else is on it.
+/// Builds a fix that removes a comment, and the whole line if the comment is alone on it.
 fn build_comment_removal(source: &SourceText, comment: Span) -> TextFix {
     let text = source.text();
     let before = text[..comment.start].trim_end_matches([' ', '\t']);
@@ -147,7 +148,7 @@ fn build_comment_removal(source: &SourceText, comment: Span) -> TextFix {
     build_unsafe_fix(source, "remove the comment".to_owned(), span, String::new())
 }
 
-/// Returns a fix that is probably what is meant.
+/// Builds an unsafe fix with one edit.
 fn build_unsafe_fix(source: &SourceText, title: String, span: Span, replacement: String) -> TextFix {
     TextFix {
         title,
@@ -157,6 +158,7 @@ fn build_unsafe_fix(source: &SourceText, title: String, span: Span, replacement:
     }
 }
 
+/// Builds the warning about an invalid allowance comment.
 fn allowance_diagnostic(source: &SourceText, span: Span, message: String, help: &str) -> Diagnostic {
     Diagnostic {
         severity: FindingSeverity::Warning,

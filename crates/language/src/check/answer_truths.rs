@@ -13,7 +13,7 @@ use crate::ensemble::{Agent, AgentKind, ModelChoice, RequiredResult};
 use crate::loader::codes;
 use crate::source::Route;
 
-/// Gives a hint for each such key of an LLM agent without `output_schema`. Simulated models answer as they are told.
+/// Gives a hint for each such key of an LLM agent without an `output_schema`. Simulated models are not checked.
 pub(super) fn check_answer_truths(subject: &CheckSubject<'_>) -> Vec<Finding> {
     let (graph, profiles) = (subject.graph, subject.usable_profiles());
     let mut findings = Vec::new();
@@ -46,7 +46,7 @@ pub(super) fn check_answer_truths(subject: &CheckSubject<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Returns the agent that writes the key.
+/// Returns the agent whose output contains the key. Returns `None` if the key belongs to a failure, or no agent writes it.
 fn find_key_writer(graph: &CheckGraph<'_>, edge: Option<&GraphEdge<'_>>, read: &TruthRead) -> Option<usize> {
     match &read.output {
         OutputSource::Dependency => {
@@ -67,6 +67,7 @@ fn find_key_writer(graph: &CheckGraph<'_>, edge: Option<&GraphEdge<'_>>, read: &
     }
 }
 
+/// Returns whether a real model writes the output without an `output_schema`: no simulated model, and no `for_each`.
 fn has_unconstrained_model(agent: &Agent, profiles: &UsableProfiles<'_>) -> bool {
     let AgentKind::Llm(llm) = &agent.kind else {
         return false;
@@ -86,6 +87,7 @@ fn has_unconstrained_model(agent: &Agent, profiles: &UsableProfiles<'_>) -> bool
     agent.output_schema.is_none() && !is_simulated
 }
 
+/// Builds the hint that the condition asks for the truth of a key that a model might write as a string.
 fn answer_truth_finding(agent: &Agent, key: &str, at: crate::source::RouteLocation) -> Finding {
     let name = &agent.name;
     let message = format!(

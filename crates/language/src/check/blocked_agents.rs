@@ -12,7 +12,7 @@ use crate::loader::codes;
 /// The highest number of agents named in one finding.
 const MAX_SHOWN_AGENTS: usize = 5;
 
-/// Agents with a dependency that can never be fulfilled, and that would run without their conditions.
+/// Returns the agents that never run because of a condition that is never true, in declaration order.
 pub(super) fn list_condition_blocked_agents(graph: &CheckGraph<'_>) -> Vec<usize> {
     if !graph.list_edges().any(|(_, edge)| edge.is_never_fulfilled()) {
         return Vec::new();
@@ -56,13 +56,13 @@ pub(super) fn check_blocked_agents(subject: &CheckSubject<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Returns the dependencies that are reported with an agent that can never run.
+/// Returns the dependencies that block the first execution of an agent, one for each blocked agent that has such a dependency.
 pub(super) fn list_blocking_edges<'g, 'e>(graph: &'g CheckGraph<'e>) -> Vec<&'g GraphEdge<'e>> {
     let never = list_condition_blocked_agents(graph).into_iter();
     never.filter_map(|agent| find_blocking_edge(graph, agent)).collect()
 }
 
-/// Returns the dependency of the agent itself that is never fulfilled.
+/// Returns the dependency of the agent that blocks its first execution: one that is never fulfilled and no feedback.
 fn find_blocking_edge<'g, 'e>(graph: &'g CheckGraph<'e>, agent: usize) -> Option<&'g GraphEdge<'e>> {
     let barred = |edge: &&GraphEdge<'e>| edge.is_never_fulfilled() && !edge.dependency.feedback;
     let edges = || graph.dependency_edges(agent).iter();
@@ -72,6 +72,7 @@ fn find_blocking_edge<'g, 'e>(graph: &'g CheckGraph<'e>, agent: usize) -> Option
         .or_else(|| edges().find(barred))
 }
 
+/// Builds the warning that the agent can never run because of the condition of this dependency.
 fn blocked_agent_finding(graph: &CheckGraph<'_>, agent: usize, edge: &GraphEdge<'_>) -> Finding {
     let (verdict, label, help) = match &edge.condition {
         Some((_, StaticResult::AlwaysFails(why))) => (

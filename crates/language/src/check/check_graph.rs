@@ -32,7 +32,7 @@ pub(super) struct GraphEdge<'e> {
     pub(super) condition: Option<(Arc<ParsedCondition>, StaticResult)>,
 }
 
-/// The dependencies that can be fulfilled, and the agents that end the conversation when they run.
+/// Rules for computing the first possible turn of each agent.
 #[derive(Default)]
 pub(super) struct FirstTurnRules {
     /// A dependency with a condition that is never true is never fulfilled.
@@ -44,6 +44,7 @@ pub(super) struct FirstTurnRules {
 }
 
 impl<'e> CheckGraph<'e> {
+    /// Resolves the dependencies of all agents, and evaluates the conditions as far as they are known before a run.
     pub(super) fn build(ensemble: &'e Ensemble) -> Self {
         let graph = AgentGraph::new(ensemble);
         let edges = graph.links().iter().map(|link| {
@@ -72,7 +73,7 @@ impl<'e> CheckGraph<'e> {
         }
     }
 
-    /// Returns the expressions of the result and of `success`, each with its place.
+    /// Returns the parsed expressions of `result` and `success`, each with its route. Skips expressions that do not parse.
     pub(super) fn parse_result_expressions(&self) -> impl Iterator<Item = (ParsedCondition, Route)> {
         let entries = match &self.ensemble.result {
             Some(ResultSpec::Map(entries)) => entries.as_slice(),
@@ -89,23 +90,27 @@ impl<'e> CheckGraph<'e> {
             .filter_map(|(text, route)| Some((ValueExpression::parse(text).ok()?, route)))
     }
 
-    /// `success`, parsed.
+    /// Returns the parsed expression of `success`.
     pub(super) fn parsed_success_condition(&self) -> Option<&Arc<ParsedCondition>> {
         self.ensemble.success.as_ref()?.parsed_condition()
     }
 
+    /// Returns the number of agents.
     pub(super) fn agent_count(&self) -> usize {
         self.ensemble.agents.len()
     }
 
+    /// Returns the agent with this index. Panics if there is none.
     pub(super) fn agent_at(&self, at: usize) -> &'e Agent {
         &self.ensemble.agents[at]
     }
 
+    /// Returns the name of the agent with this index.
     pub(super) fn agent_name(&self, at: usize) -> &'e str {
         &self.ensemble.agents[at].name
     }
 
+    /// Returns the index of the agent with this name.
     pub(super) fn find_agent_index(&self, name: &str) -> Option<usize> {
         self.graph.find_agent_id(name).map(AgentId::index)
     }
@@ -120,7 +125,7 @@ impl<'e> CheckGraph<'e> {
         &self.edges[self.graph.incoming_range(AgentId::from_index(to))]
     }
 
-    /// Every edge, with the agent that has the dependency.
+    /// Returns every edge, each with the index of the agent that has the dependency.
     pub(super) fn list_edges(&self) -> impl Iterator<Item = (usize, &GraphEdge<'e>)> {
         self.edges.iter().map(|edge| (edge.to, edge))
     }
@@ -130,13 +135,13 @@ impl<'e> CheckGraph<'e> {
         self.agent_at(at).conversation.trigger == TurnTrigger::Request
     }
 
-    /// Returns whether an agent may request other agents, independent of their dependencies.
+    /// Returns whether any agent of the ensemble may request other agents, independent of their dependencies.
     pub(super) fn can_request_agents(&self) -> bool {
         let mut agents = self.ensemble.agents.iter();
         agents.any(|agent| agent.conversation.triggers_conversation)
     }
 
-    /// Returns the agents, and all agents that must run before the first execution of one of them.
+    /// Returns these agents, and all agents that must run before the first execution of one of these agents.
     pub(super) fn upstream_agents(&self, agents: impl IntoIterator<Item = usize>) -> FixedBitSet {
         self.graph
             .find_upstream_agents(agents, |at, _| self.edges[at].is_required_at_start())
@@ -175,7 +180,7 @@ impl<'e> CheckGraph<'e> {
 }
 
 impl GraphEdge<'_> {
-    /// Returns whether it can never be fulfilled when its condition is evaluated.
+    /// Returns whether the condition of this dependency is always false or always fails.
     pub(super) fn is_never_fulfilled(&self) -> bool {
         matches!(
             self.condition,
@@ -186,17 +191,18 @@ impl GraphEdge<'_> {
         )
     }
 
-    /// Returns whether it must be fulfilled before the first execution.
+    /// Returns whether this dependency must be fulfilled before the first execution.
     pub(super) fn is_required_at_start(&self) -> bool {
         self.dependency.requires_all && !self.dependency.feedback
     }
 
+    /// Returns the route of this dependency in the agent with index `to`.
     pub(super) fn dependency_route(&self, to: usize) -> Route {
         self.dependency.route_in(&Agent::route_at(to))
     }
 }
 
-/// The dependencies that prevent the first execution of agents.
+/// A tracker of the dependencies that still prevent the first execution of each agent.
 struct PendingStarts {
     /// The number of required agents that have not run.
     missing: Vec<usize>,
@@ -209,6 +215,7 @@ struct PendingStarts {
 }
 
 impl PendingStarts {
+    /// Counts for each agent the dependencies that are open before its first execution.
     fn from_graph(graph: &CheckGraph<'_>, rules: &FirstTurnRules) -> Self {
         let count = graph.agent_count();
         let mut waits = Self {
@@ -242,6 +249,7 @@ impl PendingStarts {
         waits
     }
 
+    /// Returns whether the agent waits for no other agent and does not only run on request.
     fn is_ready(&self, agent: usize) -> bool {
         self.missing[agent] == 0 && self.door[agent] && !self.only_requested[agent]
     }
@@ -251,7 +259,7 @@ impl PendingStarts {
         (0..self.missing.len()).filter(|agent| self.is_ready(*agent))
     }
 
-    /// Marks the agent as run, and returns the agents that now wait for no other agent.
+    /// Marks the agent as run, and returns the agents that have become ready.
     fn finish_agent(&mut self, agent: usize) -> Vec<usize> {
         let mut ready = Vec::new();
         for (listener, required) in std::mem::take(&mut self.listeners[agent]) {

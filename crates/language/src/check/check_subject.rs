@@ -12,7 +12,7 @@ use crate::condition::ValueType;
 use crate::diagnostic::{Finding, FindingCode};
 use crate::ensemble::{Agent, Ensemble};
 
-/// An ensemble that is checked. Facts are computed when a check needs them first.
+/// An ensemble under check, with values that several checks share and that are computed on first use.
 pub(super) struct CheckSubject<'c> {
     pub(super) ensemble: &'c Ensemble,
     pub(super) graph: &'c CheckGraph<'c>,
@@ -27,6 +27,7 @@ pub(super) struct CheckSubject<'c> {
 }
 
 impl<'c> CheckSubject<'c> {
+    /// Creates the subject without findings and computed values.
     pub(super) fn new(graph: &'c CheckGraph<'c>, context: &'c dyn CheckContext) -> Self {
         Self {
             ensemble: graph.ensemble,
@@ -39,7 +40,7 @@ impl<'c> CheckSubject<'c> {
         }
     }
 
-    /// Returns the type of an agent's output, as far as the files define it.
+    /// Returns the type of an agent's output, as far as its files define the type. Computes the type once for each agent.
     pub(super) fn output_type(&self, agent: &Agent) -> Option<ValueType> {
         let mut types = self.types.borrow_mut();
         let type_entry = types.entry(agent.name.clone());
@@ -60,7 +61,7 @@ impl<'c> CheckSubject<'c> {
         self.findings.borrow_mut().extend(findings);
     }
 
-    /// Returns whether a check so far has reported one of these codes.
+    /// Returns whether an earlier check has reported one of these codes.
     pub(super) fn has_reported_code(&self, codes: &[FindingCode]) -> bool {
         self.findings
             .borrow()
@@ -68,7 +69,7 @@ impl<'c> CheckSubject<'c> {
             .any(|finding| codes.contains(&finding.code))
     }
 
-    /// Returns whether a check so far has reported the code of this finding at its place.
+    /// Returns whether an earlier check has reported the code of this finding at the same location.
     pub(super) fn has_reported_at(&self, finding: &Finding) -> bool {
         let findings = self.findings.borrow();
         findings
@@ -76,7 +77,7 @@ impl<'c> CheckSubject<'c> {
             .any(|other| other.code == finding.code && other.at == finding.at)
     }
 
-    /// Returns the findings of all checks.
+    /// Returns the findings of all checks that have run.
     pub(super) fn into_findings(self) -> Vec<Finding> {
         self.findings.into_inner()
     }

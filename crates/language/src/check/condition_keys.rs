@@ -48,12 +48,13 @@ pub(super) fn check_condition_keys(subject: &CheckSubject<'_>) -> Vec<Finding> {
     findings
 }
 
+/// A function that builds a finding for a location.
 type LocatedFindingBuilder = Box<dyn FnOnce(crate::source::RouteLocation) -> Finding>;
 
-/// The keys of what stands for the output of a failed execution.
+/// The keys of the value that replaces the output of a failed execution.
 pub(super) const FAILURE_KEYS: [&str; 5] = ExecutionFailure::KEYS;
 
-/// Returns a key of the output of the agent that is depended on.
+/// Checks a key of the output of the dependency. Returns a finding if no output or failure has this key.
 fn check_output_key(edge: &GraphEdge<'_>, key: &str, outputs: &mut OutputKeyCache<'_>) -> Option<LocatedFindingBuilder> {
     let on = edge.dependency.on;
     let mut known_keys: BTreeSet<&str> = BTreeSet::new();
@@ -77,11 +78,11 @@ fn check_output_key(edge: &GraphEdge<'_>, key: &str, outputs: &mut OutputKeyCach
 /// The end of the help for a key of the context.
 const OTHER_WRITERS_HELP: &str = "; `--set`, `--context` or the `config` of an outer ensemble could add it";
 
-/// The number of bytes from which on the likeness of two keys tells something.
+/// The minimum length in bytes of a key that is compared with similar keys.
 const MIN_COMPARED_KEY_BYTES: usize = 5;
 
-/// Returns the help for a key of the context that nobody writes and that is probably another one. A script may expect
-/// any other key from `--set`, `--context` or the `config` of an outer ensemble.
+/// Returns the help for a key of the context that no agent writes and that is probably a spelling mistake. Returns `None`
+/// if the key can be intended.
 pub(super) fn suggest_context_key(
     graph: &CheckGraph<'_>,
     key: &str,
@@ -100,6 +101,7 @@ pub(super) fn suggest_context_key(
     Some(format!("did you mean `{similar_key}`?"))
 }
 
+/// Returns the help that names the `state_key` of the agent.
 fn state_key_help(agent: &Agent) -> String {
     format!(
         "the output of that agent is stored under its `state_key`, `{}`",
@@ -107,7 +109,7 @@ fn state_key_help(agent: &Agent) -> String {
     )
 }
 
-/// Returns a key of the context that nobody writes.
+/// Checks a key of the context. Returns a finding if no agent writes the key, or if several agents write it.
 fn check_context_key(
     graph: &CheckGraph<'_>,
     read: &ConditionKeyRead,
@@ -137,6 +139,7 @@ fn check_context_key(
     Some(unwritten_key_finding(message, key, context_keys.key_names(), OTHER_WRITERS_HELP))
 }
 
+/// Builds the finding about a key that no agent writes, with a similar key or the list of known keys as help.
 fn unwritten_key_finding<'k>(
     message: String,
     key: &str,
@@ -165,7 +168,7 @@ fn unwritten_key_finding<'k>(
     })
 }
 
-/// Returns a key that several agents are known to write: the condition reads the value of the agent that ran last.
+/// Builds the hint that two agents write this key, and the condition reads the value of the agent that ran last.
 fn shared_key_finding(graph: &CheckGraph<'_>, key: &str, first: usize, second: usize) -> LocatedFindingBuilder {
     let message = format!(
         "`{}` and `{}` both write `{key}`: this condition reads the value of the agent that ran last",

@@ -58,7 +58,7 @@ pub(super) fn check_constant_conditions(subject: &CheckSubject<'_>) -> Vec<Findi
     findings
 }
 
-/// Returns a `success` that is always true asks nothing; one that is never true makes every run fail.
+/// Returns a finding if `success` is always true, never true, or always fails.
 fn constant_success_finding(graph: &CheckGraph<'_>) -> Option<Finding> {
     let (message, help) = match graph.parsed_success_condition()?.static_result() {
         StaticResult::DependsOnValues | StaticResult::WrittenLiteral(_) => return None,

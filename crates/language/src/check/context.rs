@@ -12,9 +12,9 @@ use crate::loader::FixResolution;
 /// The top-level keys of an agent's output, if they are known.
 pub type OutputKeys = BTreeSet<String>;
 
-/// The files around an ensemble, as far as the caller knows them.
+/// A source of the facts outside of the ensemble that checks need: configuration, scripts, nested ensembles and files.
 pub trait CheckContext {
-    /// Returns the profiles of the configuration files, in the order of the search; `None` if the files cannot be read.
+    /// Returns the profiles of the configuration files in search order. Returns `None` if the files cannot be read.
     fn configured_profiles(&self) -> Option<&[(Arc<str>, ModelProfile)]>;
     /// Returns the top-level keys of each agent's output, if its script or its model defines them.
     fn output_keys(&self, ensemble: &Ensemble, agent: &Agent) -> Option<OutputKeys>;
@@ -23,8 +23,7 @@ pub trait CheckContext {
         let _ = (ensemble, agent);
         None
     }
-    /// Returns the keys of an agent's output that its script or its model writes only as `true`, and not with every
-    /// output.
+    /// Returns the keys of an agent's output that its script or model writes only as `true`, and not in every output.
     fn always_true_keys(&self, ensemble: &Ensemble, agent: &Agent) -> OutputKeys {
         let _ = (ensemble, agent);
         OutputKeys::new()
@@ -35,7 +34,7 @@ pub trait CheckContext {
         let _ = script;
         None
     }
-    /// Returns the ensemble that an agent or a tool names, if it is there and has no errors.
+    /// Returns the ensemble that an agent or a tool names, if the ensemble exists and has no errors.
     fn find_nested_ensemble(&self, named: &str) -> Option<Arc<Ensemble>> {
         let _ = named;
         None
@@ -44,7 +43,7 @@ pub trait CheckContext {
     fn has_no_operator(&self) -> bool {
         false
     }
-    /// Returns whether the fixes of findings are resolved: whether the caller shows them.
+    /// Returns whether the fixes of findings are resolved: `Resolved` if the caller shows them.
     fn fixes(&self) -> FixResolution {
         FixResolution::Resolved
     }
@@ -52,7 +51,7 @@ pub trait CheckContext {
     fn check_files(&self, ensemble: &Ensemble) -> Vec<Finding>;
 }
 
-/// No files are known: only the ensemble is checked.
+/// A check context without files: only the ensemble is checked.
 pub(super) struct NoFileContext;
 
 impl CheckContext for NoFileContext {

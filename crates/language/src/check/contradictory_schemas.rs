@@ -14,10 +14,10 @@ use crate::ensemble::{Agent, ToolDefinition, ToolKind};
 use crate::loader::codes;
 use crate::source::Route;
 
-/// The number of levels of a schema that are looked at.
+/// The maximum depth to which schemas are examined.
 const MAX_SCHEMA_DEPTH: usize = 16;
 
-/// Warns of every such schema of agents, inputs and tools, at the keyword.
+/// Warns of every schema of agents, inputs and tools that no value matches.
 pub(super) fn check_contradictory_schemas(subject: &CheckSubject<'_>) -> Vec<Finding> {
     let ensemble = subject.ensemble;
     let mut findings = Vec::new();
@@ -62,10 +62,12 @@ pub(super) fn check_contradictory_schemas(subject: &CheckSubject<'_>) -> Vec<Fin
     findings
 }
 
+/// Returns whether the schema has a `type` without `object`.
 fn excludes_objects(schema: &Value) -> bool {
     schema_types(schema.as_object()).is_some_and(|types| !types.contains("object"))
 }
 
+/// Returns the names in `type`; `None` if there is no valid `type`.
 fn schema_types(schema: Option<&Map<String, Value>>) -> Option<BTreeSet<&str>> {
     match schema?.get("type")? {
         Value::String(one) => Some(BTreeSet::from([one.as_str()])),
@@ -74,7 +76,7 @@ fn schema_types(schema: Option<&Map<String, Value>>) -> Option<BTreeSet<&str>> {
     }
 }
 
-/// Visits a schema and those inside it. `is_object_schema`: all values are objects, whatever the schema says.
+/// Reports contradictions in a schema and in its nested schemas. `is_object_schema`: every value is an object, even if the schema has no `type`.
 fn find_contradictions(schema: &Value, route: &Route, is_object: bool, depth: usize, findings: &mut Vec<Finding>) {
     let Some(schema) = schema.as_object().filter(|_| depth < MAX_SCHEMA_DEPTH) else {
         return;
@@ -109,7 +111,7 @@ fn find_contradictions(schema: &Value, route: &Route, is_object: bool, depth: us
     }
 }
 
-/// Returns the keyword that excludes another one, and why.
+/// Finds a contradiction between two keywords of the schema. Returns the keyword to report and the reason.
 fn find_contradiction(schema: &Map<String, Value>, is_object: bool) -> Option<(&'static str, String)> {
     let types = schema_types(Some(schema));
     let only = |wanted: &[&str]| {
@@ -145,6 +147,7 @@ fn find_contradiction(schema: &Map<String, Value>, is_object: bool) -> Option<(&
         .flatten()
 }
 
+/// Finds a minimum above a maximum, or a range without an integer. Returns the keyword to report and the reason.
 fn find_number_contradiction(schema: &Map<String, Value>, is_integer: bool) -> Option<(&'static str, String)> {
     let bound = |key: &str| schema.get(key).and_then(Value::as_f64);
     let low = [("minimum", false), ("exclusiveMinimum", true)];
@@ -173,7 +176,7 @@ fn find_number_contradiction(schema: &Map<String, Value>, is_integer: bool) -> O
     None
 }
 
-/// `enum` and `const` against the rest of the schema.
+/// Finds values of `enum` and `const` that the rest of the schema excludes. Returns the keyword to report and the reason.
 fn find_choice_contradiction(schema: &Map<String, Value>) -> Option<(&'static str, String)> {
     let mut base_schema = schema.clone();
     base_schema.remove("enum");
@@ -194,7 +197,7 @@ fn find_choice_contradiction(schema: &Map<String, Value>) -> Option<(&'static st
     none_fits.then(|| ("enum", format!("no value of `enum` is {base_type}")))
 }
 
-/// Returns a required key that no object has.
+/// Finds a required key that no object can have. Returns the keyword `required` and the reason.
 fn find_impossible_required_key(schema: &Map<String, Value>) -> Option<(&'static str, String)> {
     let properties = schema.get("properties").and_then(Value::as_object);
     let is_closed = schema.get("additionalProperties") == Some(&Value::Bool(false));

@@ -9,7 +9,7 @@ use crate::ensemble::{Agent, AgentKind, Ensemble, ModelChoice, ToolKind};
 use crate::loader::codes;
 use crate::source::{Route, RouteLocation};
 
-/// The models that an ensemble asks, by whether their use counts for `max_cost`.
+/// The models of an ensemble, by whether their use counts for `max_cost`.
 #[derive(Default)]
 struct ModelCosts {
     /// Whether a model has a price, or can report its costs.
@@ -38,7 +38,7 @@ pub(super) fn check_cost_limit(subject: &CheckSubject<'_>) -> Vec<Finding> {
     }
 }
 
-/// Lists the models of the ensemble itself; `None` if a profile is not known.
+/// Lists the models of the ensemble without nested ensembles. Returns `None` if a profile is not known.
 fn list_model_costs(ensemble: &Ensemble, profiles: &UsableProfiles<'_>) -> Option<ModelCosts> {
     let is_nested_tool = |kind: &ToolKind| matches!(kind, ToolKind::Ensemble { .. });
     let mut costs = ModelCosts {
@@ -82,16 +82,19 @@ fn list_model_costs(ensemble: &Ensemble, profiles: &UsableProfiles<'_>) -> Optio
     Some(costs)
 }
 
+/// Returns the route of `max_cost`.
 fn limit_route() -> Route {
     Route::root().with_key("conversation_limits").with_key("max_cost")
 }
 
+/// Builds the warning that `max_cost` has no effect, because no model has a price.
 fn missing_price_finding() -> Finding {
     let message = "`max_cost` has no effect: no model of this ensemble has a price";
     let finding = Finding::new_warning(codes::NO_PRICE, limit_route().into_value_location(), message);
     finding.with_help("give the profiles of the models a `cost`, or limit tokens with `max_total_tokens`")
 }
 
+/// Builds the warning that `max_cost` does not count this model.
 fn uncounted_model_finding((model, place): (String, RouteLocation)) -> Finding {
     let message = format!("`max_cost` does not count {model}, because it has no price");
     Finding::new_warning(codes::NO_PRICE, place, message)

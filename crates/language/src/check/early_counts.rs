@@ -26,7 +26,7 @@ struct EarlyCountRead<'g, 'e> {
     count: CountThreshold,
 }
 
-/// Warns of every such condition.
+/// Warns of every condition that counts an agent before its own dependency has read the output of that agent.
 pub(super) fn check_early_counts(subject: &CheckSubject<'_>) -> Vec<Finding> {
     let graph = subject.graph;
     find_early_counts(graph)
@@ -35,7 +35,7 @@ pub(super) fn check_early_counts(subject: &CheckSubject<'_>) -> Vec<Finding> {
         .collect()
 }
 
-/// For each such condition that the count alone makes true: the agent that has it, its dependency, the agent that is counted, and the count.
+/// Lists the counts that alone make such a condition true: the agent, its dependency, the counted agent and the count.
 pub(super) fn list_early_counts(graph: &CheckGraph<'_>) -> Vec<(usize, usize, usize, u64)> {
     let early = find_early_counts(graph).into_iter();
     early
@@ -51,6 +51,7 @@ pub(super) fn list_early_counts(graph: &CheckGraph<'_>) -> Vec<(usize, usize, us
         .collect()
 }
 
+/// Finds the counts that are reached before the dependency has read the output of the counted agent.
 fn find_early_counts<'g, 'e>(graph: &'g CheckGraph<'e>) -> Vec<EarlyCountRead<'g, 'e>> {
     let counts = graph.list_edges().flat_map(|(to, edge)| {
         let counts = list_count_thresholds(edge).into_iter();
@@ -70,6 +71,7 @@ fn find_early_counts<'g, 'e>(graph: &'g CheckGraph<'e>) -> Vec<EarlyCountRead<'g
     early.map(|(_, one)| one).collect()
 }
 
+/// Returns the thresholds in the condition of the dependency, except where the dependency waits for the count in any case.
 fn list_count_thresholds(edge: &GraphEdge<'_>) -> Vec<CountThreshold> {
     // Feedback is not needed before the first execution, and a failure does not happen in every round.
     if edge.dependency.feedback || edge.dependency.on == RequiredResult::Failure || edge.is_never_fulfilled() {
@@ -90,7 +92,7 @@ fn list_count_thresholds(edge: &GraphEdge<'_>) -> Vec<CountThreshold> {
     counts
 }
 
-/// Returns whether the agent starts before its dependency has read the output with which the count is reached.
+/// Returns whether the agent starts before the dependency has read the output that completes the count.
 fn is_early(graph: &CheckGraph<'_>, to: usize, edge: &GraphEdge<'_>, counted: usize) -> bool {
     let waits = |one: &GraphEdge<'_>| one.dependency.requires_all && one.dependency.wait_for == WaitFor::Settled;
     let before = graph.upstream_agents([edge.from]);
@@ -110,12 +112,12 @@ fn is_early(graph: &CheckGraph<'_>, to: usize, edge: &GraphEdge<'_>, counted: us
     !is_delayed && follows_every_output(graph, edge.from, counted, to)
 }
 
-/// Returns whether every output of the agent at the other end fulfils the dependency.
+/// Returns whether every successful output of the source agent fulfils the dependency.
 fn reacts_to_every_output(edge: &GraphEdge<'_>) -> bool {
     edge.dependency.on != RequiredResult::Failure && edge.condition.is_none() && edge.dependency.condition.is_none()
 }
 
-/// Returns whether each output of `counted` leads to a new execution of `agent`, on a way that does not pass `except`.
+/// Returns whether each output of `counted` leads to a new execution of `agent` over a path without `except`.
 fn follows_every_output(graph: &CheckGraph<'_>, agent: usize, counted: usize, except: usize) -> bool {
     let ways = |at: usize| {
         let is_free = at != except && at != counted && can_always_run_again(graph, at, counted);
@@ -128,7 +130,7 @@ fn follows_every_output(graph: &CheckGraph<'_>, agent: usize, counted: usize, ex
     agent != counted && agent != except && find_reachable(graph.agent_count(), [agent], ways).contains(counted)
 }
 
-/// Returns whether no condition, and no agent that may not have run, can keep the agent from another execution.
+/// Returns whether the agent can always run again: no condition and no agent that may not have run can prevent it.
 fn can_always_run_again(graph: &CheckGraph<'_>, agent: usize, counted: usize) -> bool {
     let mut before = None;
     let (required, any_of): (Vec<_>, Vec<_>) = graph
@@ -150,6 +152,7 @@ fn can_always_run_again(graph: &CheckGraph<'_>, agent: usize, counted: usize) ->
     required.into_iter().all(&mut holds) && (any_of.is_empty() || any_of.into_iter().any(holds))
 }
 
+/// Builds the warning or hint about a count that is reached too early.
 fn early_count_finding(graph: &CheckGraph<'_>, early: &EarlyCountRead<'_, '_>) -> Finding {
     let EarlyCountRead { to, edge, count, .. } = early;
     let (

@@ -26,7 +26,7 @@ struct ExclusiveDependencies<'g, 'e> {
     other: (usize, &'g GraphEdge<'e>),
 }
 
-/// Warns of every agent that needs such a pair and that waits for no other agent that needs it.
+/// Warns of every agent that requires two exclusive dependencies and waits for no other agent with the same problem.
 pub(super) fn check_exclusive_joins(subject: &CheckSubject<'_>) -> Vec<Finding> {
     let graph = subject.graph;
     let mut reported = HashSet::new();
@@ -48,13 +48,14 @@ pub(super) fn check_exclusive_joins(subject: &CheckSubject<'_>) -> Vec<Finding> 
     findings
 }
 
-/// Returns all agents that no run executes because of such a pair.
+/// Returns all agents that no run executes, because they require two exclusive dependencies.
 pub(super) fn list_never_joined_agents(graph: &CheckGraph<'_>) -> Vec<usize> {
     let needs = RequiringAgents::from_graph(graph);
     let pairs = find_exclusive_pairs(graph);
     pairs.iter().flat_map(|pair| needs.agents_needing_both(pair)).collect()
 }
 
+/// Finds the pairs of dependencies of which a run fulfils at most one.
 fn find_exclusive_pairs<'g, 'e>(graph: &'g CheckGraph<'e>) -> Vec<ExclusiveDependencies<'g, 'e>> {
     // An agent that is requested runs without its dependencies.
     if graph.can_request_agents() {
@@ -79,6 +80,7 @@ fn find_exclusive_pairs<'g, 'e>(graph: &'g CheckGraph<'e>) -> Vec<ExclusiveDepen
     pairs
 }
 
+/// Compares the pairs within each group, up to a limit, and returns the pairs for which `excludes` is true.
 fn find_pairs_in_groups<'x, 'g: 'x, 'e: 'x>(
     groups: impl Iterator<Item = &'x [(usize, &'g GraphEdge<'e>)]>,
     excludes: &dyn Fn(&GraphEdge<'e>, &GraphEdge<'e>) -> bool,
@@ -102,13 +104,13 @@ fn have_exclusive_conditions(one: &GraphEdge<'_>, other: &GraphEdge<'_>) -> bool
     }
 }
 
-/// Returns whether one of the two needs a success of an agent's latest execution, and the other a failure.
+/// Returns whether one of the two dependencies needs a success of an agent's latest execution, and the other a failure.
 fn need_opposite_results(one: &GraphEdge<'_>, other: &GraphEdge<'_>) -> bool {
     let endings = [one.dependency.on, other.dependency.on];
     one.from == other.from && endings.contains(&RequiredResult::Success) && endings.contains(&RequiredResult::Failure)
 }
 
-/// Returns whether the only execution of their agent fulfils at most one of the two.
+/// Returns whether the only execution of their common source agent fulfils at most one of the two dependencies.
 fn are_exclusive_branches(one: &GraphEdge<'_>, other: &GraphEdge<'_>) -> bool {
     if need_opposite_results(one, other) {
         return true;
@@ -118,10 +120,11 @@ fn are_exclusive_branches(one: &GraphEdge<'_>, other: &GraphEdge<'_>) -> bool {
     is_fixed(one) && is_fixed(other) && have_exclusive_conditions(one, other)
 }
 
-/// For each agent, the agents that need its output before their first execution.
+/// The agents that require the output of each agent before their first execution.
 struct RequiringAgents(Vec<Vec<usize>>);
 
 impl RequiringAgents {
+    /// Lists for each agent the agents that require its output before their first execution.
     fn from_graph(graph: &CheckGraph<'_>) -> Self {
         let mut listeners = vec![Vec::new(); graph.agent_count()];
         for to in 0..graph.agent_count() {
@@ -138,17 +141,19 @@ impl RequiringAgents {
             .collect()
     }
 
-    /// Returns the agent, and all agents that need it, directly or through others.
+    /// Returns the agent, and all agents that require the agent, directly or through others.
     fn agents_needing(&self, agent: usize) -> FixedBitSet {
         find_reachable(self.0.len(), [agent], |at| self.0[at].iter().copied())
     }
 }
 
+/// Returns the agents whose output this agent requires before its first execution.
 fn required_agents<'g>(graph: &'g CheckGraph<'_>, agent: usize) -> impl Iterator<Item = usize> + use<'g> {
     let edges = graph.dependency_edges(agent).iter();
     edges.filter(|edge| edge.is_required_at_start()).map(|edge| edge.from)
 }
 
+/// Builds the warning that the agent can never run because of these two dependencies.
 fn exclusive_join_finding(graph: &CheckGraph<'_>, agent: usize, pair: &ExclusiveDependencies<'_, '_>) -> Finding {
     let message = format!(
         "agent `{}` can never run: it requires two dependencies that exclude each other",

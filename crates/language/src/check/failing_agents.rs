@@ -9,7 +9,7 @@ use crate::diagnostic::{Finding, find_similar_word};
 use crate::ensemble::{Agent, AgentKind, ForEachItems, ModelChoice};
 use crate::loader::codes;
 
-/// Warns of every such agent.
+/// Warns of every agent that can never succeed, and of requests in prepared replies that have no effect.
 pub(super) fn check_failing_agents(subject: &CheckSubject<'_>) -> Vec<Finding> {
     let (graph, profiles) = (subject.graph, subject.usable_profiles());
     let mut findings = Vec::new();
@@ -34,6 +34,7 @@ pub(super) fn check_failing_agents(subject: &CheckSubject<'_>) -> Vec<Finding> {
     findings
 }
 
+/// Returns a warning if the list of `for_each` has more than `max_items` items.
 fn too_many_items_finding(agent: &Agent, at: usize) -> Option<Finding> {
     let spec = agent.for_each.as_ref()?;
     let count = match &spec.items {
@@ -57,6 +58,7 @@ fn too_many_items_finding(agent: &Agent, at: usize) -> Option<Finding> {
     Some(finding.with_help(format!("set `max_items: {count}`, or shorten the list")))
 }
 
+/// Returns whether the model of the agent has a fallback, or may have one.
 fn may_have_fallback(agent: &Agent, profiles: &UsableProfiles<'_>) -> bool {
     let AgentKind::Llm(llm) = &agent.kind else {
         return false;
@@ -67,7 +69,7 @@ fn may_have_fallback(agent: &Agent, profiles: &UsableProfiles<'_>) -> bool {
     }
 }
 
-/// Returns the output that is known of the agent against its `output_schema`.
+/// Returns a warning if no known output of the agent matches its `output_schema`.
 fn schema_mismatch_finding(agent: &Agent, at: usize, of: &ValueType) -> Option<Finding> {
     let schema = agent.output_schema.as_ref()?;
     let output_type = match agent.kind {
@@ -95,6 +97,7 @@ fn schema_mismatch_finding(agent: &Agent, at: usize, of: &ValueType) -> Option<F
     )))
 }
 
+/// Describes the first keys of an output type with their types, for a message.
 fn describe_output_keys(of: &ValueType) -> String {
     let Some(fields) = of.map_fields() else {
         return of.to_string();
@@ -107,7 +110,7 @@ fn describe_output_keys(of: &ValueType) -> String {
     }
 }
 
-/// Returns the keys that a model wrote: `response` is added to them. `None`: a text may hold an object.
+/// Returns the type without the `response` key that is added to outputs of models. Returns `None` if a text may contain an object.
 fn model_written_type(of: &ValueType) -> Option<ValueType> {
     let fields = of.map_fields()?;
     let (response, _) = fields.known_keys.get("response")?;
@@ -128,7 +131,7 @@ fn model_written_type(of: &ValueType) -> Option<ValueType> {
     }))
 }
 
-/// `agent_requests` in prepared replies.
+/// Checks `agent_requests` in prepared replies: requests without effect, and requests of unknown agents.
 fn check_simulated_requests(graph: &CheckGraph<'_>, at: usize, of: &ValueType) -> Option<Finding> {
     let agent = graph.agent_at(at);
     let (requests, _) = of.map_fields()?.known_keys.get("agent_requests")?;

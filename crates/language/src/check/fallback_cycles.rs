@@ -7,7 +7,7 @@ use crate::diagnostic::Finding;
 use crate::loader::codes;
 use crate::source::Route;
 
-/// Warns of fallbacks that lead from this file over `configured` profiles back to their start.
+/// Warns of fallbacks that lead from a profile of this file over `configured` profiles back to that profile.
 ///
 /// A cycle within one file is an error that the loader reports.
 pub(super) fn check_fallback_cycles(subject: &CheckSubject<'_>) -> Vec<Finding> {

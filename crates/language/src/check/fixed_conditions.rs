@@ -19,7 +19,7 @@ use crate::loader::codes;
 use crate::plan::graph_walks::{find_components, has_cycle};
 use crate::source::RouteLocation;
 
-/// Warns of every such condition.
+/// Warns of every condition of a loop whose result does not change while the loop runs.
 pub(super) fn check_fixed_conditions(subject: &CheckSubject<'_>) -> Vec<Finding> {
     let graph = subject.graph;
     let outputs = &mut *subject.outputs.borrow_mut();
@@ -59,7 +59,7 @@ pub(super) fn check_fixed_conditions(subject: &CheckSubject<'_>) -> Vec<Finding>
     findings
 }
 
-/// The groups of agents that lead back to themselves.
+/// The groups of agents that depend on each other in cycles.
 struct LoopGroups {
     /// The group of each agent.
     group: Vec<usize>,
@@ -67,6 +67,7 @@ struct LoopGroups {
 }
 
 impl LoopGroups {
+    /// Computes the groups. Ignores dependencies that are never fulfilled.
     fn from_graph(graph: &CheckGraph<'_>) -> Self {
         let members = find_components(graph.agent_count(), |to| {
             let edges = graph
@@ -82,8 +83,7 @@ impl LoopGroups {
         Self { group, members }
     }
 
-    /// Returns the agents of the loop on which the condition of the dependency decides; `None` if there is no such
-    /// loop.
+    /// Returns the agents of the loop that the condition of this dependency ends. Returns `None` if there is no such loop.
     fn find_decided_loop(&self, graph: &CheckGraph<'_>, to: usize, edge: &GraphEdge<'_>) -> Option<&[usize]> {
         let group = self.group[to];
         let members = self.members[group].as_slice();
@@ -100,7 +100,7 @@ impl LoopGroups {
         is_decided.then_some(members)
     }
 
-    /// Returns whether no agent of the group leads back to itself without this dependency.
+    /// Returns whether the agents of the group form no cycle without this dependency.
     fn is_broken_without(graph: &CheckGraph<'_>, members: &[usize], without: &GraphEdge<'_>) -> bool {
         !has_cycle(members.len(), |to| {
             let edges = graph.dependency_edges(members[to]).iter();
@@ -110,8 +110,7 @@ impl LoopGroups {
     }
 }
 
-/// Returns the agents that write what the condition reads, if all of them have run before the condition is evaluated,
-/// and do not run again.
+/// Returns the agents that write what the condition reads. Returns `None` if one of them can run after the condition was evaluated.
 fn find_earlier_writers(
     graph: &CheckGraph<'_>,
     to: usize,
@@ -139,7 +138,7 @@ fn find_earlier_writers(
     (!all.is_empty() && all.iter().all(is_fixed)).then_some(all)
 }
 
-/// Returns a key that stays true and keeps the condition true, and an agent of the loop that writes it.
+/// Returns a key that stays true and keeps the condition true, and an agent of the loop that writes the key.
 fn find_never_reset_key(
     graph: &CheckGraph<'_>,
     members: &[usize],
@@ -156,6 +155,7 @@ fn find_never_reset_key(
     })
 }
 
+/// Builds the warning about a condition that reads only values from before the loop.
 fn earlier_writers_finding(graph: &CheckGraph<'_>, writers: &BTreeSet<usize>, at: RouteLocation) -> Finding {
     let names: Vec<String> = writers
         .iter()
@@ -170,6 +170,7 @@ fn earlier_writers_finding(graph: &CheckGraph<'_>, writers: &BTreeSet<usize>, at
     )
 }
 
+/// Builds the warning about a condition that stays true, because no output resets its key.
 fn never_reset_finding(
     graph: &CheckGraph<'_>,
     edge: &GraphEdge<'_>,

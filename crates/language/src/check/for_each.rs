@@ -8,7 +8,7 @@ use crate::ensemble::{Agent, Ensemble, ForEachSpec, ForEachItems, ToolKind};
 use crate::loader::codes;
 use crate::source::Route;
 
-/// Reports inputs that are not declared, lists of agents that may not have spoken, and tools that have parts.
+/// Reports undeclared inputs, unknown agents and possibly missing outputs in `for_each`, and tools whose agents have parts.
 pub(super) fn check_for_each(subject: &CheckSubject<'_>) -> Vec<Finding> {
     let ensemble = subject.ensemble;
     let mut findings = Vec::new();
@@ -38,7 +38,7 @@ pub(super) fn check_for_each(subject: &CheckSubject<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Returns the expressions of the list, with their places.
+/// Parses the expressions for the list, the key and the combination. Returns each with its route.
 pub(super) fn parse_for_each_expressions(spec: &ForEachSpec, route: &Route) -> Vec<(ParsedCondition, Route)> {
     let item = &*spec.item_name;
     let list = match &spec.items {
@@ -60,7 +60,7 @@ pub(super) fn parse_for_each_expressions(spec: &ForEachSpec, route: &Route) -> V
         .collect()
 }
 
-/// A tool has no turn, so the agent behind it has no parts.
+/// Reports tools that call an agent with `for_each`, because a tool call has no parts.
 fn check_tools_with_parts(ensemble: &Ensemble) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (name, tool) in &ensemble.tools {

@@ -16,10 +16,10 @@ const VARIABLE_NAME_KEYS: [&str; 2] = ["api_key_env", "env"];
 /// Keys whose value is an address.
 const ADDRESS_KEYS: [&str; 2] = ["base_url", "url"];
 
-/// Headers that contain keys, beside those whose names secrets have.
+/// Headers that contain secrets, in addition to those with secret names.
 const SECRET_HEADERS: [&str; 2] = ["authorization", "cookie"];
 
-/// Returns the places of values that may be keys.
+/// Returns the spans of values that may be secrets in the wrong place.
 pub(super) fn find_hidden_values(source: &SourceText, document: Option<&YamlDocument>) -> Vec<Span> {
     let mut hidden = Vec::new();
     match document {
@@ -29,7 +29,7 @@ pub(super) fn find_hidden_values(source: &SourceText, document: Option<&YamlDocu
     hidden
 }
 
-/// Examines a value with the key `name`.
+/// Collects hidden values in a node with the key `name`, and in its children.
 fn collect_hidden_values(
     node: &Arc<YamlNode>,
     name: Option<&str>,
@@ -69,7 +69,7 @@ fn collect_hidden_values(
     }
 }
 
-/// Examines a text that is no YAML, line by line.
+/// Collects hidden values in a text that is not valid YAML, line by line.
 fn find_in_lines(text: &str, hidden: &mut Vec<Span>) {
     let mut start = 0;
     for line in text.split_inclusive('\n') {

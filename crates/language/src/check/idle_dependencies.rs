@@ -19,7 +19,7 @@ pub(super) fn check_idle_dependencies(subject: &CheckSubject<'_>) -> Vec<Finding
     findings
 }
 
-/// Feedback has an effect only from the second execution on, and there is no second execution.
+/// Returns a warning if feedback has no effect, because the agent runs only once.
 fn idle_feedback_finding(graph: &CheckGraph<'_>, to: usize, edge: &GraphEdge<'_>) -> Option<Finding> {
     let agent = graph.agent_at(to);
     if !edge.dependency.feedback || agent.conversation.max_turns.get() > 1 {
@@ -41,8 +41,7 @@ fn idle_feedback_finding(graph: &CheckGraph<'_>, to: usize, edge: &GraphEdge<'_>
     Some(Finding::new_warning(codes::FEEDBACK_ONCE, place, message).with_help(help))
 }
 
-/// Returns whether another agent waits until the agents upstream of this one have settled: its feedback dependencies tell
-/// which agents these are.
+/// Returns whether another agent waits until the agents upstream of this agent have settled, so that the feedback matters.
 fn is_needed_to_settle(graph: &CheckGraph<'_>, to: usize) -> bool {
     let ways = |at: usize| graph.dependency_edges(at).iter().map(|edge| edge.from);
     let mut settled = graph
@@ -51,13 +50,14 @@ fn is_needed_to_settle(graph: &CheckGraph<'_>, to: usize) -> bool {
     settled.any(|(_, edge)| find_reachable(graph.agent_count(), [edge.from], ways).contains(to))
 }
 
-/// An edge starts its agent at most once for each new output, and not more often than the agent may run.
+/// Returns the maximum number of executions that this dependency can start in a run.
 pub(super) fn max_dependency_starts(graph: &CheckGraph<'_>, to: usize, edge: &GraphEdge<'_>) -> u32 {
     let turns = |at: usize| graph.agent_at(at).conversation.max_turns.get();
     let own_turns = turns(to) - u32::from(edge.dependency.feedback);
     own_turns.min(turns(edge.from))
 }
 
+/// Returns a hint if the `max_executions` of the dependency cannot be reached.
 fn unreachable_limit_finding(graph: &CheckGraph<'_>, to: usize, edge: &GraphEdge<'_>) -> Option<Finding> {
     let declared_limit = edge.dependency.max_executions?.get();
     let possible_starts = max_dependency_starts(graph, to, edge);

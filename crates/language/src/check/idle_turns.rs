@@ -15,11 +15,12 @@ use crate::yaml::edit::{RouteEdit, RouteFix};
 /// The number of rounds in which the bounds are reduced; the bounds are valid after each round.
 const ROUNDS: usize = 16;
 
-/// Returns the highest number of executions that each agent can have in a run.
+/// Returns the maximum number of executions that each agent can have in a run. Computes the numbers on first use.
 pub(super) fn max_executions<'g>(graph: &'g CheckGraph<'_>) -> &'g [u64] {
     graph.max_executions.get_or_init(|| compute_max_executions(graph))
 }
 
+/// Computes the maximum number of executions of each agent: `max_turns`, reduced in rounds by the limits of its sources.
 fn compute_max_executions(graph: &CheckGraph<'_>) -> Vec<u64> {
     let limit = |at: usize| u64::from(graph.agent_at(at).conversation.max_turns.get());
     let mut execution_limits: Vec<u64> = (0..graph.agent_count()).map(limit).collect();
@@ -44,6 +45,7 @@ fn compute_max_executions(graph: &CheckGraph<'_>) -> Vec<u64> {
     execution_limits
 }
 
+/// Returns the maximum number of executions of one agent, given the limits of all agents and their sum.
 fn bound_executions(graph: &CheckGraph<'_>, agent: usize, most: &[u64], total: u64) -> u64 {
     match graph.agent_at(agent).conversation.trigger {
         TurnTrigger::EveryTurn => return u64::MAX,
@@ -68,7 +70,7 @@ fn bound_executions(graph: &CheckGraph<'_>, agent: usize, most: &[u64], total: u
     restarts.saturating_add(1)
 }
 
-/// Returns how often new outputs of one agent can start another agent again.
+/// Returns how often the outputs of one agent can start another agent after its first execution.
 fn count_restarts(edges: &[&GraphEdge<'_>], outputs: u64) -> u64 {
     let needed_first = edges.iter().any(|edge| edge.is_required_at_start());
     let allowed = edges.iter().fold(0_u64, |sum, edge| {
@@ -78,8 +80,8 @@ fn count_restarts(edges: &[&GraphEdge<'_>], outputs: u64) -> u64 {
     outputs.saturating_sub(u64::from(needed_first)).min(allowed)
 }
 
-/// Warns if an agent that may run several times runs only once, and gives a hint if an agent without dependencies
-/// cannot reach its `max_turns`.
+/// Warns if an agent that may run several times runs only once, and gives a hint if an agent without dependencies cannot
+/// reach its `max_turns`.
 pub(super) fn check_idle_turns(subject: &CheckSubject<'_>) -> Vec<Finding> {
     let graph = subject.graph;
     let execution_limits = max_executions(graph);
@@ -114,6 +116,7 @@ pub(super) fn check_idle_turns(subject: &CheckSubject<'_>) -> Vec<Finding> {
     findings
 }
 
+/// Returns the location of `max_turns` of the agent.
 fn max_turns_location(agent: usize) -> RouteLocation {
     Agent::route_at(agent)
         .with_key("conversation")

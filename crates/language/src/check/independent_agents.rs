@@ -28,10 +28,12 @@ pub(super) fn check_independent_agents(subject: &CheckSubject<'_>) -> Vec<Findin
     }
 }
 
+/// Returns the location of `max_turns` of the agent.
 fn max_turns_location(index: usize) -> RouteLocation {
     Route::with_key(&Agent::route_at(index).with_key("conversation"), "max_turns").into_value_location()
 }
 
+/// Builds the warning that the only agent runs once, whatever its `max_turns` is.
 fn single_agent_finding(index: usize, agent: &Agent) -> Finding {
     let turns = agent.conversation.max_turns;
     let message = format!(
@@ -42,6 +44,7 @@ fn single_agent_finding(index: usize, agent: &Agent) -> Finding {
         .with_help("set `conversation.trigger: every_turn` to run the agent in every turn, or remove `max_turns`")
 }
 
+/// Builds the hint that these agents start each other until they reach `max_turns`.
 fn mutual_start_finding(listeners: &[(usize, &Agent)]) -> Finding {
     const SHOWN: usize = 5;
     let mut names: Vec<String> = listeners

@@ -16,8 +16,7 @@ use crate::loader::codes;
 use crate::plan::graph_walks::find_components;
 use crate::source::Route;
 
-/// Returns the loops: groups of agents that listen to each other, or an agent that listens to itself. Agents are in
-/// ascending order.
+/// Returns the loops: groups of agents that depend on each other, or agents that depend on themselves. Agents are in ascending order.
 pub(super) fn list_loops(graph: &CheckGraph<'_>) -> Vec<Vec<usize>> {
     let heard = |agent: usize| {
         let edges = graph.dependency_edges(agent).iter();
@@ -39,7 +38,7 @@ pub(super) fn list_loop_edges<'g, 'e>(
     edges.filter(|(_, edge)| group.binary_search(&edge.from).is_ok() && !edge.is_never_fulfilled())
 }
 
-/// Hints at the agent of each loop that needs the most turns, if the conversation has fewer.
+/// Gives a hint for each loop that needs more turns than `max_total_turns`, at the agent that needs the most.
 pub(super) fn check_loop_turns(subject: &CheckSubject<'_>) -> Vec<Finding> {
     let graph = subject.graph;
     let total_turns = u64::from(graph.ensemble.limits.max_total_turns.get());
@@ -61,7 +60,7 @@ struct LoopTurns {
     limit_turns: Vec<(u64, usize)>,
 }
 
-/// Returns the turns that the loop needs; `None`: agents can run for other reasons than the loop.
+/// Returns the turns that the loop needs. Returns `None` if its agents can run for other reasons than the loop.
 fn compute_loop_turns(graph: &CheckGraph<'_>, group: &[usize]) -> Option<LoopTurns> {
     if graph.can_request_agents() {
         return None;
@@ -80,8 +79,7 @@ fn compute_loop_turns(graph: &CheckGraph<'_>, group: &[usize]) -> Option<LoopTur
     })
 }
 
-/// Returns whether a limit of the conversation ends the loop before a limit of one of its agents can, with an exit code
-/// that is not 0.
+/// Returns whether a limit of the conversation with a failing exit code always ends the loop before a limit of its agents.
 pub(super) fn is_always_cut_off(graph: &CheckGraph<'_>, group: &[usize]) -> bool {
     let limits = &graph.ensemble.limits;
     let has_edge_limit = list_loop_edges(graph, group).any(|(_, edge)| edge.dependency.max_executions.is_some());
@@ -104,8 +102,7 @@ pub(super) fn is_always_cut_off(graph: &CheckGraph<'_>, group: &[usize]) -> bool
     loop_caps.any(|(_, cap)| fewest_turns.is_some_and(|turns| *cap < turns))
 }
 
-/// Returns the lowest number of turns of a round of the loop; `None` if its agents can run for other reasons than the
-/// loop.
+/// Returns the minimum number of turns of one round of the loop. Returns `None` if its agents can run for other reasons.
 fn count_round_turns(graph: &CheckGraph<'_>, group: &[usize]) -> Option<u64> {
     let is_inside = |agent: usize| group.binary_search(&agent).is_ok();
     let execution_limits = max_executions(graph);
@@ -136,7 +133,7 @@ fn count_round_turns(graph: &CheckGraph<'_>, group: &[usize]) -> Option<u64> {
     rounds.min()
 }
 
-/// For each agent of the loop, the number of dependencies on the shortest way to it without feedback.
+/// Returns for each agent of the loop its distance from `start` in dependencies, without feedback.
 fn measure_distances(graph: &CheckGraph<'_>, group: &[usize], start: usize) -> Vec<Option<u64>> {
     let mut distances = vec![None; group.len()];
     let mut queue = VecDeque::from([(start, 0)]);
@@ -154,6 +151,7 @@ fn measure_distances(graph: &CheckGraph<'_>, group: &[usize], start: usize) -> V
     distances
 }
 
+/// Builds the hint that the agent cannot reach its `max_turns`, because its loop needs `turn` turns.
 fn cut_loop_finding(graph: &CheckGraph<'_>, agent: usize, turn: u64) -> Finding {
     let name = graph.agent_name(agent);
     let turns = graph.agent_at(agent).conversation.max_turns;

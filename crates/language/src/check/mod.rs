@@ -86,7 +86,7 @@ pub use script_text::{
 };
 pub use text_secrets::TextSecrets;
 
-/// A check: its file, the least that it reads, and its function.
+/// A check: its file, the least input that it reads, and its function.
 struct RegisteredCheck {
     #[cfg_attr(not(test), expect(dead_code, reason = "a test compares it with the files"))]
     file: &'static str,
@@ -94,7 +94,7 @@ struct RegisteredCheck {
     run: fn(&CheckSubject<'_>) -> Vec<Finding>,
 }
 
-/// The least that a check reads.
+/// The least input that a check reads.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum CheckScope {
     /// Only the ensemble.
@@ -191,6 +191,7 @@ pub fn check_file_errors(ensemble: &Ensemble, context: &dyn CheckContext) -> Vec
     findings
 }
 
+/// Runs the checks with one of these scopes, and adds their findings to the subject.
 fn run_checks(subject: &CheckSubject<'_>, reads: &[CheckScope]) {
     for check in CHECKS.iter().filter(|check| reads.contains(&check.reads)) {
         let findings = (check.run)(subject);
@@ -203,8 +204,7 @@ fn run_checks(subject: &CheckSubject<'_>, reads: &[CheckScope]) {
     }
 }
 
-/// Returns the type of the result of the ensemble's runs, as far as it is known: the output of an agent that is this
-/// ensemble.
+/// Returns the type of the result of a run of the ensemble, as far as the type is known.
 pub fn ensemble_result_type(ensemble: &Ensemble, context: &dyn CheckContext) -> Option<ValueType> {
     value_types::infer_result_type(ensemble, &|agent| context.output_type(ensemble, agent))
 }

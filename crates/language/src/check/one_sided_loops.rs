@@ -7,7 +7,7 @@ use crate::diagnostic::Finding;
 use crate::ensemble::Agent;
 use crate::loader::codes;
 
-/// Warns of agents that cannot reach their `max_turns` because the other side of their loop may run too rarely.
+/// Warns of agents that cannot reach their `max_turns`, because an agent that starts them again may run too rarely.
 pub(super) fn check_one_sided_loops(subject: &CheckSubject<'_>) -> Vec<Finding> {
     let graph = subject.graph;
     let turns = |at: usize| graph.agent_at(at).conversation.max_turns.get();
@@ -30,7 +30,7 @@ pub(super) fn check_one_sided_loops(subject: &CheckSubject<'_>) -> Vec<Finding> 
     short.filter_map(finding).collect()
 }
 
-/// Returns the feedback of an agent from agents that listen to it.
+/// Returns the feedback dependencies of the agent on agents that depend on it.
 fn loop_feedback_edges<'g, 'e>(graph: &'g CheckGraph<'e>, agent: usize) -> impl Iterator<Item = &'g GraphEdge<'e>> {
     let listens = move |other: usize| graph.dependency_edges(other).iter().any(|edge| edge.from == agent);
     let feedback = graph
@@ -40,6 +40,7 @@ fn loop_feedback_edges<'g, 'e>(graph: &'g CheckGraph<'e>, agent: usize) -> impl 
     feedback.filter(move |edge| edge.from != agent && !edge.is_never_fulfilled() && listens(edge.from))
 }
 
+/// Builds the warning that the loop ends early because of the `max_turns` of `other`.
 fn one_sided_loop_finding(graph: &CheckGraph<'_>, agent: usize, other: usize, most: u64) -> Finding {
     let agent_turns = graph.agent_at(agent).conversation.max_turns;
     let turns = graph.agent_at(other).conversation.max_turns;

@@ -17,7 +17,7 @@ pub(super) struct OutputKeyCache<'c> {
     context: Option<Rc<ContextKeys>>,
 }
 
-/// The keys that are written into the context.
+/// The keys that agents and inputs write into the context.
 pub(super) struct ContextKeys {
     /// The keys under which whole outputs and inputs are stored.
     pub(super) stored: BTreeSet<String>,
@@ -28,12 +28,14 @@ pub(super) struct ContextKeys {
 }
 
 impl ContextKeys {
+    /// Returns all keys of the context that are known.
     pub(super) fn key_names(&self) -> impl Iterator<Item = &str> {
         self.merged.keys().chain(&self.stored).map(String::as_str)
     }
 }
 
 impl<'c> OutputKeyCache<'c> {
+    /// Creates an empty cache. Keys are computed on first use.
     pub(super) fn new(graph: &'c CheckGraph<'c>, files: &'c dyn CheckContext) -> Self {
         Self {
             graph,
@@ -43,7 +45,7 @@ impl<'c> OutputKeyCache<'c> {
         }
     }
 
-    /// Returns the keys of an agent's output, if they are known.
+    /// Returns the keys of an agent's output, if they are known. Computes them once.
     pub(super) fn keys_for_agent(&mut self, agent: usize) -> Option<&OutputKeys> {
         let (graph, files) = (self.graph, self.files);
         let known_keys = self.known[agent].get_or_init(|| {
@@ -56,7 +58,7 @@ impl<'c> OutputKeyCache<'c> {
         known_keys.as_ref()
     }
 
-    /// Returns the agents that write this key of the context; `None` if they are not all known.
+    /// Returns the agents that write this key of the context. Returns `None` if the writers are not all known.
     pub(super) fn find_context_key_writers(&mut self, key: &str) -> Option<Vec<usize>> {
         let graph = self.graph;
         let agents = 0..graph.agent_count();
@@ -76,6 +78,7 @@ impl<'c> OutputKeyCache<'c> {
         Some(writers)
     }
 
+    /// Returns the keys that agents and inputs write into the context. Computes them once.
     pub(super) fn context_keys(&mut self) -> Rc<ContextKeys> {
         if let Some(cached_keys) = &self.context {
             return cached_keys.clone();
@@ -114,7 +117,7 @@ impl<'c> OutputKeyCache<'c> {
     }
 }
 
-/// Returns the keys that an `output_schema` allows, if it allows no other keys.
+/// Returns the keys that the `output_schema` allows, if it allows no other keys.
 fn closed_schema_keys(agent: &Agent) -> Option<OutputKeys> {
     let schema = agent.output_schema.as_ref()?.as_object()?;
     let is_closed = schema.get("additionalProperties") == Some(&false.into());

@@ -5,7 +5,7 @@ use crate::diagnostic::Finding;
 use crate::ensemble::{Agent, AgentKind, PreparedResponses};
 use crate::loader::codes;
 
-/// Warns of items of `responses` that are none of the `choices`: an execution that is given one fails.
+/// Warns of items of `responses` that are none of the `choices`: an execution with such an answer fails.
 pub(super) fn check_prepared_answers(subject: &CheckSubject<'_>) -> Vec<Finding> {
     let ensemble = subject.ensemble;
     let mut findings = Vec::new();

@@ -11,7 +11,7 @@ use crate::loader::codes;
 use crate::names::is_identifier_char;
 use crate::source::{Route, RouteStep, Span};
 
-/// A text in which an author may expect templates or variables of a shell.
+/// A text of an ensemble in which an author may expect templates or shell variables to be expanded.
 struct ProcessText<'e> {
     text: &'e str,
     route: Route,
@@ -40,7 +40,7 @@ pub(super) fn check_process_texts(subject: &CheckSubject<'_>) -> Vec<Finding> {
         .collect()
 }
 
-/// Returns the key of the template at the route.
+/// Returns the key of the template at this route.
 fn find_template_key(route: &Route) -> &'static str {
     let keys = ["system_prompt", "attachments", "args", "stdin", "inputs", "arguments"];
     let has_key = |key: &&str| {
@@ -50,6 +50,7 @@ fn find_template_key(route: &Route) -> &'static str {
     keys.into_iter().find(has_key).unwrap_or("prompt")
 }
 
+/// Adds the texts of all agents: configuration, scripts, command lines and environments.
 fn collect_agent_texts<'e>(ensemble: &'e Ensemble, texts: &mut Vec<ProcessText<'e>>) {
     for (at, agent) in ensemble.agents.iter().enumerate() {
         let route = Agent::route_at(at);
@@ -101,6 +102,7 @@ fn collect_agent_texts<'e>(ensemble: &'e Ensemble, texts: &mut Vec<ProcessText<'
     }
 }
 
+/// Adds the texts of all tools: scripts, commands, folders, addresses, environments and headers.
 fn collect_tool_texts<'e>(ensemble: &'e Ensemble, texts: &mut Vec<ProcessText<'e>>) {
     for (name, tool) in &ensemble.tools {
         let route = ToolDefinition::route_for(name);
@@ -140,6 +142,7 @@ fn collect_tool_texts<'e>(ensemble: &'e Ensemble, texts: &mut Vec<ProcessText<'e
     }
 }
 
+/// Adds the models, addresses and headers of the model profiles.
 fn collect_profile_texts<'e>(ensemble: &'e Ensemble, texts: &mut Vec<ProcessText<'e>>) {
     for (name, profile) in &ensemble.model_profiles {
         let route = Route::root().with_key("model_profiles").with_key(name.clone());
@@ -186,6 +189,7 @@ fn collect_environment_texts<'e>(
 }
 
 impl<'e> ProcessText<'e> {
+    /// Creates an entry in which templates are refused and shell variables are not expanded.
     fn new(text: &'e str, route: Route, key: &'static str) -> Self {
         Self {
             text,
@@ -196,7 +200,7 @@ impl<'e> ProcessText<'e> {
         }
     }
 
-    /// A shell reads a script with a `$`.
+    /// Creates the entry for `script`. A shell expands variables in a script, so `$` is not reported.
     fn from_script(script: &'e str, owner: &Route) -> Self {
         Self {
             is_expanded: true,
@@ -205,6 +209,7 @@ impl<'e> ProcessText<'e> {
     }
 }
 
+/// Returns an error if the text contains a template where none is expanded.
 fn template_finding(text: &ProcessText<'_>) -> Option<Finding> {
     let start = text.text.find("{{").filter(|_| text.refuses_templates)?;
     let end = text.text[start..]
@@ -217,6 +222,7 @@ fn template_finding(text: &ProcessText<'_>) -> Option<Finding> {
     ))
 }
 
+/// Returns a warning if the text contains `${NAME}` and nothing expands it.
 fn variable_finding(text: &ProcessText<'_>) -> Option<Finding> {
     let (span, name) = find_shell_variable(text.text).filter(|_| !text.is_expanded)?;
     let message = format!("nothing expands `${{{name}}}` in `{}`", text.key);

@@ -5,8 +5,7 @@ use crate::diagnostic::Finding;
 use crate::ensemble::Agent;
 use crate::loader::codes;
 
-/// Warns of every agent with `required: true` that belongs to a tool only. Its executions are calls of the tool, which do
-/// not count.
+/// Warns of every agent with `required: true` that only runs as a tool. Executions as a tool do not count as success.
 pub(super) fn check_required_agents(subject: &CheckSubject<'_>) -> Vec<Finding> {
     let graph = subject.graph;
     let has_dependent = |at: usize| graph.list_edges().any(|(_, edge)| edge.from == at);

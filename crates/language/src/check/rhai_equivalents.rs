@@ -86,7 +86,7 @@ const RHAI_EQUIVALENTS: &[(&[&str], &str)] = &[
     ),
 ];
 
-/// Returns what to write instead of a function of another language.
+/// Returns the Rhai replacement for a function of Python or JavaScript.
 pub(super) fn find_rhai_equivalent(name: &str) -> Option<&'static str> {
     let rows = RHAI_EQUIVALENTS.iter();
     let mut of_name = rows.filter(|(names, _)| names.contains(&name));

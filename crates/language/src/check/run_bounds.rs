@@ -13,7 +13,7 @@ use super::value_types::EnsembleTypes;
 use crate::condition::VariableTypes;
 use crate::ensemble::Ensemble;
 
-/// Bounds that no run of the ensemble exceeds. Agents are in declaration order.
+/// Upper bounds that no run of the ensemble exceeds. Agents are in declaration order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunBounds {
     /// The positions of the agents that no run executes.
@@ -26,7 +26,7 @@ pub struct RunBounds {
     pub early_counts: Vec<EarlyCountBound>,
 }
 
-/// A count that is reached early. Agents are positions.
+/// A count that is reached before the dependency has read the counted output. Agents are indexes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EarlyCountBound {
     /// The agent with the condition.
@@ -39,7 +39,7 @@ pub struct EarlyCountBound {
     pub count: u64,
 }
 
-/// Returns the bounds that the checks use.
+/// Computes the bounds that the checks use.
 pub fn compute_run_bounds(ensemble: &Ensemble) -> RunBounds {
     let graph = CheckGraph::build(ensemble);
     let starts = |agent: usize| {
@@ -67,7 +67,7 @@ pub fn compute_run_bounds(ensemble: &Ensemble) -> RunBounds {
     }
 }
 
-/// Returns the types of the values that the conditions of the ensemble read.
+/// Infers the types of the variables that the conditions of the ensemble can read.
 pub fn infer_condition_types(ensemble: &Ensemble) -> VariableTypes {
     EnsembleTypes::infer(&CheckGraph::build(ensemble), &|_| None).shared
 }

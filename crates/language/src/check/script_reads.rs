@@ -45,7 +45,7 @@ struct ScriptUse<'s> {
     agents: Vec<usize>,
 }
 
-/// Returns the place at which an agent names its script, or the one that answers for a person.
+/// Returns the location where an agent names its script, or its script for answers.
 fn script_location(agent: usize, is_answer: bool) -> RouteLocation {
     let route = Agent::route_at(agent);
     match is_answer {
@@ -58,7 +58,7 @@ fn script_location(agent: usize, is_answer: bool) -> RouteLocation {
     }
 }
 
-/// Warns of every such name.
+/// Warns of every name in a Rhai script that cannot exist: variables, functions, agents, inputs and context keys.
 pub(super) fn check_script_reads(subject: &CheckSubject<'_>) -> Vec<Finding> {
     let graph = subject.graph;
     let outputs = &mut *subject.outputs.borrow_mut();
@@ -95,8 +95,7 @@ pub(super) fn check_script_reads(subject: &CheckSubject<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Returns the Rhai scripts of agents, and those that answer for a person; one that several agents have is there once,
-/// at the first of them.
+/// Returns the Rhai scripts of agents and of prepared answers. A script of several agents is listed once.
 fn list_agent_scripts<'e>(
     graph: &CheckGraph<'e>,
     script: &dyn Fn(&str) -> Option<Arc<ScriptText>>,
@@ -132,7 +131,7 @@ fn list_agent_scripts<'e>(
     used.collect()
 }
 
-/// Returns the variables that the script of an agent with parts has in addition.
+/// Returns the additional variables in the script of an agent with parts: the item and `part`.
 fn part_variables(agent: &Agent) -> impl Iterator<Item = &str> {
     let spec = agent.for_each.iter();
     spec.flat_map(|spec| [&*spec.item_name, PartVariables::PART])
@@ -153,7 +152,7 @@ fn list_tool_scripts<'e>(
     used.collect()
 }
 
-/// Returns the Rhai scripts that simulate models, and those that select messages.
+/// Returns the Rhai scripts that simulate models, and those that select messages for a context window.
 fn list_model_scripts<'e>(
     graph: &CheckGraph<'e>,
     script: &dyn Fn(&str) -> Option<Arc<ScriptText>>,
@@ -184,6 +183,7 @@ fn list_model_scripts<'e>(
     profiles.chain(windows).collect()
 }
 
+/// Creates the use of a script that belongs to no agent.
 fn script_without_agent(text: Arc<ScriptText>, at: RouteLocation, variables: &[&'static str]) -> ScriptUse<'static> {
     ScriptUse {
         text,
@@ -193,7 +193,7 @@ fn script_without_agent(text: Arc<ScriptText>, at: RouteLocation, variables: &[&
     }
 }
 
-/// Returns a warning in the script, at this name.
+/// Builds a warning at this name in the script.
 fn script_warning(used: &ScriptUse<'_>, name: &ScriptName, message: String, help: String) -> Finding {
     let (line, column) = name.place;
     let source = SourceText::new(used.text.name.as_str(), used.text.text.as_str());
@@ -203,6 +203,7 @@ fn script_warning(used: &ScriptUse<'_>, name: &ScriptName, message: String, help
         .with_help(help)
 }
 
+/// Builds the warning about an unknown variable, with a similar name or the list of variables.
 fn unknown_variable_finding(used: &ScriptUse<'_>, name: &ScriptName) -> Finding {
     let variables = &used.variables;
     let message = format!("unknown variable `{}` in the script", name.name);
@@ -213,6 +214,7 @@ fn unknown_variable_finding(used: &ScriptUse<'_>, name: &ScriptName) -> Finding 
     script_warning(used, name, message, help)
 }
 
+/// Builds the warning about a function that reads a variable outside of the function.
 fn function_variable_finding(used: &ScriptUse<'_>, name: &ScriptName) -> Finding {
     let message = format!(
         "a function of the script reads the variable `{}`, which is outside of the function",
@@ -225,6 +227,7 @@ fn function_variable_finding(used: &ScriptUse<'_>, name: &ScriptName) -> Finding
     script_warning(used, name, message, help.to_owned())
 }
 
+/// Builds the finding about a call of a function that does not exist.
 fn unknown_function_finding(used: &ScriptUse<'_>, unknown: &UnknownFunction) -> Finding {
     let name = &unknown.name;
     let message = format!("the script calls the function `{}`, which does not exist", name.name);
@@ -236,7 +239,7 @@ fn unknown_function_finding(used: &ScriptUse<'_>, unknown: &UnknownFunction) -> 
     missing_function_finding(script_warning(used, name, message, help), unknown.is_certain)
 }
 
-/// Returns a finding about a call that fails: an error, if every execution of the script reaches the call.
+/// Turns a warning about a failing call into an error, if every execution of the script reaches the call.
 fn missing_function_finding(finding: Finding, is_certain: bool) -> Finding {
     match is_certain {
         true => Finding {
@@ -251,6 +254,7 @@ fn missing_function_finding(finding: Finding, is_certain: bool) -> Finding {
     }
 }
 
+/// Builds the finding about a call with a wrong number of arguments.
 fn wrong_arguments_finding(used: &ScriptUse<'_>, name: &ScriptName, arguments: &ScriptCallMismatch) -> Finding {
     let counted = |count: usize| match count {
         0 => "no arguments".to_owned(),
@@ -282,7 +286,7 @@ fn wrong_arguments_finding(used: &ScriptUse<'_>, name: &ScriptName, arguments: &
     )
 }
 
-/// Requests of agents that do not exist, or by agents that are not permitted to make requests.
+/// Reports requests of agents that do not exist, and requests by agents that may not make requests.
 fn check_script_requests(graph: &CheckGraph<'_>, used: &ScriptUse<'_>) -> Vec<Finding> {
     let (Some(requests), Some(first)) = (&used.text.requests, used.agents.first()) else {
         return Vec::new();
@@ -318,7 +322,7 @@ fn check_script_requests(graph: &CheckGraph<'_>, used: &ScriptUse<'_>) -> Vec<Fi
     unknown.map(finding).collect()
 }
 
-/// Returns the finding, if the key cannot exist.
+/// Returns a warning if the script reads a key that cannot exist in the variable.
 fn missing_key_finding(
     graph: &CheckGraph<'_>,
     used: &ScriptUse<'_>,

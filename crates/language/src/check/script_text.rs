@@ -33,7 +33,7 @@ pub const WINDOW_VARIABLES: [&str; 7] = [
     "min_recent_turns",
 ];
 
-/// A Rhai script.
+/// The text of a Rhai script, with the names and keys that the script reads.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ScriptText {
     /// The name of its file in messages.
@@ -47,7 +47,7 @@ pub struct ScriptText {
     pub free_in_functions: Vec<ScriptName>,
     /// The keys of variables that it reads without testing whether they exist, each at its first place.
     pub keys: Vec<ReadScriptKey>,
-    /// The functions that it calls and that nobody defines, each at its first place.
+    /// The called functions that do not exist, each at its first place.
     pub unknown_functions: Vec<UnknownFunction>,
     /// The functions that it calls with a number of arguments that none of that name takes.
     pub miscalled: Vec<(ScriptName, ScriptCallMismatch)>,
@@ -57,7 +57,7 @@ pub struct ScriptText {
     pub requested: Vec<ScriptName>,
 }
 
-/// A name in a script.
+/// A name in a script, with its line and column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScriptName {
     /// The name.
@@ -66,7 +66,7 @@ pub struct ScriptName {
     pub place: (usize, usize),
 }
 
-/// A function that a script calls and that does not exist.
+/// A call of a function that does not exist.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownFunction {
     /// Its name, at the first call.
@@ -77,7 +77,7 @@ pub struct UnknownFunction {
     pub is_certain: bool,
 }
 
-/// The arguments of a call that no function takes.
+/// A call of a function with arguments that no definition accepts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScriptCallMismatch {
     /// The number in the parentheses.
@@ -90,7 +90,7 @@ pub struct ScriptCallMismatch {
     pub is_certain: bool,
 }
 
-/// `dependencies.writer`, `context["topic"]`.
+/// A read of a key of a variable: `dependencies.writer`, `context["topic"]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadScriptKey {
     /// The variable.

@@ -22,6 +22,7 @@ struct KeyPrefix {
     what: &'static str,
 }
 
+/// Creates an entry of the table of prefixes.
 const fn key_prefix(start: &'static str, least: usize, what: &'static str) -> KeyPrefix {
     KeyPrefix { start, least, what }
 }
@@ -59,7 +60,7 @@ static SECRET_FINDERS: LazyLock<Vec<Finder<'static>>> = LazyLock::new(|| {
     starts.chain([ADDRESS_SEPARATOR]).map(Finder::new).collect()
 });
 
-/// Keys whose values are secret, and the minimum length of such a value.
+/// Keys whose values are secrets, and the minimum length of such a value.
 const SECRET_NAMES: [(&str, usize); 14] = [
     ("api_key", 8),
     ("apikey", 8),
@@ -85,7 +86,7 @@ const MAX_REDACTED_SECRETS: usize = 1000;
 const MAX_PRIVATE_KEY_BYTES: usize = 8 << 10;
 const MAX_KEY_TITLE_BYTES: usize = 80;
 
-/// Returns the parts of the text that are probably secrets, in order: their bytes and their kind.
+/// Returns the spans of the text that are probably secrets, in order, each with a description of its kind.
 pub(super) fn find_secrets(source: &SourceText, document: Option<&YamlDocument>) -> Vec<(Span, &'static str)> {
     let mut secrets = Vec::new();
     find_prefixed_keys(source.text(), &mut secrets);
@@ -126,7 +127,7 @@ pub(super) fn secret_findings(found: &[(Span, &'static str)]) -> Vec<Finding> {
 /// The minimum number of bytes of a hidden value that messages do not repeat. Shorter values are no secrets.
 const MIN_HIDDEN_BYTES: usize = 8;
 
-/// Hides each secret of the text behind asterisks in messages and excerpts.
+/// Replaces secrets in the messages and excerpts of diagnostics with asterisks.
 ///
 /// In the places of `hidden`, there can be secrets; only findings about such a place repeat them.
 pub(super) fn redact_diagnostics(
@@ -192,7 +193,7 @@ pub(super) fn redact_diagnostics(
     }
 }
 
-/// The replacement has the same number of bytes as the character, so that positions stay valid.
+/// Returns a mask for the character with the same number of bytes, so that positions stay valid. Returns line breaks unchanged.
 fn mask_with_same_length(c: char) -> char {
     match c.len_utf8() {
         _ if c == '\n' || c == '\r' => c,
@@ -203,6 +204,7 @@ fn mask_with_same_length(c: char) -> char {
     }
 }
 
+/// Adds the keys with a known prefix, and the passwords in addresses.
 fn find_prefixed_keys(text: &str, found: &mut Vec<(Span, &'static str)>) {
     for (sign, finder) in SECRET_FINDERS.iter().enumerate() {
         for at in finder.find_iter(text.as_bytes()) {
@@ -214,7 +216,7 @@ fn find_prefixed_keys(text: &str, found: &mut Vec<(Span, &'static str)>) {
     }
 }
 
-/// Returns the key whose prefix is at this byte.
+/// Returns the key whose prefix starts at this byte, with its kind.
 fn find_key_at(text: &str, at: usize, mark: &KeyPrefix) -> Option<(Span, &'static str)> {
     let before = text[..at].chars().next_back();
     if before.is_some_and(|c| c.is_alphanumeric() || matches!(c, '_' | '-')) {
@@ -224,7 +226,7 @@ fn find_key_at(text: &str, at: usize, mark: &KeyPrefix) -> Option<(Span, &'stati
     Some((Span::new(at, at + length), mark.what))
 }
 
-/// Returns the length of the key that begins here, if there is one.
+/// Returns the length in bytes of the key that starts here. Returns `None` if the text is no key.
 fn find_key_length(text: &str, mark: &KeyPrefix) -> Option<usize> {
     if mark.least == 0 {
         let text = &text[..text.floor_char_boundary(MAX_PRIVATE_KEY_BYTES.min(text.len()))];
@@ -243,14 +245,14 @@ fn find_key_length(text: &str, mark: &KeyPrefix) -> Option<usize> {
     (length >= mark.least && looks_random(body)).then(|| mark.start.len() + length)
 }
 
-/// Letters and digits in one long sequence, longer than in words.
+/// Returns whether the text contains a long sequence of mixed letters and digits, as no word does.
 fn looks_random(body: &str) -> bool {
     let runs = || body.split(|c: char| !c.is_ascii_alphanumeric());
     let digits = body.bytes().filter(u8::is_ascii_digit).count();
     digits >= 2 && runs().any(|run| run.len() >= 12 && count_class_changes(run) >= 4)
 }
 
-/// Returns the number of changes in a sequence between digits, small letters and capital letters.
+/// Returns the number of changes between digits, small letters and capital letters.
 fn count_class_changes(run: &str) -> usize {
     let class = |byte: &u8| (byte.is_ascii_digit(), byte.is_ascii_uppercase());
     run.as_bytes()
@@ -259,7 +261,7 @@ fn count_class_changes(run: &str) -> usize {
         .count()
 }
 
-/// `https://user:password@host`.
+/// Returns the password of `https://user:password@host`; `start` is the byte after `://`.
 fn find_password_in_address(text: &str, start: usize) -> Option<(Span, &'static str)> {
     const LONGEST: usize = 200;
     let excerpt = &text[start..text.floor_char_boundary((start + LONGEST).min(text.len()))];
@@ -271,7 +273,7 @@ fn find_password_in_address(text: &str, start: usize) -> Option<(Span, &'static 
     is_real.then(|| (Span::new(from, from + password.len()), "a password"))
 }
 
-/// Returns whether it only names a value from elsewhere, or is empty.
+/// Returns whether the value is empty, or only names a value from elsewhere.
 fn is_placeholder(value: &str) -> bool {
     let value = value.trim();
     let in_capitals = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
@@ -309,7 +311,7 @@ struct SecretWalk<'f, 't> {
 }
 
 impl SecretWalk<'_, '_> {
-    /// Examines a value with the key `name`; in `config`, any value may occur.
+    /// Adds the secrets in a node with the key `name`, and in its children. In `config`, random text under any key counts.
     fn collect_secrets(&mut self, node: &Arc<YamlNode>, name: Option<&str>, in_config: bool) {
         let is_scalar = matches!(node.content, YamlContent::Scalar(_));
         if !is_scalar && Arc::strong_count(node) > 1 && !self.seen.insert((Arc::as_ptr(node), in_config)) {
@@ -334,7 +336,7 @@ impl SecretWalk<'_, '_> {
         }
     }
 
-    /// Returns the value without its quotes.
+    /// Returns the span of a scalar without its quotes.
     fn unquoted_span(&self, node: &YamlNode) -> Span {
         let span = node.span;
         let node_text = &self.text[span.start..span.end];
@@ -352,6 +354,7 @@ pub(super) fn is_secret_name(key: &str) -> bool {
     SECRET_NAMES.iter().any(|(name, _)| ends_with_word(key, name))
 }
 
+/// Returns whether the value is long enough for a secret under this key, and contains a digit where one is required.
 fn is_secret_under(key: &str, value: &str) -> bool {
     let secret_name = SECRET_NAMES.iter().find(|(name, _)| ends_with_word(key, name));
     secret_name.is_some_and(|(name, least)| {
@@ -360,7 +363,7 @@ fn is_secret_under(key: &str, value: &str) -> bool {
     })
 }
 
-/// Returns whether `word` is the key, or the last words of the key. Keys are written with `-` or `_`, in any case.
+/// Returns whether the key is `word` or ends with it as a whole word. Ignores case, and treats `-` as `_`.
 fn ends_with_word(key: &str, word: &str) -> bool {
     let plain = |byte: &u8| match byte {
         b'-' => b'_',
@@ -374,8 +377,7 @@ fn ends_with_word(key: &str, word: &str) -> bool {
     end.iter().rev().map(plain).eq(word.bytes().rev()) && before.last().is_none_or(|byte| plain(byte) == b'_')
 }
 
-/// Returns a long sequence of capital letters, small letters and digits. Checksums do not match, because they have only
-/// one case.
+/// Returns whether the text is one long sequence of capital letters, small letters and digits. Checksums do not match.
 fn is_random_text(value: &str) -> bool {
     const LEAST: usize = 24;
     let is_row = value

@@ -12,7 +12,7 @@ use crate::plan::graph_walks::{find_components, find_shortest_cycle};
 /// The highest number of agents of a cycle that are named.
 const SHOWN: usize = 12;
 
-/// Reports one error for each cycle: a shortest one through the first agent of each group that waits for itself.
+/// Reports one error for each group of agents that wait for each other: a shortest cycle through its first agent.
 pub(super) fn check_start_cycles(subject: &CheckSubject<'_>) -> Vec<Finding> {
     let graph = subject.graph;
     let first_turns = graph.compute_first_turns(&FirstTurnRules {
@@ -32,6 +32,7 @@ pub(super) fn check_start_cycles(subject: &CheckSubject<'_>) -> Vec<Finding> {
     cycles.map(|cycle| cycle_finding(graph, &cycle)).collect()
 }
 
+/// Builds the error about a cycle, with a label for each of its dependencies.
 fn cycle_finding(graph: &CheckGraph<'_>, cycle: &[(usize, &GraphEdge<'_>)]) -> Finding {
     let mut names: Vec<&str> = cycle
         .iter()

@@ -33,6 +33,7 @@ pub(super) fn check_state_keys(subject: &CheckSubject<'_>) -> Vec<Finding> {
     findings
 }
 
+/// Returns the location of `state_key` of the agent.
 fn state_key_location(index: usize) -> RouteLocation {
     Route::with_key(&Agent::route_at(index).with_key("conversation"), "state_key").into_value_location()
 }

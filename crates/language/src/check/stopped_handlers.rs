@@ -6,7 +6,7 @@ use crate::diagnostic::Finding;
 use crate::ensemble::{Agent, OnError, RequiredResult};
 use crate::loader::codes;
 
-/// Warns of `on: failure`, and gives a hint for `on: any`, where the other agent has `on_error: stop`.
+/// Warns of `on: failure`, and gives a hint for `on: any`, if the source agent has `on_error: stop`.
 pub(super) fn check_stopped_handlers(subject: &CheckSubject<'_>) -> Vec<Finding> {
     let graph = subject.graph;
     let edges = graph.list_edges();
@@ -15,6 +15,7 @@ pub(super) fn check_stopped_handlers(subject: &CheckSubject<'_>) -> Vec<Finding>
         .collect()
 }
 
+/// Returns a finding if the dependency handles failures of an agent whose failure stops the run.
 fn stopped_handler_finding(graph: &CheckGraph<'_>, to: usize, edge: &GraphEdge<'_>) -> Option<Finding> {
     let (failing, handler) = (graph.agent_at(edge.from), graph.agent_name(to));
     if failing.on_error != OnError::Stop {

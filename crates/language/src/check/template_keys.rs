@@ -15,7 +15,7 @@ use crate::template::{PrintedPath, VARIABLES, list_printed_paths};
 /// The limit of findings, because each is compared with many names.
 const MOST: usize = 100;
 
-/// Warns of keys that templates print and that the outputs of the named agents never have.
+/// Warns of keys that templates print and that the outputs of the agents never have.
 pub(super) fn check_template_keys(subject: &CheckSubject<'_>) -> Vec<Finding> {
     let graph = subject.graph;
     let outputs = &mut *subject.outputs.borrow_mut();
@@ -37,7 +37,7 @@ pub(super) fn check_template_keys(subject: &CheckSubject<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Returns whether the name may stand for something else than the output of an agent.
+/// Returns whether the name may be another variable than the output of an agent.
 fn may_be_other_variable(text: &str, path: &PrintedPath) -> bool {
     const ASSIGNING: [&str; 5] = ["set ", "for ", "with ", "macro ", ", "];
     let name = path.name.as_str();
@@ -45,6 +45,7 @@ fn may_be_other_variable(text: &str, path: &PrintedPath) -> bool {
     VARIABLES.contains(&name) || text.match_indices(name).any(|(at, _)| is_set(at))
 }
 
+/// Returns a function that builds the finding, if the output of the agent never has the printed key.
 fn missing_key_finding(
     graph: &CheckGraph<'_>,
     agent: usize,

@@ -14,7 +14,7 @@ use crate::template;
 use crate::template::{TemplateCheckError, VARIABLES};
 use crate::yaml::edit::{RouteEdit, RouteFix};
 
-/// Reports templates that do not compile, and variables that do not exist.
+/// Reports templates that do not compile, and variables, filters and tests that do not exist.
 pub(super) fn check_templates(subject: &CheckSubject<'_>) -> Vec<Finding> {
     let ensemble = subject.ensemble;
     let of_agents = ensemble.agents.iter().enumerate().flat_map(|(index, agent)| {
@@ -32,13 +32,14 @@ pub(super) fn check_templates(subject: &CheckSubject<'_>) -> Vec<Finding> {
     of_agents.chain(of_profiles).collect()
 }
 
-/// Returns all templates of the ensemble and their places.
+/// Returns all templates of the ensemble, each with its route.
 pub(super) fn list_templates(ensemble: &Ensemble) -> impl Iterator<Item = (&str, Route)> {
     let agents = ensemble.agents.iter().enumerate();
     let of_agents = agents.flat_map(|(index, agent)| list_agent_templates(agent, &Agent::route_at(index)));
     of_agents.chain(list_profile_templates(ensemble))
 }
 
+/// Returns the system prompts of the profiles, each with its route.
 fn list_profile_templates(ensemble: &Ensemble) -> impl Iterator<Item = (&str, Route)> {
     ensemble.model_profiles.iter().filter_map(|(name, profile)| {
         let route = Route::root().with_key("model_profiles").with_key(name.clone());
@@ -46,7 +47,7 @@ fn list_profile_templates(ensemble: &Ensemble) -> impl Iterator<Item = (&str, Ro
     })
 }
 
-/// Returns the templates of the agent and their places.
+/// Returns the templates of the agent, each with its route.
 pub(super) fn list_agent_templates<'a>(agent: &'a Agent, route: &Route) -> Vec<(&'a str, Route)> {
     match &agent.kind {
         AgentKind::Llm(llm) => {
@@ -91,7 +92,7 @@ pub(super) fn list_agent_templates<'a>(agent: &'a Agent, route: &Route) -> Vec<(
     }
 }
 
-/// All texts in a value, with their places.
+/// Adds all texts in a JSON value, each with its route.
 pub(super) fn collect_texts<'v>(value: &'v Value, route: Route, found: &mut Vec<(&'v str, Route)>) {
     match value {
         Value::String(text) => found.push((text, route)),
@@ -106,6 +107,7 @@ pub(super) fn collect_texts<'v>(value: &'v Value, route: Route, found: &mut Vec<
     }
 }
 
+/// Checks one template. `listens_to`: the names of the agent's dependencies; `None` if they are not checked.
 fn check_template_text(text: &str, route: &Route, listens_to: Option<&[Arc<str>]>) -> Vec<Finding> {
     match template_error_finding(text, route, listens_to) {
         Some(fault) => vec![fault],
@@ -113,7 +115,7 @@ fn check_template_text(text: &str, route: &Route, listens_to: Option<&[Arc<str>]
     }
 }
 
-/// Filters and tests that do not exist: whoever renders the part of the template fails.
+/// Reports filters and tests that do not exist, because rendering that part of the template fails.
 fn check_filters(text: &str, route: &Route) -> Vec<Finding> {
     if !text.contains('|') && !text.contains("filter") && !text.contains(" is ") {
         return Vec::new();
@@ -131,7 +133,7 @@ fn check_filters(text: &str, route: &Route) -> Vec<Finding> {
     unknown.map(finding).collect()
 }
 
-/// Returns the finding with what to write instead, which is in the text at the route.
+/// Adds the suggested replacement to the finding, as help and as a fix of the text at the route.
 pub(super) fn with_suggested_replacement(finding: Finding, advice: Option<SuggestedReplacement>, route: &Route) -> Finding {
     let Some(SuggestedReplacement { sentence: words, edit }) = advice else {
         return finding;
@@ -145,6 +147,7 @@ pub(super) fn with_suggested_replacement(finding: Finding, advice: Option<Sugges
     ))
 }
 
+/// Returns the finding if the template does not compile, is too deep or uses an unknown variable.
 fn template_error_finding(text: &str, route: &Route, listens_to: Option<&[Arc<str>]>) -> Option<Finding> {
     let (code, error) = match template::check_template(text, listens_to).err()? {
         TemplateCheckError::Syntax(error) => (codes::TEMPLATE, error),

@@ -5,7 +5,7 @@ use crate::diagnostic::{Diagnostic, Finding};
 use crate::loader::YamlDocument;
 use crate::source::{SourceText, Span};
 
-/// The findings about a text, valid or not.
+/// The secrets of a text, valid or not: their findings, and the redaction of diagnostics.
 #[derive(Debug)]
 pub struct TextSecrets {
     source: SourceText,
@@ -15,7 +15,7 @@ pub struct TextSecrets {
 }
 
 impl TextSecrets {
-    /// Examines a text, and its tree if there is one.
+    /// Finds the secrets of a text. Uses the YAML document if the text could be parsed.
     pub fn find_in(source: &SourceText, document: Option<&YamlDocument>) -> Self {
         Self {
             source: source.clone(),
@@ -24,13 +24,12 @@ impl TextSecrets {
         }
     }
 
-    /// Returns a warning for each secret; no warning repeats the secret.
+    /// Returns a warning for each secret. No warning repeats the secret.
     pub fn secret_warnings(&self) -> Vec<Finding> {
         secrets::secret_findings(&self.secrets)
     }
 
-    /// Hides the secrets of this text, and of the other texts that are shown, in the messages and excerpts of all
-    /// diagnostics.
+    /// Replaces the secrets of this text, and of other texts that the diagnostics show, with asterisks.
     pub fn redact_diagnostics(&self, diagnostics: &mut [Diagnostic]) {
         secrets::redact_diagnostics(&self.source, &self.secrets, &self.hidden, diagnostics);
         let mut other_sources: Vec<SourceText> = Vec::new();

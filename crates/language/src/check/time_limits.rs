@@ -30,6 +30,7 @@ pub(super) fn check_time_limits(subject: &CheckSubject<'_>) -> Vec<Finding> {
         .collect()
 }
 
+/// Returns the time limit that ends every execution: the turn timeout, or the timeout of the run.
 fn first_time_limit(ensemble: &Ensemble) -> RunTimeLimit {
     let limits = &ensemble.limits;
     let run = RunTimeLimit {
@@ -47,6 +48,7 @@ fn first_time_limit(ensemble: &Ensemble) -> RunTimeLimit {
     }
 }
 
+/// Returns a warning if the agent's own time limit, or its last attempt, is beyond the limit of the run.
 fn check_agent_time(agent: &Agent, route: &Route, end: &RunTimeLimit) -> Option<Finding> {
     let build_finding = |place: Route, what: String, help: String| {
         let limit = Route::root()
@@ -91,6 +93,7 @@ fn check_agent_time(agent: &Agent, route: &Route, end: &RunTimeLimit) -> Option<
     None
 }
 
+/// Formats a time as a number of seconds.
 fn format_seconds(time: Duration) -> String {
     time.as_secs_f64().to_string()
 }

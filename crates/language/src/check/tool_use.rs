@@ -46,6 +46,7 @@ struct ToolIndex<'e> {
 }
 
 impl<'e> ToolIndex<'e> {
+    /// Indexes agents and tools by name. Of several with one name, the first counts.
     fn build(ensemble: &'e Ensemble) -> Self {
         let (mut agents, mut tools) = (HashMap::new(), HashMap::new());
         for (at, agent) in ensemble.agents.iter().enumerate() {
@@ -58,9 +59,8 @@ impl<'e> ToolIndex<'e> {
     }
 }
 
-/// Returns a finding for each group of agents that call each other: a shortest cycle through its first agent, and then
-/// through the first agent that no cycle before contains, up to a number. Every cycle of a group is not told: of n
-/// agents that all call each other, there are more than 2ⁿ.
+/// Reports shortest cycles of agents that call each other as tools, up to a limit for each group. Not every cycle of a
+/// group is reported: n agents that all call each other have more than 2ⁿ cycles.
 fn check_tool_cycles(ensemble: &Ensemble) -> Vec<Finding> {
     let names = ToolIndex::build(ensemble);
     let uses: Vec<Vec<AgentToolUse>> = (0..ensemble.agents.len())
@@ -78,7 +78,7 @@ fn check_tool_cycles(ensemble: &Ensemble) -> Vec<Finding> {
         .collect()
 }
 
-/// Shortest cycles in a group of agents that all reach each other.
+/// Returns shortest cycles in a group of agents that all reach each other, up to a limit.
 fn find_cycles_in_group(uses: &[Vec<AgentToolUse>], group: &[usize]) -> Vec<Vec<AgentToolUse>> {
     let (mut circles, mut named) = (Vec::new(), HashSet::new());
     for agent in group {
@@ -101,6 +101,7 @@ fn find_cycles_in_group(uses: &[Vec<AgentToolUse>], group: &[usize]) -> Vec<Vec<
     circles
 }
 
+/// Returns the tools of one agent that call other agents.
 fn list_agent_tool_uses(ensemble: &Ensemble, names: &ToolIndex, user: usize) -> Vec<AgentToolUse> {
     let AgentKind::Llm(llm) = &ensemble.agents[user].kind else {
         return Vec::new();
@@ -115,6 +116,7 @@ fn list_agent_tool_uses(ensemble: &Ensemble, names: &ToolIndex, user: usize) -> 
     llm.tools.iter().enumerate().filter_map(performer).collect()
 }
 
+/// Builds the error about a cycle of agents that call each other as tools.
 fn tool_cycle_finding(ensemble: &Ensemble, circle: &[AgentToolUse]) -> Finding {
     let name = |agent: usize| &*ensemble.agents[agent].name;
     let place = |one: &AgentToolUse| -> RouteLocation {
@@ -140,6 +142,7 @@ fn tool_cycle_finding(ensemble: &Ensemble, circle: &[AgentToolUse]) -> Finding {
     finding.with_help("remove the tool from one of these agents")
 }
 
+/// Warns of `summarize_above` and `summarize_with` that have no effect.
 fn check_unused_summaries(ensemble: &Ensemble) -> Vec<Finding> {
     let uses = |agent: &Agent, name: &str| agent.kind.callable_tools().iter().any(|used| *used.tool == *name);
     let is_model = |agent: &Agent| matches!(&agent.kind, AgentKind::Llm(llm) if llm.acp_agent().is_none());
@@ -166,6 +169,7 @@ fn check_unused_summaries(ensemble: &Ensemble) -> Vec<Finding> {
     findings
 }
 
+/// Warns of `max_parallel_tools` of agents whose tools are all exclusive.
 fn check_parallel_tools(ensemble: &Ensemble) -> Vec<Finding> {
     let mut findings = Vec::new();
     let names = ToolIndex::build(ensemble);
@@ -193,7 +197,7 @@ fn check_parallel_tools(ensemble: &Ensemble) -> Vec<Finding> {
     findings
 }
 
-/// Agents that consist of a call which is never permitted.
+/// Reports agents that only call a tool with `permission: deny`.
 fn check_denied_tools(ensemble: &Ensemble) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (at, agent) in ensemble.agents.iter().enumerate() {
@@ -223,7 +227,7 @@ fn check_denied_tools(ensemble: &Ensemble) -> Vec<Finding> {
     findings
 }
 
-/// Tools that the program of an external agent cannot be given: it starts the servers itself.
+/// Reports tools that the program of an external agent cannot use, because the program starts the servers itself.
 fn check_program_tools(ensemble: &Ensemble) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (at, agent) in ensemble.agents.iter().enumerate() {
@@ -248,7 +252,7 @@ fn check_program_tools(ensemble: &Ensemble) -> Vec<Finding> {
     findings
 }
 
-/// Returns why the program of an external agent cannot have the tool, and what to write.
+/// Returns the reason why the program of an external agent cannot have the tool, and the help. Returns `None` if it can.
 fn explain_program_refusal(used: &ToolReference, tool: &ToolDefinition) -> Option<(String, String)> {
     let name = &used.tool;
     let ToolKind::Mcp(server) = &tool.kind else {
@@ -278,6 +282,7 @@ fn explain_program_refusal(used: &ToolReference, tool: &ToolDefinition) -> Optio
     Some((reason, format!("define another server without `{key}`")))
 }
 
+/// Gives a hint, with a fix, for each tool that no agent uses.
 fn check_unused_tools(ensemble: &Ensemble) -> Vec<Finding> {
     let mut used: HashMap<&str, bool> = ensemble.tools.iter().map(|(name, _)| (&**name, false)).collect();
     for agent in &ensemble.agents {

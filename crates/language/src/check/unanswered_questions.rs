@@ -5,7 +5,7 @@ use crate::diagnostic::Finding;
 use crate::ensemble::{Agent, AgentKind, Ensemble};
 use crate::loader::codes;
 
-/// Warns of every input agent that has neither a `default` nor `responses`.
+/// Warns of every input agent without `default` and `responses`, if no operator can answer.
 pub(super) fn check_unanswered_questions(subject: &CheckSubject<'_>) -> Vec<Finding> {
     if !subject.context.has_no_operator() {
         return Vec::new();
@@ -36,7 +36,7 @@ pub(super) fn check_unanswered_questions(subject: &CheckSubject<'_>) -> Vec<Find
         .collect()
 }
 
-/// Returns whether the answer of the input agent decides what runs: it has choices, or a condition depends on it.
+/// Returns whether the answer of the input agent decides which agents run: it has choices, or a condition depends on it.
 fn decides_what_runs(ensemble: &Ensemble, agent: &Agent) -> bool {
     let has_choices = matches!(&agent.kind, AgentKind::Input(input) if !input.choices.is_empty());
     let mut dependencies = ensemble.agents.iter().flat_map(|agent| &agent.dependencies);

@@ -9,7 +9,7 @@ use crate::diagnostic::Finding;
 use crate::loader::codes;
 use crate::plan::graph_walks::find_reachable;
 
-/// Hints at each loop with a condition whose end nothing asks about.
+/// Gives a hint for each loop whose end nothing checks: neither `success`, nor `required`, nor a condition behind the loop.
 pub(super) fn check_unasked_loops(subject: &CheckSubject<'_>) -> Vec<Finding> {
     let graph = subject.graph;
     let ensemble = graph.ensemble;
@@ -20,6 +20,7 @@ pub(super) fn check_unasked_loops(subject: &CheckSubject<'_>) -> Vec<Finding> {
     loops.filter_map(|group| check_loop(graph, &group)).collect()
 }
 
+/// Returns the hint for one loop, if its end is not checked and a limit can end it.
 fn check_loop(graph: &CheckGraph<'_>, group: &[usize]) -> Option<Finding> {
     let mut conditions = list_loop_edges(graph, group).filter(|(_, edge)| edge.condition.is_some());
     let (agent, edge) = conditions.next()?;

@@ -7,7 +7,7 @@ use crate::diagnostic::Finding;
 use crate::ensemble::{OnError, RequiredResult, TurnTrigger};
 use crate::loader::codes;
 
-/// Warns of every such read.
+/// Warns of every member that the result reads from the output of an agent that may never run.
 pub(super) fn check_uncertain_outputs(subject: &CheckSubject<'_>) -> Vec<Finding> {
     let graph = subject.graph;
     let mut certain = None;
@@ -29,6 +29,7 @@ pub(super) fn check_uncertain_outputs(subject: &CheckSubject<'_>) -> Vec<Finding
     findings
 }
 
+/// Returns the agent whose output is read. Returns `None` if several agents write it.
 fn find_output_agent(graph: &CheckGraph<'_>, read: &OutputMemberRead) -> Option<usize> {
     match &read.output {
         OutputSource::Agent(name) => graph.find_agent_index(name),
@@ -41,8 +42,7 @@ fn find_output_agent(graph: &CheckGraph<'_>, read: &OutputMemberRead) -> Option<
     }
 }
 
-/// Returns for each agent whether every run that does not fail executes it: no condition, no failure route and no request
-/// decides.
+/// Returns for each agent whether every run without a failure executes the agent.
 fn find_certain_agents(graph: &CheckGraph<'_>) -> Vec<bool> {
     let mut certain = vec![false; graph.agent_count()];
     loop {
@@ -56,7 +56,7 @@ fn find_certain_agents(graph: &CheckGraph<'_>) -> Vec<bool> {
     }
 }
 
-/// Returns whether the agent runs if these agents run.
+/// Returns whether the agent certainly runs if the `certain` agents run.
 fn is_certain_after(graph: &CheckGraph<'_>, agent: usize, certain: &[bool]) -> bool {
     let spec = graph.agent_at(agent);
     if !matches!(spec.conversation.trigger, TurnTrigger::News | TurnTrigger::EveryTurn) {

@@ -44,6 +44,7 @@ pub(super) fn check_undeclared_inputs(subject: &CheckSubject<'_>) -> Vec<Finding
     findings
 }
 
+/// Returns an error with a similar name as help, if the ensemble does not declare the input.
 pub(super) fn undeclared_input_finding(
     ensemble: &Ensemble,
     name: &str,

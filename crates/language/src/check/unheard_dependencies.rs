@@ -16,12 +16,12 @@ use crate::loader::codes;
 use crate::source::Route;
 use crate::template;
 
-/// The variables of templates that hold outputs of all agents.
+/// Template variables that contain outputs of all agents.
 const ALL_OUTPUT_VARIABLES: [&str; 4] = ["dependencies", "history", "transcript", "outputs"];
 /// Words in the list of a `random_for_each` whose items come from outputs.
 const OUTPUT_WORDS: [&str; 3] = ["outputs", "context", "history"];
 
-/// Gives a hint for every such prompt.
+/// Gives a hint for every prompt that uses variables, but no output of the agent's dependencies.
 pub(super) fn check_unheard_dependencies(subject: &CheckSubject<'_>) -> Vec<Finding> {
     let graph = subject.graph;
     let outputs = &mut *subject.outputs.borrow_mut();
@@ -31,6 +31,7 @@ pub(super) fn check_unheard_dependencies(subject: &CheckSubject<'_>) -> Vec<Find
         .collect()
 }
 
+/// Returns the hint for one agent, if its prompt uses variables but no output of its dependencies.
 fn unheard_finding(graph: &CheckGraph<'_>, at: usize, outputs: &mut OutputKeyCache<'_>) -> Option<Finding> {
     let agent = graph.agent_at(at);
     let (prompt, route) = find_prompt_template(agent, at)?;
@@ -70,7 +71,7 @@ fn unheard_finding(graph: &CheckGraph<'_>, at: usize, outputs: &mut OutputKeyCac
     Some(Finding::new_hint(codes::UNHEARD_DEPENDENCIES, route.into_value_location(), message).with_help(help))
 }
 
-/// Returns the text that the agent is sent or asks.
+/// Returns the prompt or the question of the agent, with its route.
 fn find_prompt_template(agent: &Agent, at: usize) -> Option<(&str, Route)> {
     let route = Agent::route_at(at);
     match &agent.kind {
@@ -80,7 +81,7 @@ fn find_prompt_template(agent: &Agent, at: usize) -> Option<(&str, Route)> {
     }
 }
 
-/// Returns the system prompt of the profile that the agent names.
+/// Returns the system prompt of the profile that the agent names, if the agent has no system prompt.
 fn find_profile_system_prompt<'e>(graph: &CheckGraph<'e>, agent: &Agent) -> Option<&'e str> {
     let AgentKind::Llm(llm) = &agent.kind else { return None };
     let crate::ensemble::ModelChoice::Profile(name) = &llm.model else {
@@ -91,13 +92,13 @@ fn find_profile_system_prompt<'e>(graph: &CheckGraph<'e>, agent: &Agent) -> Opti
     profile.system_prompt.as_deref().filter(|_| llm.system_prompt.is_none())
 }
 
-/// Returns the name as a variable of templates.
+/// Returns the name if templates can use it as a variable: an identifier that no built-in variable has.
 fn as_template_variable(name: &Arc<str>) -> Option<&str> {
     let is_variable = name.chars().all(crate::names::is_identifier_char) && !template::VARIABLES.contains(&&**name);
     is_variable.then_some(&**name)
 }
 
-/// Returns whether a template that reads the path reads what a dependency put out, or may do so.
+/// Returns whether a template that reads this path reads an output of a dependency, or may do so.
 fn reads_dependency_output(
     graph: &CheckGraph<'_>,
     agent: &Agent,

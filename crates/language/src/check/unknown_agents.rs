@@ -6,7 +6,7 @@ use crate::diagnostic::Finding;
 use crate::loader::codes;
 use crate::source::RouteLocation;
 
-/// Reports an error for every unknown agent.
+/// Reports an error for every unknown agent in conditions and in the expressions of the result.
 pub(super) fn check_unknown_agents(subject: &CheckSubject<'_>) -> Vec<Finding> {
     let graph = subject.graph;
     let mut findings = Vec::new();
@@ -30,6 +30,7 @@ pub(super) fn check_unknown_agents(subject: &CheckSubject<'_>) -> Vec<Finding> {
     findings
 }
 
+/// Returns an error with a similar name, if the ensemble has no agent with this name.
 fn unknown_agent_finding(graph: &CheckGraph<'_>, name: &str, at: impl FnOnce() -> RouteLocation) -> Option<Finding> {
     if graph.find_agent_index(name).is_some() {
         return None;

@@ -9,7 +9,7 @@ use crate::loader::codes;
 use crate::source::RouteLocation;
 use crate::template;
 
-/// Warns of every `news.DIGEST_PREFIX_LENGTH` that is always false.
+/// Warns of every `news.DIGEST_PREFIX_LENGTH` in templates that is always false.
 pub(super) fn check_unknown_news(subject: &CheckSubject<'_>) -> Vec<Finding> {
     let graph = subject.graph;
     let mut findings = Vec::new();
@@ -24,6 +24,7 @@ pub(super) fn check_unknown_news(subject: &CheckSubject<'_>) -> Vec<Finding> {
     findings
 }
 
+/// Returns a warning if no output of the named agent can start this agent.
 fn unknown_news_finding(
     graph: &CheckGraph<'_>,
     at: usize,

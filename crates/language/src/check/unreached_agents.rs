@@ -14,14 +14,14 @@ use crate::source::{Route, RouteLocation};
 /// The highest number of agents named in one finding.
 const MAX_SHOWN_AGENTS: usize = 5;
 
-/// The last possible turn of the conversation, and the limit that ends it.
+/// The last possible turn of the conversation, with the limit that ends the conversation.
 struct LatestTurnLimit {
     turn: u32,
     place: Option<RouteLocation>,
     why: String,
 }
 
-/// Returns all agents that the conversation cannot reach.
+/// Returns all agents that the conversation cannot reach before a limit ends it.
 pub(super) fn list_unreached_agents(graph: &CheckGraph<'_>) -> Vec<usize> {
     let turns = first_possible_turns(graph);
     let mut late = agents_after_turn(&turns, find_latest_turn_limit(graph).turn);
@@ -29,6 +29,7 @@ pub(super) fn list_unreached_agents(graph: &CheckGraph<'_>) -> Vec<usize> {
     late
 }
 
+/// Returns the earliest possible turn of each agent. Conditions that are never true count; limits do not.
 fn first_possible_turns(graph: &CheckGraph<'_>) -> Vec<Option<u32>> {
     graph.compute_first_turns(&FirstTurnRules {
         conditions: true,
@@ -36,6 +37,7 @@ fn first_possible_turns(graph: &CheckGraph<'_>) -> Vec<Option<u32>> {
     })
 }
 
+/// Returns the agents whose first turn is after the turn `end`, in the order of their turns.
 fn agents_after_turn(turns: &[Option<u32>], end: u32) -> Vec<usize> {
     let mut late: Vec<(u32, usize)> = turns
         .iter()
@@ -70,7 +72,7 @@ fn agents_after_execution_limit(graph: &CheckGraph<'_>, turns: &[Option<u32>], l
         .collect()
 }
 
-/// Returns the limit that certainly applies: `max_total_turns`, or a limit of an agent that runs in every turn.
+/// Returns the limit that certainly ends the conversation: `max_total_turns`, or the limit of an agent that runs in every turn.
 fn find_latest_turn_limit(graph: &CheckGraph<'_>) -> LatestTurnLimit {
     let limits = &graph.ensemble.limits;
     let turn_limit = limits.max_total_turns.get();
@@ -106,7 +108,7 @@ fn find_latest_turn_limit(graph: &CheckGraph<'_>) -> LatestTurnLimit {
     end
 }
 
-/// Warns of the first agent that is not reached, and names the others.
+/// Warns of the first agent beyond the last turn, with the others as related locations, and of the first agent behind an execution limit.
 pub(super) fn check_unreached_agents(subject: &CheckSubject<'_>) -> Vec<Finding> {
     let graph = subject.graph;
     let turns = first_possible_turns(graph);
@@ -152,11 +154,12 @@ pub(super) fn check_unreached_agents(subject: &CheckSubject<'_>) -> Vec<Finding>
     findings
 }
 
-/// Returns whether the file contains limits.
+/// Returns whether the limits of the conversation differ from the defaults.
 fn has_nondefault_limits(graph: &CheckGraph<'_>) -> bool {
     graph.ensemble.limits != crate::ensemble::ConversationLimits::default()
 }
 
+/// Returns the location of the name of the agent.
 fn agent_name_location(agent: usize) -> RouteLocation {
     Agent::route_at(agent).with_key("name").into_value_location()
 }

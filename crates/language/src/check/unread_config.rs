@@ -10,7 +10,7 @@ use crate::ensemble::{Agent, AgentKind, Ensemble, ModelChoice, PreparedResponses
 use crate::loader::codes;
 use crate::yaml::edit::{RouteEdit, RouteFix};
 
-/// Warns of LLM agents and input agents with a `config` that no prompt uses. Scripts and ensembles receive it whole.
+/// Warns of LLM and input agents with a `config` that no prompt uses.
 ///
 /// A key that all agents have is probably in `defaults` because of other agents, so it is not reported.
 pub(super) fn check_unread_config(subject: &CheckSubject<'_>) -> Vec<Finding> {
@@ -37,7 +37,7 @@ pub(super) fn check_unread_config(subject: &CheckSubject<'_>) -> Vec<Finding> {
         .collect()
 }
 
-/// Returns the keys that all agents have, if there are several agents.
+/// Returns the `config` keys that all agents have. Returns none if there is only one agent.
 fn keys_in_all_configs(ensemble: &Ensemble) -> HashSet<&str> {
     let [first, others @ ..] = ensemble.agents.as_slice() else {
         return HashSet::new();
@@ -47,6 +47,7 @@ fn keys_in_all_configs(ensemble: &Ensemble) -> HashSet<&str> {
     keys.filter(in_all).map(String::as_str).collect()
 }
 
+/// Returns whether the agent may use its `config`: in a script, a nested ensemble, or a template.
 fn can_use_config(agent: &Agent, profiles: &UsableProfiles<'_>) -> bool {
     let model = match &agent.kind {
         AgentKind::Script { .. } | AgentKind::Ensemble { .. } => return true,
@@ -72,7 +73,7 @@ fn can_use_config(agent: &Agent, profiles: &UsableProfiles<'_>) -> bool {
         })
 }
 
-/// Returns whether the template may use `parameters`; `debug` prints all variables.
+/// Returns whether the template may use `parameters`. The function `debug` prints all variables.
 fn can_read_parameters(template: &str) -> bool {
     template.contains("parameters") || template.contains("debug")
 }

@@ -8,9 +8,10 @@ use crate::names::is_rhai_script;
 use crate::source::Route;
 use crate::yaml::edit::{RouteEdit, RouteFix};
 
+/// The variables of an `env` section, in order.
 type EnvironmentSettings = Vec<(String, EnvOrHeaderValue)>;
 
-/// Warns of an `env` of a Rhai script, which reads no environment. One that a program has too is probably in `defaults`.
+/// Warns of an `env` of a Rhai script, which reads no environment. Variables that a program shares from `defaults` are skipped.
 pub(super) fn check_script_environment(subject: &CheckSubject<'_>) -> Vec<Finding> {
     let ensemble = subject.ensemble;
     let agents = ensemble.agents.iter().enumerate();

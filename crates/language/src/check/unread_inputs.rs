@@ -64,7 +64,7 @@ pub(super) fn check_unread_inputs(subject: &CheckSubject<'_>) -> Vec<Finding> {
         .collect()
 }
 
-/// Returns all texts that can read inputs; `None` if something else can read them.
+/// Returns all texts that can read inputs. Returns `None` if anything else can read inputs.
 fn collect_reading_texts(
     graph: &CheckGraph<'_>,
     profiles: &UsableProfiles<'_>,
@@ -123,18 +123,18 @@ fn collect_reading_texts(
     Some(texts)
 }
 
-/// Returns the text without the lines that are only a comment.
+/// Returns the text without lines that contain only a `//` comment.
 fn remove_comment_lines(text: &str) -> String {
     let lines = text.lines().filter(|line| !line.trim_start().starts_with("//"));
     lines.flat_map(|line| [line, "\n"]).collect()
 }
 
-/// Returns whether the text contains the name of the input as a key.
+/// Returns whether the text contains the name after a dot or a quote.
 fn contains_name_as_key(text: &str, name: &str) -> bool {
     split_around_word(text, name).any(|(before, _)| before.ends_with(['.', '"', '\'', '`']))
 }
 
-/// Returns whether the text uses all inputs, or one whose name it computes.
+/// Returns whether the text may read all inputs, or an input whose name is computed.
 fn reads_all_inputs(text: &str) -> bool {
     let is_whole = |(before, after): (&str, &str)| !before.ends_with('.') && !reads_literal_key(after);
     text.contains("debug")
@@ -143,7 +143,7 @@ fn reads_all_inputs(text: &str) -> bool {
             .any(|holder| split_around_word(text, holder).any(is_whole))
 }
 
-/// Returns whether the text after a map reads one literal key.
+/// Returns whether the text after a map variable reads one literal key.
 fn reads_literal_key(after: &str) -> bool {
     let after = after.trim_start().trim_start_matches('?');
     let is_quoted = |text: &str| text.trim_start().starts_with(['"', '\'']);
@@ -161,7 +161,7 @@ fn reads_literal_key(after: &str) -> bool {
     }
 }
 
-/// Iterates over the texts before and after each occurrence of the word.
+/// Returns the text before and the text after each occurrence of the whole word.
 fn split_around_word<'t>(text: &'t str, word: &str) -> impl Iterator<Item = (&'t str, &'t str)> {
     let length = word.len();
     let positions: Vec<usize> = text.match_indices(word).map(|(at, _)| at).collect();

@@ -6,8 +6,7 @@ use crate::diagnostic::Finding;
 use crate::ensemble::Agent;
 use crate::loader::codes;
 
-/// Returns the agents that run only on request, and that no agent can request. Only another agent can make the first
-/// request.
+/// Returns the agents that run only on request, and that no agent can request.
 pub(super) fn list_unrequested_agents(graph: &CheckGraph<'_>) -> Vec<usize> {
     let mut waiting = (0..graph.agent_count()).filter(|at| graph.runs_on_request(*at)).peekable();
     if waiting.peek().is_none() {
@@ -20,7 +19,7 @@ pub(super) fn list_unrequested_agents(graph: &CheckGraph<'_>) -> Vec<usize> {
     waiting.filter(|at| turns[*at].is_none()).collect()
 }
 
-/// Warns of agents that no agent can request, and of keys of their dependencies that have no effect.
+/// Warns of agents that no agent can request, and of keys without effect in the dependencies of agents that run on request.
 pub(super) fn check_unrequested_agents(subject: &CheckSubject<'_>) -> Vec<Finding> {
     let graph = subject.graph;
     let tools: Vec<_> = subject.ensemble.list_agent_tools().map(|(_, agent)| agent).collect();
@@ -36,6 +35,7 @@ pub(super) fn check_unrequested_agents(subject: &CheckSubject<'_>) -> Vec<Findin
     findings
 }
 
+/// Builds the warning that no agent can request this agent.
 fn unrequested_agent_finding(graph: &CheckGraph<'_>, at: usize) -> Finding {
     let place = Agent::route_at(at)
         .with_key("conversation")
@@ -49,7 +49,7 @@ fn unrequested_agent_finding(graph: &CheckGraph<'_>, at: usize) -> Finding {
     )
 }
 
-/// Returns the keys that decide when a dependency starts its agent: requests ignore them.
+/// Returns a warning for each key of a dependency that has no effect on an agent that runs only on request.
 fn idle_key_findings(graph: &CheckGraph<'_>, at: usize) -> impl Iterator<Item = Finding> {
     graph.dependency_edges(at).iter().flat_map(move |edge| {
         let dependency = edge.dependency;

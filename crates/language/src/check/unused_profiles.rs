@@ -9,7 +9,7 @@ use crate::loader::codes;
 use crate::source::Route;
 use crate::yaml::edit::{RouteEdit, RouteFix};
 
-/// Gives a hint for every profile of the file that is used by no agent and no fallback.
+/// Gives a hint for every profile of the file that no agent, tool or fallback uses.
 pub(super) fn check_unused_profiles(subject: &CheckSubject<'_>) -> Vec<Finding> {
     let ensemble = subject.ensemble;
     let used: HashSet<&str> = list_used_profiles(ensemble).map(|(name, _)| name).collect();

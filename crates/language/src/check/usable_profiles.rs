@@ -9,20 +9,22 @@ use crate::ensemble::{
 };
 use crate::source::{Route, RouteLocation};
 
-/// The profiles that an ensemble can use, by name; those of its file come before those of the configuration.
+/// The profiles that an ensemble can use, by name. Profiles of its file replace those of the configuration.
 pub(super) struct UsableProfiles<'e>(HashMap<&'e str, &'e ModelProfile>);
 
 impl<'e> UsableProfiles<'e> {
+    /// Indexes the profiles by name. Profiles of the ensemble replace `configured` profiles with the same name.
     pub(super) fn collect(ensemble: &'e Ensemble, configured: &'e [(Arc<str>, ModelProfile)]) -> Self {
         let least_first = configured.iter().rev().chain(ensemble.model_profiles.iter().rev());
         Self(least_first.map(|(name, profile)| (&**name, profile)).collect())
     }
 
+    /// Returns the profile with this name.
     pub(super) fn get(&self, name: &str) -> Option<&'e ModelProfile> {
         self.0.get(name).copied()
     }
 
-    /// Returns the system prompts of these profiles and of their fallbacks; `None` if one of the profiles is unknown.
+    /// Returns the system prompts of these profiles and of their fallbacks. Returns `None` if a profile is unknown.
     pub(super) fn system_prompts(&self, names: &[&str]) -> Option<Vec<&'e str>> {
         let mut seen_names = HashSet::new();
         let mut prompts = Vec::new();
@@ -43,7 +45,7 @@ impl<'e> UsableProfiles<'e> {
     }
 }
 
-/// Every profile that is used, with its place.
+/// Returns the name of every profile that the ensemble uses, with the location of the use.
 pub(super) fn list_used_profiles(ensemble: &Ensemble) -> impl Iterator<Item = (&str, RouteLocation)> {
     let agents = ensemble.agents.iter().enumerate().filter_map(|(index, agent)| {
         let route = Agent::route_at(index);
@@ -88,7 +90,7 @@ fn list_tool_summary_profiles(ensemble: &Ensemble) -> impl Iterator<Item = (&str
     })
 }
 
-/// Returns the profiles that summarize the messages that a context window leaves out.
+/// Returns the profiles that summarize messages outside of a context window.
 fn list_window_summary_profiles(ensemble: &Ensemble) -> impl Iterator<Item = (&str, RouteLocation)> {
     let agents = ensemble.agents.iter().enumerate();
     agents.filter_map(|(index, agent)| match &agent.kind {

@@ -25,7 +25,7 @@ use variable_types::{failure_type, infer_output_type, infer_shared_variable_type
 /// The limit of findings.
 const MOST: usize = 100;
 
-/// What the caller knows of an agent's output beyond the text of the ensemble.
+/// A function that returns the type of an agent's output, if files outside of the ensemble define the type.
 pub(super) type OutputTypeSource<'a> = dyn Fn(&Agent) -> Option<ValueType> + 'a;
 
 /// The types of all values of an ensemble.
@@ -37,6 +37,7 @@ pub(super) struct EnsembleTypes {
 }
 
 impl EnsembleTypes {
+    /// Infers the types of all outputs, and of the variables that conditions share.
     pub(super) fn infer(graph: &CheckGraph<'_>, ask: &OutputTypeSource<'_>) -> Self {
         let outputs: Rc<[ValueType]> = (0..graph.agent_count())
             .map(|at| infer_output_type(graph.agent_at(at), ask))
@@ -46,7 +47,7 @@ impl EnsembleTypes {
     }
 }
 
-/// Warns of what never fits, unless another check has reported the place.
+/// Warns of comparisons and reads that never fit the type of the value, unless another check has reported the location.
 pub(super) fn check_value_types(subject: &CheckSubject<'_>) -> Vec<Finding> {
     let ask = |agent: &Agent| subject.output_type(agent);
     let mut findings = find_type_findings(subject.graph, &ask);
@@ -55,6 +56,7 @@ pub(super) fn check_value_types(subject: &CheckSubject<'_>) -> Vec<Finding> {
     findings
 }
 
+/// Finds the type problems in conditions, `for_each`, the result and templates.
 fn find_type_findings(graph: &CheckGraph<'_>, ask: &OutputTypeSource<'_>) -> Vec<Finding> {
     let types = EnsembleTypes::infer(graph, ask);
     let mut findings = Vec::new();
@@ -85,7 +87,7 @@ fn find_type_findings(graph: &CheckGraph<'_>, ask: &OutputTypeSource<'_>) -> Vec
     findings
 }
 
-/// Returns the type of the result of a run of the ensemble, as an agent that is this ensemble returns it.
+/// Infers the type of the result that an agent with this nested ensemble returns.
 pub(super) fn infer_result_type(ensemble: &Ensemble, ask: &OutputTypeSource<'_>) -> Option<ValueType> {
     let spec = ensemble.result.as_ref()?;
     let graph = CheckGraph::build(ensemble);
@@ -110,6 +112,7 @@ pub(super) fn infer_result_type(ensemble: &Ensemble, ask: &OutputTypeSource<'_>)
     }
 }
 
+/// Adds a finding for each type problem of the condition at the route.
 fn add_type_findings(reading: &ParsedCondition, known: &VariableTypes, route: &Route, findings: &mut Vec<Finding>) {
     findings.extend(
         reading
@@ -119,6 +122,7 @@ fn add_type_findings(reading: &ParsedCondition, known: &VariableTypes, route: &R
     );
 }
 
+/// Builds the warning about a type problem, with its suggested replacement.
 fn type_problem_finding(misfit: TypeProblem, route: &Route) -> Finding {
     let code = match misfit.kind {
         TypeProblemKind::NeverTrue | TypeProblemKind::AlwaysTrue => codes::NEVER_FITS,
@@ -129,6 +133,7 @@ fn type_problem_finding(misfit: TypeProblem, route: &Route) -> Finding {
     with_suggested_replacement(finding, misfit.help, route)
 }
 
+/// Returns the type of the value that the dependency passes on: the output, the failure (`on: failure`), or either (`on: any`).
 fn dependency_value_type(edge: &GraphEdge<'_>, outputs: &[ValueType]) -> ValueType {
     match edge.dependency.on {
         RequiredResult::Success => outputs[edge.from].clone(),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::{CompileError, Condition, ValueExpression, ParsedCondition};
 
-/// The text of a condition, with what was parsed of it, so that the text is parsed once. It is compared by its text.
+/// The text of a condition with its parsed form. Two conditions are equal if their texts are equal.
 #[derive(Clone)]
 pub struct ConditionText {
     text: Arc<str>,
@@ -38,7 +38,7 @@ impl ConditionText {
         })
     }
 
-    /// Returns the text.
+    /// Returns the text as the user wrote it.
     pub fn text(&self) -> &Arc<str> {
         &self.text
     }
@@ -49,7 +49,7 @@ impl ConditionText {
     }
 }
 
-/// A text that is not a condition is kept, too: whoever compiles it reports the error.
+/// Keeps a text that is not a condition; compiling it reports the error.
 impl From<&str> for ConditionText {
     fn from(text: &str) -> Self {
         Self::parse(text).unwrap_or_else(|_| Self {

@@ -31,7 +31,7 @@ pub(crate) struct ConditionFunction {
     word: LanguageWord,
 }
 
-/// A condition on the type of an argument, in words and as a test.
+/// The required type of an argument: its description, and the test of a type.
 pub(super) type ArgumentRequirement = (&'static str, fn(&ValueShape) -> bool);
 
 const ANY: Option<ArgumentRequirement> = None;
@@ -138,23 +138,23 @@ pub(super) static FUNCTIONS: &[ConditionFunction] = functions![
         "type_of(x) -> string", "`'nothing'`, `'boolean'`, `'number'`, `'text'`, `'list'` or `'map'`.";
 ];
 
-/// Returns the functions under their own names.
+/// Returns the documentation entry of each function, under its own name.
 pub fn list_function_words() -> impl Iterator<Item = &'static LanguageWord> {
     FUNCTIONS.iter().map(|function| &function.word)
 }
 
-/// Finds a function by any of its names.
+/// Returns the documentation entry of the function with this name or alias.
 pub fn find_function_word(name: &str) -> Option<&'static LanguageWord> {
     ConditionFunction::find_by_name(name).map(|function| &function.word)
 }
 
 impl ConditionFunction {
-    /// Returns the function with this name.
+    /// Returns the function with this name or alias.
     pub(super) fn find_by_name(name: &str) -> Option<&'static Self> {
         FUNCTIONS.iter().find(|function| function.names.contains(&name))
     }
 
-    /// Returns the index of the function in the table.
+    /// Returns the index of the function in the table of functions.
     pub(super) fn table_index(&self) -> usize {
         FUNCTIONS
             .iter()
@@ -162,7 +162,7 @@ impl ConditionFunction {
             .unwrap_or_default()
     }
 
-    /// Returns whether this is its own (first) name.
+    /// Returns whether `name` is the first name of the function, and no alias.
     pub(super) fn has_own_name(&self, name: &str) -> bool {
         self.names[0] == name
     }

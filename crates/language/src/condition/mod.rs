@@ -112,7 +112,7 @@ pub struct ConditionSnapshot {
     pub part: Option<PartValues>,
 }
 
-/// The variables that only the expressions of a part of an execution can read.
+/// The values of `item` and `part`, which only the expressions of a part can read.
 #[derive(Clone)]
 pub struct PartValues {
     /// The item.
@@ -136,7 +136,7 @@ pub const HISTORY_FIELDS: &[&str] = &[
     "usage",
 ];
 
-/// All executions so far, in the form for conditions.
+/// A history of all executions so far, as conditions read it.
 pub trait ConditionHistory: Send + Sync {
     /// Returns the number of executions.
     fn len(&self) -> usize;
@@ -144,8 +144,8 @@ pub trait ConditionHistory: Send + Sync {
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// Returns a field (`program_name`, `turn_number`, `output_data`, `success`, …) of execution `at`, from 0; `None`: no
-    /// such field.
+    /// Returns a field (`program_name`, `turn_number`, `output_data`, `success`, …) of the execution with index `at`. Returns
+    /// `None` if there is no such field.
     fn field_value(&self, at: usize, name: &str) -> Option<Arc<Value>>;
     /// Returns the names of all fields.
     fn field_names(&self) -> &'static [&'static str] {
@@ -155,7 +155,7 @@ pub trait ConditionHistory: Send + Sync {
 
 /// The latest output of each agent.
 pub trait ConditionOutputs: Send + Sync {
-    /// Returns the latest output of this agent; `None` if it has none, or if there is no such agent.
+    /// Returns the latest output of this agent. Returns `None` if the agent has none, or if there is no such agent.
     fn latest_output(&self, agent: &str) -> Option<Arc<Value>>;
     /// Returns the agents that have an output, in declaration order.
     fn agents_with_output(&self) -> Vec<Arc<str>>;
@@ -163,7 +163,7 @@ pub trait ConditionOutputs: Send + Sync {
 
 /// The number of executions of each agent.
 pub trait ExecutionCounts: Send + Sync {
-    /// Returns the number for this agent; `None`: there is no such agent.
+    /// Returns the number of executions of this agent. Returns `None` if there is no such agent.
     fn execution_count(&self, agent: &str) -> Option<u64>;
     /// Returns all agents in declaration order.
     fn agent_names(&self) -> Vec<Arc<str>>;
@@ -184,7 +184,7 @@ impl fmt::Debug for Condition {
     }
 }
 
-/// The reason why a text is not a condition; the span is in bytes of the text.
+/// An error of a text that is not a condition. The span is in bytes of the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompileError {
     /// One sentence without a full stop.
@@ -195,7 +195,7 @@ pub struct CompileError {
     pub help: Option<String>,
 }
 
-/// The reason why a condition cannot be evaluated; the span is in bytes of the condition's text.
+/// An error of the evaluation of a condition. The span is in bytes of the condition's text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EvaluateError {
     /// One sentence without a full stop.
@@ -206,7 +206,7 @@ pub struct EvaluateError {
     pub help: Option<String>,
 }
 
-/// A part of the condition that reads the snapshot, with its value at that time (long values are shortened).
+/// A part of the condition that reads the snapshot, with its value at that time. Long values are shortened.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct ConditionRead {
     /// The text as the user wrote it: `context.get('needs_clarification')`, `turn_count`.
@@ -215,6 +215,7 @@ pub struct ConditionRead {
     pub value: Value,
 }
 
+/// Parses the text of a condition, and checks its literals. # Errors: the text is too long or no condition.
 fn parse_condition(text: &str) -> Result<ConditionExpr, CompileError> {
     if text.len() > STRING_LIMIT {
         return Err(CompileError {
@@ -234,7 +235,7 @@ impl Condition {
         self.variables.contains(&ConditionVariable::History)
     }
 
-    /// Checks whether the text is a condition. The parser finds all errors that a user can make, without compiling.
+    /// Checks whether the text is a condition, without compiling it.
     pub fn check_syntax(text: &str) -> Result<(), CompileError> {
         parse_condition(text).map(drop)
     }
@@ -244,12 +245,12 @@ impl Condition {
         Self::compile_expr(text, parse_condition(text)?)
     }
 
-    /// Compiles an expression whose positions refer to `text`.
+    /// Compiles an expression whose spans refer to `text`, to a truth value.
     fn compile_expr(text: &str, expr: ConditionExpr) -> Result<Self, CompileError> {
         Self::compile_expr_with(text, expr, evaluation::code::emit_truth_script)
     }
 
-    /// Likewise, with the script that `emit` gives.
+    /// Compiles an expression with the script that `emit` returns.
     fn compile_expr_with(
         text: &str,
         expr: ConditionExpr,
@@ -274,7 +275,7 @@ impl Condition {
         })
     }
 
-    /// Compiles a question about the output of a part, whose item has this name.
+    /// Compiles a condition about the output of a part; `item` is the name of its item variable.
     ///
     /// # Errors
     /// The text is no expression.
@@ -297,18 +298,18 @@ impl Condition {
         &self.text
     }
 
-    /// Evaluates the condition on these facts.
+    /// Evaluates the condition on these facts, and discards the notes of the evaluation.
     pub fn evaluate(&self, facts: &ConditionSnapshot) -> Result<bool, EvaluateError> {
         self.evaluate_with_notes(facts).0
     }
 
-    /// Likewise, with what the evaluation noticed without failing.
+    /// Evaluates the condition. Also returns notes about missing keys and comparisons that can never be true.
     pub fn evaluate_with_notes(&self, facts: &ConditionSnapshot) -> (Result<bool, EvaluateError>, Vec<EvaluationNote>) {
         let (value, notes) = self.run_script(facts);
         (value.map(|value| value.as_bool().unwrap_or_default()), notes)
     }
 
-    /// Runs the script on these facts.
+    /// Runs the script on these facts, and returns its value and the notes of the evaluation.
     fn run_script(&self, facts: &ConditionSnapshot) -> (Result<Dynamic, EvaluateError>, Vec<EvaluationNote>) {
         let (value, notes) = run_with_large_stack(&self.expr, || {
             crate::condition::evaluation::operators::reset_work_counters();
@@ -334,14 +335,13 @@ impl Condition {
         (value.map_err(|error| self.convert_engine_error(*error)), described)
     }
 
-    /// Returns the values that the condition reads, for reports; never fails.
+    /// Returns the parts that read the snapshot, with their values, for reports. Never fails.
     pub fn list_reads(&self, facts: &ConditionSnapshot) -> Vec<ConditionRead> {
         crate::condition::evaluation::operators::reset_work_counters();
         crate::condition::analysis::reads::list_reads(&self.text, &self.expr, facts)
     }
 
-    /// Returns the values that the condition read before its evaluation failed: none behind the part that fails, and
-    /// none of the parts that were not evaluated.
+    /// Returns the values that the condition read before its evaluation failed.
     pub fn list_reads_before_failure(&self, facts: &ConditionSnapshot) -> Vec<ConditionRead> {
         let mut evaluated = Vec::new();
         self.collect_evaluated_parts(&self.expr, facts, &mut evaluated);
@@ -356,13 +356,12 @@ impl Condition {
         reads
     }
 
-    /// Returns the agents whose executions it counts, or whose outputs it reads, by a literal name, with the position
-    /// of each name.
+    /// Returns the agents whose executions are counted or whose outputs are read by a literal name, with the span of each name.
     pub fn list_named_agents(&self) -> Vec<(String, Span)> {
         crate::condition::analysis::reads::list_named_agents(&self.expr)
     }
 
-    /// Converts an error of the engine to an error in the user's text.
+    /// Converts an error of the engine to an error with a span in the user's text.
     fn convert_engine_error(&self, error: EvalAltResult) -> EvaluateError {
         let whole_span = Span::new(0, self.text.len());
         match error {
@@ -396,7 +395,7 @@ impl Condition {
         }
     }
 
-    /// Returns the same step with `?` before it, for a step from nothing: `outputs.b?.order`.
+    /// Suggests `?` before a step from nothing: `outputs.b?.order`.
     fn suggest_optional_step(&self, fault: &OperatorError, site: &EvaluationSite) -> Option<String> {
         let is_step = matches!(fault, OperatorError::Nothing(_))
             && site.span.start == site.operand.start
@@ -408,15 +407,15 @@ impl Condition {
         })
     }
 
-    /// Returns a part of the text, on one line.
+    /// Returns a part of the text on one line, clipped for messages.
     fn part_on_one_line(&self, span: Span) -> String {
         let words: Vec<&str> = self.text[span.start..span.end].split_whitespace().collect();
         crate::condition::evaluation::report::clip_for_message(&words.join(" "))
     }
 }
 
-/// Runs the engine on a larger stack if needed: the engine is recursive, and without optimization 32 levels would fill
-/// most of the stack of a normal thread. Only few conditions are that deep.
+/// Runs the engine in a thread with a larger stack if the expression is deep. The engine is recursive, and 32 levels
+/// would fill most of the stack of a normal thread.
 fn run_with_large_stack<T: Send>(expr: &ConditionExpr, run: impl Fn() -> T + Sync) -> T {
     if expr.height <= DEPTH_LIMIT / 3 {
         return run();

@@ -15,10 +15,11 @@ use super::{
 };
 use crate::source::Span;
 
-/// A compiled expression. `output` does not exist there, because it belongs to no dependency.
+/// A compiled expression that returns a JSON value. Expressions cannot read `output`, unless they belong to a part.
 #[derive(Debug)]
 pub struct ValueExpression(Condition);
 
+/// Parses an expression with these variables, and checks its literals. # Errors: it is too long, blank, invalid, or reads a missing `output`.
 pub(crate) fn parse_expression(text: &str, names: PartVariables<'_>) -> Result<ConditionExpr, CompileError> {
     let whole_span = Span::new(0, text.len());
     let refused = |message: &str, help: &str| CompileError {
@@ -44,6 +45,7 @@ pub(crate) fn parse_expression(text: &str, names: PartVariables<'_>) -> Result<C
     }
 }
 
+/// Returns the span of the first use of `output`.
 fn find_output_span(expr: &ConditionExpr) -> Option<Span> {
     if matches!(expr.kind, ExprKind::Variable(ConditionVariable::Output)) {
         return Some(expr.span);
@@ -112,13 +114,12 @@ impl ValueExpression {
         self.0.reads_history()
     }
 
-    /// Returns the agents whose executions it counts, or whose outputs it reads, by a literal name, with the position
-    /// of each name.
+    /// Returns the agents whose executions are counted or whose outputs are read by a literal name, with the span of each name.
     pub fn list_named_agents(&self) -> Vec<(String, Span)> {
         self.0.list_named_agents()
     }
 
-    /// Returns the values that the expression reads, for reports; never fails.
+    /// Returns the parts that read the snapshot, with their values, for reports. Never fails.
     pub fn list_reads(&self, facts: &ConditionSnapshot) -> Vec<ConditionRead> {
         self.0.list_reads(facts)
     }
@@ -136,7 +137,7 @@ impl ValueExpression {
         self.evaluate_with_notes(facts).0
     }
 
-    /// Likewise, with what the evaluation noticed without failing.
+    /// Evaluates the expression. Also returns notes about missing keys and comparisons that can never be true.
     pub fn evaluate_with_notes(&self, facts: &ConditionSnapshot) -> (Result<Value, EvaluateError>, Vec<EvaluationNote>) {
         let (value, notes) = self.0.run_script(facts);
         let json = value.and_then(|value| {

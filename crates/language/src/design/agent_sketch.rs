@@ -9,12 +9,12 @@ use crate::loader::{parse_yaml_partially, node_to_json};
 use crate::source::{SourceText, Span};
 use crate::vocabulary::TYPE_CHOOSING_KEYS;
 
-/// An agent of a text.
+/// An agent of a text that may be invalid: its name, kind, dependencies and values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SketchedAgent {
     /// Its name.
     pub name: Arc<str>,
-    /// The key that says what it is.
+    /// The key that chooses the kind of the agent.
     pub kind: Option<&'static str>,
     /// The bytes of its name.
     pub span: Span,
@@ -24,7 +24,7 @@ pub struct SketchedAgent {
     pub values: Value,
 }
 
-/// A dependency of an agent of a text.
+/// A dependency of an agent of a text that may be invalid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SketchedDependency {
     /// The agent to which it listens.
@@ -45,7 +45,7 @@ pub struct SketchedDependency {
     pub span: Span,
 }
 
-/// Returns the agents of a text in its order; none if it is not YAML.
+/// Returns the agents of a text in order. Returns none if the text is no YAML.
 pub fn parse_agent_sketches(source: &SourceText) -> Vec<SketchedAgent> {
     let Ok(document) = parse_yaml_partially(source) else {
         return Vec::new();
@@ -58,7 +58,7 @@ pub fn parse_agent_sketches(source: &SourceText) -> Vec<SketchedAgent> {
     agents.iter().filter_map(|agent| sketch_agent(agent)).collect()
 }
 
-/// Returns the keys of a text with their values, without its agents; `null` if it is not YAML.
+/// Returns the values of a text without its agents. Returns `null` if the text is no YAML.
 pub fn parse_file_values(source: &SourceText) -> Value {
     let document = parse_yaml_partially(source).ok();
     let mut values = document
@@ -70,6 +70,7 @@ pub fn parse_file_values(source: &SourceText) -> Value {
     values
 }
 
+/// Reads an agent of a text. Returns `None` if the agent has no name.
 fn sketch_agent(agent: &YamlNode) -> Option<SketchedAgent> {
     let name = agent.get("name")?;
     let list = |key: &str| agent.get(key).and_then(YamlNode::items).unwrap_or_default();
@@ -86,6 +87,7 @@ fn sketch_agent(agent: &YamlNode) -> Option<SketchedAgent> {
     })
 }
 
+/// Reads a dependency of a text. Returns `None` if the dependency names no agent.
 fn sketch_dependency(node: &YamlNode) -> Option<SketchedDependency> {
     let name = match node.get("agent_name") {
         Some(name) => name,

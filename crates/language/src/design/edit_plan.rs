@@ -9,7 +9,7 @@ use crate::source::{Route, RouteStep};
 use crate::vocabulary::chooses_agent_type;
 use crate::yaml::edit::{RouteEdit, SpellingContext, spell_on_one_line};
 
-/// The plan of a command.
+/// The plan of a command: the value that the text must have afterwards, and the edits that lead to it.
 pub(super) struct EditPlan {
     /// The effect, in words that follow `cannot`.
     pub(super) title: String,
@@ -19,7 +19,7 @@ pub(super) struct EditPlan {
     pub(super) edits: Vec<RouteEdit>,
 }
 
-/// Plans a command for a text with this value.
+/// Plans the command for a text with the value `before`.
 pub(super) fn plan_edit(command: &DesignCommand, before: &Value) -> Result<EditPlan, GraphEditError> {
     let mut draft = EditDraft {
         after: before.clone(),
@@ -87,7 +87,7 @@ pub(super) fn plan_edit(command: &DesignCommand, before: &Value) -> Result<EditP
     })
 }
 
-/// A dependency: the number of its agent, its list, and its number there.
+/// The position of a dependency: the index of its agent, the key of its list, and the index in the list.
 struct DependencyListPosition {
     agent: usize,
     list: &'static str,
@@ -103,11 +103,12 @@ pub(super) struct EditDraft {
 }
 
 impl EditDraft {
+    /// Returns the planned values of all agents.
     fn agent_values(&self) -> &[Value] {
         self.after["agents"].as_array().map_or(&[], Vec::as_slice)
     }
 
-    /// Returns the number of the agent with this name.
+    /// Returns the index of the agent with this name. # Errors: no agent or several agents have the name.
     pub(super) fn resolve_agent_index(&self, name: &str) -> Result<usize, GraphEditError> {
         let mut matching_agents = self
             .agent_values()
@@ -121,6 +122,7 @@ impl EditDraft {
         }
     }
 
+    /// Plans a new agent, with dependencies on the agents in `to`. `kind`: the key that chooses the kind; `value`: its value.
     fn add_agent(
         &mut self,
         name: &str,
@@ -183,6 +185,7 @@ impl EditDraft {
         Ok(())
     }
 
+    /// Plans the removal of an agent, of all dependencies on the agent, and of its execution limit.
     fn remove_agent(&mut self, name: &str) -> Result<(), GraphEditError> {
         let agent_index = self.resolve_agent_index(name)?;
         if self.agent_values().len() == 1 {
@@ -210,6 +213,7 @@ impl EditDraft {
         Ok(())
     }
 
+    /// Plans a new dependency of `agent` on `to`. A blank condition means no condition.
     fn add_dependency(
         &mut self,
         agent: &str,
@@ -242,6 +246,7 @@ impl EditDraft {
         Ok(())
     }
 
+    /// Plans a new condition of a dependency; `None` removes the condition. `at`: the index among all dependencies of the agent.
     fn set_condition(
         &mut self,
         agent: &str,
@@ -279,7 +284,7 @@ impl EditDraft {
         Ok(())
     }
 
-    /// Sets one of the other keys; a value that holds without the key is not written.
+    /// Plans a new value of another key of a dependency. Removes the key if the value is its default.
     fn set_dependency_key(&mut self, agent: &str, at: usize, to: &str, key: &str, value: &Value) -> Result<(), GraphEditError> {
         let place = self.resolve_dependency(agent, at, to)?;
         let default = check_value_and_default(key, value)?;
@@ -311,7 +316,7 @@ impl EditDraft {
         Ok(())
     }
 
-    /// Writes a dependency that is only a name as a map.
+    /// Plans to write a dependency that is only a name as a map.
     fn expand_to_map(&mut self, place: &DependencyListPosition, new: Value) {
         let agent = &mut self.after["agents"][place.agent];
         let is_alone = agent[place.list].as_array().is_some_and(|items| items.len() == 1);
@@ -338,7 +343,7 @@ impl EditDraft {
         self.add_list_item(place.agent, "dependencies", new);
     }
 
-    /// Returns the place of a dependency, which must lead to this agent.
+    /// Returns the position of the dependency number `at` of the agent. # Errors: it does not lead to `to`.
     fn resolve_dependency(&self, agent: &str, at: usize, to: &str) -> Result<DependencyListPosition, GraphEditError> {
         let agent_index = self.resolve_agent_index(agent)?;
         let lengths = DEPENDENCY_LIST_KEYS.map(|list| self.agent_values()[agent_index][list].as_array().map_or(0, Vec::len));
@@ -364,19 +369,22 @@ impl EditDraft {
         }
     }
 
+    /// Returns the planned value of a dependency.
     fn dependency_value(&self, place: &DependencyListPosition) -> &Value {
         &self.after["agents"][place.agent][place.list][place.at]
     }
 
+    /// Returns the planned value of a dependency, to change it.
     fn dependency_value_mut(&mut self, place: &DependencyListPosition) -> &mut Value {
         &mut self.after["agents"][place.agent][place.list][place.at]
     }
 
+    /// Plans the removal of a dependency, and of its list if no other dependency is left.
     fn remove_dependency(&mut self, place: &DependencyListPosition) {
         self.remove_with_empty_parents(&place.to_route());
     }
 
-    /// Removes what is at the route, and each key of which nothing is left by that.
+    /// Plans the removal of the value at the route, and of each parent that is empty afterwards.
     pub(super) fn remove_with_empty_parents(&mut self, route: &Route) {
         self.edits.push(RouteEdit::Remove(route.clone()));
         let mut route = route.clone();
@@ -401,7 +409,7 @@ impl EditDraft {
         }
     }
 
-    /// Adds an item to a list of an agent.
+    /// Plans a new item of a list of an agent. Adds the list if the agent has none.
     fn add_list_item(&mut self, agent: usize, list: &str, item: Value) {
         let route = Route::root().with_key("agents").with_index(agent);
         let Some(entries) = self.after["agents"][agent].as_object_mut() else {
@@ -428,6 +436,7 @@ impl EditDraft {
 }
 
 impl DependencyListPosition {
+    /// Returns the route of the dependency.
     fn to_route(&self) -> Route {
         Route::root()
             .with_key("agents")
@@ -437,11 +446,12 @@ impl DependencyListPosition {
     }
 }
 
-/// Writes another value instead of the one at the route.
+/// Returns the edit that writes another value at the route.
 pub(super) fn replace_edit(route: Route, value: &Value) -> RouteEdit {
     RouteEdit::WriteYaml(route.into_value_location(), spell_on_one_line(value, SpellingContext::Flow))
 }
 
+/// Returns the value at the route, to change it. Returns `None` if there is none.
 pub(super) fn find_value_mut<'v>(value: &'v mut Value, route: &Route) -> Option<&'v mut Value> {
     route.0.iter().try_fold(value, |value, step| match step {
         RouteStep::Key(key) => value.get_mut(&**key),
@@ -449,11 +459,12 @@ pub(super) fn find_value_mut<'v>(value: &'v mut Value, route: &Route) -> Option<
     })
 }
 
-/// Returns the agent that a dependency names.
+/// Returns the name of the agent that a dependency names.
 fn dependency_name(item: &Value) -> Option<&str> {
     item.as_str().or_else(|| item.get("agent_name")?.as_str())
 }
 
+/// Builds the map of a dependency, without the keys that have their default.
 fn build_dependency(to: &str, condition: Option<&str>, feedback: bool) -> Value {
     let mut entries = Map::new();
     entries.insert("agent_name".to_owned(), to.into());
@@ -462,7 +473,7 @@ fn build_dependency(to: &str, condition: Option<&str>, feedback: bool) -> Value 
     Value::Object(entries)
 }
 
-/// Returns the value without the key, if the key can have this value.
+/// Checks that the key of a dependency can have this value, and returns the value that the key has by default.
 fn check_value_and_default(key: &str, value: &Value) -> Result<Value, GraphEditError> {
     let (words, default) = match key {
         "feedback" if value.is_boolean() => return Ok(false.into()),

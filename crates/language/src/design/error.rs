@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// An error that keeps a command of the graph from becoming an edit of the text.
+/// An error of a command that cannot become an edit of the text.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum GraphEditError {
     /// The text is not YAML; the line and the message of the first problem, if one is known.
@@ -122,13 +122,14 @@ pub enum GraphEditError {
     },
 }
 
+/// Returns the line and the message of the first problem for an error message, or an empty text.
 fn describe_first_problem(first: &Option<(usize, String)>) -> String {
     first
         .as_ref()
         .map_or_else(String::new, |(line, message)| format!(": line {line}: {message}"))
 }
 
-/// Returns the words for the agent, or for the file.
+/// Returns the name of the agent in backticks, or `the file` without an agent.
 pub(super) fn describe_owner(agent: Option<&str>) -> String {
     agent.map_or_else(|| "the file".to_owned(), |agent| format!("`{agent}`"))
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::vocabulary::{FileSection, SectionKey};
 
-/// A key of a section, for a form.
+/// A key of a section with the form of its value, for a form in the user interface.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FormKey {
     /// The key.
@@ -18,6 +18,7 @@ pub struct FormKey {
 }
 
 impl FormKey {
+    /// Converts a key of a section, with the keys inside its value.
     fn from_key(key: &'static SectionKey) -> Self {
         let section = key.value_section();
         Self {
@@ -28,7 +29,7 @@ impl FormKey {
         }
     }
 
-    /// Returns the key as JSON.
+    /// Converts the key and its inner keys to JSON.
     pub fn to_json(&self) -> Value {
         let inner: Vec<Value> = self.inner.iter().map(Self::to_json).collect();
         json!({"name": self.name, "kinds": self.kinds, "schema": self.schema, "inner": inner})

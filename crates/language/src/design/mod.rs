@@ -33,7 +33,7 @@ pub enum DesignCommand {
     AddAgent {
         /// Its name.
         name: String,
-        /// The key that says what it is: `script`, `model`, `model_profile`, `input`, `ensemble`, `acp` or `tool`.
+        /// The key that chooses the kind: `script`, `model`, `model_profile`, `input`, `ensemble`, `acp` or `tool`.
         kind: String,
         /// The value of that key; of `input`, the question.
         value: String,
@@ -107,10 +107,10 @@ pub enum DesignCommand {
     },
 }
 
-/// Returns the edit of the text for a command.
+/// Returns the edits of the text for a command, as one fix.
 ///
 /// # Errors
-/// It cannot be done; the message says why.
+/// The command cannot become an edit; the message contains the reason.
 pub fn fix_for_command(source: &SourceText, command: &DesignCommand) -> Result<TextFix, GraphEditError> {
     let document = parse_editable_yaml(source)?;
     let plan = plan_edit(command, &document_to_json(&document)?)?;
@@ -134,11 +134,13 @@ pub fn fix_for_command(source: &SourceText, command: &DesignCommand) -> Result<T
     })
 }
 
+/// Returns the texts of all comments, in order.
 fn list_comments(document: &YamlDocument) -> impl Iterator<Item = &str> {
     let text = document.source().text();
     document.comments().iter().map(|span| &text[span.start..span.end])
 }
 
+/// Parses the text as YAML. # Errors: the text is no YAML; the error names the first problem.
 fn parse_editable_yaml(source: &SourceText) -> Result<YamlDocument, GraphEditError> {
     loader::parse_yaml_partially(source).map_err(|findings| {
         let line = |start: usize| source.line_column(start).line;
@@ -148,6 +150,7 @@ fn parse_editable_yaml(source: &SourceText) -> Result<YamlDocument, GraphEditErr
     })
 }
 
+/// Converts the document to JSON. # Errors: a number is no JSON number.
 fn document_to_json(document: &YamlDocument) -> Result<Value, GraphEditError> {
     node_to_json(document.root()).ok_or(GraphEditError::NotJson)
 }

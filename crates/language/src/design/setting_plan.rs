@@ -9,7 +9,7 @@ use crate::vocabulary::FileSection;
 use crate::yaml::edit::RouteEdit;
 
 impl EditDraft {
-    /// Sets a key of an agent or of the file; `null` removes it. Maps around the key are added.
+    /// Plans a new value of a key of an agent or of the file. `null` removes the key. Missing maps around the key are added.
     pub(super) fn set_setting(
         &mut self,
         agent: Option<&str>,
@@ -56,8 +56,7 @@ impl EditDraft {
             })
     }
 
-    /// Adds the key at the end of the route to the nearest map that exists, inside of the maps that are missing. `None`: there
-    /// is another value instead of a map.
+    /// Adds the key to the nearest map that exists, inside of the maps that are missing. Returns `None` if a parent is no map.
     fn add_missing_key(&mut self, route: &Route, value: &Value) -> Option<()> {
         let mut parent = route.clone();
         let mut value = value.clone();
@@ -90,7 +89,7 @@ impl EditDraft {
         None
     }
 
-    /// Removes a key. An entry of a map of named values stays, even if nothing is left in it: `topic: {}`.
+    /// Plans the removal of a key. An entry of a map of named values stays even if it is empty: `topic: {}`.
     fn remove_setting(&mut self, route: &Route) {
         let mut parent = route.clone();
         parent.0.pop();
@@ -108,8 +107,7 @@ impl EditDraft {
         self.edits.push(replace_edit(parent, &json!({})));
     }
 
-    /// Returns the route of a key of an agent or of the file. Each key is one of its section, or one of a value in a map of
-    /// named values: `inputs.topic.default`.
+    /// Returns the route of a key of an agent or of the file. # Errors: the path is no key of the section.
     fn resolve_setting(&self, agent: Option<&str>, path: &[String]) -> Result<Route, GraphEditError> {
         let mut section = match agent {
             Some(_) => FileSection::Agent,

@@ -2,7 +2,7 @@
 
 use super::{PermissionMode, EnvOrHeaderValue};
 
-/// The program of an agent with `acp`, and its permissions.
+/// The external agent program of an agent with `acp`, and its permissions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AcpAgent {
     /// The program.
@@ -11,7 +11,7 @@ pub struct AcpAgent {
     pub permissions: Vec<(AcpToolKind, PermissionMode)>,
 }
 
-/// The program of an external agent.
+/// The program of an external agent: known by name, or a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AcpProgram {
     /// A program that is known by its name.
@@ -22,14 +22,14 @@ pub enum AcpProgram {
         command: String,
         /// Its arguments.
         args: Vec<String>,
-        /// Variables of its environment beside those that every program needs.
+        /// Environment variables in addition to those that every program needs.
         env: Vec<(String, EnvOrHeaderValue)>,
         /// The working folder, relative to the project root; `None`: the project root.
         cwd: Option<String>,
     },
 }
 
-/// A program that is known by its name.
+/// An external agent program that is known by its name.
 #[derive(Debug, PartialEq, Eq)]
 pub struct KnownAcpProgram {
     /// The name in a file.
@@ -125,7 +125,7 @@ impl AcpToolKind {
         ("other", Self::Other),
     ];
 
-    /// Returns the word of the kind.
+    /// Returns the word of the kind in files.
     pub fn as_str(self) -> &'static str {
         let kind_entry = Self::ALL.iter().find(|(_, kind)| *kind == self);
         kind_entry.map_or("other", |(word, _)| word)
@@ -136,20 +136,20 @@ impl AcpAgent {
     /// The permission of a kind that has no entry.
     pub const DEFAULT_PERMISSION: PermissionMode = PermissionMode::Ask;
 
-    /// Returns whether tools of this kind may be used.
+    /// Returns the permission for tools of this kind.
     pub fn permission_for(&self, kind: AcpToolKind) -> PermissionMode {
         let permission_entry = self.permissions.iter().find(|(known, _)| *known == kind);
         permission_entry.map_or(Self::DEFAULT_PERMISSION, |(_, permission)| *permission)
     }
 
-    /// Returns whether it is the built-in program, which has no model.
+    /// Returns whether the program is the built-in simulated agent, which has no model.
     pub fn is_simulated(&self) -> bool {
         matches!(self.program, AcpProgram::Known(known) if known.name == SIMULATED_ACP_NAME)
     }
 }
 
 impl AcpProgram {
-    /// Returns the known program of this name.
+    /// Returns the known program with this name.
     pub fn find_known(name: &str) -> Option<Self> {
         ACP_PROGRAMS.iter().find(|known| known.name == name).map(Self::Known)
     }
@@ -162,7 +162,7 @@ impl AcpProgram {
         }
     }
 
-    /// Variables of its environment beside those that every program needs.
+    /// Returns the variables that the file adds to the environment of the program.
     pub fn declared_variables(&self) -> &[(String, EnvOrHeaderValue)] {
         match self {
             Self::Known(_) => &[],

@@ -54,10 +54,10 @@ pub enum AgentKind {
         args: Vec<String>,
         /// The text that its process reads instead of the JSON object, as a template.
         stdin: Option<String>,
-        /// Variables of its environment beside those of the user.
+        /// Environment variables in addition to those of the user.
         env: Vec<(String, EnvOrHeaderValue)>,
     },
-    /// A language model, or an external program with a model of its own, which is told and answers likewise.
+    /// A language model, or an external program with its own model.
     Llm(LlmSpec),
     /// A person who answers a question.
     Input(QuestionSpec),
@@ -80,7 +80,7 @@ pub enum AgentKind {
 }
 
 impl AgentKind {
-    /// Returns the tools that an execution may call: those of a model, or the only one of an agent with `tool`.
+    /// Returns the tools that an execution may call: the tools of a model, or the only tool of an agent with `tool`.
     pub fn callable_tools(&self) -> &[ToolReference] {
         match self {
             Self::Llm(llm) => &llm.tools,
@@ -89,8 +89,8 @@ impl AgentKind {
         }
     }
 
-    /// Returns the models that an execution may ask: the model of the agent and the one that summarizes its thread, or the one that
-    /// answers for a person.
+    /// Returns the models that an execution may use: the model of the agent, and the model that summarizes its thread or
+    /// answers its question.
     pub fn list_models(&self) -> Vec<ModelChoice> {
         match self {
             Self::Llm(llm) => {
@@ -109,7 +109,7 @@ impl AgentKind {
     }
 }
 
-/// The data that only LLM agents have.
+/// The keys that only LLM agents have.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LlmSpec {
     /// The model.
@@ -139,7 +139,7 @@ impl LlmSpec {
     /// The default of `max_parallel_tools`.
     pub const MAX_PARALLEL_TOOLS: NonZeroU32 = NonZeroU32::new(16).expect("is not 0");
 
-    /// Returns the external program that answers, if it is one.
+    /// Returns the external agent program, if the model is one.
     pub fn acp_agent(&self) -> Option<&Arc<AcpAgent>> {
         match &self.model {
             ModelChoice::Acp(acp) => Some(acp),
@@ -148,7 +148,7 @@ impl LlmSpec {
     }
 }
 
-/// `model_profile: name`, `model: provider/model`, or `acp: program`.
+/// The model of an agent: `model_profile: name`, `model: provider/model`, or `acp: program`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ModelChoice {
     /// The name of a profile.
@@ -164,7 +164,7 @@ pub enum ModelChoice {
     Acp(Arc<AcpAgent>),
 }
 
-/// `conversation.memory`, for LLM agents.
+/// The memory of an LLM agent (`conversation.memory`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum MemoryMode {
     /// Earlier executions of the agent stay in its thread.
@@ -174,14 +174,14 @@ pub enum MemoryMode {
     None,
 }
 
-/// The question for a person, and the source of answers if nobody can answer.
+/// The question to the operator, and the source of answers if there is no operator.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct QuestionSpec {
     /// The question; a MiniJinja template like an LLM's prompt.
     pub prompt: String,
     /// The answers that are allowed; empty: any.
     pub choices: Vec<String>,
-    /// The answer when the time limit is reached or nobody can answer.
+    /// The answer if the time limit is reached, or if there is no operator.
     pub default: Option<String>,
     /// The time limit for the answer.
     pub timeout: Option<Duration>,
@@ -189,7 +189,7 @@ pub struct QuestionSpec {
     pub responses: Option<PreparedResponses>,
 }
 
-/// `input.responses`: answers without a person.
+/// The source of answers without an operator (`input.responses`).
 #[derive(Debug, Clone, PartialEq)]
 pub enum PreparedResponses {
     /// Execution n gets answer n; further executions get the last one. Never empty.
@@ -221,7 +221,7 @@ pub struct Dependency {
     pub declared_at: DependencyPosition,
 }
 
-/// The place of a dependency in the file.
+/// The position of a dependency in the file: its list, and the index in the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DependencyPosition {
     /// The n-th item of `depends_on`.
@@ -230,7 +230,7 @@ pub enum DependencyPosition {
     Dependencies(usize),
 }
 
-/// `on`: the result of an execution that a dependency requires.
+/// The result of an execution that a dependency requires (`on`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum RequiredResult {
     /// The execution succeeded.
@@ -242,7 +242,7 @@ pub enum RequiredResult {
     Any,
 }
 
-/// `wait_for`: what an agent that is ready still waits for, so that it does not read what is about to be replaced.
+/// The outputs that an agent waits for although it is ready, so that it does not read outdated values (`wait_for`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WaitFor {
@@ -255,7 +255,7 @@ pub enum WaitFor {
     Nothing,
 }
 
-/// `conversation`.
+/// The settings of an agent for the conversation (`conversation`).
 #[derive(Debug, Clone, PartialEq)]
 pub struct ConversationSpec {
     /// The highest number of executions of this agent in the run.
@@ -286,7 +286,7 @@ impl Default for ConversationSpec {
     }
 }
 
-/// `conversation.trigger`.
+/// The event that starts executions of an agent (`conversation.trigger`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TurnTrigger {
     /// Only an output that the agent has not read.
@@ -298,7 +298,7 @@ pub enum TurnTrigger {
     Request,
 }
 
-/// `conversation.on_resume`.
+/// The treatment of finished executions on resume (`conversation.on_resume`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnResume {
     /// The result stays valid.
@@ -308,7 +308,7 @@ pub enum OnResume {
     Rerun,
 }
 
-/// `retry`.
+/// The repetition of failed attempts (`retry`).
 #[derive(Debug, Clone, PartialEq)]
 pub struct RetryPolicy {
     /// The number of attempts, including the first.
@@ -330,7 +330,7 @@ impl Default for RetryPolicy {
     }
 }
 
-/// `retry.backoff`: how the pause between attempts changes.
+/// The growth of the pause between attempts (`retry.backoff`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RetryBackoff {
     /// The pause is always the same.
@@ -342,7 +342,7 @@ pub enum RetryBackoff {
     Exponential,
 }
 
-/// `on_error`.
+/// The effect of a failure on the run (`on_error`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnError {
     /// A failure that no dependency handles makes the outcome `agent_failed`, when the run ends by itself.
@@ -355,12 +355,12 @@ pub enum OnError {
 }
 
 impl Agent {
-    /// Returns the key under which its output is stored in the context.
+    /// Returns the key under which the output of the agent is stored in the context.
     pub fn state_key(&self) -> &Arc<str> {
         self.conversation.state_key.as_ref().unwrap_or(&self.name)
     }
 
-    /// Returns the word for its kind in the glossary.
+    /// Returns the word for the kind of the agent.
     pub fn kind_name(&self) -> &'static str {
         match &self.kind {
             AgentKind::Script { .. } => "script",
@@ -380,7 +380,7 @@ impl Agent {
 }
 
 impl Dependency {
-    /// Returns the route of the dependency, for an agent with the given route.
+    /// Returns the route of the dependency. `agent`: the route of its agent.
     pub fn route_in(&self, agent: &Route) -> Route {
         match self.declared_at {
             DependencyPosition::DependsOn(at) => agent.with_key("depends_on").with_index(at),
@@ -390,7 +390,7 @@ impl Dependency {
 }
 
 impl RequiredResult {
-    /// Returns whether an execution with this result fulfils the dependency.
+    /// Returns whether an execution with this success fulfils the dependency.
     pub fn is_fulfilled_by(self, success: bool) -> bool {
         match self {
             Self::Success => success,
@@ -401,7 +401,7 @@ impl RequiredResult {
 }
 
 impl RetryPolicy {
-    /// Returns the pause after attempt number `attempt` (from 1) has failed; at most one hour.
+    /// Returns the pause after the failure of attempt number `attempt` (from 1); at most one hour.
     pub fn pause_after(&self, attempt: u32) -> Duration {
         let factor = match self.backoff {
             RetryBackoff::Constant => 1,

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::{BudgetScope, ConversationLimits};
 use crate::data::{Cost, ModelUsage, RemainingBudget};
 
-/// The limits of a budget, and what is left of them.
+/// The limits of a budget, and the amounts that are left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct BudgetStatus {
     /// The messages that share the budget.

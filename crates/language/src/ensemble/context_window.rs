@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-/// `context_window` of an LLM agent.
+/// The limits of the part of the thread that an LLM agent sends (`context_window`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContextWindow {
     /// The highest number of tokens of a request, including the instructions.
@@ -31,7 +31,7 @@ impl Default for ContextWindow {
     }
 }
 
-/// `context_window.strategy`.
+/// The selection of the messages to leave out (`context_window.strategy`).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum WindowStrategy {
     /// The oldest turns are left out.

@@ -9,14 +9,14 @@ pub enum FailureEffect {
     None,
     /// The run continues to its natural end, and fails then.
     FailsRun,
-    /// Likewise, unless another agent handles the failure.
+    /// The run fails, unless another agent handles the failure.
     FailsIfUnhandled,
     /// The run ends when the turn has closed.
     StopsRun,
 }
 
 impl FailureEffect {
-    /// Returns the effect as a sentence for reports.
+    /// Returns the effect as a sentence for reports; `None` if there is no effect.
     pub fn sentence(self) -> Option<&'static str> {
         match self {
             Self::None => None,
@@ -30,7 +30,7 @@ impl FailureEffect {
 }
 
 impl Ensemble {
-    /// Returns the effect of a failure of the agent on the run.
+    /// Returns the effect that a failure of the agent has on the run.
     pub fn failure_effect(&self, agent: &str) -> FailureEffect {
         let is_handler =
             |dependency: &super::Dependency| *dependency.agent_name == *agent && dependency.on.is_fulfilled_by(false);

@@ -36,7 +36,7 @@ impl ForEachSpec {
     /// The keys that the output of every such execution has.
     pub const OUTPUT_KEYS: [&str; 4] = ["items", "keys", "failed", "count"];
 
-    /// Returns the keys of the output of an execution.
+    /// Returns the keys that the output of an execution has with this combination.
     pub fn output_keys(&self) -> impl Iterator<Item = &'static str> + use<> {
         let combined: &[&str] = match &self.combine {
             PartCombination::List => &[],
@@ -114,7 +114,7 @@ pub enum PartCombination {
 }
 
 impl PartCombination {
-    /// Returns the expression, and the key of `combine` that has it.
+    /// Returns the key of `combine` with an expression, and the expression.
     pub fn keyed_expression(&self) -> Option<(&'static str, &str)> {
         match self {
             Self::List => None,

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use ensemble_schema::JsonSchema;
 use serde_json::Value;
 
-/// An input of a run.
+/// A declared input of a run, with its JSON Schema.
 #[derive(Debug, Clone)]
 pub struct InputDeclaration {
     /// The name: an identifier.
@@ -23,7 +23,7 @@ impl PartialEq for InputDeclaration {
 }
 
 impl InputDeclaration {
-    /// Returns an input whose values match a schema.
+    /// Creates an input whose values must match the schema.
     pub fn new(name: Arc<str>, schema: Value) -> Self {
         Self {
             name,
@@ -32,17 +32,17 @@ impl InputDeclaration {
         }
     }
 
-    /// Returns the value where none is given; `None`: one must be given.
+    /// Returns the default value. Returns `None` if the input has no default, so that a run needs a value.
     pub fn default_value(&self) -> Option<&Value> {
         self.schema.get("default")
     }
 
-    /// Returns the description by the author.
+    /// Returns the description that the author wrote in the schema.
     pub fn description(&self) -> Option<&str> {
         self.schema.get("description")?.as_str()
     }
 
-    /// Returns the type of the value, in a few words: `string`, `integer or null`, `one of "a", "b"`.
+    /// Describes the type of the value in a few words: `string`, `integer or null`, `one of "a", "b"`.
     pub fn type_name(&self) -> String {
         let Some(schema) = self.schema.as_object() else {
             return "any value".to_owned();
@@ -64,7 +64,7 @@ impl InputDeclaration {
         }
     }
 
-    /// Returns why the value does not match the schema, one sentence for each error; empty if it matches.
+    /// Returns one sentence for each reason why the value does not match the schema; empty if the value matches.
     pub fn check_value(&self, value: &Value) -> Vec<String> {
         // The loader has checked the schema before.
         let compile = || JsonSchema::compile(&self.schema).ok();
@@ -81,6 +81,7 @@ const MAX_VALUE_ERRORS: usize = 5;
 /// The maximum number of characters of one error, because it may quote long values.
 const MAX_ERROR_CHARS: usize = 200;
 
+/// Returns the name of a type: `array of string` for an array with items of one type.
 fn describe_array_type(name: &str, items: Option<&Value>) -> String {
     let item = items.and_then(|items| items.get("type")).and_then(Value::as_str);
     match (name, item) {

@@ -16,7 +16,7 @@ const KEYED_SERVICES: [(&str, &str); 6] = [
     ("OLLAMA_API_KEY", "ollama.com"),
 ];
 
-/// Scheme, host and port of an address, in lower case.
+/// The scheme, host and port of an address, in lower case.
 struct UrlOrigin {
     scheme: String,
     host: String,
@@ -24,7 +24,7 @@ struct UrlOrigin {
 }
 
 impl UrlOrigin {
-    /// `None` for an address that is not plain.
+    /// Parses a plain address. Returns `None` for every address that a client might read in another way.
     fn parse(url: &str) -> Option<Self> {
         let (scheme, rest) = url.split_once("://")?;
         let authority = rest.split(['/', '?', '#']).next()?;
@@ -44,6 +44,7 @@ impl UrlOrigin {
         })
     }
 
+    /// Returns whether the host is this machine.
     fn is_loopback(&self) -> bool {
         let host = self.host.as_str();
         let inner = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
@@ -54,13 +55,13 @@ impl UrlOrigin {
     }
 }
 
-/// May a key be sent to this address: over `https://`, or to this machine?
+/// Returns whether a key may be sent to this address: over `https://`, or over `http://` to this machine.
 pub fn is_safe_for_keys(url: &str) -> bool {
     let is_encrypted = url.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("https://"));
     is_encrypted || UrlOrigin::parse(url).is_some_and(|target| target.scheme == "http" && target.is_loopback())
 }
 
-/// Returns whether this is the address of the service that the key in that variable belongs to.
+/// Returns whether the address belongs to the service whose key is usually in this variable.
 pub fn is_own_service_url(variable: &str, url: &str) -> bool {
     let Some(target) = UrlOrigin::parse(url).filter(|target| target.scheme == "https") else {
         return false;
@@ -75,7 +76,7 @@ pub fn is_own_service_url(variable: &str, url: &str) -> bool {
         && known_hosts.any(|(name, host)| name == variable && host == target.host)
 }
 
-/// Returns the variables that usually contain the keys of providers.
+/// Returns the environment variables that usually contain the keys of providers.
 pub fn list_key_variables() -> impl Iterator<Item = &'static str> {
     let of_providers = PROVIDERS.iter().filter_map(|provider| provider.api_key_env);
     of_providers.chain(KEYED_SERVICES.iter().map(|(name, _)| *name))

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::data::{Cost, RemainingBudget};
 
-/// `conversation_limits`.
+/// The limits that end a conversation (`conversation_limits`).
 #[derive(Debug, Clone, PartialEq)]
 pub struct ConversationLimits {
     /// The highest number of turns of the run.
@@ -31,7 +31,7 @@ pub struct ConversationLimits {
     pub on_limit: OnLimit,
 }
 
-/// `budget`: the messages of the user that share `max_total_tokens` and `max_cost`.
+/// The messages of the user that share `max_total_tokens` and `max_cost` (`budget`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BudgetScope {
@@ -42,7 +42,7 @@ pub enum BudgetScope {
     Message,
 }
 
-/// `on_limit`: the result of a run that a conversation-wide limit ends. It does not concern the time limit.
+/// The result of a run that a limit of the conversation ends, except for its time limit (`on_limit`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnLimit {
     /// The run was cut off: exit code 4.
@@ -53,7 +53,7 @@ pub enum OnLimit {
 }
 
 impl ConversationLimits {
-    /// Returns the messages of the user that share the budget.
+    /// Returns the messages of the user that share the budget. The default is the whole conversation.
     pub fn budget_scope(&self) -> BudgetScope {
         self.budget.unwrap_or_default()
     }

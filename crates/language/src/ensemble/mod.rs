@@ -71,7 +71,7 @@ pub struct Ensemble {
     pub inputs: Option<Vec<InputDeclaration>>,
 }
 
-/// `result`: what a run gives.
+/// The result of a run (`result`): the output of an agent, or a map of expressions.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ResultSpec {
     /// The latest output of this agent.
@@ -86,12 +86,12 @@ impl Ensemble {
         self.agents.iter().find(|agent| *agent.name == *name)
     }
 
-    /// Returns the input with this name, if a run takes it.
+    /// Returns the declared input with this name.
     pub fn find_input(&self, name: &str) -> Option<&InputDeclaration> {
         self.inputs.iter().flatten().find(|input| *input.name == *name)
     }
 
-    /// Returns the models that an execution of the agent may ask, with those that summarize the results of its tools.
+    /// Returns the models that an execution of the agent may use, and those that summarize the results of its tools.
     pub fn list_agent_models(&self, agent: &Agent) -> Vec<ModelChoice> {
         let mut models = agent.kind.list_models();
         if let AgentKind::Llm(llm) = &agent.kind
@@ -112,7 +112,7 @@ impl Ensemble {
         entry.map(|(_, tool)| tool)
     }
 
-    /// Returns the tools that agents of this ensemble perform: the name of each tool and of its agent.
+    /// Returns the tools that are performed by agents of this ensemble: the name of each tool and of its agent.
     pub fn list_agent_tools(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<str>)> {
         self.tools.iter().filter_map(|(name, tool)| match &tool.kind {
             ToolKind::Agent { agent, .. } => Some((name, agent)),

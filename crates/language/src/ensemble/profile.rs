@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::RetryPolicy;
 use crate::data::{Cost, JsonMap, ModelUsage};
 
-/// `model_profiles.<name>`.
+/// A model profile: a model of a provider, and its settings (`model_profiles.<name>`).
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ModelProfile {
     /// `simulated`, or one of [`PROVIDERS`](super::PROVIDERS).
@@ -51,7 +51,7 @@ pub struct ModelProfile {
     pub simulated: Option<SimulatedReplySource>,
 }
 
-/// The limits of all requests that the program makes with a profile; `None`: no limit.
+/// The rate limits of all requests of the program with one profile. `None` means no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RateLimit {
     /// The highest number of requests in a minute.
@@ -62,7 +62,7 @@ pub struct RateLimit {
     pub concurrent: Option<u64>,
 }
 
-/// The value of an HTTP header.
+/// The value of an HTTP header: a text, or an environment variable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ConfiguredHeader {
     /// A fixed text.
@@ -71,7 +71,7 @@ pub enum ConfiguredHeader {
     Env(String),
 }
 
-/// The prices of a model's tokens, in the user's currency.
+/// The prices of a model's tokens, in the user's currency for each million tokens.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TokenPrice {
     /// The price of a million input tokens.
@@ -83,7 +83,7 @@ pub struct TokenPrice {
 }
 
 impl TokenPrice {
-    /// Returns the cost of the tokens of this usage.
+    /// Calculates the cost of the tokens of this usage.
     pub fn cost_for_usage(self, used: &ModelUsage) -> Cost {
         let cached = used.cached_tokens.min(used.input_tokens);
         let costs = [
@@ -96,7 +96,7 @@ impl TokenPrice {
     }
 }
 
-/// The replies of the built-in `simulated` provider.
+/// The source of the replies of the built-in `simulated` provider.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SimulatedReplySource {
     /// Request n of an agent gets reply n; further requests get the last reply. Never empty.
@@ -132,8 +132,7 @@ pub struct PreparedToolCall {
 }
 
 impl PreparedReply {
-    /// Returns a reply that calls these tools, each with its arguments. A value that is not an object means no
-    /// arguments.
+    /// Creates a reply that calls these tools, each with its arguments. Arguments that are no object become empty.
     pub fn with_tool_calls<N: Into<String>>(calls: impl IntoIterator<Item = (N, Value)>) -> Self {
         let call = |(name, arguments): (N, Value)| PreparedToolCall {
             name: name.into(),
@@ -148,7 +147,7 @@ impl PreparedReply {
         }
     }
 
-    /// Returns a request that fails with this message.
+    /// Creates a reply that fails the request with this message.
     pub fn with_error(message: impl Into<String>) -> Self {
         Self::Error(message.into())
     }

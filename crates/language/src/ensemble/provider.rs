@@ -16,7 +16,7 @@ pub enum ProviderApi {
     Ollama,
 }
 
-/// A provider that is used over HTTP.
+/// A provider that is used over HTTP, with its default address and key variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HttpProvider {
     /// The name in a profile.

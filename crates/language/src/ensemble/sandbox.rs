@@ -1,15 +1,15 @@
 //! `sandbox`: what a child process may reach.
 
-/// The files and system resources that a child process can use. The default is only what every program needs to start.
+/// The files and system resources that a child process can use (`sandbox`). By default only those that every program needs.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct SandboxSpec {
-    /// Paths that it may read, beside those that every program needs and the folder of the ensemble.
+    /// Readable paths, in addition to those that every program needs and the folder of the ensemble.
     pub read: Vec<String>,
-    /// Paths that it may read and change, beside its own temporary folder.
+    /// Readable and writable paths, in addition to the temporary folder of the process.
     pub write: Vec<String>,
     /// What it reaches over the network.
     pub network: NetworkAccess,
-    /// Variables of the environment that it gets, beside those that every program needs.
+    /// Environment variables, in addition to those that every program needs.
     pub env: Vec<String>,
     /// The highest number of bytes of memory; `None`: no limit.
     pub memory: Option<u64>,
@@ -21,7 +21,7 @@ pub struct SandboxSpec {
     pub best_effort: bool,
 }
 
-/// `sandbox.network`.
+/// The network access of a sandboxed process (`sandbox.network`).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub enum NetworkAccess {
     /// No sockets.

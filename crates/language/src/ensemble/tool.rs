@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::SandboxSpec;
 use crate::source::Route;
 
-/// `tools.<name>`.
+/// A tool that models can call (`tools.<name>`).
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolDefinition {
     /// The description for the model.
@@ -29,14 +29,14 @@ pub struct ToolDefinition {
     pub summarize_with: Option<Arc<str>>,
     /// JSON Schema of the result; `None`: every result is right. MCP servers describe their results themselves.
     pub output_schema: Option<Value>,
-    /// Does no other tool call of the same execution run beside a call of it?
+    /// Whether no other tool call of the same execution runs in parallel with a call of this tool.
     pub exclusive: bool,
     /// Whether a call that was cut short may be made again. `None`: not stated; then only a tool of an MCP server that
     /// says that it changes nothing is called again.
     pub repeatable: Option<bool>,
 }
 
-/// The way in which a tool is performed.
+/// The implementation of a tool: a script, an agent, an ensemble or an MCP server.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ToolKind {
     /// A script, executed like that of a script agent; the arguments are its `parameters`.
@@ -45,7 +45,7 @@ pub enum ToolKind {
         script: String,
         /// JSON Schema of the arguments, an object.
         parameters: Value,
-        /// Variables of its environment beside those of the user.
+        /// Environment variables in addition to those of the user.
         env: Vec<(String, EnvOrHeaderValue)>,
         /// What its process may reach; `None`: all that the user may.
         sandbox: Option<Arc<SandboxSpec>>,
@@ -68,7 +68,7 @@ pub enum ToolKind {
     Mcp(McpServer),
 }
 
-/// `mcp: client`.
+/// The word of `mcp: client`: the client of the run provides the server.
 pub const CLIENT_SERVER_WORD: &str = "client";
 
 /// The transport of an MCP server.
@@ -78,7 +78,7 @@ pub enum McpServer {
     Command {
         /// The program and its arguments.
         command: CommandLine,
-        /// Variables of its environment beside those that every program needs.
+        /// Environment variables in addition to those that every program needs.
         env: Vec<(String, EnvOrHeaderValue)>,
         /// The working folder, relative to the project root; `None`: the project root.
         cwd: Option<String>,
@@ -96,7 +96,7 @@ pub enum McpServer {
     Client,
 }
 
-/// A command as one text, or as separate arguments.
+/// A command as one text for a shell, or as separate arguments.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum CommandLine {
     /// A text that is split like a `script:`.
@@ -105,7 +105,7 @@ pub enum CommandLine {
     Words(Vec<String>),
 }
 
-/// The value of an environment variable or a header.
+/// The value of an environment variable or of a header: a text, or its source in the environment of the program.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum EnvOrHeaderValue {
     /// As written.
@@ -121,7 +121,7 @@ pub enum EnvOrHeaderValue {
     },
 }
 
-/// `permission`: whether a model may call the tool.
+/// The permission of a model to call a tool (`permission`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PermissionMode {
     /// Always.
@@ -132,7 +132,7 @@ pub enum PermissionMode {
     Deny,
 }
 
-/// An item of an agent's `tools`.
+/// An item of an agent's `tools`: a tool, or one tool of an MCP server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolReference {
     /// The tool.
@@ -148,7 +148,7 @@ impl ToolDefinition {
     /// The default size limit of a result: 64 KiB.
     pub const MAX_RESULT_BYTES: NonZeroUsize = NonZeroUsize::new(64 << 10).expect("is not 0");
 
-    /// Returns the profile of the model that writes summaries, if the tool has summaries and names a profile.
+    /// Returns the model profile that writes summaries. Returns `None` if the tool has no summaries or names no profile.
     pub fn summary_profile(&self) -> Option<&Arc<str>> {
         self.summarize_with.as_ref().filter(|_| self.summarize_above.is_some())
     }
@@ -160,8 +160,7 @@ impl ToolDefinition {
 }
 
 impl ToolKind {
-    /// Returns the default permission. Tools that the author has written may be called. The author has not seen the
-    /// tools that an MCP server offers, so the operator is asked.
+    /// Returns the default permission: allow for tools that the author wrote, ask for tools of MCP servers, which the author has not seen.
     pub fn default_permission(&self) -> PermissionMode {
         match self {
             Self::Script { .. } | Self::Agent { .. } | Self::Ensemble { .. } => PermissionMode::Allow,
@@ -169,7 +168,7 @@ impl ToolKind {
         }
     }
 
-    /// Returns the default schema for agents and ensembles as tools: a task as text.
+    /// Returns the default schema of the arguments of agents and ensembles as tools: the task as a text.
     pub fn default_task_schema() -> Value {
         json!({
             "type": "object",

@@ -8,8 +8,7 @@ use saphyr_parser::ScalarStyle;
 use crate::data::strip_byte_order_mark;
 use crate::source::Span;
 
-/// Converts character counts to bytes. Positions arrive nearly in order, so the last result is the start of the next
-/// search.
+/// A converter of character indexes to byte positions. Indexes arrive nearly in order, so each search starts at the last result.
 pub(super) struct CharToByteConverter<'a> {
     text: &'a str,
     /// The bytes of the byte order mark, which the parser does not count.
@@ -20,6 +19,7 @@ pub(super) struct CharToByteConverter<'a> {
 }
 
 impl<'a> CharToByteConverter<'a> {
+    /// Starts at the first character after a byte order mark.
     pub(super) fn new(text: &'a str) -> Self {
         let base = text.len() - strip_byte_order_mark(text).len();
         Self {
@@ -31,7 +31,7 @@ impl<'a> CharToByteConverter<'a> {
         }
     }
 
-    /// Returns the byte position of the character.
+    /// Returns the byte position of the character with this index.
     pub(super) fn byte_at_char(&mut self, index: usize) -> usize {
         if self.ascii {
             return (self.base + index).min(self.text.len());
@@ -51,7 +51,7 @@ impl<'a> CharToByteConverter<'a> {
     }
 }
 
-/// Returns the bytes of a scalar: with quotes, without anchor, tag, header and following text.
+/// Returns the span of a scalar with its quotes, without anchor, tag, header and following text. `decorated`: it has an anchor or a tag.
 pub(super) fn find_scalar_span(text: &str, span: Span, style: ScalarStyle, decorated: bool) -> Span {
     let start = if decorated {
         skip_decorations(text, span)
@@ -75,7 +75,7 @@ pub(super) fn find_scalar_span(text: &str, span: Span, style: ScalarStyle, decor
     }
 }
 
-/// Returns the start of a list or map, without anchor and tag, and whether it begins with a bracket.
+/// Returns the start of a list or map without anchor and tag, and whether it begins with a bracket.
 pub(super) fn find_collection_start(text: &str, span: Span, decorated: bool) -> (usize, bool) {
     if decorated {
         let start = skip_decorations(text, span);
@@ -84,7 +84,7 @@ pub(super) fn find_collection_start(text: &str, span: Span, decorated: bool) -> 
     (span.start, span.start < span.end)
 }
 
-/// Returns the position after the anchors, tags, blanks and comments at the start.
+/// Returns the position after the anchors, tags, blanks and comments at the start of the span.
 fn skip_decorations(text: &str, span: Span) -> usize {
     let mut rest = &text[span.start..span.end];
     loop {
@@ -97,11 +97,12 @@ fn skip_decorations(text: &str, span: Span) -> usize {
     }
 }
 
+/// Returns the number of bytes of blanks and line breaks at the start.
 fn count_leading_blanks(raw: &str) -> usize {
     raw.len() - raw.trim_start_matches([' ', '\n', '\r']).len()
 }
 
-/// Length up to and including the closing quote.
+/// Returns the length of the string up to and including its closing quote.
 fn single_quoted_length(raw: &str) -> usize {
     let mut quotes = raw.match_indices('\'').skip(1).map(|(at, _)| at);
     while let Some(at) = quotes.next() {
@@ -113,7 +114,7 @@ fn single_quoted_length(raw: &str) -> usize {
     raw.len()
 }
 
-/// Length up to and including the closing quote.
+/// Returns the length of the string up to and including its closing quote.
 fn double_quoted_length(raw: &str) -> usize {
     let mut chars = raw.char_indices().skip(1);
     while let Some((at, c)) = chars.next() {

@@ -15,7 +15,7 @@ use crate::vocabulary::is_extension_key;
 /// The keys of a profile that do not change what a model replies.
 const NON_RESULT_PROFILE_KEYS: [&str; 3] = ["cost", "rate_limit", "prompt_cache"];
 
-/// The differences between two texts.
+/// The differences between two texts of an ensemble.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EnsembleChanges {
     /// Agents that are only in the new text.
@@ -28,7 +28,7 @@ pub struct EnsembleChanges {
     pub other_keys: Vec<Arc<str>>,
 }
 
-/// A text of an ensemble, and what is known of everything that determines its results outside the text.
+/// A text of an ensemble, and the definitions of its agents outside of the text.
 #[derive(Debug, Clone, Copy)]
 pub struct ComparedEnsemble<'a> {
     /// The text.
@@ -38,7 +38,7 @@ pub struct ComparedEnsemble<'a> {
 }
 
 impl<'a> ComparedEnsemble<'a> {
-    /// Returns the text alone.
+    /// Returns the text without external definitions.
     pub fn from_text(document: &'a YamlDocument) -> Self {
         Self {
             document,
@@ -46,6 +46,7 @@ impl<'a> ComparedEnsemble<'a> {
         }
     }
 
+    /// Builds the definition of an agent from the text and the external definitions.
     fn build_definition(&self, node: &YamlNode, name: &str) -> AgentDefinitionDigests {
         let mut definition = definition_from_text(self.document, node);
         if let Some(external) = self.external.and_then(|all| all.get(name)) {
@@ -55,7 +56,7 @@ impl<'a> ComparedEnsemble<'a> {
     }
 }
 
-/// Compares two texts, and the external definitions if those of the new text are known.
+/// Compares two texts. Also compares the external definitions if those of the new text are known.
 pub fn compare_ensembles(old: ComparedEnsemble<'_>, new: ComparedEnsemble<'_>) -> EnsembleChanges {
     let (before, after) = (list_named_agents(old.document), list_named_agents(new.document));
     let find = |all: &[(Arc<str>, Arc<YamlNode>)], name: &str| {
@@ -84,7 +85,7 @@ pub fn compare_ensembles(old: ComparedEnsemble<'_>, new: ComparedEnsemble<'_>) -
     changes
 }
 
-/// Returns everything that differs between the definitions of an agent.
+/// Returns everything that differs between the old and the new definition of one agent. External parts without a recorded digest are unknown.
 fn list_agent_differences(
     old: ComparedEnsemble<'_>,
     known: &YamlNode,
@@ -105,8 +106,7 @@ fn list_agent_differences(
     changed.chain(unknown.map(DefinitionDifference::Unknown)).collect()
 }
 
-/// Returns the meaning of a whole text as a text that is equal for all spellings. The descriptions of the ensemble and of
-/// its agents are ignored.
+/// Returns a text that is equal for all spellings of the same ensemble. Descriptions of the ensemble and its agents are ignored.
 pub fn canonical_ensemble_text(document: &YamlDocument) -> String {
     let root = map_entries_or_none(document.root()).iter();
     let parts = root.filter(|entry| affects_runs(&entry.key)).map(|entry| {
@@ -139,8 +139,7 @@ impl EnsembleChanges {
             .any(|name| **name == *agent)
     }
 
-    /// Returns a sentence for each change of an agent that is not in the keys of the agent:
-    /// `` `pay`: tool `charge` has changed ``.
+    /// Returns a sentence for each change of an agent outside of its own keys: `` `pay`: tool `charge` has changed ``.
     pub fn change_sentences(&self) -> impl Iterator<Item = String> {
         self.changed.iter().flat_map(|(agent, differences)| {
             let behind = differences
@@ -186,7 +185,7 @@ impl fmt::Display for EnsembleChanges {
     }
 }
 
-/// Returns the agents of a text by name, in file order.
+/// Returns the agents of a text with their names, in file order.
 fn list_named_agents(document: &YamlDocument) -> Vec<(Arc<str>, Arc<YamlNode>)> {
     let Some(YamlContent::Sequence(items)) = find_value(document.root(), "agents").map(|node| &node.content) else {
         return Vec::new();
@@ -198,12 +197,12 @@ fn list_named_agents(document: &YamlDocument) -> Vec<(Arc<str>, Arc<YamlNode>)> 
     named_agents.collect()
 }
 
-/// Returns whether a key of an agent or of an ensemble has a meaning for a run.
+/// Returns whether a key of an agent or of an ensemble affects runs: no description and no extension key.
 pub(super) fn affects_runs(key: &str) -> bool {
     key != "description" && !is_extension_key(key)
 }
 
-/// Returns the keys of two maps whose values differ; the keys of the new map come first.
+/// Returns the keys of two maps whose values differ. The keys of the new map are first.
 fn list_differing_keys(old: &YamlNode, new: &YamlNode) -> Vec<Arc<str>> {
     let (before, after) = (map_entries_or_none(old), map_entries_or_none(new));
     let differs = |entry: &&YamlEntry| {
@@ -216,7 +215,7 @@ fn list_differing_keys(old: &YamlNode, new: &YamlNode) -> Vec<Arc<str>> {
         .collect()
 }
 
-/// Returns the definition of the agent as far as the text contains it.
+/// Builds the definition of the agent, as far as the text contains the definition.
 fn definition_from_text(document: &YamlDocument, agent: &YamlNode) -> AgentDefinitionDigests {
     let mut reader = TextDefinitionCollector {
         root: document.root(),
@@ -230,7 +229,7 @@ fn definition_from_text(document: &YamlDocument, agent: &YamlNode) -> AgentDefin
     reader.definition
 }
 
-/// Collects the parts of a definition in a text.
+/// A collector of the parts of an agent's definition in a text.
 struct TextDefinitionCollector<'d> {
     root: &'d YamlNode,
     definition: AgentDefinitionDigests,
@@ -262,6 +261,7 @@ impl TextDefinitionCollector<'_> {
         }
     }
 
+    /// Adds a profile with its fallbacks, as one part.
     fn add_profile(&mut self, name: &str) {
         let mut next: Option<Arc<str>> = Some(name.into());
         let mut chain: Vec<(Arc<str>, String)> = Vec::new();
@@ -281,6 +281,7 @@ impl TextDefinitionCollector<'_> {
         }
     }
 
+    /// Adds a tool, and the profile or agent that the tool names.
     fn add_tool(&mut self, name: &str) {
         let Some(tool) = find_value(self.root, "tools").and_then(|tools| find_value(tools, name)) else {
             return;
@@ -297,7 +298,7 @@ impl TextDefinitionCollector<'_> {
         }
     }
 
-    /// Adds an agent that performs a tool, once.
+    /// Adds an agent that performs a tool, with the profiles and tools of that agent, once.
     fn add_agent(&mut self, name: &str) {
         let part = DefinitionPart::new(DefinitionPartKind::Agent, name);
         if self.definition.iter().any(|(known, _)| *known == part) {
@@ -318,6 +319,7 @@ impl TextDefinitionCollector<'_> {
     }
 }
 
+/// Returns the entries of a map; none for other values.
 pub(super) fn map_entries_or_none(node: &YamlNode) -> &[YamlEntry] {
     match &node.content {
         YamlContent::Mapping(entries) => entries,
@@ -325,6 +327,7 @@ pub(super) fn map_entries_or_none(node: &YamlNode) -> &[YamlEntry] {
     }
 }
 
+/// Returns the value under a key of a map.
 fn find_value<'n>(node: &'n YamlNode, key: &str) -> Option<&'n YamlNode> {
     let entry = map_entries_or_none(node).iter().find(|entry| &*entry.key == key)?;
     Some(&entry.value)
@@ -342,6 +345,7 @@ pub(super) fn canonical_value(node: &YamlNode) -> String {
     }
 }
 
+/// Returns the canonical text of the entries, sorted by key.
 pub(super) fn canonical_entries<'n>(entries: impl Iterator<Item = &'n YamlEntry>) -> String {
     let mut entries: Vec<String> = entries
         .map(|entry| format!("{:?}: {}", entry.key, canonical_value(&entry.value)))
@@ -350,6 +354,7 @@ pub(super) fn canonical_entries<'n>(entries: impl Iterator<Item = &'n YamlEntry>
     format!("{{{}}}", entries.join(", "))
 }
 
+/// Returns the canonical text of an agent without keys that do not affect runs.
 fn canonical_agent(agent: &YamlNode) -> String {
     canonical_entries(map_entries_or_none(agent).iter().filter(|entry| affects_runs(&entry.key)))
 }

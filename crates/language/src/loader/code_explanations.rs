@@ -5,7 +5,7 @@
 use super::codes;
 use crate::diagnostic::{FindingCode, find_similar_word};
 
-/// Returns the code with this name, in upper or lower case.
+/// Returns the known code with this name, in upper or lower case.
 pub fn find_code(code: &str) -> Option<FindingCode> {
     let known_codes = codes::ALL.iter().map(|(code, _)| *code);
     known_codes.into_iter().find(|known| known.0.eq_ignore_ascii_case(code))

@@ -14,7 +14,7 @@ use crate::names::is_rhai_script;
 use crate::source::RouteLocation;
 use crate::vocabulary::{TYPE_CHOOSING_KEYS, FileSection, chooses_agent_type};
 
-/// Returns the tree, with the defaults in every agent; `None` if that makes it too large.
+/// Returns the tree with the defaults merged into every agent. Returns `None` if the tree becomes too large, which is reported.
 pub(super) fn apply_defaults(root: &Arc<YamlNode>, findings: &mut LimitedFindingList) -> Option<Arc<YamlNode>> {
     let (Some(defaults), Some(agents)) = (root.get("defaults"), root.get("agents")) else {
         return Some(root.clone());
@@ -59,6 +59,7 @@ pub(super) fn apply_defaults(root: &Arc<YamlNode>, findings: &mut LimitedFinding
     Some(with_content(root, YamlContent::Mapping(entries.collect())))
 }
 
+/// Returns the entries of a map; none for other values.
 fn map_entries(node: &YamlNode) -> &[YamlEntry] {
     match &node.content {
         YamlContent::Mapping(entries) => entries,
@@ -66,7 +67,7 @@ fn map_entries(node: &YamlNode) -> &[YamlEntry] {
     }
 }
 
-/// Returns the node with other parts, at the same place.
+/// Returns a node with this content at the same span. Computes its size and height.
 fn with_content(node: &YamlNode, content: YamlContent) -> Arc<YamlNode> {
     let parts: Box<dyn Iterator<Item = &Arc<YamlNode>>> = match &content {
         YamlContent::Sequence(items) => Box::new(items.iter()),
@@ -84,6 +85,7 @@ fn with_content(node: &YamlNode, content: YamlContent) -> Arc<YamlNode> {
     })
 }
 
+/// Returns the agent with the defaults that apply to its type. Keys of the agent have priority.
 fn apply_agent_defaults(agent: &Arc<YamlNode>, defaults: &[YamlEntry]) -> Arc<YamlNode> {
     let YamlContent::Mapping(own) = &agent.content else {
         return agent.clone();
@@ -108,7 +110,7 @@ fn apply_agent_defaults(agent: &Arc<YamlNode>, defaults: &[YamlEntry]) -> Arc<Ya
     with_content(agent, YamlContent::Mapping(entries))
 }
 
-/// Returns the tools, with the default sandbox where a child process performs them.
+/// Returns the tools with the default sandbox added to those that start a process. Returns `None` if nothing changes.
 fn apply_tool_sandbox(tools: &YamlNode, sandbox: &YamlEntry) -> Option<Arc<YamlNode>> {
     let with_sandbox = |node: &Arc<YamlNode>| {
         let mut entries = map_entries(node).to_vec();
@@ -142,13 +144,13 @@ fn apply_tool_sandbox(tools: &YamlNode, sandbox: &YamlEntry) -> Option<Arc<YamlN
     Some(with_content(tools, YamlContent::Mapping(all.collect())))
 }
 
-/// `parameters` is another spelling of `config`.
+/// Returns whether the keys are equal. `parameters` is another spelling of `config`.
 fn is_same_key(one: &str, other: &str) -> bool {
     let plain = |key| if key == "parameters" { "config" } else { key };
     plain(one) == plain(other)
 }
 
-/// Returns the word of what the agent runs, by its own keys, or by the defaults if it has no such keys.
+/// Returns the type of the agent by its own keys, or by the defaults if its own keys choose none.
 fn find_agent_type<'k>(agent: &'k YamlNode, defaults: &[YamlEntry]) -> Option<&'k str> {
     let chooser = TYPE_CHOOSING_KEYS.iter().find(|(key, _)| has_nonnull_value(agent, key));
     let declared = || agent.get("type").and_then(YamlNode::string_text).map(|word| &**word);
@@ -164,7 +166,7 @@ fn find_agent_type<'k>(agent: &'k YamlNode, defaults: &[YamlEntry]) -> Option<&'
         .or_else(default)
 }
 
-/// Returns whether the default says what an agent runs. Without a question, `input` only completes the `input` of agents.
+/// Returns whether the default chooses the type of agents by this key. An `input` without a question only completes the `input` of agents.
 fn default_chooses_agent_type(default: &YamlEntry, key: &str) -> bool {
     let is_part = key == "input"
         && matches!(default.value.content, YamlContent::Mapping(_))
@@ -177,7 +179,7 @@ fn has_nonnull_value(map: &YamlNode, key: &str) -> bool {
     map.get(key).is_some_and(|value| !value.is_null())
 }
 
-/// Returns whether an agent of this type takes the default.
+/// Returns whether the default applies to an agent of this type.
 fn applies_to_agent(default: &YamlEntry, agent: &YamlNode, agent_type: Option<&str>) -> bool {
     // Other keys are reported where `defaults` is read by itself; those that begin with `x-` are ignored.
     let Some(key) = FileSection::Defaults.find_key(&default.key) else {
@@ -217,8 +219,7 @@ fn keeps_null_values(key: &str) -> bool {
     matches!(key, "config" | "parameters" | "output_schema" | "inputs")
 }
 
-/// Returns the agent's own value, completed by the keys of the default where both are maps. A key with `null` does not
-/// undo a default.
+/// Returns the agent's own value, completed by the keys of the default if both are maps. A key with `null` does not remove a default.
 fn merge_ignoring_null(own: &Arc<YamlNode>, default: &Arc<YamlNode>) -> Arc<YamlNode> {
     if own.is_null() {
         return default.clone();
@@ -230,7 +231,7 @@ fn merge_ignoring_null(own: &Arc<YamlNode>, default: &Arc<YamlNode>) -> Arc<Yaml
     merge_keeping_null(&with_content(own, YamlContent::Mapping(given.collect())), default)
 }
 
-/// Likewise, for data, in which `null` is a value.
+/// Returns the agent's own value, completed by the keys of the default if both are maps. A key with `null` replaces a default.
 fn merge_keeping_null(own: &Arc<YamlNode>, default: &Arc<YamlNode>) -> Arc<YamlNode> {
     if own.is_null() {
         return default.clone();
@@ -246,7 +247,7 @@ fn merge_keeping_null(own: &Arc<YamlNode>, default: &Arc<YamlNode>) -> Arc<YamlN
     )
 }
 
-/// Without the keys of `conversation` that only agents of another kind have.
+/// Returns the defaults of `conversation` without the keys that only agents of other types have.
 fn filter_conversation(conversation: &Arc<YamlNode>, agent_type: Option<&str>) -> Arc<YamlNode> {
     let mut conversation = conversation.clone();
     for key in FileSection::Conversation
@@ -258,6 +259,7 @@ fn filter_conversation(conversation: &Arc<YamlNode>, agent_type: Option<&str>) -
     conversation
 }
 
+/// Returns the map without a key.
 fn without_key(map: &Arc<YamlNode>, key: &str) -> Arc<YamlNode> {
     if map.get(key).is_none() {
         return map.clone();

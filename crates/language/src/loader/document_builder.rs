@@ -24,13 +24,13 @@ use crate::yaml::document::{
 use crate::yaml::plain_scalar;
 use crate::yaml::scalar_alignment::ScalarNotation;
 
-/// The parser finds anchors by name, which is expensive.
+/// The maximum number of anchors, because the parser's search for an anchor by name is slow.
 const MAX_ANCHORS: usize = 10_000;
 
-/// Ends the reading.
+/// An error that ends the reading of the text.
 type FatalFinding = Box<Finding>;
 
-/// Builds the tree; `None` if the text is not YAML or exceeds a limit.
+/// Builds the tree of a text. Returns `None` if the text is not YAML or exceeds a limit, which is reported.
 pub(super) fn build_document(source: &SourceText, findings: &mut LimitedFindingList) -> Option<YamlDocument> {
     match build_tree(source, findings) {
         Ok((root, comments)) => Some(YamlDocument::new(source.clone(), root, comments)),
@@ -41,6 +41,7 @@ pub(super) fn build_document(source: &SourceText, findings: &mut LimitedFindingL
     }
 }
 
+/// Parses the text to a tree and the spans of its comments. # Errors: the text is not YAML or exceeds a limit.
 fn build_tree(source: &SourceText, findings: &mut LimitedFindingList) -> Result<(Arc<YamlNode>, Vec<Span>), FatalFinding> {
     let text: &str = source.text();
     if text.len() > MAX_BYTES {
@@ -73,6 +74,7 @@ fn build_tree(source: &SourceText, findings: &mut LimitedFindingList) -> Result<
     Ok((root, builder.comments.into_comments(text)))
 }
 
+/// Builds the error about a text that exceeds a limit.
 fn size_error(span: Span, message: impl Into<String>) -> FatalFinding {
     Box::new(Finding::new_error(
         codes::TOO_BIG,
@@ -81,6 +83,7 @@ fn size_error(span: Span, message: impl Into<String>) -> FatalFinding {
     ))
 }
 
+/// The state of building a tree from the events of the parser.
 struct TreeBuilder<'a> {
     text: &'a str,
     marks: CharToByteConverter<'a>,
@@ -93,7 +96,7 @@ struct TreeBuilder<'a> {
     comments: CommentFinder,
 }
 
-/// A list or map whose end has not been read.
+/// A list or map whose end has not been reached.
 struct OpenCollection {
     start: usize,
     /// Whether it is written with brackets.
@@ -110,6 +113,7 @@ enum CollectionBody {
 }
 
 impl<'a> TreeBuilder<'a> {
+    /// Creates a builder without nodes.
     fn new(text: &'a str, findings: &'a mut LimitedFindingList) -> Self {
         Self {
             text,
@@ -123,6 +127,7 @@ impl<'a> TreeBuilder<'a> {
         }
     }
 
+    /// Adds the node of one event of the parser to the tree.
     fn handle_event(&mut self, event: Event<'_>, span: Span) -> Result<(), FatalFinding> {
         match event {
             Event::Alias(id) => self.handle_alias(id, span),
@@ -156,6 +161,7 @@ impl<'a> TreeBuilder<'a> {
         }
     }
 
+    /// Adds the value of an anchor at the position of an alias.
     fn handle_alias(&mut self, id: usize, span: Span) -> Result<(), FatalFinding> {
         let node = if let Some(node) = self.anchors.get(&id) {
             node.clone()
@@ -174,6 +180,7 @@ impl<'a> TreeBuilder<'a> {
         Ok(())
     }
 
+    /// Creates a node without a value.
     fn null_node(&self, span: Span) -> Arc<YamlNode> {
         let scalar = YamlScalar {
             text: "".into(),
@@ -188,6 +195,7 @@ impl<'a> TreeBuilder<'a> {
         })
     }
 
+    /// Adds a scalar with its value.
     fn handle_scalar(
         &mut self,
         text: &str,
@@ -226,7 +234,7 @@ impl<'a> TreeBuilder<'a> {
         Ok(())
     }
 
-    /// Returns the meaning of a scalar according to the core schema or its tag.
+    /// Returns the value of a scalar according to its tag, or to the core schema of YAML. Reports a tag that does not fit.
     fn resolve_scalar_value(
         &mut self,
         text: &str,
@@ -254,6 +262,7 @@ impl<'a> TreeBuilder<'a> {
         value
     }
 
+    /// Reports a tag that is not supported or does not match its value.
     fn report_bad_tag(&mut self, tag: &Tag, span: Span) {
         let message = match core_tag(tag) {
             Some(name @ ("str" | "null" | "bool" | "int" | "float" | "map" | "seq")) => {
@@ -266,6 +275,7 @@ impl<'a> TreeBuilder<'a> {
             .push(finding.with_help("remove the tag, or quote the string"));
     }
 
+    /// Opens a list or map. # Errors: the nesting is too deep.
     fn open_collection(
         &mut self,
         body: CollectionBody,
@@ -294,6 +304,7 @@ impl<'a> TreeBuilder<'a> {
         Ok(())
     }
 
+    /// Closes the innermost list or map, and adds it to its parent.
     fn close_collection(&mut self, span: Span) -> Result<(), FatalFinding> {
         let Some(open) = self.open.pop() else {
             return Ok(());
@@ -327,7 +338,7 @@ impl<'a> TreeBuilder<'a> {
         Ok(())
     }
 
-    /// Returns the entries of the map, and those that its `<<` adds.
+    /// Returns the entries of the map and those that its `<<` adds.
     fn merge_entries(&mut self, mut map: OpenMap) -> Result<Vec<YamlEntry>, FatalFinding> {
         let Some((span, merged)) = map.merge.take() else {
             return Ok(map.entries);
@@ -357,6 +368,7 @@ impl<'a> TreeBuilder<'a> {
         Ok(map.entries)
     }
 
+    /// Adds a node to the innermost open list or map, as an item, key or value. Reports duplicate keys.
     fn attach_node(&mut self, node: Arc<YamlNode>, site: Span) {
         let Some(open) = self.open.last_mut() else {
             self.root = Some(node);
@@ -393,6 +405,7 @@ impl<'a> TreeBuilder<'a> {
         }
     }
 
+    /// Stores the node under its anchor. # Errors: there are too many anchors.
     fn store_anchor(&mut self, anchor: usize, node: &Arc<YamlNode>) -> Result<(), FatalFinding> {
         if anchor != 0 {
             self.anchors.insert(anchor, node.clone());
@@ -404,6 +417,7 @@ impl<'a> TreeBuilder<'a> {
         Ok(())
     }
 
+    /// Adds the number of values of a node. # Errors: the file has too many values after aliases are expanded.
     fn add_weight(&mut self, weight: u64, span: Span) -> Result<(), FatalFinding> {
         self.weight += weight;
         if self.weight <= MAX_NODES {
@@ -414,19 +428,20 @@ impl<'a> TreeBuilder<'a> {
     }
 }
 
+/// Builds the error about a text that is nested too deeply.
 fn depth_error(span: Span) -> FatalFinding {
     let message = format!("maps and lists are nested more than {MAX_DEPTH} levels deep");
     size_error(Span::new(span.start, span.start), message)
 }
 
-/// Returns the weight and height of a collection with these parts.
+/// Returns the number of values and the height of a collection with these parts.
 fn measure_parts<'n>(parts: impl Iterator<Item = &'n Arc<YamlNode>>) -> (u64, u32) {
     parts.fold((1, 1), |(weight, height), part| {
         (weight + part.weight, height.max(part.height + 1))
     })
 }
 
-/// Returns the name of one of YAML's own tags.
+/// Returns the name of a core tag of YAML; `None` for other tags.
 fn core_tag(tag: &Tag) -> Option<&str> {
     match (tag.handle.as_str(), tag.suffix.as_str()) {
         ("tag:yaml.org,2002:", name) => Some(name),

@@ -2,10 +2,10 @@
 
 use crate::diagnostic::{Finding, FindingSeverity};
 
-/// The highest number of findings for one file; further findings are only counted.
+/// The maximum number of findings for one file. Further findings are only counted.
 pub const MAX_FINDINGS: usize = 100;
 
-/// The findings of one file so far.
+/// The findings of one file so far, up to a limit.
 #[derive(Debug, Default)]
 pub(super) struct LimitedFindingList {
     list: Vec<Finding>,
@@ -14,7 +14,7 @@ pub(super) struct LimitedFindingList {
 }
 
 impl LimitedFindingList {
-    /// Adds a finding.
+    /// Adds a finding, or only counts it beyond the limit.
     pub(super) fn push(&mut self, finding: Finding) {
         self.errors += usize::from(finding.severity == FindingSeverity::Error);
         if self.list.len() < MAX_FINDINGS {
@@ -24,7 +24,7 @@ impl LimitedFindingList {
         }
     }
 
-    /// Adds an error whose message is expensive to create; beyond the limit it is only counted.
+    /// Adds an error whose message is expensive to create. Beyond the limit, only counts the error.
     pub(super) fn push_error(&mut self, finding: impl FnOnce() -> Finding) {
         if self.list.len() < MAX_FINDINGS {
             self.push(finding());
@@ -34,12 +34,12 @@ impl LimitedFindingList {
         }
     }
 
-    /// Returns whether there are no errors.
+    /// Returns whether no errors were added.
     pub(super) fn has_no_errors(&self) -> bool {
         self.errors == 0
     }
 
-    /// Returns all findings; if some were only counted, the last one contains their number.
+    /// Returns all findings. The help of the last one contains the number of findings that were only counted.
     pub(super) fn into_list(mut self) -> Vec<Finding> {
         if self.dropped > 0
             && let Some(last) = self.list.last_mut()

@@ -11,7 +11,7 @@ use crate::data::JsonMap;
 use crate::diagnostic::Finding;
 use crate::yaml::edit::scalar_to_json;
 
-/// Any value.
+/// Converts any value to JSON. Reports numbers that JSON does not support.
 pub(super) fn decode_json(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<Value> {
     match &at.node.content {
         YamlContent::Scalar(scalar) => match scalar_to_json(scalar) {
@@ -33,7 +33,7 @@ pub(super) fn decode_json(at: &NodeCursor<'_>, findings: &mut LimitedFindingList
     }
 }
 
-/// Returns a map.
+/// Converts a map to JSON.
 pub(super) fn decode_json_map(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<JsonMap> {
     let mut map = JsonMap::new();
     let mut sound = true;
@@ -46,7 +46,7 @@ pub(super) fn decode_json_map(at: &NodeCursor<'_>, findings: &mut LimitedFinding
     sound.then_some(map)
 }
 
-/// Returns a JSON Schema.
+/// Converts a value to JSON, and checks that it is a valid JSON Schema.
 pub(super) fn decode_json_schema(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<Value> {
     let schema = decode_json(at, findings)?;
     match JsonSchema::compile(&schema) {

@@ -6,7 +6,7 @@ use crate::source::RouteLocation;
 use crate::vocabulary::{FileSection, ForeignKey, KeyReplacement, KeySynonym};
 use crate::yaml::edit::{RouteEdit, RouteFix};
 
-/// Returns whether keys of llm-orc are explained in the section.
+/// Returns whether findings about unknown keys of this section explain keys of llm-orc.
 fn explains_foreign_keys(section: FileSection) -> bool {
     let is_small = matches!(
         section,
@@ -15,7 +15,7 @@ fn explains_foreign_keys(section: FileSection) -> bool {
     !is_small && !section.is_test_section()
 }
 
-/// Returns the finding about an unknown key of `section`.
+/// Builds the finding about an unknown key of `section`, with the most helpful advice.
 pub(super) fn unknown_key_finding(key: &str, section: FileSection, at: RouteLocation) -> Finding {
     if let Some(synonym) = KeySynonym::find_in_section(section, key) {
         let message = format!("unknown key {} in {}", quote_excerpt(key), section.title());
@@ -49,6 +49,7 @@ pub(super) fn unknown_key_finding(key: &str, section: FileSection, at: RouteLoca
     }
 }
 
+/// Builds the fix that renames or removes a key of llm-orc.
 fn foreign_key_fix(replacement: KeyReplacement, at: &RouteLocation) -> RouteFix {
     match replacement {
         KeyReplacement::Rename(name) => {
@@ -59,7 +60,7 @@ fn foreign_key_fix(replacement: KeyReplacement, at: &RouteLocation) -> RouteFix 
     }
 }
 
-/// Returns the key of `section` that an unknown key probably means, as [`unknown_key_finding`] suggests it.
+/// Returns the key of `section` that an unknown key probably means, as in the advice of the finding.
 pub(super) fn find_probable_key(key: &str, section: FileSection) -> Option<&'static str> {
     if let Some(synonym) = KeySynonym::find_in_section(section, key) {
         return Some(synonym.meant);
@@ -71,16 +72,17 @@ pub(super) fn find_probable_key(key: &str, section: FileSection) -> Option<&'sta
     find_similar_word(key, section.key_names())
 }
 
-/// Returns whether the key is `meant`, misspelt; a key of another system is not.
+/// Returns whether the key is a misspelling of `meant`. Keys of other systems are no misspellings.
 pub(super) fn is_misspelling(key: &str, section: FileSection, meant: &str) -> bool {
     KeySynonym::find_in_section(section, key).is_none() && find_probable_key(key, section) == Some(meant)
 }
 
+/// Formats the words in backticks, separated by commas.
 fn format_words<'w>(words: impl Iterator<Item = &'w str>) -> String {
     words.map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
 }
 
-/// `` `a`, `b` or `c` ``
+/// Formats the words as choices: `` `a`, `b` or `c` ``.
 pub(super) fn format_choices<'w>(words: impl Iterator<Item = &'w str>) -> String {
     let mut words: Vec<String> = words.map(|word| format!("`{word}`")).collect();
     match words.pop() {
@@ -89,7 +91,7 @@ pub(super) fn format_choices<'w>(words: impl Iterator<Item = &'w str>) -> String
     }
 }
 
-/// Returns a string in quotes, on one line, shortened.
+/// Returns the text in quotes on one line, shortened to 40 characters.
 pub(super) fn quote_excerpt(text: &str) -> String {
     const MOST: usize = 40;
     let mut short: String = text

@@ -61,7 +61,7 @@ const NAMED_HERE_LABEL: &str = "it is named here";
 /// The highest number of places that name the same file and are shown.
 const MAX_NAMING_PLACES: usize = 4;
 
-/// The result of loading an ensemble.
+/// The result of loading an ensemble: its tree and its value as far as they exist, and all findings.
 #[derive(Debug, Clone)]
 pub struct EnsembleLoadResult {
     /// The tree, which converts places to positions; `None` if the text is not YAML.
@@ -73,7 +73,7 @@ pub struct EnsembleLoadResult {
     source: SourceText,
 }
 
-/// The result of loading a configuration.
+/// The result of loading a configuration: its tree, its settings and all findings.
 #[derive(Debug)]
 pub struct ConfigurationLoadResult {
     /// The tree, which converts places to positions; `None` if the text is not YAML, or is blank.
@@ -84,10 +84,10 @@ pub struct ConfigurationLoadResult {
     pub findings: Vec<Finding>,
 }
 
-/// The result of loading another text: its value, or the findings.
+/// The value of a text, or the diagnostics that prevent it.
 pub type LoadResult<T> = Result<T, Vec<Diagnostic>>;
 
-/// Reads an ensemble.
+/// Loads an ensemble, and reports all its problems at once.
 pub fn load_ensemble(source: &SourceText) -> EnsembleLoadResult {
     let mut findings = LimitedFindingList::default();
     let document = document_builder::build_document(source, &mut findings).and_then(|document| {
@@ -103,7 +103,7 @@ pub fn load_ensemble(source: &SourceText) -> EnsembleLoadResult {
     }
 }
 
-/// Reads a text only as YAML.
+/// Parses a text only as YAML. # Errors: the text has any error.
 pub fn parse_yaml(source: &SourceText) -> LoadResult<YamlDocument> {
     let mut findings = LimitedFindingList::default();
     let document = document_builder::build_document(source, &mut findings);
@@ -114,22 +114,19 @@ pub fn parse_yaml(source: &SourceText) -> LoadResult<YamlDocument> {
     }
 }
 
-/// Reads a text as YAML, as far as it can be read: the tree is there unless the text is not YAML, whatever else is wrong.
-///
-/// # Errors
-/// The text is not YAML, or exceeds a limit.
+/// Parses a text as YAML, and tolerates errors in single keys and values. # Errors: the text is not YAML, or exceeds a limit.
 pub fn parse_yaml_partially(source: &SourceText) -> LoadResult<YamlDocument> {
     let mut findings = LimitedFindingList::default();
     let document = document_builder::build_document(source, &mut findings);
     document.ok_or_else(|| locate_findings(source, None, &findings.into_list()))
 }
 
-/// Reads a configuration file: `model_profiles`, in file order.
+/// Loads the `model_profiles` of a configuration file, in file order.
 pub fn load_profiles(source: &SourceText) -> LoadResult<Vec<(Arc<str>, ModelProfile)>> {
     load_optional_file(source, decode::decode_config_profiles)
 }
 
-/// Reads all parts of a configuration file, and reports all problems.
+/// Loads all parts of a configuration file, and reports all problems.
 pub fn load_configuration(source: &SourceText) -> ConfigurationLoadResult {
     let mut findings = LimitedFindingList::default();
     let document = match is_blank(source) {
@@ -147,12 +144,12 @@ pub fn load_configuration(source: &SourceText) -> ConfigurationLoadResult {
     }
 }
 
-/// Reads prepared answers: a map from agents to a string, a map, or a list of these.
+/// Loads prepared answers: a map from agents to a string, a map, or a list of these.
 pub fn load_answers(source: &SourceText) -> LoadResult<Vec<(Arc<str>, AgentAnswers)>> {
     load_optional_file(source, decode::decode_answers)
 }
 
-/// Reads the prepared answers of a batch: a map from agents to answers, and from rows to such maps. `is_agent` returns
+/// Loads the prepared answers of a batch: a map from agents to answers, and from rows to such maps. `is_agent` returns
 /// whether a name is the name of an agent.
 pub fn load_batch_answers(source: &SourceText, is_agent: &dyn Fn(&str) -> bool) -> LoadResult<BatchAnswers> {
     load_optional_file(source, |document, findings| {
@@ -160,7 +157,7 @@ pub fn load_batch_answers(source: &SourceText, is_agent: &dyn Fn(&str) -> bool) 
     })
 }
 
-/// Reads a context: a map in YAML or JSON.
+/// Loads a context: a map in YAML or JSON.
 ///
 /// JSON is read by a JSON parser: YAML does not support surrogate pairs, with which many programs write JSON.
 pub fn load_context(source: &SourceText) -> LoadResult<JsonMap> {
@@ -174,7 +171,7 @@ pub fn load_context(source: &SourceText) -> LoadResult<JsonMap> {
     load_optional_file(source, decode::decode_context)
 }
 
-/// The result of loading a test file.
+/// The result of loading a test file: its tree and its value as far as they exist, and all findings.
 #[derive(Debug)]
 pub struct TestFileLoadResult {
     /// The tree, which converts places to positions; `None` if the text is not YAML.
@@ -186,7 +183,7 @@ pub struct TestFileLoadResult {
     source: SourceText,
 }
 
-/// Reads a test file.
+/// Loads a test file, and reports all its problems at once.
 pub fn load_test_file(source: &SourceText) -> TestFileLoadResult {
     let (document, file, findings) = load_document(source, decode::cases::decode_test_file);
     TestFileLoadResult {
@@ -198,29 +195,29 @@ pub fn load_test_file(source: &SourceText) -> TestFileLoadResult {
 }
 
 impl TestFileLoadResult {
-    /// Returns the text that was read.
+    /// Returns the text of the test file.
     pub fn source(&self) -> &SourceText {
         &self.source
     }
 
-    /// Returns the value at this place, as it is written.
+    /// Returns the value at this route as it is written in the file.
     pub fn written_value_at(&self, route: &Route) -> Option<serde_json::Value> {
         node_to_json(self.document.as_ref()?.find_node(route)?)
     }
 
-    /// Returns the edits that write this value at this place; `None` if that is not possible with certainty.
+    /// Builds the fix that writes this value at the route. Returns `None` if the edit is not certain.
     pub fn build_rewrite_fix(&self, route: &Route, value: &serde_json::Value) -> Option<TextFix> {
         let edit = RouteEdit::Rewrite(route.clone(), value.clone());
         FixResolver::new(&self.source, self.document.as_ref())
             .resolve_fix(&RouteFix::new_safe("write what happened", edit))
     }
 
-    /// Returns all findings with their positions, these among them, in the order of the text.
+    /// Returns all findings and the findings in `more` as diagnostics with fixes, in the order of the text.
     pub fn diagnostics_with(&self, more: &[Finding]) -> Vec<Diagnostic> {
         self.list_diagnostics(more, FixResolution::Resolved)
     }
 
-    /// Returns the findings as [`Self::diagnostics_with`] does, with or without their fixes.
+    /// Returns all findings and the findings in `more` as diagnostics, with or without fixes.
     pub fn list_diagnostics(&self, more: &[Finding], fixes: FixResolution) -> Vec<Diagnostic> {
         let all: Vec<Finding> = self.findings.iter().chain(more).cloned().collect();
         locate_findings_with(&self.source, self.document.as_ref(), &all, fixes)
@@ -228,10 +225,9 @@ impl TestFileLoadResult {
 }
 
 impl EnsembleLoadResult {
-    /// Returns whether the text is meant to be an ensemble: it has the key `agents`, perhaps misspelt, at the top (the
-    /// `steps` and `tasks` of other systems are theirs), with a list in which an item has a `name`, or with a `name`
-    /// beside it. A map under `agents`, and a list without any name, are of other programs: `agents: {queue: …}` of a
-    /// pipeline, for example. Of a text that is not YAML, it is enough that it contains this key.
+    /// Returns whether the text is meant to be an ensemble: it has the key `agents` at the top, perhaps misspelled, with a
+    /// list in which an item has a `name`, or next to a `name`. A map under `agents`, and a list without any name, belong to
+    /// other programs. A text that is not YAML only needs the key.
     pub fn looks_like_ensemble(&self) -> bool {
         match self.document.as_ref().map(|document| &document.root().content) {
             Some(YamlContent::Mapping(entries)) => {
@@ -249,30 +245,29 @@ impl EnsembleLoadResult {
         }
     }
 
-    /// Returns the text that was read.
+    /// Returns the text of the ensemble.
     pub fn source(&self) -> &SourceText {
         &self.source
     }
 
-    /// Returns the findings with their positions, in the order of the text.
+    /// Returns the findings of the loader as diagnostics with fixes, in the order of the text.
     pub fn diagnostics(&self) -> Vec<Diagnostic> {
         locate_findings(&self.source, self.document.as_ref(), &self.findings)
     }
 
-    /// Adds more findings about the same text, with their positions, in the order of the text; the loader's own come
-    /// first.
+    /// Returns the findings of the loader and those in `more` as diagnostics with fixes, in the order of the text.
     pub fn diagnostics_with(&self, more: &[Finding]) -> Vec<Diagnostic> {
         self.list_diagnostics(more, FixResolution::Resolved)
     }
 
-    /// Returns the findings as [`Self::diagnostics_with`] does, with or without their fixes.
+    /// Returns the findings of the loader and those in `more` as diagnostics, with or without fixes.
     pub fn list_diagnostics(&self, more: &[Finding], fixes: FixResolution) -> Vec<Diagnostic> {
         let all: Vec<Finding> = self.findings.iter().chain(more).cloned().collect();
         locate_findings_with(&self.source, self.document.as_ref(), &all, fixes)
     }
 }
 
-/// Whether findings get the edits of their fixes. To resolve them costs more than to place the findings.
+/// The choice whether fixes become edits, which costs more than locating the findings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FixResolution {
     /// Each fix is resolved to edits of the text.
@@ -281,11 +276,12 @@ pub enum FixResolution {
     Omitted,
 }
 
-/// Converts findings to positions in the text, in the order of the text, and resolves their fixes.
+/// Converts findings to diagnostics in the order of the text, and resolves their fixes.
 pub fn locate_findings(source: &SourceText, document: Option<&YamlDocument>, findings: &[Finding]) -> Vec<Diagnostic> {
     locate_findings_with(source, document, findings, FixResolution::Resolved)
 }
 
+/// Converts findings to diagnostics in the order of the text; `fixes`: whether their fixes are resolved.
 fn locate_findings_with(
     source: &SourceText,
     document: Option<&YamlDocument>,
@@ -329,7 +325,7 @@ fn locate_findings_with(
     diagnostics
 }
 
-/// Returns the finding in this text, or in the text that is named there.
+/// Converts one finding. If the problem is in another text, the location in this text becomes a related one.
 fn locate_finding(finding: &Finding, source: &SourceText, span: &dyn Fn(&RouteLocation) -> Span) -> Diagnostic {
     let also = finding.related.iter().map(|(at, label)| (span(at), label.clone()));
     let main_span = span(&finding.at);
@@ -359,7 +355,7 @@ fn locate_finding(finding: &Finding, source: &SourceText, span: &dyn Fn(&RouteLo
     diagnostic
 }
 
-/// Joins the same findings about another file that is named several times.
+/// Merges equal findings about another file that is named several times.
 fn merge_other_file_diagnostics(diagnostics: &mut Vec<Diagnostic>, source: &SourceText) {
     let mut kept_diagnostics: Vec<Diagnostic> = Vec::with_capacity(diagnostics.len());
     let mut indexes_by_key: HashMap<(Arc<str>, Span, &'static str, String), usize> = HashMap::new();
@@ -389,8 +385,10 @@ fn merge_other_file_diagnostics(diagnostics: &mut Vec<Diagnostic>, source: &Sour
     *diagnostics = kept_diagnostics;
 }
 
+/// The tree, the value and the findings of a text.
 type DecodeResult<T> = (Option<YamlDocument>, Option<T>, Vec<Finding>);
 
+/// Parses the text, and decodes the document with `decode`.
 fn load_document<T>(
     source: &SourceText,
     decode: impl FnOnce(&YamlDocument, &mut LimitedFindingList) -> Option<T>,
@@ -400,6 +398,7 @@ fn load_document<T>(
     decode_document(document, decode, findings)
 }
 
+/// Decodes the document with `decode`. Returns no value if an error was reported.
 fn decode_document<T>(
     document: Option<YamlDocument>,
     decode: impl FnOnce(&YamlDocument, &mut LimitedFindingList) -> Option<T>,
@@ -411,7 +410,7 @@ fn decode_document<T>(
     (document, value, findings.into_list())
 }
 
-/// Reads a file that may be empty.
+/// Loads a file that may be empty. An empty file has the default value.
 fn load_optional_file<T: Default>(
     source: &SourceText,
     decode: impl FnOnce(&YamlDocument, &mut LimitedFindingList) -> Option<T>,

@@ -11,7 +11,7 @@ use crate::source::{RouteLocation, Span};
 use crate::yaml::edit::{RouteEdit, RouteFix};
 use crate::yaml::scalar_alignment::ScalarNotation;
 
-/// A map whose end has not been read.
+/// A map whose end has not been reached.
 #[derive(Default)]
 pub(super) struct OpenMap {
     pub(super) entries: Vec<YamlEntry>,
@@ -21,7 +21,7 @@ pub(super) struct OpenMap {
     pub(super) merge: Option<(Span, Arc<YamlNode>)>,
 }
 
-/// A key without its value so far.
+/// A key whose value has not been reached.
 pub(super) enum PendingMapKey {
     Name(Arc<str>, Span),
     Merge(Span),
@@ -32,6 +32,7 @@ pub(super) enum PendingMapKey {
 const MIN_INDEXED_ENTRIES: usize = 16;
 
 impl OpenMap {
+    /// Returns the index of the entry with this key. Large maps use a hash index.
     pub(super) fn find_entry_index(&self, key: &str) -> Option<usize> {
         if self.entries.len() < MIN_INDEXED_ENTRIES {
             self.entries.iter().position(|entry| *entry.key == *key)
@@ -40,6 +41,7 @@ impl OpenMap {
         }
     }
 
+    /// Adds an entry. Builds the hash index when the map becomes large.
     pub(super) fn push_entry(&mut self, entry: YamlEntry) {
         self.entries.push(entry);
         if self.entries.len() == MIN_INDEXED_ENTRIES {
@@ -51,7 +53,7 @@ impl OpenMap {
     }
 }
 
-/// Reports a duplicate key; `whole` is the key with its value.
+/// Reports a duplicate key. `whole`: the span of the key with its value, which the fix removes.
 pub(super) fn report_duplicate_key(
     span: Span,
     first: Option<Span>,
@@ -71,7 +73,7 @@ pub(super) fn report_duplicate_key(
     });
 }
 
-/// Returns the meaning of a node in the position of a key.
+/// Returns the meaning of a node in the position of a key. Reports keys that are no strings.
 pub(super) fn parse_map_key(node: &YamlNode, site: Span, findings: &mut LimitedFindingList) -> PendingMapKey {
     let YamlContent::Scalar(scalar) = &node.content else {
         let finding = Finding::new_error(

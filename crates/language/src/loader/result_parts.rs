@@ -23,7 +23,7 @@ const LIMIT_KEYS: [&str; 7] = [
     "retry",
 ];
 
-/// Returns the canonical text of each part: ``agent `writer` ``, ``tool `search` ``, or a key of the ensemble.
+/// Returns the canonical text of each part that can change results: ``agent `writer` ``, ``tool `search` ``, or a key of the ensemble.
 pub fn list_result_parts(document: &YamlDocument) -> BTreeMap<String, String> {
     let mut parts = BTreeMap::new();
     for entry in map_entries_or_none(document.root()) {
@@ -52,12 +52,12 @@ pub fn list_result_parts(document: &YamlDocument) -> BTreeMap<String, String> {
     parts
 }
 
-/// Returns all parts as one text.
+/// Returns all parts that can change results as one text.
 pub fn canonical_result_parts(document: &YamlDocument) -> String {
     format!("{:?}", list_result_parts(document))
 }
 
-/// Returns the parts of the agents, and their order, in which outputs are merged.
+/// Returns the part of each agent, and the order of the agents, in which their outputs are merged.
 fn list_agent_parts(agents: &YamlNode) -> Vec<(String, String)> {
     let mut parts = Vec::new();
     let mut names = Vec::new();
@@ -72,11 +72,12 @@ fn list_agent_parts(agents: &YamlNode) -> Vec<(String, String)> {
     parts
 }
 
-/// Returns a tool. Its description is part of it, because models read it.
+/// Returns the canonical text of a tool with its description, which models read.
 fn canonical_tool(tool: &YamlNode) -> String {
     canonical_without_limits(tool, |_| true)
 }
 
+/// Returns the canonical text of a node without limits. `is_meant`: whether a key counts.
 fn canonical_without_limits(node: &YamlNode, is_meant: impl Fn(&str) -> bool) -> String {
     let is_part = |entry: &&YamlEntry| is_meant(&entry.key) && !LIMIT_KEYS.contains(&&*entry.key);
     let entries: Vec<&YamlEntry> = map_entries_or_none(node).iter().filter(is_part).collect();
@@ -93,7 +94,7 @@ fn canonical_without_limits(node: &YamlNode, is_meant: impl Fn(&str) -> bool) ->
         .join(", ")
 }
 
-/// Returns whether the value of the key of an agent is a section with limits: a question has a time limit.
+/// Returns whether the entry of an agent has limits of its own, as a question has.
 fn has_own_limits(entry: &YamlEntry) -> bool {
     &*entry.key == "input" && !map_entries_or_none(&entry.value).is_empty()
 }

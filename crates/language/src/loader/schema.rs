@@ -42,6 +42,7 @@ pub fn config_schema() -> String {
     serde_json::to_string_pretty(&config).unwrap_or_default() + "\n"
 }
 
+/// Builds the schema of `validate` in a configuration.
 fn validate_settings_schema() -> Value {
     let codes: Vec<&str> = codes::ALL.iter().map(|(code, _)| code.0).collect();
     let in_lower_case = format!("^(?:{})$", codes.join("|").to_lowercase());
@@ -55,7 +56,7 @@ fn validate_settings_schema() -> Value {
     })
 }
 
-/// Adds the definitions to which the part refers, and those to which they refer.
+/// Adds the definitions to which the part refers, directly or through other definitions.
 fn collect_definitions(part: &Value, all: &Value, taken: &mut Map<String, Value>) {
     match part {
         Value::Object(map) => {

@@ -10,7 +10,7 @@ use crate::source::Route;
 use crate::vocabulary::{FileSection, SectionKey, is_extension_key};
 use crate::yaml::edit::{RouteEdit, RouteFix};
 
-/// A map with a fixed set of allowed keys.
+/// The fields of a map whose section allows a fixed set of keys.
 pub(super) struct SectionFields<'a> {
     pub(super) at: &'a NodeCursor<'a>,
     section: FileSection,
@@ -18,7 +18,7 @@ pub(super) struct SectionFields<'a> {
 }
 
 impl<'a> SectionFields<'a> {
-    /// Reads a map and reports keys that are not allowed; other values are reported.
+    /// Returns the fields of a map, and reports unknown keys. Reports values that are no map.
     pub(super) fn from_map(at: &'a NodeCursor<'a>, section: FileSection, findings: &mut LimitedFindingList) -> Option<Self> {
         let YamlContent::Mapping(entries) = &at.node.content else {
             report_wrong_type(at, &format!("a map ({})", section.title()), findings);
@@ -41,8 +41,7 @@ impl<'a> SectionFields<'a> {
         self.entries.iter().map(|entry| &*entry.key)
     }
 
-    /// Returns the value under `key`, which must be a key of the section. A key with `null` is a key that is left out,
-    /// except where its value is data.
+    /// Returns the value under `key`, which must be a key of the section. Returns `None` for `null`, unless `null` is data.
     pub(super) fn get(&self, key: &str) -> Option<NodeCursor<'a>> {
         debug_assert!(
             self.section.find_key(key).is_some(),
@@ -57,7 +56,7 @@ impl<'a> SectionFields<'a> {
         Some(self.at.child_at(&entry.value, CursorStep::Key(&entry.key)))
     }
 
-    /// Reads the value under `key`, if it exists.
+    /// Decodes the value under `key` with `reader`, if the value exists.
     pub(super) fn decode_optional<T>(
         &self,
         key: &str,
@@ -67,7 +66,7 @@ impl<'a> SectionFields<'a> {
         self.get(key).and_then(|at| reader(&at, findings))
     }
 
-    /// Reads the value under `key`, which must exist.
+    /// Decodes the value under `key` with `reader`, and reports a missing value with `help`.
     pub(super) fn decode_required<T>(
         &self,
         key: &str,
@@ -83,8 +82,7 @@ impl<'a> SectionFields<'a> {
         reader(&at, findings)
     }
 
-    /// Returns the only one of `keys` that is given. `none` and `several` are the codes of the other cases, and `help` says
-    /// what to add.
+    /// Returns the only one of `keys` that is present. Reports the code `none` or `several` otherwise; `help` names what to add.
     pub(super) fn require_exactly_one<'k>(
         &self,
         keys: &[&'k str],
@@ -117,8 +115,7 @@ impl<'a> SectionFields<'a> {
         Some((first, value))
     }
 
-    /// Reports the keys that this kind of the section does not have. `owner` is the kind in words, and `help` returns what
-    /// to write instead of a key.
+    /// Reports the keys that sections of this kind do not have. `owner`: the kind in words; `help`: the advice for a key.
     pub(super) fn report_other_kind_keys(
         &self,
         kind: &str,
@@ -135,7 +132,7 @@ impl<'a> SectionFields<'a> {
     }
 }
 
-/// Returns the finding about a key that another kind of the same section has.
+/// Builds the error about a key that `owner` does not have, with a fix that removes the key.
 pub(super) fn other_kind_key_finding(route: Route, key: &str, owner: &str) -> Finding {
     let fix = RouteFix::new_unsafe("remove the key", RouteEdit::Remove(route.clone()));
     let message = format!("`{key}` is not allowed for {owner}");

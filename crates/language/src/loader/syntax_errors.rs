@@ -168,7 +168,7 @@ const KNOWN_PARSER_ERRORS: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// Converts the parser's error to a finding.
+/// Builds the finding for an error of the parser; `info` is the message of the parser.
 pub(super) fn syntax_error_finding(text: &str, at: usize, info: &str) -> Finding {
     let known_error = KNOWN_PARSER_ERRORS.iter().find(|(needle, ..)| info.contains(needle));
     let code = match known_error {
@@ -190,7 +190,7 @@ pub(super) fn syntax_error_finding(text: &str, at: usize, info: &str) -> Finding
     }
 }
 
-/// Returns the tab that indents the line at `at`, or the next such tab; the parser reports a later position.
+/// Returns the position of the tab that indents the line at `at`, or of the next such tab. The parser reports a later position.
 fn find_indenting_tab(text: &str, at: usize) -> usize {
     let at = text.floor_char_boundary(at);
     let mut start = text[..at].rfind('\n').map_or(0, |end| end + 1);
@@ -204,7 +204,7 @@ fn find_indenting_tab(text: &str, at: usize) -> usize {
     at
 }
 
-/// Returns the position of one character at `at`; at the end of the text, the end of the last line that is not blank.
+/// Returns the location of the character at `at`. At the end of the text, returns the end of the last line that is not blank.
 fn char_location(text: &str, at: usize) -> RouteLocation {
     let at = if at >= text.len() { text.trim_end().len() } else { at };
     let width = text[at..]
@@ -215,7 +215,7 @@ fn char_location(text: &str, at: usize) -> RouteLocation {
     RouteLocation::from_source_span(Span::new(at, at + width))
 }
 
-/// Rejects a text with brackets that contain more parts than the allowed number of values.
+/// Checks that brackets do not contain more parts than the permitted number of values.
 ///
 /// The parser stores all parts of an outermost bracket before it returns the first of them. Without this check a few
 /// megabytes of commas would need gigabytes of memory.

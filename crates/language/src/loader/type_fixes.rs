@@ -5,7 +5,7 @@ use crate::source::{Route, RouteStep};
 use crate::yaml::edit::{RouteEdit, RouteFix};
 use crate::yaml::plain_scalar;
 
-/// Returns the value as what was expected; `None` if it is not clear.
+/// Returns the fix that converts the value to the expected type, if the meaning is clear. `expected`: the description of the type.
 pub(super) fn find_type_fix(node: &YamlNode, route: &Route, expected: &str) -> Option<RouteFix> {
     let place = route.clone().into_value_location();
     let scalar = match &node.content {
@@ -56,7 +56,7 @@ pub(super) fn find_type_fix(node: &YamlNode, route: &Route, expected: &str) -> O
     })
 }
 
-/// Returns the Boolean that the word stands for in other languages, and in older YAML.
+/// Returns the boolean for a word such as `yes` or `off` of other languages and older YAML.
 fn parse_boolean_word(word: &str) -> Option<&'static str> {
     match word.to_ascii_lowercase().as_str() {
         "true" | "yes" | "on" => Some("true"),

@@ -20,13 +20,14 @@ use crate::yaml::edit::{RouteEdit, RouteFix};
 /// The longest time that can be set: about thirty years, which every clock can add to the current time.
 const MAX_SECONDS: f64 = 1e9;
 
-/// A node and the path to it.
+/// A node of the tree with its path from the root.
 #[derive(Clone, Copy)]
 pub(super) struct NodeCursor<'a> {
     pub(super) node: &'a YamlNode,
     parent: Option<(&'a NodeCursor<'a>, CursorStep<'a>)>,
 }
 
+/// A step from a node to its child: a key or an index.
 #[derive(Clone, Copy)]
 pub(super) enum CursorStep<'a> {
     Key(&'a Arc<str>),
@@ -34,10 +35,12 @@ pub(super) enum CursorStep<'a> {
 }
 
 impl<'a> NodeCursor<'a> {
+    /// Creates the cursor of the root node.
     pub(super) fn from_root(node: &'a YamlNode) -> Self {
         Self { node, parent: None }
     }
 
+    /// Returns the cursor of a child of this node.
     pub(super) fn child_at(&'a self, node: &'a YamlNode, step: CursorStep<'a>) -> Self {
         Self {
             node,
@@ -45,12 +48,12 @@ impl<'a> NodeCursor<'a> {
         }
     }
 
-    /// Returns the value under a key of this map.
+    /// Returns the cursor of a value under a key of this map.
     pub(super) fn child_under_key(&'a self, node: &'a YamlNode, key: &'a Arc<str>) -> Self {
         self.child_at(node, CursorStep::Key(key))
     }
 
-    /// Returns the path from the root of the document.
+    /// Returns the route from the root of the document.
     pub(super) fn route(&self) -> Route {
         let mut steps = Vec::new();
         let mut cursor = self;
@@ -65,17 +68,17 @@ impl<'a> NodeCursor<'a> {
         Route(steps)
     }
 
-    /// Returns the value at this place.
+    /// Returns the location of this value.
     pub(super) fn value_location(&self) -> RouteLocation {
         self.route().into_value_location()
     }
 
-    /// Returns the key of this value.
+    /// Returns the location of the key of this value.
     pub(super) fn key_location(&self) -> RouteLocation {
         self.route().into_key_location()
     }
 
-    /// Returns the items of a list; other values are reported.
+    /// Returns the items of a list. Reports other values; `what` is the expected type in the message.
     pub(super) fn require_items(&'a self, what: &str, findings: &mut LimitedFindingList) -> Option<Vec<NodeCursor<'a>>> {
         let YamlContent::Sequence(items) = &self.node.content else {
             report_wrong_type(self, what, findings);
@@ -89,7 +92,7 @@ impl<'a> NodeCursor<'a> {
         )
     }
 
-    /// Returns the entries of a map with any keys; other values are reported.
+    /// Returns the entries of a map with any keys. Reports other values; `what` is the expected type in the message.
     pub(super) fn require_entries(
         &'a self,
         what: &str,
@@ -108,7 +111,7 @@ impl<'a> NodeCursor<'a> {
     }
 }
 
-/// Reports that another kind of value was expected.
+/// Reports that another type of value was expected, with a fix if the meaning is clear.
 pub(super) fn report_wrong_type(at: &NodeCursor<'_>, expected: &str, findings: &mut LimitedFindingList) {
     let message = format!("expected {expected}, found {}", describe_node(at.node));
     let mut finding = Finding::new_error(codes::WRONG_TYPE, at.value_location(), message);
@@ -142,12 +145,12 @@ pub(super) fn describe_node(node: &YamlNode) -> String {
     }
 }
 
-/// Returns a string.
+/// Decodes a string.
 pub(super) fn decode_text(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<String> {
     decode_shared_text(at, findings).map(|text| text.to_string())
 }
 
-/// Returns a string that is shared with the tree.
+/// Decodes a string that is shared with the tree.
 pub(super) fn decode_shared_text(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<Arc<str>> {
     let text = at.node.string_text();
     if text.is_none() {
@@ -156,7 +159,7 @@ pub(super) fn decode_shared_text(at: &NodeCursor<'_>, findings: &mut LimitedFind
     text.cloned()
 }
 
-/// Returns a string that is not empty.
+/// Decodes a string that is not blank.
 pub(super) fn decode_filled_text(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<Arc<str>> {
     let text = decode_shared_text(at, findings)?;
     if !text.trim().is_empty() {
@@ -171,7 +174,7 @@ pub(super) fn report_empty(at: &NodeCursor<'_>, message: &str, findings: &mut Li
     findings.push(Finding::new_error(codes::EMPTY, at.value_location(), message));
 }
 
-/// Returns the name of an ensemble or an agent, or a `state_key`.
+/// Decodes the name of an ensemble or an agent, or a `state_key`.
 pub(super) fn decode_name(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<Arc<str>> {
     let name = decode_shared_text(at, findings)?;
     if names::is_name(&name) {
@@ -189,7 +192,7 @@ pub(super) fn decode_name(at: &NodeCursor<'_>, findings: &mut LimitedFindingList
     None
 }
 
-/// `true` or `false`.
+/// Decodes `true` or `false`.
 pub(super) fn decode_bool(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<bool> {
     match &at.node.content {
         YamlContent::Scalar(scalar) => match scalar.value {
@@ -201,7 +204,7 @@ pub(super) fn decode_bool(at: &NodeCursor<'_>, findings: &mut LimitedFindingList
     None
 }
 
-/// Returns an integer of at least 1.
+/// Decodes an integer of at least 1 that fits into 32 bits.
 pub(super) fn decode_count(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<NonZeroU32> {
     let value = decode_positive_integer(at, findings)?;
     let count = u32::try_from(value).ok().and_then(NonZeroU32::new);
@@ -211,7 +214,7 @@ pub(super) fn decode_count(at: &NodeCursor<'_>, findings: &mut LimitedFindingLis
     count
 }
 
-/// Returns an integer of at least 0.
+/// Decodes an integer of at least 0 that fits into 32 bits.
 pub(super) fn decode_count_or_zero(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<u32> {
     match &at.node.content {
         YamlContent::Scalar(scalar) if scalar.value == ScalarValue::Int(0) => Some(0),
@@ -219,7 +222,7 @@ pub(super) fn decode_count_or_zero(at: &NodeCursor<'_>, findings: &mut LimitedFi
     }
 }
 
-/// Returns an integer of at least 1, of any size.
+/// Decodes an integer of at least 1 that fits into 64 bits.
 pub(super) fn decode_positive_integer(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<u64> {
     const EXPECTED: &str = "an integer of at least 1";
     let YamlContent::Scalar(scalar) = &at.node.content else {
@@ -235,13 +238,13 @@ pub(super) fn decode_positive_integer(at: &NodeCursor<'_>, findings: &mut Limite
     None
 }
 
-/// Reports a number that is too small or too large.
+/// Reports a number that is too small or too large; `expected` describes the range.
 pub(super) fn report_out_of_range(at: &NodeCursor<'_>, expected: &str, findings: &mut LimitedFindingList) {
     let message = format!("expected {expected}, found {}", describe_node(at.node));
     findings.push(Finding::new_error(codes::OUT_OF_RANGE, at.value_location(), message));
 }
 
-/// Returns a number within limits, including the limits.
+/// Decodes a number from `low` to `high`, both included.
 pub(super) fn decode_number_within(
     at: &NodeCursor<'_>,
     low: f64,
@@ -256,11 +259,12 @@ pub(super) fn decode_number_within(
     None
 }
 
-/// Returns an amount of money: a number of at least 0.
+/// Decodes an amount of money: a number of at least 0.
 pub(super) fn decode_money_amount(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<f64> {
     decode_number_within(at, 0.0, 1e9, findings)
 }
 
+/// Decodes an integer or a float as a float.
 fn decode_number(at: &NodeCursor<'_>, expected: &str, findings: &mut LimitedFindingList) -> Option<f64> {
     if let YamlContent::Scalar(scalar) = &at.node.content {
         match scalar.value {
@@ -274,7 +278,7 @@ fn decode_number(at: &NodeCursor<'_>, expected: &str, findings: &mut LimitedFind
     None
 }
 
-/// Returns a duration greater than 0.
+/// Decodes a number of seconds greater than 0.
 pub(super) fn decode_seconds(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<Duration> {
     let value = decode_number(at, "a number of seconds greater than 0", findings)?;
     if value > 0.0 {
@@ -284,7 +288,7 @@ pub(super) fn decode_seconds(at: &NodeCursor<'_>, findings: &mut LimitedFindingL
     None
 }
 
-/// Returns a duration, which may be 0.
+/// Decodes a number of seconds of at least 0.
 pub(super) fn decode_delay(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<Duration> {
     let value = decode_number(at, "a number of seconds", findings)?;
     if value >= 0.0 {
@@ -294,6 +298,7 @@ pub(super) fn decode_delay(at: &NodeCursor<'_>, findings: &mut LimitedFindingLis
     None
 }
 
+/// Converts seconds to a duration of at least one nanosecond, unless it is 0. Reports a duration that is too long.
 fn duration_from_seconds(at: &NodeCursor<'_>, seconds: f64, findings: &mut LimitedFindingList) -> Option<Duration> {
     let duration = (seconds <= MAX_SECONDS)
         .then(|| Duration::try_from_secs_f64(seconds).ok())
@@ -312,7 +317,7 @@ fn duration_from_seconds(at: &NodeCursor<'_>, seconds: f64, findings: &mut Limit
     duration
 }
 
-/// Decodes one of several words.
+/// Decodes one of several words to its value. Reports other values with a similar word.
 pub(super) fn decode_word<T: Copy>(at: &NodeCursor<'_>, words: &[(&str, T)], findings: &mut LimitedFindingList) -> Option<T> {
     let names = || words.iter().map(|(word, _)| *word);
     let Some(text) = at.node.string_text() else {
@@ -328,7 +333,7 @@ pub(super) fn decode_word<T: Copy>(at: &NodeCursor<'_>, words: &[(&str, T)], fin
     None
 }
 
-/// Adds "did you mean" if there is a probable correction.
+/// Adds the help `did you mean …?` if there is a probable correction.
 pub(super) fn with_suggestion(finding: Finding, guess: Option<NearWord<'_>>) -> Finding {
     match guess {
         Some(guess) => finding.with_near_word_fix(&guess),
@@ -336,7 +341,7 @@ pub(super) fn with_suggestion(finding: Finding, guess: Option<NearWord<'_>>) -> 
     }
 }
 
-/// Reports that `second` repeats `first`.
+/// Reports that the value at `second` repeats the value at `first`.
 pub(super) fn report_repetition(
     code: FindingCode,
     second: RouteLocation,
@@ -347,7 +352,7 @@ pub(super) fn report_repetition(
     findings.push(Finding::new_error(code, second, message).with_related(first, "first here"));
 }
 
-/// Reads a list. Returns `None` if one of its items is wrong.
+/// Decodes a list. Returns `None` if one of its items is wrong. `what`: the expected type in the message.
 pub(super) fn decode_list<T>(
     at: &NodeCursor<'_>,
     what: &str,
@@ -359,7 +364,7 @@ pub(super) fn decode_list<T>(
     read.into_iter().collect()
 }
 
-/// Reads a list with at least one item; `rule` is the message about an empty one.
+/// Decodes a list with at least one item. `rule`: the message about an empty list.
 pub(super) fn decode_filled_list<T>(
     at: &NodeCursor<'_>,
     what: &str,
@@ -375,7 +380,7 @@ pub(super) fn decode_filled_list<T>(
     Some(read)
 }
 
-/// Reads a map with any keys. Returns `None` if one of its values is wrong.
+/// Decodes a map with any keys. Returns `None` if one of its values is wrong. `what`: the expected type in the message.
 pub(super) fn decode_map<T>(
     at: &NodeCursor<'_>,
     what: &str,
@@ -390,7 +395,7 @@ pub(super) fn decode_map<T>(
     read.into_iter().collect()
 }
 
-/// Reads a list of strings that are not blank.
+/// Decodes a list of strings that are not blank.
 pub(super) fn decode_filled_texts(at: &NodeCursor<'_>, what: &str, findings: &mut LimitedFindingList) -> Option<Vec<String>> {
     decode_list(at, what, findings, |item, findings| {
         Some(decode_filled_text(item, findings)?.to_string())

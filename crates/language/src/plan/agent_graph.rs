@@ -15,7 +15,7 @@ use crate::ensemble::Ensemble;
 /// Agents by name.
 pub(super) type AgentIdsByName = HashMap<Arc<str>, AgentId, foldhash::fast::RandomState>;
 
-/// A dependency between two agents of the ensemble.
+/// A dependency between two agents of the ensemble. `position` is its index in the agent's list of dependencies.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AgentLink {
     /// The agent that is depended on.
@@ -26,8 +26,8 @@ pub(crate) struct AgentLink {
     pub(crate) position: usize,
 }
 
-/// The numbered agents of an ensemble and the numbered dependencies between them. A dependency on an agent that is not in the
-/// ensemble has no number.
+/// The graph of the agents of an ensemble and their dependencies, both numbered in declaration order. Dependencies on
+/// unknown agents are left out.
 #[derive(Debug)]
 pub(crate) struct AgentGraph {
     names: AgentIdsByName,
@@ -42,7 +42,7 @@ pub(crate) struct AgentGraph {
 }
 
 impl AgentGraph {
-    /// Numbers the agents and the dependencies in declaration order. Of two agents with one name the later counts.
+    /// Builds the graph in declaration order. Of two agents with one name, the later one counts.
     pub(crate) fn new(ensemble: &Ensemble) -> Self {
         let numbered = || (0..).map(AgentId).zip(&ensemble.agents);
         let names: AgentIdsByName = numbered().map(|(id, agent)| (agent.name.clone(), id)).collect();
@@ -90,7 +90,7 @@ impl AgentGraph {
         &self.names
     }
 
-    /// Finds the agent with this name.
+    /// Returns the number of the agent with this name.
     #[inline]
     pub(crate) fn find_agent_id(&self, name: &str) -> Option<AgentId> {
         self.names.get(name).copied()
@@ -101,20 +101,20 @@ impl AgentGraph {
         &self.links
     }
 
-    /// Returns the numbers of the dependencies of an agent.
+    /// Returns the range of the numbers of an agent's dependencies.
     #[inline]
     pub(crate) fn incoming_range(&self, to: AgentId) -> Range<usize> {
         self.first_links[to.index()] as usize..self.first_links[to.index() + 1] as usize
     }
 
-    /// Returns the dependencies on an agent, the last one first.
+    /// Returns the numbers of the dependencies on an agent, the last one first.
     #[inline]
     pub(crate) fn outgoing_edge_ids(&self, from: AgentId) -> &[EdgeId] {
         let (start, end) = (self.first_outgoing[from.index()], self.first_outgoing[from.index() + 1]);
         &self.outgoing[start as usize..end as usize]
     }
 
-    /// Returns these agents and all agents upstream of them, over the dependencies that are followed.
+    /// Returns these agents and all agents upstream of them, over the dependencies for which `is_followed` is true.
     pub(crate) fn find_upstream_agents(
         &self,
         agents: impl IntoIterator<Item = usize>,
@@ -129,6 +129,7 @@ impl AgentGraph {
     }
 }
 
+/// Returns the number of dependencies. Panics above 4 billion.
 fn count_links(links: &[AgentLink]) -> u32 {
     u32::try_from(links.len()).expect("fewer than 4 billion dependencies")
 }

@@ -32,7 +32,7 @@ pub enum HistoryRead {
 }
 
 impl HistoryRead {
-    /// Returns the part of this many latest executions.
+    /// Returns the part with this number of latest executions.
     fn latest(count: u64) -> Self {
         match usize::try_from(count).map(NonZeroUsize::new) {
             Ok(Some(count)) => Self::Latest(count),
@@ -41,12 +41,13 @@ impl HistoryRead {
         }
     }
 
+    /// Returns `All` if the history is read, otherwise `Nothing`.
     fn all_if(is_read: bool) -> Self {
         if is_read { Self::All } else { Self::Nothing }
     }
 }
 
-/// Returns what each agent reads, in declaration order.
+/// Returns the reads of each agent, in declaration order.
 pub(super) fn list_execution_reads(ensemble: &Ensemble) -> Vec<ExecutionReads> {
     ensemble
         .agents
@@ -55,6 +56,7 @@ pub(super) fn list_execution_reads(ensemble: &Ensemble) -> Vec<ExecutionReads> {
         .collect()
 }
 
+/// Returns the reads of one agent, as far as its kind, prompts and templates determine them.
 fn find_execution_reads(ensemble: &Ensemble, agent: &Agent) -> ExecutionReads {
     match &agent.kind {
         AgentKind::Llm(llm) => {
@@ -109,7 +111,7 @@ fn contains_history_template(value: &Value) -> bool {
     }
 }
 
-/// Returns the instructions of the agent's profile and its fallbacks, as far as they are in the ensemble.
+/// Returns the system prompts of the agent's profile and its fallbacks, as far as the ensemble contains the profiles.
 fn list_profile_prompts<'a>(ensemble: &'a Ensemble, llm: &'a LlmSpec) -> impl Iterator<Item = &'a str> {
     let profiles = &ensemble.model_profiles;
     let find = |name: &Arc<str>| profiles.iter().find(|(known, _)| known == name).map(|(_, one)| one);

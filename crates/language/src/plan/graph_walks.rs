@@ -7,7 +7,7 @@ use std::collections::{HashMap, VecDeque};
 
 use fixedbitset::FixedBitSet;
 
-/// Returns the agents that can be reached from these, themselves included.
+/// Returns the agents that can be reached from `from` over the edges of `next`, including those of `from`.
 pub fn find_reachable<I: IntoIterator<Item = usize>>(
     count: usize,
     from: impl IntoIterator<Item = usize>,
@@ -39,7 +39,7 @@ pub fn find_components<I: IntoIterator<Item = usize>>(count: usize, next: impl F
     walk.groups
 }
 
-/// Tarjan's algorithm without recursion.
+/// The state of Tarjan's algorithm without recursion.
 struct ComponentSearch {
     /// The order in which agents are visited, from 1; 0 before the visit.
     order: Vec<usize>,
@@ -51,6 +51,7 @@ struct ComponentSearch {
 }
 
 impl ComponentSearch {
+    /// Visits all agents that can be reached from `start` and have not been visited.
     fn visit_from<I: IntoIterator<Item = usize>>(&mut self, start: usize, next: &impl Fn(usize) -> I) {
         if self.order[start] != 0 {
             return;
@@ -75,6 +76,7 @@ impl ComponentSearch {
         }
     }
 
+    /// Numbers an agent, and returns its neighbours.
     fn enter_node<I: IntoIterator<Item = usize>>(&mut self, at: usize, next: &impl Fn(usize) -> I) -> I::IntoIter {
         self.next_number += 1;
         (self.order[at], self.low[at]) = (self.next_number, self.next_number);
@@ -82,7 +84,7 @@ impl ComponentSearch {
         next(at).into_iter()
     }
 
-    /// Completes the component of an agent that leads back to no earlier one.
+    /// Completes a component if its agent leads back to no earlier agent.
     fn leave_node(&mut self, at: usize) {
         if self.low[at] != self.order[at] {
             return;
@@ -99,14 +101,14 @@ impl ComponentSearch {
     }
 }
 
-/// Returns whether an agent leads back to itself.
+/// Returns whether some agent leads back to itself.
 pub fn has_cycle<I: IntoIterator<Item = usize>>(count: usize, next: impl Fn(usize) -> I) -> bool {
     let leads_to_itself = |at: usize| next(at).into_iter().any(|other| other == at);
     find_components(count, &next).iter().any(|group| group.len() > 1) || (0..count).any(leads_to_itself)
 }
 
-/// Returns a shortest cycle through an agent as its steps, each with the agent that it starts at; `None` if the agent does
-/// not lead back to itself. The walk gives the edges of an agent: the other agent, and the edge.
+/// Returns a shortest cycle through `start` as its steps, each with the agent at which the step begins. Returns `None` if
+/// the agent does not lead back to itself. `next` returns the edges of an agent: the other agent, and the edge.
 pub fn find_shortest_cycle<E: Copy, I: IntoIterator<Item = (usize, E)>>(
     start: usize,
     next: impl Fn(usize) -> I,

@@ -76,7 +76,7 @@ pub struct Plan {
     required: Vec<AgentId>,
 }
 
-/// The compiled result of a run.
+/// The compiled `result` of an ensemble: an agent, or a map of expressions.
 #[derive(Debug)]
 pub enum CompiledResult {
     /// The latest output of this agent.
@@ -119,7 +119,7 @@ impl Plan {
         })
     }
 
-    /// Returns the plan without its result and its `success`.
+    /// Builds a plan without `result` and `success`, which the caller adds.
     fn from_graph_without_result(ensemble: Arc<Ensemble>, graph: AgentGraph, edges: Vec<PlanEdge>) -> Self {
         let names = graph.names();
         let mut caps = vec![None; ensemble.agents.len()];
@@ -169,7 +169,7 @@ impl Plan {
         self.result.as_ref()
     }
 
-    /// Returns `success`: what must be true of the last state for exit code 0.
+    /// Returns the condition that must be true in the last state for exit code 0.
     pub fn success_condition(&self) -> Option<&Condition> {
         self.success.as_ref()
     }
@@ -229,7 +229,7 @@ impl Plan {
         &self.edges[id.0 as usize]
     }
 
-    /// Returns the dependencies of an agent, in declaration order.
+    /// Returns the dependencies of an agent with their numbers, in declaration order.
     #[inline]
     pub fn incoming_edges(&self, to: AgentId) -> impl DoubleEndedIterator<Item = (EdgeId, &PlanEdge)> {
         let range = self.graph.incoming_range(to);
@@ -238,8 +238,7 @@ impl Plan {
             .zip(&self.edges[range])
     }
 
-    /// Returns the agents whose executions can lead to an output of the edge's agent, on ways that do not pass through
-    /// `to`.
+    /// Returns the agents whose executions can lead to an output of the edge's agent, on paths that do not pass through `to`.
     ///
     /// Feedback dependencies are such a way only where the edge waits until everything has settled. The set is computed
     /// when it is first needed, and then kept.
@@ -247,7 +246,7 @@ impl Plan {
         self.sources[id.index()].get_or_init(|| upstream_agents::find_upstream_agents(self, self.edge(id)))
     }
 
-    /// Returns the edges to the agents that depend on this agent.
+    /// Returns the edges to the agents that depend on this agent, with their numbers.
     #[inline]
     pub fn outgoing_edges(&self, from: AgentId) -> impl Iterator<Item = (EdgeId, &PlanEdge)> {
         self.graph.outgoing_edge_ids(from).iter().map(|id| (*id, self.edge(*id)))
@@ -270,32 +269,31 @@ impl Plan {
             || result.iter().any(|(_, expression)| expression.reads_history())
     }
 
-    /// Returns what the agent reads in addition to the outputs of its dependencies.
+    /// Returns the values that the agent reads in addition to the outputs of its dependencies.
     pub fn execution_reads(&self, id: AgentId) -> ExecutionReads {
         self.readings
             .get_or_init(|| execution_reads::list_execution_reads(&self.ensemble))[id.index()]
     }
 
-    /// Returns the agents without dependencies that may run more than once: every new output of another agent can start
-    /// them.
+    /// Returns the agents without dependencies that may run more than once. Every new output of another agent can start them.
     #[inline]
     pub fn listening_agent_ids(&self) -> &[AgentId] {
         &self.listeners
     }
 
-    /// Returns the agent's `max_agent_executions`, if it has one.
+    /// Returns the agent's limit in `max_agent_executions`, if it has one.
     #[inline]
     pub fn max_agent_executions(&self, id: AgentId) -> Option<NonZeroU32> {
         self.caps[id.index()]
     }
 
-    /// Returns the agent's `config`, shared with its executions.
+    /// Returns the agent's `config`, which its executions share.
     #[inline]
     pub fn agent_config(&self, id: AgentId) -> &Arc<JsonMap> {
         &self.parameters[id.index()]
     }
 
-    /// Returns whether the agent belongs to a tool only, so that it does not run by itself.
+    /// Returns whether the agent only runs as a tool.
     ///
     /// This is the case if a tool names it, it has no dependencies, and no agent depends on it.
     #[inline]
@@ -316,6 +314,7 @@ impl Plan {
     }
 }
 
+/// Returns for each agent whether it only runs as a tool.
 fn find_only_tools(ensemble: &Ensemble, names: &AgentIdsByName) -> Vec<bool> {
     let mut only_tools = vec![false; ensemble.agents.len()];
     for (_, agent) in ensemble.list_agent_tools() {
@@ -334,6 +333,7 @@ fn find_only_tools(ensemble: &Ensemble, names: &AgentIdsByName) -> Vec<bool> {
     only_tools
 }
 
+/// Compiles `result`, and reports its errors and unknown agents.
 fn compile_result(ensemble: &Ensemble, names: &AgentIdsByName, findings: &mut Vec<Finding>) -> Option<CompiledResult> {
     let entries = match ensemble.result.as_ref()? {
         ResultSpec::Agent(agent) => return names.get(agent).copied().map(CompiledResult::Agent),
@@ -365,6 +365,7 @@ fn compile_result(ensemble: &Ensemble, names: &AgentIdsByName, findings: &mut Ve
     Some(CompiledResult::Map(compiled))
 }
 
+/// Compiles `success`, and reports its errors and unknown agents.
 fn compile_success(ensemble: &Ensemble, names: &AgentIdsByName, findings: &mut Vec<Finding>) -> Option<Condition> {
     let route = || Route::root().with_key("success");
     match Condition::compile_without_output(ensemble.success.as_ref()?) {
@@ -389,6 +390,7 @@ fn compile_success(ensemble: &Ensemble, names: &AgentIdsByName, findings: &mut V
     }
 }
 
+/// Compiles the condition of a dependency, and reports its errors and unknown agents.
 fn compile_condition(
     dependency: &Dependency,
     to: AgentId,
@@ -419,6 +421,7 @@ fn compile_condition(
     }
 }
 
+/// Builds the error about an unknown agent, with the most similar name.
 fn build_unknown_agent_finding(name: &str, names: &AgentIdsByName, at: crate::source::RouteLocation) -> Finding {
     let mut agents: Vec<(AgentId, &str)> = names.iter().map(|(name, id)| (*id, &**name)).collect();
     agents.sort_unstable_by_key(|(id, _)| id.0);
@@ -426,7 +429,7 @@ fn build_unknown_agent_finding(name: &str, names: &AgentIdsByName, at: crate::so
 }
 
 impl AgentId {
-    /// Returns the number of the agent at a position in the file.
+    /// Returns the number of the agent at this position in the file.
     pub(crate) fn from_index(index: usize) -> Self {
         Self(u32::try_from(index).expect("fewer than 4 billion agents"))
     }

@@ -5,7 +5,7 @@ use fixedbitset::FixedBitSet;
 use super::{AgentId, Plan, PlanEdge};
 use crate::ensemble::WaitFor;
 
-/// The agent of a dependency and those upstream of it, without the agent that has the dependency.
+/// The agent of a dependency and all agents upstream of it, without the agent that has the dependency.
 #[derive(Debug)]
 pub struct UpstreamAgents {
     agents: FixedBitSet,
@@ -13,7 +13,7 @@ pub struct UpstreamAgents {
 }
 
 impl UpstreamAgents {
-    /// Returns whether the agent is one of them.
+    /// Returns whether the agent is upstream.
     pub fn contains(&self, agent: AgentId) -> bool {
         self.agents.contains(agent.index())
     }
@@ -24,7 +24,7 @@ impl UpstreamAgents {
     }
 }
 
-/// Walks against the direction of the edges, from the agent of the dependency.
+/// Collects the agents upstream of the edge. Follows feedback dependencies only if the edge waits until all have settled.
 pub(super) fn find_upstream_agents(plan: &Plan, edge: &PlanEdge) -> UpstreamAgents {
     let over_feedback = edge.wait_for == WaitFor::Settled;
     let start = Some(edge.from.index()).filter(|from| *from != edge.to.index());

@@ -28,7 +28,7 @@ const PART_OUTPUT_CONDITIONS: [&str; 10] = [
 /// Where the lists come from: the file, another agent, or a value that may not be there.
 const LIST_EXPRESSIONS: [&str; 3] = ["[1, 2, 3]", "outputs.a0.items", "context.nothing"];
 
-/// What a number says about a list.
+/// Builds a `for_each` from the numbers of `twist`.
 fn random_for_each(twist: &mut dyn FnMut() -> usize) -> ForEachSpec {
     ForEachSpec {
         items: match twist() % 2 {
@@ -51,8 +51,8 @@ fn random_for_each(twist: &mut dyn FnMut() -> usize) -> ForEachSpec {
     }
 }
 
-/// Agents of which some have parts, some are in a loop, and some wait until others have settled; and the result of each
-/// execution.
+/// Generates a plan in which some agents have parts, some are in a loop, and some wait until others have settled, and
+/// bytes that choose the results.
 pub fn plan_with_lists() -> impl Strategy<Value = (Plan, Vec<u8>)> {
     let agents = (2_usize..5).prop_flat_map(|count| (0..count).map(|at| random_agent(at, count)).collect::<Vec<_>>());
     let twists = prop::collection::vec(any::<u8>(), 32);
@@ -77,7 +77,7 @@ pub fn plan_with_lists() -> impl Strategy<Value = (Plan, Vec<u8>)> {
     })
 }
 
-/// `a0` and `a1` answer each other, `a0` has parts, and the last agent reads `a1` when it has settled.
+/// Makes `a0` and `a1` a loop, and the last agent a reader of `a1` that waits until the loop has settled.
 fn add_loop_with_reader(agents: &mut [Agent], twist: usize) {
     let edge = |from: &str, feedback: bool, wait_for: WaitFor| Dependency {
         agent_name: from.into(),

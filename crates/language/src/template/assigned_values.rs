@@ -26,7 +26,7 @@ pub(super) const VARIABLE_FILTER: &str = "__kept";
 /// The filter of `{% set namespace.name = … %}`.
 pub(super) const MEMBER_FILTER: &str = "__kept_in_namespace";
 
-/// A template in which every assigned value passes a filter, and where the text of the filters stands.
+/// A template text in which every assigned value passes a filter, with the positions of the inserted filters.
 #[derive(Debug, Default)]
 pub(super) struct FilteredTemplate {
     pub(super) text: String,
@@ -35,6 +35,7 @@ pub(super) struct FilteredTemplate {
 }
 
 impl FilteredTemplate {
+    /// Inserts the filters around the assigned values.
     pub(super) fn new(text: &str, assigned: &[AssignedValue]) -> Self {
         let mut filtered = Self::default();
         let mut at = 0;
@@ -53,12 +54,13 @@ impl FilteredTemplate {
         filtered
     }
 
+    /// Appends a text that is not in the original, and records its position.
     fn insert_text(&mut self, new: &str) {
         self.insertions.push((self.text.len(), new.len()));
         self.text.push_str(new);
     }
 
-    /// Returns the place in the original text.
+    /// Converts a span of the filtered text to the span in the original text.
     pub(super) fn original_span(&self, span: Span) -> Span {
         let before = |at: usize| {
             let new = self.insertions.iter().take_while(|(place, _)| *place < at);
@@ -68,19 +70,19 @@ impl FilteredTemplate {
     }
 }
 
-/// Returns the value of a variable.
+/// Checks the value of a variable, and returns the value unchanged.
 pub(super) fn check_variable_value(_: &State<'_, '_>, value: Value) -> Result<Value, Error> {
     check_assigned_value(&value, false)?;
     Ok(value)
 }
 
-/// Returns the value of a member of a namespace.
+/// Checks the value of a member of a namespace, and returns the value unchanged.
 pub(super) fn check_member_value(_: &State<'_, '_>, value: Value) -> Result<Value, Error> {
     check_assigned_value(&value, true)?;
     Ok(value)
 }
 
-/// Walks over the value without recursion.
+/// Checks the depth and size of a value without recursion. A member of a namespace must not contain a namespace.
 fn check_assigned_value(value: &Value, is_member: bool) -> Result<(), Error> {
     render_check::check_may_render()?;
     let mut open = vec![(value.clone(), 0)];
@@ -108,6 +110,7 @@ fn check_assigned_value(value: &Value, is_member: bool) -> Result<(), Error> {
     Ok(())
 }
 
+/// Pushes the items, or the keys and values, of a collection with this depth.
 fn push_child_values(value: &Value, depth: usize, open: &mut Vec<(Value, usize)>) {
     let is_map = match value.kind() {
         ValueKind::Map => true,
@@ -122,11 +125,13 @@ fn push_child_values(value: &Value, depth: usize, open: &mut Vec<(Value, usize)>
     }
 }
 
+/// Returns whether the value is a namespace of MiniJinja.
 fn is_namespace(value: &Value) -> bool {
     let object = value.as_object();
     object.is_some_and(|object| object.type_name().ends_with("::Namespace"))
 }
 
+/// Creates an error of the engine with this reason.
 fn invalid_operation_error(why: &'static str) -> Error {
     Error::new(ErrorKind::InvalidOperation, why)
 }

@@ -9,7 +9,7 @@ use super::{MAX_BYTES, OTHER_TEMPLATE_ERROR, PARSER_DEPTH_ERROR, VARIABLES, too_
 use crate::names::is_identifier_char;
 use crate::source::Span;
 
-/// The reason why a text is not a template, or cannot be rendered.
+/// An error of a text that is not a template, or cannot be rendered, with its position.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message} (line {line}, column {column})")]
 pub struct TemplateError {
@@ -23,12 +23,12 @@ pub struct TemplateError {
     pub span: Option<Span>,
 }
 
-/// Returns whether `word` is the part of the agent's name that a template reads as an identifier.
+/// Returns whether `word` is a part of an agent's name with hyphens or dots, as a template reads such a name.
 fn is_name_part(agent: &str, word: &str) -> bool {
     agent.contains(['-', '.']) && agent.split(['-', '.']).any(|part| part == word)
 }
 
-/// Returns the first place inside `{{ … }}` or `{% … %}` where `word` occurs as a whole word.
+/// Returns the span of the first whole word `word` inside `{{ … }}` or `{% … %}`.
 pub(super) fn find_word_in_tags(text: &str, word: &str) -> Option<Span> {
     iter_tags(text).find_map(|tag| {
         let inside = &text[tag.inner_span.start..tag.inner_span.end];
@@ -37,6 +37,7 @@ pub(super) fn find_word_in_tags(text: &str, word: &str) -> Option<Span> {
     })
 }
 
+/// Returns the position of `word` as a whole word that does not follow a dot.
 fn find_whole_word(text: &str, word: &str) -> Option<usize> {
     text.match_indices(word).map(|(at, _)| at).find(|&at| {
         !text[..at].ends_with(|c| is_identifier_char(c) || c == '.')
@@ -45,11 +46,12 @@ fn find_whole_word(text: &str, word: &str) -> Option<usize> {
 }
 
 impl TemplateError {
+    /// Converts an error of the engine for this text.
     pub(super) fn from_engine_error(text: &str, error: &minijinja::Error) -> Self {
         Self::from_mapped_engine_error(text, error, |span| span)
     }
 
-    /// Returns the error at a place that `original` finds in this text.
+    /// Converts an error of the engine. `original` maps a span of the compiled text to this text.
     pub(super) fn from_mapped_engine_error(
         text: &str,
         error: &minijinja::Error,
@@ -80,6 +82,7 @@ impl TemplateError {
         built
     }
 
+    /// Creates an error at the span, or at the start of the text without a span.
     pub(super) fn with_message(text: &str, message: String, span: Option<Span>) -> Self {
         let before = &text[..span.map_or(0, |span| span.start)];
         let line_start = before.rfind('\n').map_or(0, |at| at + 1);
@@ -92,6 +95,7 @@ impl TemplateError {
     }
 }
 
+/// Builds the error about an unknown variable, with advice for names of agents with hyphens or dots.
 pub(super) fn unknown_variable_error(text: &str, name: &str, listens_to: &[Arc<str>]) -> TemplateError {
     let dashed = listens_to.iter().find(|agent| is_name_part(agent, name));
     let message = match dashed {

@@ -8,7 +8,7 @@ use super::printed_paths::PrintedPath;
 /// The most keys that a message lists.
 const MAX_LISTED_KEYS: usize = 8;
 
-/// The values that were missing while templates of an execution were rendered.
+/// A shared collector of the keys that were missing while templates of an execution were rendered.
 #[derive(Debug, Clone, Default)]
 pub struct MissingKeyCollector(Arc<Mutex<CollectedMissingKeys>>);
 
@@ -20,7 +20,7 @@ struct CollectedMissingKeys {
     printed_keys: Vec<MissingOutputKey>,
 }
 
-/// A key that the output of an agent does not have.
+/// A key that the output of an agent does not have, with the keys that the output has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MissingOutputKey {
     /// The agent.
@@ -32,12 +32,12 @@ pub struct MissingOutputKey {
 }
 
 impl MissingKeyCollector {
-    /// Takes what was missed, each key once.
+    /// Returns the missing keys that were printed, each once, and leaves none.
     pub fn take_missing_keys(&self) -> Vec<MissingOutputKey> {
         std::mem::take(&mut self.lock().printed_keys)
     }
 
-    /// Adds what was missed in another rendering.
+    /// Adds missing keys of another rendering, each once.
     pub fn add_missing_keys(&self, missed: Vec<MissingOutputKey>) {
         let mut missing_keys = self.lock();
         for key in missed {
@@ -47,17 +47,17 @@ impl MissingKeyCollector {
         }
     }
 
-    /// A lookup that found nothing.
+    /// Remembers the latest lookup that found nothing.
     pub(super) fn set_latest_lookup(&self, key: MissingOutputKey) {
         self.lock().latest_lookup = Some(key);
     }
 
-    /// A lookup of something else.
+    /// Forgets the latest lookup that found nothing, after another lookup.
     pub(super) fn clear_latest_lookup(&self) {
         self.lock().latest_lookup = None;
     }
 
-    /// Something undefined is printed: it is what was looked up last, if the template prints that plainly.
+    /// Records the latest lookup as a missing key, because the template prints an undefined value.
     pub(super) fn record_printed_lookup(&self) {
         let mut missing_keys = self.lock();
         if let Some(key) = missing_keys.latest_lookup.take()
@@ -67,7 +67,7 @@ impl MissingKeyCollector {
         }
     }
 
-    /// Drops those that none of these paths prints plainly: `{{ a.b if a.b }}` asks whether there is one.
+    /// Keeps only the keys that one of these paths prints directly. `{{ a.b if a.b }}` checks the presence itself.
     pub(super) fn retain_printed_by(&self, paths: &[PrintedPath]) {
         let is_plain = |key: &MissingOutputKey| {
             paths
@@ -77,6 +77,7 @@ impl MissingKeyCollector {
         self.lock().printed_keys.retain(is_plain);
     }
 
+    /// Locks the collected keys, also after a panic of another thread.
     fn lock(&self) -> MutexGuard<'_, CollectedMissingKeys> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -4,7 +4,7 @@ use super::syntax::{TagKind, iter_tags};
 use crate::names::{is_identifier_char, starts_identifier};
 use crate::source::Span;
 
-/// `{{ a.b.c }}` or `{{ dependencies["a"].b }}`.
+/// A path that a template prints: `{{ a.b.c }}` or `{{ dependencies["a"].b }}`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PrintedPath {
     /// The variable, or the key of `dependencies`.
@@ -23,7 +23,7 @@ impl PrintedPath {
     }
 }
 
-/// Returns the paths that the text prints plainly, in order.
+/// Returns the paths that the text prints without a test or a default, in order.
 pub fn list_printed_paths(text: &str) -> Vec<PrintedPath> {
     let outputs = iter_tags(text).filter(|tag| tag.kind == TagKind::Output && tag.is_closed);
     outputs
@@ -31,7 +31,7 @@ pub fn list_printed_paths(text: &str) -> Vec<PrintedPath> {
         .collect()
 }
 
-/// Returns the path between two places, if there is nothing else.
+/// Parses the path between the two positions. Returns `None` if there is anything else.
 fn parse_printed_path(text: &str, open: usize, close: usize) -> Option<PrintedPath> {
     let path_text = text[open..close]
         .trim_start_matches(['-', '+'])
@@ -62,7 +62,7 @@ fn parse_printed_path(text: &str, open: usize, close: usize) -> Option<PrintedPa
     })
 }
 
-/// `.key`, `["key"]` or `['key']`, and its length.
+/// Parses `.key`, `["key"]` or `['key']`. Returns the key and the length of the step.
 fn parse_path_step(text: &str) -> Option<(String, usize)> {
     if let Some(after_dot) = text.strip_prefix('.') {
         let (name, length) = parse_identifier(after_dot)?;
@@ -79,6 +79,7 @@ fn parse_path_step(text: &str) -> Option<(String, usize)> {
     (is_closed && !key.contains('\\')).then(|| (key.to_owned(), length))
 }
 
+/// Parses an identifier at the start of the text. Returns it with its length.
 fn parse_identifier(text: &str) -> Option<(String, usize)> {
     let end = text.find(|c: char| !is_identifier_char(c)).unwrap_or(text.len());
     let name = &text[..end];

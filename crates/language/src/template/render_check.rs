@@ -7,14 +7,14 @@ use std::cell::Cell;
 
 use minijinja::{Error, ErrorKind};
 
-/// Says why the rendering on this thread must stop; `None`: it may go on.
+/// A function that returns the reason to stop rendering on this thread, or `None` to continue.
 pub type RenderStopCheck = fn() -> Option<&'static str>;
 
 thread_local! {
     static LOOK: Cell<Option<RenderStopCheck>> = const { Cell::new(None) };
 }
 
-/// Renders on this thread while `look` allows it.
+/// Renders on this thread, and stops with an error as soon as the check `look` returns a reason.
 pub fn render_with_check<T>(look: RenderStopCheck, render: impl FnOnce() -> T) -> T {
     struct Before(Option<RenderStopCheck>);
     impl Drop for Before {
@@ -26,7 +26,7 @@ pub fn render_with_check<T>(look: RenderStopCheck, render: impl FnOnce() -> T) -
     render()
 }
 
-/// Asks whether the rendering may go on.
+/// Calls the check of this thread. # Errors: the check returns a reason to stop.
 pub(super) fn check_may_render() -> Result<(), Error> {
     match LOOK.get().and_then(|look| look()) {
         None => Ok(()),

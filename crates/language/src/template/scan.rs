@@ -45,7 +45,7 @@ const LIGHT_TAGS: [&str; 4] = ["if", "elif", "else", "endif"];
 /// Tags that read other templates, of which there are none.
 const OTHER_TEMPLATE_TAGS: [&str; 4] = ["extends", "from", "import", "include"];
 
-/// The facts that a scan of a template found.
+/// The results of a scan of a template's tokens.
 #[derive(Debug, Default)]
 pub(super) struct TemplateScan {
     /// At least the depth of the syntax tree.
@@ -62,7 +62,7 @@ pub(super) struct TemplateScan {
     pub(super) is_light: bool,
 }
 
-/// `VALUE` in `{% set DIGEST_PREFIX_LENGTH = VALUE %}`.
+/// The span of the value of an assignment: `VALUE` in `{% set DIGEST_PREFIX_LENGTH = VALUE %}`.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct AssignedValue {
     /// The place of the value.
@@ -71,7 +71,7 @@ pub(super) struct AssignedValue {
     pub(super) is_member: bool,
 }
 
-/// Reads the tokens of the text, as far as it is a template.
+/// Scans the tokens of the text up to the first token that is not valid.
 pub(super) fn scan_template(text: &str) -> TemplateScan {
     let mut scan = TemplateScan {
         is_light: true,
@@ -106,6 +106,7 @@ pub(super) fn scan_template(text: &str) -> TemplateScan {
 }
 
 impl TemplateScan {
+    /// Raises the depth to at least `depth`, and notes the place if the limit is exceeded for the first time.
     fn raise_depth(&mut self, depth: usize, place: Span) {
         self.depth = self.depth.max(depth);
         if depth > DEPTH_LIMIT && self.too_deep.is_none() {
@@ -114,8 +115,7 @@ impl TemplateScan {
     }
 }
 
-/// The blocks that are open, each with the number of its parts that are nested in each other: `elif` is an `if` in an
-/// `else`.
+/// The open blocks, each with the number of its nested parts: an `elif` is an `if` inside an `else`.
 #[derive(Default)]
 struct OpenBlocks {
     open: Vec<usize>,
@@ -123,11 +123,13 @@ struct OpenBlocks {
 }
 
 impl OpenBlocks {
+    /// Opens a block with one part.
     fn open_block(&mut self) {
         self.open.push(1);
         self.depth += 1;
     }
 
+    /// Adds a nested part to the innermost block.
     fn deepen_block(&mut self) {
         if let Some(parts) = self.open.last_mut() {
             *parts += 1;
@@ -135,12 +137,13 @@ impl OpenBlocks {
         }
     }
 
+    /// Closes the innermost block with all its nested parts.
     fn close_block(&mut self) {
         self.depth -= self.open.pop().unwrap_or(0);
     }
 }
 
-/// A tag that is being read.
+/// The state of scanning one tag.
 struct ScannedTag {
     is_block: bool,
     /// The first word of a block tag.
@@ -155,7 +158,7 @@ struct ScannedTag {
     slices: OpenBrackets,
 }
 
-/// The token before, as far as it decides about the next one.
+/// The previous token, as far as it affects the next token.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum PreviousToken {
     Other,
@@ -166,6 +169,7 @@ enum PreviousToken {
 }
 
 impl ScannedTag {
+    /// Creates a tag of which no token has been read.
     fn new(is_block: bool) -> Self {
         Self {
             is_block,
@@ -179,6 +183,7 @@ impl ScannedTag {
         }
     }
 
+    /// Processes one token of the tag.
     fn read_token(&mut self, token: &Token<'_>, place: Span, scan: &mut TemplateScan) {
         if self.is_block && self.word.is_none() {
             self.place = Some(place);
@@ -220,7 +225,7 @@ impl ScannedTag {
         }
     }
 
-    /// The tag ends before `end`.
+    /// Completes the tag, which ends before `end`, and adds its depth and its assignment to the scan.
     fn finish_tag(mut self, end: usize, blocks: &mut OpenBlocks, scan: &mut TemplateScan) {
         let place = self.place.unwrap_or(Span::new(end, end));
         let depth = self.depth.close_and_total();
@@ -230,6 +235,7 @@ impl ScannedTag {
         scan.raise_depth(blocks.depth + depth, place);
     }
 
+    /// Opens, deepens or closes a block according to the first word of the tag.
     fn finish_block_tag(&self, end: usize, place: Span, blocks: &mut OpenBlocks, scan: &mut TemplateScan) {
         let word = self.word.as_deref().unwrap_or_default();
         scan.is_light &= LIGHT_TAGS.contains(&word);
@@ -250,7 +256,7 @@ impl ScannedTag {
     }
 }
 
-/// The open brackets, each with the number of colons in it; `None`: round or curly ones.
+/// The open brackets, each with the number of its colons, or `None` for round and curly brackets.
 #[derive(Default)]
 struct OpenBrackets {
     open: Vec<Option<usize>>,
@@ -259,8 +265,8 @@ struct OpenBrackets {
 }
 
 impl OpenBrackets {
-    /// Returns whether the token begins a step that is not written as a number. MiniJinja panics where a step is
-    /// negative and the list is empty.
+    /// Processes a token. Returns whether it begins a slice step that is not a number above zero, on which MiniJinja panics
+    /// for an empty list.
     fn starts_unsafe_slice_step(&mut self, token: &Token<'_>) -> bool {
         let is_step = std::mem::take(&mut self.is_step);
         match token {
@@ -279,8 +285,7 @@ impl OpenBrackets {
     }
 }
 
-/// The depth of an expression. Operators outside of brackets make a chain, in which each is inside the next; what is
-/// between two commas is a chain of its own.
+/// The depth of an expression. Operators outside of brackets form a chain in which each contains the next one; commas separate chains.
 #[derive(Default)]
 struct ExpressionDepth {
     /// The open brackets; the last one is the innermost.
@@ -301,18 +306,21 @@ struct DepthLevel {
 }
 
 impl DepthLevel {
+    /// Starts the chain after a comma, and keeps the depth of the chain before.
     fn start_next_operand(&mut self) {
         self.before = self.total_depth();
         self.chain = 0;
         self.inner = 0;
     }
 
+    /// Returns the depth of the deepest chain at this level.
     fn total_depth(&self) -> usize {
         self.before.max(self.chain + self.inner)
     }
 }
 
 impl ExpressionDepth {
+    /// Processes one token of the expression.
     fn scan_token(&mut self, token: &Token<'_>) {
         match token {
             Token::ParenOpen | Token::BracketOpen | Token::BraceOpen => {
@@ -330,11 +338,13 @@ impl ExpressionDepth {
         }
     }
 
+    /// Adds an operator to the current chain.
     fn add_operator(&mut self) {
         self.level.chain += 1;
         self.open += 1;
     }
 
+    /// Closes the innermost bracket, and adds its depth to the surrounding chain.
     fn close_bracket(&mut self) {
         if let Some(outer) = self.outer.pop() {
             self.open -= self.level.chain;
@@ -343,16 +353,17 @@ impl ExpressionDepth {
         }
     }
 
+    /// Returns whether no bracket is open.
     fn is_outside_brackets(&self) -> bool {
         self.outer.is_empty()
     }
 
-    /// Returns the length of the chains in which the last token is.
+    /// Returns the length of the chains that contain the last token.
     fn open_chain_length(&self) -> usize {
         self.open
     }
 
-    /// Returns the depth of the whole, also if brackets are not closed.
+    /// Closes all open brackets, and returns the depth of the whole expression.
     fn close_and_total(&mut self) -> usize {
         while !self.outer.is_empty() {
             self.close_bracket();

@@ -13,7 +13,7 @@ pub enum TagKind {
     Block,
 }
 
-/// A tag of a template.
+/// A tag of a template, with the span between its braces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TemplateTag {
     /// The kind.
@@ -24,7 +24,7 @@ pub struct TemplateTag {
     pub is_closed: bool,
 }
 
-/// Returns whether the text contains the beginning of a tag or a comment.
+/// Returns whether the text contains `{{`, `{%` or `{#`.
 pub fn contains_tag_start(text: &str) -> bool {
     ["{{", "{%", "{#"].iter().any(|mark| text.contains(mark))
 }
@@ -65,7 +65,7 @@ pub fn iter_tags(text: &str) -> impl Iterator<Item = TemplateTag> + use<'_> {
     })
 }
 
-/// Finds the end of a tag: the first closing braces outside of strings, or else the first ones.
+/// Returns the position of the first closing braces outside of strings, or else of the first closing braces.
 fn find_tag_end(inside: &str, kind: TagKind) -> Option<usize> {
     let close = match kind {
         TagKind::Output => "}}",

@@ -23,11 +23,11 @@ use crate::condition::{
 };
 use crate::source::Span;
 
-/// The type of each variable; `None`: it does not exist, or nothing is known of it.
+/// A function that returns the type of a variable. `None`: the variable does not exist, or its type is not known.
 pub type VariableTypeLookup<'a> = dyn Fn(&str) -> Option<&'a ValueType> + 'a;
 
-/// Returns all parts of the template that do not fit what the variables can be, from left to right. A text that is no
-/// template has none.
+/// Returns all parts of the template that do not fit the types of their variables, from left to right. Returns none if
+/// the text is no template.
 pub fn find_type_problems<'a>(text: &str, variables: &VariableTypeLookup<'a>) -> Vec<TypeProblem> {
     if super::is_constant(text) || super::scan_checked(text).is_err() {
         return Vec::new();
@@ -52,8 +52,7 @@ pub fn find_type_problems<'a>(text: &str, variables: &VariableTypeLookup<'a>) ->
     misfits
 }
 
-/// The way in which a template uses a value: whether a missing key is asked for, and whether the expression must be
-/// true.
+/// The use of a value: whether the template checks its presence, and whether it must be true.
 #[derive(Clone, Copy)]
 struct ExpressionUse {
     is_asked: bool,
@@ -77,6 +76,7 @@ impl ExpressionUse {
         is_wanted: false,
     };
 
+    /// Returns the use of an operand of `not`.
     fn negate_wanted(self) -> Self {
         Self {
             is_wanted: !self.is_wanted,
@@ -85,6 +85,7 @@ impl ExpressionUse {
     }
 }
 
+/// The state of inferring the types of a template, with the problems that were found.
 struct TemplateTypeChecker<'t, 'a> {
     text: &'t str,
     variables: &'t VariableTypeLookup<'a>,
@@ -100,10 +101,12 @@ struct TemplateTypeChecker<'t, 'a> {
 }
 
 impl<'t> TemplateTypeChecker<'t, '_> {
+    /// Checks all statements in order.
     fn check_statements(&mut self, all: &[Stmt<'t>]) {
         all.iter().for_each(|one| self.check_statement(one));
     }
 
+    /// Checks a statement and all statements inside it.
     fn check_statement(&mut self, one: &Stmt<'t>) {
         match one {
             Stmt::Template(_) | Stmt::EmitRaw(_) | Stmt::Extends(_) | Stmt::Include(_) => {}
@@ -174,13 +177,14 @@ impl<'t> TemplateTypeChecker<'t, '_> {
         }
     }
 
-    /// Ignores findings in an expression that follows a question for the type.
+    /// Calls `visit`. If `is_guarded` is true, ignores type problems in it, because a type test was made before.
     fn visit_without_reports(&mut self, is_guarded: bool, visit: impl FnOnce(&mut Self)) {
         self.guards += usize::from(is_guarded);
         visit(self);
         self.guards -= usize::from(is_guarded);
     }
 
+    /// Reports a value that cannot be iterated over.
     fn check_iterable(&mut self, of: &ValueType, place: Span) {
         if is_informative_type(of)
             && !can_have_shape(of, |shape| {
@@ -192,10 +196,12 @@ impl<'t> TemplateTypeChecker<'t, '_> {
         }
     }
 
+    /// Returns the source text of a part.
     fn part_text(&self, place: Span) -> &'t str {
         self.text.get(place.start..place.end).unwrap_or_default()
     }
 
+    /// Adds a problem, unless a type test guards the part. Unknown names are always reported.
     fn report_problem(
         &mut self,
         mistake: TypeProblemKind,
@@ -215,18 +221,18 @@ impl<'t> TemplateTypeChecker<'t, '_> {
         }
     }
 
-    /// Returns the last place of a word in a part of the template.
+    /// Returns the span of the last occurrence of a word in a part of the template, or the part itself.
     fn find_last_word(&self, word: &str, place: Span) -> Span {
         let last_start = self.part_text(place).rfind(word).map(|at| place.start + at);
         last_start.map_or(place, |start| Span::new(start, start + word.len()))
     }
 
-    /// Returns the type of a name.
+    /// Returns the type of a variable; any type if it is not known.
     fn variable_type(&self, name: &str) -> ValueType {
         self.find_known_type(name).cloned().unwrap_or_default()
     }
 
-    /// Returns the type of a name, if it is not assigned to.
+    /// Returns the type of a variable, unless the template assigns to the name.
     fn find_known_type(&self, name: &str) -> Option<&ValueType> {
         let scope_type = self.scopes.iter().rev().find_map(|names| names.get(name));
         match self.assigned_names.contains(name) {
@@ -235,18 +241,19 @@ impl<'t> TemplateTypeChecker<'t, '_> {
         }
     }
 
-    /// Returns whether the name stands for a value of the run.
+    /// Returns whether the name is a variable of the run, and no variable of the template.
     fn is_run_value(&self, name: &str) -> bool {
         let is_local = self.scopes.iter().any(|names| names.contains_key(name));
         !is_local && !self.assigned_names.contains(name) && (self.variables)(name).is_some()
     }
 }
 
-/// Returns the bytes of a whole expression; the place that the parser gives begins at its last operator.
+/// Returns the span of a whole expression. The span of the parser begins at the last operator of the expression.
 fn whole_span(expr: &Expr<'_>) -> Span {
     Span::new(find_start(expr), to_span(expr.span()).end)
 }
 
+/// Returns the byte at which the first operand of the expression begins.
 fn find_start(expr: &Expr<'_>) -> usize {
     let own_start = to_span(expr.span()).start;
     let first = match expr {
@@ -264,10 +271,12 @@ fn find_start(expr: &Expr<'_>) -> usize {
     first.map_or(own_start, |first| own_start.min(find_start(first)))
 }
 
+/// Converts a span of MiniJinja.
 fn to_span(place: Place) -> Span {
     Span::new(place.start_offset as usize, place.end_offset as usize)
 }
 
+/// Returns whether the type can have such a shape. An unknown type can have any shape.
 fn can_have_shape(of: &ValueType, fits: impl Fn(&crate::condition::ValueShape) -> bool) -> bool {
     of.known_shape().is_none_or(fits)
 }
@@ -288,7 +297,7 @@ fn infer_loop_item_type(of: &ValueType) -> ValueType {
         .unwrap_or_default()
 }
 
-/// `loop` inside a loop.
+/// Returns the type of the variable `loop` inside a loop.
 fn loop_variable_type() -> ValueType {
     let count = || ValueType::number_up_to(u64::MAX);
     let all = [
@@ -307,6 +316,7 @@ fn loop_variable_type() -> ValueType {
     ValueType::map_with_fields(MapFields::with_exact_keys(all.map(|(key, of)| (key.to_owned(), of))))
 }
 
+/// Returns the type of all numbers.
 fn any_number_type() -> ValueType {
     ValueType::number_in_range(NumberRange::ALL)
 }

@@ -12,12 +12,12 @@ use serde_json::Value;
 use super::{MissingKeyCollector, MissingOutputKey, TemplateScope, render_output_text};
 use crate::data::{AgentRequest, JsonMap, RunContext};
 
-/// Returns the variables of a template.
+/// Wraps the scope as the value whose keys are the variables of a template.
 pub(super) fn build_root_value(scope: &TemplateScope) -> Seen {
     Seen::from_object(TemplateRoot(scope.clone()))
 }
 
-/// Returns whether the value is a value of the run, which is JSON.
+/// Returns whether the value belongs to the run, and not to the template. Such values are JSON.
 pub(super) fn is_run_value(value: &Seen) -> bool {
     value.downcast_object_ref::<JsonView>().is_some()
         || value.downcast_object_ref::<TemplateContextView>().is_some()
@@ -26,12 +26,12 @@ pub(super) fn is_run_value(value: &Seen) -> bool {
         || history::is_history(value)
 }
 
-/// Returns the filter `tojson`, which also works for values that the template creates.
+/// Implements the filter `tojson` for values of the run and of the template.
 pub(super) fn to_json_text(value: Seen) -> String {
     to_json(&value).to_string()
 }
 
-/// Returns a value of a template as JSON.
+/// Converts a value of a template to JSON.
 pub(super) fn to_json(value: &Seen) -> Value {
     match value.kind() {
         ValueKind::Undefined | ValueKind::None => Value::Null,
@@ -50,6 +50,7 @@ pub(super) fn to_json(value: &Seen) -> Value {
     }
 }
 
+/// Converts a number to JSON. Infinite numbers and NaN become `null`.
 fn number_to_json(value: &Seen) -> Value {
     if let Some(integer) = value.as_i64().filter(|_| value.is_integer()) {
         return integer.into();
@@ -57,7 +58,7 @@ fn number_to_json(value: &Seen) -> Value {
     serde_json::from_str(&value.to_string()).unwrap_or(Value::Null)
 }
 
-/// The name that the environment looks up when something undefined is printed. No template can spell it.
+/// The name that the environment looks up when an undefined value is printed. No template can contain this name.
 pub(super) const PRINTED_NOTHING: &str = "\0printed nothing";
 
 #[derive(Debug)]
@@ -95,6 +96,7 @@ impl Object for TemplateRoot {
     }
 }
 
+/// Wraps the output of the agent. Missing keys are collected under the name of the agent.
 fn find_output_value(outputs: &[(Arc<str>, Arc<Value>)], missed: &MissingKeyCollector, agent: &str) -> Option<Seen> {
     let (name, value) = outputs.iter().find(|(name, _)| **name == *agent)?;
     Some(JsonView::wrap_root_with_origin(
@@ -103,10 +105,12 @@ fn find_output_value(outputs: &[(Arc<str>, Arc<Value>)], missed: &MissingKeyColl
     ))
 }
 
+/// Wraps a variable of a part. Missing keys are collected under its name.
 fn build_part_value(name: &Arc<str>, value: &Arc<Value>, missed: &MissingKeyCollector) -> Seen {
     JsonView::wrap_root_with_origin(ViewRoot::Value(Arc::clone(value)), Some((name.clone(), missed.clone())))
 }
 
+/// Builds the value of `request`.
 fn build_request_value(request: &Arc<AgentRequest>) -> Seen {
     Seen::from_pairs([
         ("from", Seen::from(&request.from)),
@@ -118,7 +122,7 @@ fn build_request_value(request: &Arc<AgentRequest>) -> Seen {
     ])
 }
 
-/// `context`.
+/// The view of a context: `context` or `inputs`.
 #[derive(Debug)]
 struct TemplateContextView(Arc<RunContext>);
 
@@ -141,7 +145,7 @@ impl Object for TemplateContextView {
     }
 }
 
-/// `dependencies`.
+/// The view of `dependencies`.
 #[derive(Debug)]
 struct DependencyOutputs(Vec<(Arc<str>, Arc<Value>)>, MissingKeyCollector);
 
@@ -163,7 +167,7 @@ impl Object for DependencyOutputs {
     }
 }
 
-/// `news`: a list of agents, of which each agent can be asked by its name.
+/// The view of `news`: a list of agents that templates can also read by name.
 #[derive(Debug)]
 struct TemplateNews(Vec<Arc<str>>);
 
@@ -184,7 +188,7 @@ impl Object for TemplateNews {
     }
 }
 
-/// The root of a view.
+/// The root value of a view.
 #[derive(Debug, Clone)]
 enum ViewRoot {
     /// An output, or a value of the context.
@@ -195,14 +199,14 @@ enum ViewRoot {
     Request(Arc<AgentRequest>),
 }
 
-/// A step to a child.
+/// A step from a value to a child.
 #[derive(Debug, Clone)]
 enum ViewStep {
     Key(Arc<str>),
     Index(usize),
 }
 
-/// An object or an array in a shared JSON value.
+/// A view of an object or an array in a shared JSON value.
 #[derive(Debug)]
 struct JsonView {
     ground: ViewRoot,
@@ -211,19 +215,19 @@ struct JsonView {
     origin: Option<(Arc<str>, MissingKeyCollector)>,
 }
 
-/// The value to which a view refers.
+/// The object or the array to which a view refers.
 enum ViewedCollection<'a> {
     Map(&'a JsonMap),
     Items(&'a [Value]),
 }
 
 impl JsonView {
-    /// Returns the whole of `ground`.
+    /// Wraps the whole root value.
     fn wrap_root(ground: ViewRoot) -> Seen {
         Self::wrap_root_with_origin(ground, None)
     }
 
-    /// Returns the whole of `ground`, which is the output of this agent.
+    /// Wraps the whole root value, which is the output of the agent in `origin`.
     fn wrap_root_with_origin(ground: ViewRoot, origin: Option<(Arc<str>, MissingKeyCollector)>) -> Seen {
         let plain = match &ground {
             ViewRoot::Value(value) => to_plain_value(value),
@@ -239,6 +243,7 @@ impl JsonView {
         })
     }
 
+    /// Returns the object or the array at the path of the view.
     fn resolve_collection(&self) -> Option<ViewedCollection<'_>> {
         let mut way = self.path.iter();
         let mut value = match &self.ground {
@@ -263,6 +268,7 @@ impl JsonView {
         }
     }
 
+    /// Wraps the child at this step.
     fn wrap_child(&self, step: ViewStep, value: &Value) -> Seen {
         to_plain_value(value).unwrap_or_else(|| {
             let way = self.path.iter().cloned().chain([step]).collect();
@@ -276,7 +282,7 @@ impl JsonView {
 }
 
 impl JsonView {
-    /// Notes a lookup in the output of an agent; `lacking`: the map that does not have the key.
+    /// Records a lookup in the output of an agent as the latest one. `lacking`: the map that does not have the key.
     fn note_lookup(&self, key: &str, lacking: Option<&JsonMap>) {
         let Some((agent, missed)) = &self.origin else { return };
         let keys = self.path.iter().map(|step| match step {
@@ -297,7 +303,7 @@ impl JsonView {
     }
 }
 
-/// Returns a value that is not a collection.
+/// Converts a scalar; `None` for an object or an array.
 fn to_plain_value(value: &Value) -> Option<Seen> {
     match value {
         Value::Null => Some(Seen::from(())),
@@ -370,7 +376,7 @@ impl Object for JsonView {
     }
 }
 
-/// Returns the methods of Python dictionaries that users of Jinja know.
+/// Calls a method of Python dictionaries that users of Jinja know: `get`, `keys`, `values` or `items`.
 fn call_map_method(map: &Seen, method: &str, args: &[Seen]) -> Result<Seen, Error> {
     match (method, args) {
         ("get", [key]) => Ok(find_item(map, key).unwrap_or(Seen::UNDEFINED)),
@@ -392,6 +398,7 @@ fn call_map_method(map: &Seen, method: &str, args: &[Seen]) -> Result<Seen, Erro
     }
 }
 
+/// Returns the value under a key of a map, if it is defined.
 fn find_item(map: &Seen, key: &Seen) -> Option<Seen> {
     map.get_item(key).ok().filter(|value| !value.is_undefined())
 }

@@ -11,13 +11,13 @@ pub enum AgentType {
     Input,
     /// Another ensemble.
     Ensemble,
-    /// A program that speaks the Agent Client Protocol.
+    /// A program with the Agent Client Protocol.
     Acp,
     /// One tool of an MCP server.
     Tool,
 }
 
-/// The keys that say what an agent runs, each with the type of the agent. An agent has exactly one of them.
+/// The keys that choose what an agent runs, each with the type of the agent. An agent has exactly one of them.
 pub const TYPE_CHOOSING_KEYS: [(&str, AgentType); 7] = [
     ("script", AgentType::Script),
     ("model_profile", AgentType::Llm),
@@ -28,7 +28,7 @@ pub const TYPE_CHOOSING_KEYS: [(&str, AgentType); 7] = [
     ("tool", AgentType::Tool),
 ];
 
-/// Returns whether the key says what an agent runs.
+/// Returns whether the key chooses the type of an agent.
 pub fn chooses_agent_type(key: &str) -> bool {
     TYPE_CHOOSING_KEYS.iter().any(|(chooser, _)| *chooser == key)
 }
@@ -44,18 +44,18 @@ impl AgentType {
         ("tool", Self::Tool),
     ];
 
-    /// Returns the word of the type.
+    /// Returns the word of the type as the value of `type`.
     pub const fn word(self) -> &'static str {
         Self::WORDS[self as usize].0
     }
 
-    /// Parses the word of a type.
+    /// Returns the type with this word.
     pub fn from_word(word: &str) -> Option<Self> {
         let (_, found) = Self::WORDS.into_iter().find(|(known, _)| *known == word)?;
         Some(found)
     }
 
-    /// Returns the keys that choose the type.
+    /// Returns the keys that choose this type.
     pub fn choosing_keys(self) -> impl Iterator<Item = &'static str> {
         let of_type = TYPE_CHOOSING_KEYS.into_iter().filter(move |(_, chosen)| *chosen == self);
         of_type.map(|(key, _)| key)

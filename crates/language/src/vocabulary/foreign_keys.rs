@@ -57,7 +57,7 @@ static FOREIGN_KEYS: &[ForeignKey] = foreign_keys![
 ];
 
 impl ForeignKey {
-    /// Finds a key of llm-orc.
+    /// Returns the key of llm-orc with this name, if this language does not have it.
     pub(crate) fn find_by_name(name: &str) -> Option<&'static Self> {
         FOREIGN_KEYS.iter().find(|key| key.name == name)
     }

@@ -8,7 +8,7 @@ pub(crate) struct KeySynonym {
     name: &'static str,
     /// The key of the section to write instead.
     pub(crate) meant: &'static str,
-    /// The sentence that says what to write, if the value has another form or another place here.
+    /// The advice, if the value has another form or another place in this language.
     pub(crate) advice: Option<&'static str>,
 }
 
@@ -78,7 +78,7 @@ static KEY_SYNONYMS: &[KeySynonym] = key_synonyms![
 ];
 
 impl KeySynonym {
-    /// Finds the key of another system that is known in the section.
+    /// Returns the synonym with this name in the section.
     pub(crate) fn find_in_section(section: FileSection, name: &str) -> Option<&'static Self> {
         KEY_SYNONYMS
             .iter()

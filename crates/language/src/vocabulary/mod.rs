@@ -21,7 +21,7 @@ pub use sections::FileSection;
 pub(crate) use words::word_names;
 pub use words::{LanguageWord, TEMPLATE_VARIABLES, CONDITION_VARIABLES};
 
-/// Returns whether the key is the author's own (`x-…`). Some sections ignore such keys.
+/// Returns whether the key begins with `x-`. Some sections ignore such keys of the author.
 pub(crate) fn is_extension_key(key: &str) -> bool {
     key.starts_with("x-")
 }

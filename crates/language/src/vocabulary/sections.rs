@@ -10,7 +10,7 @@ use super::keys::ensembles;
 use super::keys::models;
 use super::keys::tools;
 
-/// A map of a file with its own set of keys.
+/// A section of a file: a map with its own set of keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileSection {
     /// The map of an ensemble file.
@@ -81,7 +81,7 @@ pub enum FileSection {
     Judge,
 }
 
-/// The facts of a section.
+/// The title, schema definition and keys of a section.
 struct SectionRow {
     section: FileSection,
     /// The name for messages.
@@ -91,6 +91,7 @@ struct SectionRow {
     keys: &'static [SectionKey],
 }
 
+/// Creates a row of the table of sections.
 const fn section_row(
     section: FileSection,
     title: &'static str,
@@ -191,16 +192,17 @@ impl FileSection {
         SECTIONS.iter().map(|row| row.section)
     }
 
+    /// Returns the row of this section in the table of sections.
     fn find_section_row(self) -> &'static SectionRow {
         &SECTIONS[self as usize]
     }
 
-    /// Returns the name for messages.
+    /// Returns the name of the section for messages.
     pub(crate) fn title(self) -> &'static str {
         self.find_section_row().title
     }
 
-    /// Returns the name of the definition in the JSON Schema; empty: the root.
+    /// Returns the name of the definition in the JSON Schema. An empty name means the root.
     pub fn schema_definition(self) -> &'static str {
         self.find_section_row().definition
     }
@@ -237,7 +239,7 @@ impl FileSection {
         self.iter_keys().map(|key| key.name)
     }
 
-    /// Finds a key of the section.
+    /// Returns the key of the section with this name.
     pub fn find_key(self, name: &str) -> Option<&'static SectionKey> {
         if self == Self::Defaults {
             let key = find_key_by_name(agents::AGENT, name).filter(|key| key.is_in_defaults());
@@ -246,7 +248,7 @@ impl FileSection {
         find_key_by_name(self.find_section_row().keys, name)
     }
 
-    /// Finds another section that has the key. Keys of a configuration are not looked for in an ensemble.
+    /// Returns another section that has the key. Keys of a configuration are not searched for an ensemble.
     pub(crate) fn find_section_with_key(self, key: &str) -> Option<Self> {
         let is_related = |other: &Self| {
             other.is_test_section() == self.is_test_section()
@@ -256,7 +258,7 @@ impl FileSection {
         related.find(|other| other.find_key(key).is_some())
     }
 
-    /// Returns the properties of the section in its JSON Schema. A key that the section need not have may be `null`.
+    /// Returns the properties of the section in its JSON Schema. Keys that are not required may be `null`.
     pub(crate) fn schema_properties(self, is_required: impl Fn(&str) -> bool) -> Map<String, Value> {
         let property = |key: &SectionKey| match is_required(key.name) {
             true => key.to_schema(),
@@ -268,17 +270,18 @@ impl FileSection {
     }
 }
 
+/// Returns the key with this name.
 fn find_key_by_name(keys: &'static [SectionKey], name: &str) -> Option<&'static SectionKey> {
     keys.iter().find(|key| key.name == name)
 }
 
-/// Returns the row of a key of agents for `defaults`, where some keys have another meaning.
+/// Returns the key as `defaults` has it; some keys have another meaning there.
 fn key_for_defaults(key: &'static SectionKey) -> &'static SectionKey {
     find_key_by_name(agents::DEFAULTS, key.name).unwrap_or(key)
 }
 
 impl SectionKey {
-    /// Returns the section that is the value of the key; `None` if the value is no section. A question can also be a text.
+    /// Returns the section that is the value of the key. Returns `None` if the value is no section.
     pub fn value_section(&self) -> Option<FileSection> {
         let definition = match self.shape.strip_prefix('#')? {
             "input" => FileSection::Input.schema_definition(),
@@ -287,8 +290,7 @@ impl SectionKey {
         FileSection::iter_all().find(|section| section.schema_definition() == definition)
     }
 
-    /// Returns the keys of each value, with their schemas, if the value of the key is a map from names of the user to maps:
-    /// `inputs`. Returns `None` for every other key.
+    /// Returns the keys of each value with their schemas, if the value of the key is a map with user-defined names, such as `inputs`.
     pub fn named_value_keys(&self) -> Option<Map<String, Value>> {
         let schema = self.to_schema();
         schema["additionalProperties"]["properties"].as_object().cloned()

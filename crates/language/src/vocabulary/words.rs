@@ -1,6 +1,6 @@
 //! The words of expressions and templates: variables, and the form in which functions and filters are listed.
 
-/// A variable, a function or a filter, for people.
+/// A variable, a function or a filter of the language: its name, form and documentation.
 #[derive(Debug, Clone, Copy)]
 pub struct LanguageWord {
     /// The name.

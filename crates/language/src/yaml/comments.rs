@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use crate::source::Span;
 
-/// The `#` characters that can begin a comment; those inside scalars are removed as the scalars are read.
+/// A finder of comments: the `#` characters that can begin a comment. Those inside scalars are removed during parsing.
 #[derive(Debug)]
 pub(crate) struct CommentFinder {
     /// Not decided yet, in the order of the text.
@@ -30,7 +30,7 @@ impl CommentFinder {
         }
     }
 
-    /// Removes the candidates inside this scalar.
+    /// Removes the candidates inside this scalar. Scalars must arrive in the order of the text.
     pub(crate) fn skip_scalar(&mut self, scalar: Span) {
         while let Some(at) = self.pending.pop_front_if(|at| *at < scalar.end) {
             if at < scalar.start {
@@ -54,7 +54,7 @@ impl CommentFinder {
     }
 }
 
-/// Returns whether the comment is a directive: `# ensemble: allow(…)`.
+/// Returns whether the comment has the form `# ensemble: allow…`.
 pub(crate) fn is_allowance_comment(comment: &str) -> bool {
     let words = comment.trim_start_matches('#').trim_start();
     let rest = words.strip_prefix("ensemble:").map(str::trim_start);

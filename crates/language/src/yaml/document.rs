@@ -17,7 +17,7 @@ pub const MAX_DEPTH: u32 = 64;
 /// The maximum number of values, including aliases; a long string counts as several values.
 pub const MAX_NODES: u64 = 1_000_000;
 
-/// A text and its tree.
+/// A YAML text with its tree and its comments.
 #[derive(Debug, Clone)]
 pub struct YamlDocument {
     source: SourceText,
@@ -25,7 +25,7 @@ pub struct YamlDocument {
     comments: Arc<[Span]>,
 }
 
-/// A value and its position.
+/// A value of the tree with its span.
 #[derive(Debug)]
 pub struct YamlNode {
     /// The bytes of the value, without anchor and tag; empty if the value is omitted.
@@ -89,6 +89,7 @@ pub enum ScalarValue {
 }
 
 impl YamlDocument {
+    /// Combines a text with its tree and its comments.
     pub(crate) fn new(source: SourceText, root: Arc<YamlNode>, comments: Vec<Span>) -> Self {
         Self {
             source,
@@ -102,7 +103,7 @@ impl YamlDocument {
         &self.source
     }
 
-    /// The comments in the order of the text, without blanks at their ends.
+    /// Returns the spans of the comments in the order of the text, without blanks at their ends.
     pub fn comments(&self) -> &[Span] {
         &self.comments
     }
@@ -125,7 +126,7 @@ impl YamlDocument {
         &self.root
     }
 
-    /// Returns the same text with another tree.
+    /// Returns the same text and comments with another tree.
     pub(crate) fn with_root(self, root: Arc<YamlNode>) -> Self {
         Self { root, ..self }
     }
@@ -139,7 +140,7 @@ impl YamlDocument {
         Some(node)
     }
 
-    /// Returns the bytes of a symbolic place. If the route leads to a missing node, the last existing node is used.
+    /// Returns the span of a symbolic location. If the route leads to a missing node, the last existing node is used.
     pub fn resolve_span(&self, at: &RouteLocation) -> Span {
         if let NodePart::Source(span) = at.part {
             return span;
@@ -162,7 +163,7 @@ impl YamlDocument {
     }
 }
 
-/// Returns the bytes of the node; those of its key if the value is omitted.
+/// Returns the span of the node, or of its key if the value is omitted.
 fn node_or_key_span(node: &YamlNode, key: Option<Span>) -> Span {
     match key {
         Some(key) if node.span.start == node.span.end => key,
@@ -171,14 +172,14 @@ fn node_or_key_span(node: &YamlNode, key: Option<Span>) -> Span {
 }
 
 impl YamlScalar {
-    /// Returns whether it is written without quotes, on lines among others.
+    /// Returns whether the scalar is written without quotes, on the line of its key.
     pub(crate) fn is_plain(&self) -> bool {
         self.style == ScalarNotation::Plain
     }
 }
 
 impl YamlNode {
-    /// Returns the child at one step, with the bytes of the key if there is one.
+    /// Returns the child at one step, with the span of its key if it has one.
     fn find_child(&self, step: &RouteStep) -> Option<(&YamlNode, Option<Span>)> {
         match (step, &self.content) {
             (RouteStep::Key(key), YamlContent::Mapping(entries)) => entries
@@ -190,7 +191,7 @@ impl YamlNode {
         }
     }
 
-    /// Returns the value under `key`, if this is a map that has it.
+    /// Returns the value under `key`. Returns `None` if the node is no map.
     pub fn get(&self, key: &str) -> Option<&YamlNode> {
         let YamlContent::Mapping(entries) = &self.content else {
             return None;
@@ -201,7 +202,7 @@ impl YamlNode {
             .map(|entry| &*entry.value)
     }
 
-    /// Returns the items, if this is a list.
+    /// Returns the items of a list. Returns `None` for other nodes.
     pub fn items(&self) -> Option<&[Arc<YamlNode>]> {
         match &self.content {
             YamlContent::Sequence(items) => Some(items),
@@ -209,7 +210,7 @@ impl YamlNode {
         }
     }
 
-    /// Returns the text of a scalar, without quotes and escapes, whatever it means.
+    /// Returns the text of any scalar, without quotes and escapes.
     pub fn scalar_text(&self) -> Option<&Arc<str>> {
         match &self.content {
             YamlContent::Scalar(scalar) => Some(&scalar.text),
@@ -217,17 +218,17 @@ impl YamlNode {
         }
     }
 
-    /// Returns whether nothing is written: `key:`.
+    /// Returns whether the value is omitted behind its key: `key:`.
     pub(crate) fn is_unwritten(&self) -> bool {
         self.span.start == self.span.end && matches!(self.content, YamlContent::Scalar(_))
     }
 
-    /// Returns whether the value is written as `null`, or left out behind its key.
+    /// Returns whether the value is `null`, written or omitted.
     pub fn is_null(&self) -> bool {
         matches!(&self.content, YamlContent::Scalar(scalar) if scalar.value == ScalarValue::Null)
     }
 
-    /// Returns the text, if this is one.
+    /// Returns the text of a string. Returns `None` for other scalars, such as numbers.
     pub fn string_text(&self) -> Option<&Arc<str>> {
         match &self.content {
             YamlContent::Scalar(scalar) if scalar.value == ScalarValue::Text => Some(&scalar.text),

@@ -2,7 +2,7 @@
 
 use super::document::ScalarValue;
 
-/// Returns the meaning of a plain scalar.
+/// Parses a scalar without quotes by the core schema of YAML 1.2.
 pub(crate) fn parse_plain_scalar(text: &str) -> ScalarValue {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => return ScalarValue::Null,
@@ -13,6 +13,7 @@ pub(crate) fn parse_plain_scalar(text: &str) -> ScalarValue {
     parse_number(text).unwrap_or(ScalarValue::Text)
 }
 
+/// Parses an integer or a float. Returns `None` if the text is no number.
 fn parse_number(text: &str) -> Option<ScalarValue> {
     // Every number starts with one of these characters; most strings do not.
     if !text.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '+' | '-' | '.')) {
@@ -21,6 +22,7 @@ fn parse_number(text: &str) -> Option<ScalarValue> {
     parse_integer(text).or_else(|| parse_float(text).map(ScalarValue::Float))
 }
 
+/// Parses a decimal, `0x` or `0o` integer. Integers beyond 64 bits are floats.
 fn parse_integer(text: &str) -> Option<ScalarValue> {
     let (digits, radix) = match text.as_bytes() {
         [b'0', b'x', ..] => (&text[2..], 16),
@@ -45,6 +47,7 @@ fn parse_integer(text: &str) -> Option<ScalarValue> {
     (radix != 10).then_some(ScalarValue::Float(f64::INFINITY))
 }
 
+/// Parses a float, `.inf` or `.nan`. Returns `None` for any other text.
 fn parse_float(text: &str) -> Option<f64> {
     let bare = text.strip_prefix(['+', '-']).unwrap_or(text);
     let sign = if text.starts_with('-') { -1.0 } else { 1.0 };

@@ -14,7 +14,7 @@ pub(crate) enum ScalarNotation {
     Block,
 }
 
-/// Returns the bytes of `range` of `text`, which is written at `span` of `source`.
+/// Returns the span in `source` of the bytes `range` of the value `text`, which is written at `span`.
 pub(crate) fn find_source_span(source: &str, span: Span, style: ScalarNotation, text: &str, range: Span) -> Span {
     let raw = &source[span.start..span.end];
     let start = text.floor_char_boundary(range.start.min(text.len()));
@@ -36,6 +36,7 @@ pub(crate) fn find_source_span(source: &str, span: Span, style: ScalarNotation, 
     Span::new(span.start + from, span.start + to)
 }
 
+/// The position in the spelling of a scalar during a walk over its value.
 struct ScalarAligner<'a> {
     raw: &'a str,
     style: ScalarNotation,
@@ -43,6 +44,7 @@ struct ScalarAligner<'a> {
 }
 
 impl<'a> ScalarAligner<'a> {
+    /// Starts at the first character of the scalar, behind an opening quote.
     fn new(raw: &'a str, style: ScalarNotation) -> Self {
         let quoted = matches!(style, ScalarNotation::Single | ScalarNotation::Double) && raw.len() >= 2;
         // The closing quote is not part of the value.
@@ -54,7 +56,7 @@ impl<'a> ScalarAligner<'a> {
         }
     }
 
-    /// Skips the next character of the value, and returns its bytes in the file.
+    /// Skips the next character of the value, and returns the start and the end of its spelling.
     fn skip_char(&mut self, c: char) -> (usize, usize) {
         self.skip_layout(c);
         let start = self.at;
@@ -70,7 +72,7 @@ impl<'a> ScalarAligner<'a> {
         (start, self.at)
     }
 
-    /// Skips characters of the file until `c`.
+    /// Skips layout of the file until the character `c` of the value.
     fn skip_layout(&mut self, c: char) {
         while let Some(next) = self.peek_char() {
             let joined = self.style == ScalarNotation::Double && next == '\\' && self.follows_break();
@@ -87,21 +89,23 @@ impl<'a> ScalarAligner<'a> {
         }
     }
 
+    /// Returns the next character of the file without moving.
     fn peek_char(&self) -> Option<char> {
         self.raw[self.at..].chars().next()
     }
 
-    /// After a backslash: whether the line ends here.
+    /// Returns whether a line break follows the backslash at this position.
     fn follows_break(&self) -> bool {
         self.raw[self.at + 1..].starts_with(['\n', '\r'])
     }
 
+    /// Skips blanks and line breaks of the file.
     fn skip_blanks(&mut self) {
         let rest = &self.raw[self.at..];
         self.at += rest.len() - rest.trim_start_matches([' ', '\t', '\n', '\r']).len();
     }
 
-    /// Returns the number of bytes of the next character of the value.
+    /// Returns the number of bytes of the spelling of the next character.
     fn char_width(&self) -> usize {
         let rest = &self.raw[self.at..];
         let Some(next) = rest.chars().next() else {

@@ -13,7 +13,7 @@ use super::documents::OpenDocument;
 use super::message_writer::MessageSender;
 use super::requests::{LspRequestError, RequestHandler};
 
-/// Hands requests to the thread.
+/// A handle of the thread that answers requests.
 pub(super) struct AnswerThread {
     jobs: Sender<AnswerJob>,
     open: UnansweredRequests,
@@ -25,17 +25,19 @@ enum AnswerJob {
     ForgetFiles,
 }
 
-/// The requests that have no answer yet. Whoever takes an id out answers the request.
+/// The requests without an answer so far. The thread that removes an id must answer the request.
 #[derive(Clone, Default)]
 struct UnansweredRequests(Arc<Mutex<HashSet<RequestId>>>);
 
 impl UnansweredRequests {
+    /// Locks the set of requests, also after a panic of another thread.
     fn lock(&self) -> MutexGuard<'_, HashSet<RequestId>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl AnswerThread {
+    /// Starts the thread that answers requests.
     pub(super) fn spawn(services: &LspServerOptions, outgoing: MessageSender, client: ClientFeatures) -> Self {
         let (jobs, received) = mpsc::channel();
         let open = UnansweredRequests::default();
@@ -44,13 +46,13 @@ impl AnswerThread {
         Self { jobs, open, outgoing }
     }
 
-    /// Answers a request about the texts as they are now.
+    /// Queues a request with a snapshot of the open documents.
     pub(super) fn queue_request(&self, request: Request, documents: &HashMap<String, Arc<OpenDocument>>) {
         self.open.lock().insert(request.id.clone());
         let _gone = self.jobs.send(AnswerJob::Answer(request, documents.clone()));
     }
 
-    /// Gives up a request.
+    /// Answers an open request with a cancellation error.
     pub(super) fn cancel_request(&self, id: &RequestId) {
         if self.open.lock().remove(id) {
             let message = "the request was cancelled";
@@ -59,12 +61,13 @@ impl AnswerThread {
         }
     }
 
-    /// Files on disk have changed.
+    /// Queues the removal of all cached files, because files on disk have changed.
     pub(super) fn queue_forget_files(&self) {
         let _gone = self.jobs.send(AnswerJob::ForgetFiles);
     }
 }
 
+/// Answers the queued requests, except cancelled ones, until the channel closes.
 fn run_answer_loop(
     jobs: &Receiver<AnswerJob>,
     services: &LspServerOptions,

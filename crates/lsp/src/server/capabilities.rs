@@ -15,7 +15,7 @@ pub(super) const GRAPH_COMMAND: &str = "ensemble.graph";
 /// The kind of the action that applies all safe fixes.
 pub(super) const FIX_ALL_ACTION: &str = "source.fixAll.ensemble";
 
-/// The capabilities of the client.
+/// The features of the client that change the behavior of the server.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ClientFeatures {
     /// The code units of columns.
@@ -27,7 +27,7 @@ pub(super) struct ClientFeatures {
 }
 
 impl ClientFeatures {
-    /// Reads what the client said.
+    /// Reads the features from the parameters of `initialize`.
     pub(super) fn from_params(params: &InitializeParams) -> Self {
         let capabilities = &params.capabilities;
         let encodings = capabilities
@@ -51,7 +51,7 @@ impl ClientFeatures {
     }
 }
 
-/// Returns the answer to `initialize`.
+/// Builds the answer to `initialize`.
 pub(super) fn initialize_result(client: ClientFeatures, version: &str) -> InitializeResult {
     InitializeResult {
         capabilities: server_capabilities(client),
@@ -62,6 +62,7 @@ pub(super) fn initialize_result(client: ClientFeatures, version: &str) -> Initia
     }
 }
 
+/// Returns the features of the server for this client.
 fn server_capabilities(client: ClientFeatures) -> ServerCapabilities {
     ServerCapabilities {
         position_encoding: Some(match client.encoding {

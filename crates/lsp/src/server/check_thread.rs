@@ -16,10 +16,10 @@ use super::{LspServerOptions, file_address, lsp_diagnostic};
 use crate::text::EditorText;
 use ensemble_ide::analysis::findings::FolderChecks;
 
-/// Hands texts to the thread.
+/// A handle of the thread that checks texts and publishes findings.
 pub(super) struct CheckThread(Arc<CheckQueue>);
 
-/// The texts that wait for their check.
+/// The queue of the texts that wait for their check.
 #[derive(Default)]
 struct CheckQueue {
     waiting: Mutex<QueuedTexts>,
@@ -35,6 +35,7 @@ struct QueuedTexts {
 }
 
 impl CheckThread {
+    /// Starts the thread that checks texts.
     pub(super) fn spawn(
         services: &LspServerOptions,
         outgoing: MessageSender,
@@ -47,7 +48,7 @@ impl CheckThread {
         Self(desk)
     }
 
-    /// Checks this text, in place of an older one that waits.
+    /// Queues the check of this text, instead of an older version that waits.
     pub(super) fn queue_check(&self, document: &Arc<OpenDocument>) {
         let mut waiting = self.0.lock();
         waiting.documents.retain(|older| older.uri != document.uri);
@@ -55,18 +56,19 @@ impl CheckThread {
         self.0.more.notify_one();
     }
 
-    /// Files on disk have changed.
+    /// Marks all cached files as stale, because files on disk have changed.
     pub(super) fn queue_forget_files(&self) {
         self.0.lock().is_stale = true;
     }
 }
 
 impl CheckQueue {
+    /// Locks the queue, also after a panic of another thread.
     fn lock(&self) -> MutexGuard<'_, QueuedTexts> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the next text, and whether files have changed since the last one.
+    /// Waits for the next text. Also returns whether files on disk have changed since the previous text.
     fn wait_for_next(&self) -> (Arc<OpenDocument>, bool) {
         let mut waiting = self.lock();
         while waiting.documents.is_empty() {
@@ -77,7 +79,7 @@ impl CheckQueue {
     }
 }
 
-/// The thread and what it remembers.
+/// The state of the checking thread: its folders, and the files with published findings.
 struct TextChecker<'s> {
     services: &'s LspServerOptions,
     outgoing: &'s MessageSender,
@@ -87,6 +89,7 @@ struct TextChecker<'s> {
     published_files: HashMap<PathBuf, BTreeSet<String>>,
 }
 
+/// Checks the queued texts, and publishes their findings. Never returns.
 fn run_check_loop(
     desk: &CheckQueue,
     services: &LspServerOptions,
@@ -116,6 +119,7 @@ fn run_check_loop(
 }
 
 impl TextChecker<'_> {
+    /// Checks a text and publishes its findings, unless a newer version of the text exists.
     fn check_and_publish(&mut self, document: &OpenDocument, client: ClientFeatures) {
         let project = &self.services.project;
         let folder = document.path.parent().unwrap_or(&document.path).to_owned();
@@ -148,7 +152,7 @@ impl TextChecker<'_> {
         });
     }
 
-    /// Tells what is wrong with configurations that are not open, and takes back what was wrong before.
+    /// Publishes the findings about configurations that are not open, and removes earlier findings.
     fn publish_configuration_findings(
         &mut self,
         place: &Path,

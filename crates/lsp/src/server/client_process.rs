@@ -8,7 +8,7 @@ use super::{LspServerEnd, LspServerEvent};
 /// How often the process is looked for.
 const PROCESS_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Ends the server when the process with this id has ended.
+/// Starts a thread that ends the server when the process with this id has ended.
 pub(super) fn watch_client_process(id: u32, events: Sender<LspServerEvent>) {
     std::thread::spawn(move || {
         while is_process_running(id) {
@@ -18,6 +18,7 @@ pub(super) fn watch_client_process(id: u32, events: Sender<LspServerEvent>) {
     });
 }
 
+/// Returns whether the process exists. An id that is not valid counts as running.
 #[cfg(unix)]
 fn is_process_running(id: u32) -> bool {
     use rustix::io::Errno;

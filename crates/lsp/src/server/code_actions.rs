@@ -15,7 +15,7 @@ use super::{LspServerOptions, lsp_diagnostic};
 use ensemble_ide::analysis::findings::FolderChecks;
 use ensemble_ide::analysis::fixes;
 
-/// Returns the actions for a range of a text: a fix for each finding that has one, and one for all safe ones.
+/// Returns the actions for a range of a text: one for each finding with a fix, and one that applies all safe fixes.
 pub(super) fn list_code_actions(
     params: &CodeActionParams,
     documents: &HashMap<String, Arc<OpenDocument>>,
@@ -56,7 +56,7 @@ pub(super) fn list_code_actions(
     Some(actions)
 }
 
-/// Returns whether the client asks for this kind of action, or for one of which it is a part, or for any.
+/// Returns whether the client asks for this kind of action, for a kind that contains it, or for any kind.
 fn accepts_action_kind(params: &CodeActionParams, kind: &str) -> bool {
     let holds = |asked: &str| {
         let suffix = kind.strip_prefix(asked);
@@ -66,6 +66,7 @@ fn accepts_action_kind(params: &CodeActionParams, kind: &str) -> bool {
     only.is_none_or(|only| only.iter().any(|asked| holds(asked.as_str())))
 }
 
+/// Builds the action that applies one fix.
 fn build_quick_fix(document: &OpenDocument, fix: &TextFix, findings: &Value) -> Value {
     let edits: Vec<(Span, &str)> = fix
         .edits
@@ -81,6 +82,7 @@ fn build_quick_fix(document: &OpenDocument, fix: &TextFix, findings: &Value) -> 
     })
 }
 
+/// Converts edits of one document to the form of the protocol.
 fn build_workspace_edit(document: &OpenDocument, edits: &[(Span, &str)]) -> Value {
     let edit = |(span, text): &(Span, &str)| json!({"range": document.text.range_for_span(*span), "newText": text});
     let edits: Vec<Value> = edits.iter().map(edit).collect();

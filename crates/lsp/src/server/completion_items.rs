@@ -7,7 +7,7 @@ use lsp_types::{
 use crate::text::EditorText;
 use ensemble_ide::analysis::completions::{CompletionKind, EditorCompletion};
 
-/// Returns a completion, shown at its place in the list.
+/// Converts a completion to the form of the protocol. `rank` determines its position in the list.
 pub(super) fn build_completion_item(completion: &EditorCompletion, rank: usize, text: &EditorText) -> CompletionItem {
     let documentation = completion.meaning.as_ref().map(|meaning| {
         Documentation::MarkupContent(MarkupContent {

@@ -8,7 +8,7 @@ use lsp_types::Uri;
 
 use crate::text::EditorText;
 
-/// A text at one time.
+/// A version of a text that is open in the editor.
 #[derive(Debug, Clone)]
 pub(super) struct OpenDocument {
     pub(super) uri: Uri,
@@ -20,21 +20,22 @@ pub(super) struct OpenDocument {
     pub(super) text: EditorText,
 }
 
-/// The newest change of each open text.
+/// The number of the newest change of each open text.
 #[derive(Debug, Clone, Default)]
 pub(super) struct NewestDocumentChanges(Arc<Mutex<HashMap<String, u64>>>);
 
 impl NewestDocumentChanges {
-    /// Returns whether there is nothing newer than this text.
+    /// Returns whether no newer version of the text exists.
     pub(super) fn is_newest(&self, document: &OpenDocument) -> bool {
         self.lock().get(document.uri.as_str()) == Some(&document.change)
     }
 
-    /// Does something while no text changes.
+    /// Calls `what` with the changes while no other thread can add a change.
     pub(super) fn with_lock<T>(&self, what: impl FnOnce(&mut HashMap<String, u64>) -> T) -> T {
         what(&mut self.lock())
     }
 
+    /// Locks the changes, also after a panic of another thread.
     fn lock(&self) -> MutexGuard<'_, HashMap<String, u64>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use lsp_types::Uri;
 use url::Url;
 
-/// Returns the path of a file; that of a text without a file is one at which there is none.
+/// Converts a URI to a path. A text without a file gets a path in `folder` at which there is no file.
 pub(super) fn path_from_uri(uri: &Uri, folder: &Path) -> PathBuf {
     let url = Url::parse(uri.as_str()).ok();
     let path = url.as_ref().filter(|url| url.scheme() == "file");

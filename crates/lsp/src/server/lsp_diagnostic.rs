@@ -9,7 +9,7 @@ use super::capabilities::ClientFeatures;
 use super::file_address;
 use crate::text::EditorText;
 
-/// Returns a finding about a text; names of other files begin in the folder.
+/// Converts a finding to the form of the protocol. Names of other files are relative to `folder`.
 pub(super) fn to_lsp_diagnostic(
     finding: &diagnostic::Diagnostic,
     text: &EditorText,

@@ -12,7 +12,7 @@ const MAX_MESSAGE_BYTES: usize = 128 << 20;
 /// The longest line of a header, in bytes.
 const MAX_HEADER_LINE_BYTES: u64 = 4096;
 
-/// Reads messages in a thread of its own, until the input ends or is no message.
+/// Starts a thread that sends each message as an event, until the input ends or is malformed.
 pub(super) fn spawn_reader(input: impl Read + Send + 'static, events: Sender<LspServerEvent>) {
     std::thread::spawn(move || {
         let mut input = BufReader::new(input);
@@ -32,7 +32,7 @@ pub(super) fn spawn_reader(input: impl Read + Send + 'static, events: Sender<Lsp
     });
 }
 
-/// Returns the next message; `None` at the end of the input.
+/// Reads the next message. Returns `None` at the end of the input.
 fn read_message(input: &mut impl BufRead) -> Result<Option<Message>, String> {
     let Some(length) = read_content_length(input)? else {
         return Ok(None);
@@ -58,7 +58,7 @@ fn read_message(input: &mut impl BufRead) -> Result<Option<Message>, String> {
         .map_err(|error| format!("a message is not valid: {error}"))
 }
 
-/// Returns the length of the content that follows; `None` at the end of the input.
+/// Reads the header of a message, and returns the length of its content. Returns `None` at the end of the input.
 fn read_content_length(input: &mut impl BufRead) -> Result<Option<usize>, String> {
     let mut length = None;
     let mut is_first = true;
@@ -92,6 +92,7 @@ fn read_content_length(input: &mut impl BufRead) -> Result<Option<usize>, String
     }
 }
 
+/// Returns at most 80 characters of the text.
 fn shorten_text(text: &str) -> String {
     text.chars().take(80).collect()
 }

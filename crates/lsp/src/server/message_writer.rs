@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use lsp_server::{ErrorCode, Message, Notification, RequestId, Response};
 use serde::Serialize;
 
-/// The thread that writes.
+/// A handle of the thread that writes messages.
 pub(super) struct MessageWriter {
     frames: Sender<OutgoingFrame>,
     thread: JoinHandle<()>,
@@ -18,29 +18,31 @@ enum OutgoingFrame {
     Close,
 }
 
-/// Sends messages to the client.
+/// A sender of messages to the client.
 #[derive(Clone)]
 pub(super) struct MessageSender(Sender<OutgoingFrame>);
 
 impl MessageWriter {
-    /// Starts the thread.
+    /// Starts the thread that writes messages.
     pub(super) fn spawn(output: impl Write + Send + 'static) -> Self {
         let (frames, received) = mpsc::channel();
         let thread = std::thread::spawn(move || run_write_loop(output, &received));
         Self { frames, thread }
     }
 
+    /// Creates a sender to this thread.
     pub(super) fn new_sender(&self) -> MessageSender {
         MessageSender(self.frames.clone())
     }
 
-    /// Waits until everything that was sent so far is written.
+    /// Waits until all messages that were sent so far are written, and ends the thread.
     pub(super) fn wait_and_close(self) {
         let _ended = self.frames.send(OutgoingFrame::Close);
         let _joined = self.thread.join();
     }
 }
 
+/// Writes the messages until the thread is closed or the client is gone.
 fn run_write_loop(mut output: impl Write, frames: &Receiver<OutgoingFrame>) {
     while let Ok(OutgoingFrame::Message(message)) = frames.recv() {
         if message.write(&mut output).is_err() {
@@ -50,7 +52,7 @@ fn run_write_loop(mut output: impl Write, frames: &Receiver<OutgoingFrame>) {
 }
 
 impl MessageSender {
-    /// Answers a request.
+    /// Answers a request with a result.
     pub(super) fn send_response(&self, id: RequestId, result: impl Serialize) {
         let result = serde_json::to_value(result).unwrap_or_default();
         self.send_message(Message::Response(Response::new_ok(id, result)));
@@ -66,7 +68,7 @@ impl MessageSender {
         self.send_message(Message::Notification(Notification::new(N::METHOD.to_owned(), params)));
     }
 
-    /// Sends a message. If nobody writes any more, the client is gone.
+    /// Sends a message. A message to a client that is gone is dropped.
     pub(super) fn send_message(&self, message: Message) {
         let _gone = self.0.send(OutgoingFrame::Message(message));
     }

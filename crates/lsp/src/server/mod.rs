@@ -30,7 +30,7 @@ use self::message_writer::MessageWriter;
 use self::session::LspSession;
 use ensemble_ide::analysis::findings::ProjectFileChecks;
 
-/// The services that the server receives.
+/// The project, checks and functions that the server needs.
 #[derive(Debug, Clone)]
 pub struct LspServerOptions {
     /// The project as the process sees it.
@@ -46,9 +46,9 @@ pub struct LspServerOptions {
 /// The reason why the server has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LspServerEnd {
-    /// The client said `exit`.
+    /// The client sent `exit`.
     Exit {
-        /// Whether it had said `shutdown` before.
+        /// Whether the client had sent `shutdown` before.
         after_shutdown: bool,
     },
     /// The input has ended, or the client's process has.
@@ -57,7 +57,7 @@ pub enum LspServerEnd {
     MalformedMessage(String),
 }
 
-/// The event that the main loop waits for.
+/// An event for the main loop: a message, or the end of the server.
 pub(crate) enum LspServerEvent {
     /// A message.
     Message(Message),
@@ -65,7 +65,7 @@ pub(crate) enum LspServerEvent {
     End(LspServerEnd),
 }
 
-/// Serves one client until its end.
+/// Serves one client until its end, and waits until all messages are written.
 pub fn serve_client(
     input: impl Read + Send + 'static,
     output: impl Write + Send + 'static,

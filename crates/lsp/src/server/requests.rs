@@ -33,7 +33,7 @@ use super::message_writer::MessageSender;
 use super::{LspServerOptions, code_actions, completion_items, file_address};
 use crate::text::EditorText;
 
-/// The reason why a request has no result.
+/// An error answer to a request: its code and its message.
 pub(super) struct LspRequestError(pub(super) ErrorCode, pub(super) String);
 
 type LspAnswer = Result<Value, LspRequestError>;
@@ -41,7 +41,7 @@ type LspAnswer = Result<Value, LspRequestError>;
 /// The open texts, by their addresses.
 type OpenDocuments = HashMap<String, Arc<OpenDocument>>;
 
-/// The data that is remembered between requests.
+/// The state of answering requests, with data that is cached between requests.
 pub(super) struct RequestHandler<'s> {
     services: &'s LspServerOptions,
     outgoing: &'s MessageSender,
@@ -62,10 +62,12 @@ impl<'s> RequestHandler<'s> {
         }
     }
 
+    /// Drops the checks of all folders, because files on disk have changed.
     pub(super) fn forget_files(&mut self) {
         self.places.clear();
     }
 
+    /// Answers one request. # Errors: the method is unknown, its parameters are not valid, or it cannot be fulfilled.
     pub(super) fn answer_request(&mut self, request: Request, documents: &OpenDocuments) -> LspAnswer {
         let params = request.params;
         match request.method.as_str() {
@@ -86,7 +88,7 @@ impl<'s> RequestHandler<'s> {
         }
     }
 
-    /// Returns the view of a text. Returns `None` if the text is not open, or not an ensemble.
+    /// Builds the view of a document. Returns `None` if the document is no ensemble and no test file of an ensemble.
     fn open_view<'a>(&'a mut self, document: &'a OpenDocument, documents: &OpenDocuments) -> Option<EditorView<'a>> {
         let kind = EditedFileKind::for_path(&document.path, &self.services.project);
         let text = document.text.content();
@@ -102,7 +104,7 @@ impl<'s> RequestHandler<'s> {
         (kind != EditedFileKind::Ensemble || view.can_be_ensemble()).then_some(view)
     }
 
-    /// Returns the check context of a file.
+    /// Returns the checks of the file's folder. Loads them on first use.
     fn folder_checks(&mut self, path: &Path) -> &FolderChecks<'s> {
         let services = self.services;
         let folder = path.parent().unwrap_or(path).to_owned();
@@ -111,7 +113,7 @@ impl<'s> RequestHandler<'s> {
             .or_insert_with(|| FolderChecks::for_file(path, &services.project, &*services.checks))
     }
 
-    /// Returns the ensemble of a text, or of the last text before that had one.
+    /// Returns the ensemble of a document, or of its last version that was a valid ensemble.
     fn last_valid_ensemble(&mut self, document: &OpenDocument) -> Option<Arc<Ensemble>> {
         let (change, good) = self.good_ensembles.entry(document.uri.as_str().to_owned()).or_default();
         if *change != document.change {
@@ -122,7 +124,7 @@ impl<'s> RequestHandler<'s> {
         good.clone()
     }
 
-    /// Returns the ensemble in a file that may be open.
+    /// Returns the ensemble at this path, from the editor if the file is open, otherwise from disk.
     fn find_tested_ensemble_by_path(&mut self, path: &Path, documents: &OpenDocuments) -> Option<Arc<Ensemble>> {
         match documents.values().find(|document| document.path == *path) {
             Some(document) => self.last_valid_ensemble(document),
@@ -130,6 +132,7 @@ impl<'s> RequestHandler<'s> {
         }
     }
 
+    /// Answers with the hover text at the position.
     fn answer_hover(&mut self, params: HoverParams, documents: &OpenDocuments) -> LspAnswer {
         let at = params.text_document_position_params;
         self.answer_at_position(&at, documents, |view, text, offset| {
@@ -144,6 +147,7 @@ impl<'s> RequestHandler<'s> {
         })
     }
 
+    /// Answers with the completions at the position.
     fn answer_completion(&mut self, at: &TextDocumentPositionParams, documents: &OpenDocuments) -> LspAnswer {
         self.answer_at_position(at, documents, |view, text, offset| {
             let items = completions::list_completions(view, offset);
@@ -157,6 +161,7 @@ impl<'s> RequestHandler<'s> {
         })
     }
 
+    /// Answers with the definition of the agent or tool at the position.
     fn answer_definition(&mut self, at: &TextDocumentPositionParams, documents: &OpenDocuments) -> LspAnswer {
         let uri = at.text_document.uri.clone();
         self.answer_at_position(at, documents, |view, text, offset| {
@@ -166,6 +171,7 @@ impl<'s> RequestHandler<'s> {
         })
     }
 
+    /// Answers with all names of the agent or tool at the position.
     fn answer_references(&mut self, params: ReferenceParams, documents: &OpenDocuments) -> LspAnswer {
         let at = params.text_document_position;
         let (uri, with_definition) = (at.text_document.uri.clone(), params.context.include_declaration);
@@ -179,6 +185,7 @@ impl<'s> RequestHandler<'s> {
         })
     }
 
+    /// Answers with the names to highlight. The definition is a write, all others are reads.
     fn answer_highlights(&mut self, at: &TextDocumentPositionParams, documents: &OpenDocuments) -> LspAnswer {
         self.answer_at_position(at, documents, |view, text, offset| {
             let all = name_occurrences::list_same_occurrences(view, offset)?;
@@ -193,6 +200,7 @@ impl<'s> RequestHandler<'s> {
         })
     }
 
+    /// Answers with the name at the position and its range, if the name can be renamed.
     fn answer_prepare_rename(&mut self, at: &TextDocumentPositionParams, documents: &OpenDocuments) -> LspAnswer {
         self.answer_at_position(at, documents, |view, text, offset| {
             let renameable_name = rename::find_renameable_name(view, offset)?;
@@ -200,6 +208,7 @@ impl<'s> RequestHandler<'s> {
         })
     }
 
+    /// Answers with the edits of a rename in all files, and warns of scripts that are left unchanged.
     fn answer_rename(&mut self, params: RenameParams, documents: &OpenDocuments) -> LspAnswer {
         let at = &params.text_document_position;
         let Some(document) = documents.get(at.text_document.uri.as_str()) else {
@@ -221,7 +230,7 @@ impl<'s> RequestHandler<'s> {
         Ok(self.build_rename_edit(document, &renamed))
     }
 
-    /// Says which scripts are left to the user.
+    /// Shows a warning in the editor with the scripts that a rename did not change.
     fn warn_of_unchanged_scripts(&self, renamed: &RenameEdits) {
         let scripts: Vec<String> = renamed
             .unchanged_scripts
@@ -246,6 +255,7 @@ impl<'s> RequestHandler<'s> {
         }
     }
 
+    /// Builds the edits of a rename in the form of the protocol.
     fn build_rename_edit(&self, document: &OpenDocument, renamed: &RenameEdits) -> Value {
         let edits = |text: &EditorText, edits: &[TextEdit]| -> Value {
             let edit = |edit: &TextEdit| json!({"range": text.range_for_span(edit.span), "newText": edit.replacement});
@@ -263,6 +273,7 @@ impl<'s> RequestHandler<'s> {
         json!({ "changes": changes })
     }
 
+    /// Answers with the agents of the text as its outline.
     fn answer_symbols(&mut self, params: &DocumentSymbolParams, documents: &OpenDocuments) -> LspAnswer {
         let at = TextDocumentPositionParams::new(params.text_document.clone(), Position::default());
         self.answer_at_position(&at, documents, |view, text, _| {
@@ -275,6 +286,7 @@ impl<'s> RequestHandler<'s> {
         })
     }
 
+    /// Answers with the fixes for a range of the text.
     fn answer_code_actions(&mut self, params: &CodeActionParams, documents: &OpenDocuments) -> LspAnswer {
         let Some(document) = documents.get(params.text_document.uri.as_str()) else {
             return Ok(Value::Null);
@@ -285,7 +297,7 @@ impl<'s> RequestHandler<'s> {
         Ok(actions.map_or(Value::Null, Value::Array))
     }
 
-    /// `ensemble.graph`: the address of an ensemble, and a format.
+    /// Runs the command `ensemble.graph`, whose arguments are the URI of an ensemble and a format.
     fn answer_command(&mut self, params: &ExecuteCommandParams, documents: &OpenDocuments) -> LspAnswer {
         let refused = |why: String| LspRequestError(ErrorCode::InvalidParams, why);
         if params.command != GRAPH_COMMAND {
@@ -314,7 +326,7 @@ impl<'s> RequestHandler<'s> {
         })
     }
 
-    /// Answers about a place in a text.
+    /// Answers a request about a position of a text. Answers `null` if the text is not open or no ensemble.
     fn answer_at_position<T: Serialize>(
         &mut self,
         at: &TextDocumentPositionParams,
@@ -332,6 +344,7 @@ impl<'s> RequestHandler<'s> {
     }
 }
 
+/// Parses the parameters of a request.
 fn parse_params<T: DeserializeOwned>(params: Value) -> Result<T, LspRequestError> {
     let invalid_params = |error: serde_json::Error| {
         LspRequestError(
@@ -342,7 +355,7 @@ fn parse_params<T: DeserializeOwned>(params: Value) -> Result<T, LspRequestError
     serde_json::from_value(params).map_err(invalid_params)
 }
 
-/// Returns the test files of an ensemble with their texts; an open file has the text of the editor.
+/// Returns the test files of an ensemble with their texts. Open files have the texts of the editor.
 fn list_edited_test_files(ensemble: &Path, documents: &OpenDocuments) -> Vec<(PathBuf, String)> {
     let mut tests = read_test_files_beside(ensemble);
     for (path, text) in &mut tests {
@@ -353,11 +366,12 @@ fn list_edited_test_files(ensemble: &Path, documents: &OpenDocuments) -> Vec<(Pa
     tests
 }
 
-/// Returns whether the file is open, so that its text may be another than that on disk.
+/// Returns whether the file is open, so that its text can differ from the text on disk.
 fn is_open_file(path: &Path, documents: &OpenDocuments) -> bool {
     documents.values().any(|document| document.path == path)
 }
 
+/// Converts an agent to a symbol of the protocol.
 #[expect(deprecated, reason = "the type has a field that the protocol no longer wants")]
 fn build_document_symbol(symbol: AgentSymbol, text: &EditorText) -> DocumentSymbol {
     let range = |span: Span| text.range_for_span(span);

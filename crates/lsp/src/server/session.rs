@@ -27,7 +27,7 @@ use crate::text::EditorText;
 /// The files whose changes lead to other findings.
 const WATCHED_PATTERNS: [&str; 1] = ["**/*"];
 
-/// The state of the server.
+/// The state of the server in its main loop.
 pub(super) struct LspSession {
     services: LspServerOptions,
     outgoing: MessageSender,
@@ -41,7 +41,7 @@ pub(super) struct LspSession {
     workers: Option<AnalysisThreads>,
 }
 
-/// The threads that analyse.
+/// The threads that check texts and answer requests.
 struct AnalysisThreads {
     checking: CheckThread,
     answering: AnswerThread,
@@ -56,6 +56,7 @@ enum ServerStage {
 }
 
 impl LspSession {
+    /// Creates the state before `initialize`, without threads.
     pub(super) fn new(services: LspServerOptions, outgoing: MessageSender, events: Sender<LspServerEvent>) -> Self {
         Self {
             services,
@@ -70,7 +71,7 @@ impl LspSession {
         }
     }
 
-    /// Handles one event; the end of the server, if it has ended.
+    /// Handles one event. Returns the reason if the server has ended.
     pub(super) fn handle_event(&mut self, event: LspServerEvent) -> Option<LspServerEnd> {
         match event {
             LspServerEvent::End(end) => return Some(end),
@@ -87,6 +88,7 @@ impl LspSession {
         None
     }
 
+    /// Answers requests of the lifecycle, and queues all other requests.
     fn handle_request(&mut self, request: Request) {
         let refuse = |code: ErrorCode, why: &str| self.outgoing.send_error_response(request.id.clone(), code, why);
         match (self.stage, request.method.as_str()) {
@@ -111,6 +113,7 @@ impl LspSession {
         }
     }
 
+    /// Handles `initialize`: reads the features of the client, starts the threads and answers.
     fn handle_initialize(&mut self, id: RequestId, params: Value) {
         let params: InitializeParams = match serde_json::from_value(params) {
             Ok(params) => params,
@@ -135,6 +138,7 @@ impl LspSession {
             .send_response(id, capabilities::initialize_result(self.client, self.services.version));
     }
 
+    /// Handles a notification. Ignores notifications before `initialize`, except for cancellations.
     fn handle_notification(&mut self, notification: Notification) {
         if notification.method == told::Cancel::METHOD {
             if let Some(params) = parse_params::<lsp_types::CancelParams>(notification.params)
@@ -173,7 +177,7 @@ impl LspSession {
         }
     }
 
-    /// Asks the client to tell of files that change.
+    /// Asks the client to report changed files, if the client supports this.
     fn register_file_watcher(&self) {
         if !self.client.watches_files {
             return;
@@ -199,12 +203,14 @@ impl LspSession {
         )));
     }
 
+    /// Stores an opened document, and queues its check.
     fn open_document(&mut self, params: DidOpenTextDocumentParams) {
         let item = params.text_document;
         let text = EditorText::new(item.text, self.client.encoding);
         self.store_and_check_document(item.uri, item.version, text);
     }
 
+    /// Applies the changes to the open document, and queues a check.
     fn change_document(&mut self, params: DidChangeTextDocumentParams) {
         let about = params.text_document;
         let Some(document) = self.documents.get(about.uri.as_str()) else {
@@ -217,6 +223,7 @@ impl LspSession {
         self.store_and_check_document(about.uri, about.version, text);
     }
 
+    /// Stores a new version of a document, and queues its check.
     fn store_and_check_document(&mut self, uri: Uri, version: i32, text: EditorText) {
         self.changes += 1;
         let document = Arc::new(OpenDocument {
@@ -235,6 +242,7 @@ impl LspSession {
         self.documents.insert(key, document);
     }
 
+    /// Removes the document, and clears its published findings.
     fn close_document(&mut self, params: &DidCloseTextDocumentParams) {
         let key = params.text_document.uri.as_str();
         self.documents.remove(key);
@@ -250,7 +258,7 @@ impl LspSession {
         });
     }
 
-    /// Checks every text once more, with files as they are now.
+    /// Queues a check of every open document with the current files on disk.
     fn queue_all_checks(&mut self) {
         let Some(workers) = &self.workers else { return };
         workers.checking.queue_forget_files();
@@ -261,7 +269,7 @@ impl LspSession {
     }
 }
 
-/// Returns the folder that the client has opened: the project is seen from there.
+/// Returns the folder that the client has opened, which becomes the folder of the project.
 fn find_root_folder(params: &InitializeParams) -> Option<PathBuf> {
     let first = params.workspace_folders.iter().flatten().next();
     #[expect(deprecated, reason = "older clients know no other way")]
@@ -273,12 +281,12 @@ fn find_root_folder(params: &InitializeParams) -> Option<PathBuf> {
 /// Folders whose files change often and lead to no other findings.
 const IGNORED_FOLDERS: [&str; 4] = ["/.ensemble/runs/", "/.git/", "/node_modules/", "/target/"];
 
-/// Returns whether the findings of an ensemble can depend on a file.
+/// Returns whether a change of the file can change the findings of an ensemble.
 fn can_affect_findings(uri: &Uri) -> bool {
     !IGNORED_FOLDERS.iter().any(|folder| uri.as_str().contains(folder))
 }
 
-/// Returns the parameters of a notification. To one that is not valid there is no answer.
+/// Parses the parameters of a notification. Returns `None` if they are not valid, because notifications have no answers.
 fn parse_params<T: DeserializeOwned>(params: Value) -> Option<T> {
     serde_json::from_value(params).ok()
 }

@@ -8,7 +8,7 @@ use crate::diagnostic::Finding;
 use crate::ensemble::{Agent, ForEachSpec, ForEachItems, PartCombination};
 use crate::loader::codes;
 
-/// Warns of lists that are none, and of expressions of parts that do not fit.
+/// Warns of `for_each` values that are no list or map, and of expressions of parts that do not fit their types.
 pub(super) fn check_for_each_types(
     graph: &CheckGraph<'_>,
     ask: &OutputTypeSource<'_>,
@@ -76,12 +76,13 @@ pub(super) fn check_for_each_types(
     }
 }
 
+/// Returns whether `for_each` can iterate over a value of this type: a list, a map, or an unknown type.
 fn can_be_iterated(of: &ValueType) -> bool {
     of.known_shape()
         .is_none_or(|shape| shape.list.is_some() || shape.map.is_some())
 }
 
-/// Returns the type of the list of items.
+/// Infers the type of the list over which the `for_each` iterates.
 fn infer_items_type(spec: &ForEachSpec, shared: &VariableTypes) -> ValueType {
     match &spec.items {
         ForEachItems::Expression(text) => {
@@ -94,7 +95,7 @@ fn infer_items_type(spec: &ForEachSpec, shared: &VariableTypes) -> ValueType {
     }
 }
 
-/// Returns the type of an item: of a map it is `{key, value}`.
+/// Infers the type of one item. An item of a map is `{key, value}`.
 pub(super) fn infer_item_type(spec: &ForEachSpec, shared: &VariableTypes) -> ValueType {
     infer_items_type(spec, shared)
         .list_item_type()
@@ -102,7 +103,7 @@ pub(super) fn infer_item_type(spec: &ForEachSpec, shared: &VariableTypes) -> Val
         .unwrap_or_default()
 }
 
-/// `part`.
+/// Returns the type of the variable `part`: index, key and count.
 pub(super) fn part_variable_type() -> ValueType {
     let entry = |key: &str, of: ValueType| (key.to_owned(), of);
     ValueType::map_with_fields(crate::condition::MapFields::with_exact_keys([

@@ -15,7 +15,7 @@ use crate::loader::codes;
 use crate::source::Route;
 use crate::template;
 
-/// Warns of the parts of templates that do not fit.
+/// Warns of expressions in templates that do not fit the types of their variables.
 pub(super) fn check_template_types(graph: &CheckGraph<'_>, types: &EnsembleTypes, findings: &mut Vec<Finding>) {
     let shared_variables = shared_template_variables(graph, types);
     let past = LazyCell::new(|| template_history_type(&types.shared.history));
@@ -52,6 +52,7 @@ pub(super) fn check_template_types(graph: &CheckGraph<'_>, types: &EnsembleTypes
     }
 }
 
+/// Builds the warning about a type problem in a template. Returns `None` for unknown names, which another check reports.
 fn template_type_finding(misfit: TypeProblem, route: &Route) -> Option<Finding> {
     let code = match misfit.kind {
         TypeProblemKind::NeverTrue | TypeProblemKind::AlwaysTrue => codes::NEVER_FITS,
@@ -64,9 +65,10 @@ fn template_type_finding(misfit: TypeProblem, route: &Route) -> Option<Finding> 
     Some(with_suggested_replacement(finding, misfit.help, route))
 }
 
+/// The name and the type of a template variable.
 type TypedVariable<'a> = (Cow<'a, str>, Cow<'a, ValueType>);
 
-/// Returns the variables that are the same for all agents, without `history`.
+/// Returns the template variables with the same type for all agents, without `history`.
 fn shared_template_variables<'a>(graph: &CheckGraph<'_>, types: &'a EnsembleTypes) -> Vec<TypedVariable<'a>> {
     let shared = &types.shared;
     let new_variable = |name: &'static str, of: ValueType| (Cow::Borrowed(name), Cow::Owned(of));
@@ -81,7 +83,7 @@ fn shared_template_variables<'a>(graph: &CheckGraph<'_>, types: &'a EnsembleType
     ]
 }
 
-/// Returns the variables of one agent.
+/// Returns the template variables of one agent: its execution number, dependencies, parts and tool parameters.
 fn agent_template_variables<'a>(graph: &'a CheckGraph<'_>, at: usize, types: &EnsembleTypes) -> Vec<TypedVariable<'a>> {
     let agent = graph.agent_at(at);
     let mut variables: Vec<TypedVariable<'a>> = Vec::new();
@@ -131,14 +133,14 @@ fn agent_template_variables<'a>(graph: &'a CheckGraph<'_>, at: usize, types: &En
     variables
 }
 
-/// Templates see some of the fields of an execution.
+/// Returns the type of `history` in templates, which contains fewer fields than in conditions.
 fn template_history_type(of_conditions: &ValueType) -> ValueType {
     let entry = of_conditions.list_item_type().cloned().unwrap_or_default();
     let fields = ExecutionHistory::FIELDS.map(|field| (field.to_owned(), entry.key_type(field)));
     ValueType::list_with_items(ValueType::map_with_fields(MapFields::with_exact_keys(fields)))
 }
 
-/// `request`, which is nothing in executions that were not requested.
+/// Returns the type of the variable `request`, which is null in executions without a request.
 fn request_variable_type() -> ValueType {
     let entry = |key: &str, of: ValueType| (key.to_owned(), of);
     let fields = MapFields::with_exact_keys([

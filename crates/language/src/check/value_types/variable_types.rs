@@ -12,7 +12,7 @@ use crate::ensemble::{Agent, AgentKind, Ensemble, PartCombination};
 
 use super::OutputTypeSource;
 
-/// Returns the type of the output of the agent when it succeeds.
+/// Infers the type of the agent's output when the agent succeeds. The output of an agent with parts combines the parts.
 pub(super) fn infer_output_type(agent: &Agent, ask: &OutputTypeSource<'_>) -> ValueType {
     let of_part = infer_part_output_type(agent, ask);
     match &agent.for_each {
@@ -21,7 +21,7 @@ pub(super) fn infer_output_type(agent: &Agent, ask: &OutputTypeSource<'_>) -> Va
     }
 }
 
-/// Returns the output of an execution with parts, of which each puts out this.
+/// Returns the output type of an agent with parts, each of which has the output type `of_part`.
 fn combined_output_type(combine: &PartCombination, of_part: ValueType) -> ValueType {
     let or_nothing = |of: ValueType| of.union_with(ValueType::nothing_value());
     let entry = |key: &str, of: ValueType| (key.to_owned(), of);
@@ -50,7 +50,7 @@ fn combined_output_type(combine: &PartCombination, of_part: ValueType) -> ValueT
     ValueType::map_with_fields(MapFields::with_exact_keys(fields))
 }
 
-/// Returns the type of the output of the agent when it succeeds, or of one of its parts.
+/// Infers the type of the output when the agent, or one of its parts, succeeds.
 pub(super) fn infer_part_output_type(agent: &Agent, ask: &OutputTypeSource<'_>) -> ValueType {
     let of_schema = || agent.output_schema.as_ref().map(ValueType::from_output_schema);
     match &agent.kind {
@@ -73,7 +73,7 @@ pub(super) fn infer_part_output_type(agent: &Agent, ask: &OutputTypeSource<'_>) 
     }
 }
 
-/// The full text of a model is stored beside the keys of its output.
+/// Adds the key `response` to the type, because the full text of a model is stored next to the keys of its output.
 fn with_response_key(of: &ValueType) -> ValueType {
     let Some(fields) = of.map_fields() else {
         return ValueType::any_value();
@@ -85,7 +85,7 @@ fn with_response_key(of: &ValueType) -> ValueType {
     ValueType::map_with_fields(fields)
 }
 
-/// Returns the type that replaces the output of a failed execution.
+/// Returns the type of the value that replaces the output of a failed execution.
 pub(super) fn failure_type() -> ValueType {
     static FAILURE: LazyLock<ValueType> = LazyLock::new(|| {
         let kinds = FailureKind::ALL
@@ -106,7 +106,7 @@ pub(super) fn failure_type() -> ValueType {
     FAILURE.clone()
 }
 
-/// Returns the variables that all conditions can read.
+/// Infers the types of the variables that all conditions can read. `output` can be anything.
 pub(super) fn infer_shared_variable_types(graph: &CheckGraph<'_>, outputs: &Rc<[ValueType]>) -> VariableTypes {
     let ensemble = graph.ensemble;
     let names: Rc<[Arc<str>]> = ensemble.agents.iter().map(|agent| agent.name.clone()).collect();
@@ -126,6 +126,7 @@ pub(super) fn infer_shared_variable_types(graph: &CheckGraph<'_>, outputs: &Rc<[
     }
 }
 
+/// Returns the type of a map with these keys and any other keys.
 fn open_map_type(known: BTreeMap<String, (ValueType, bool)>) -> ValueType {
     ValueType::map_with_fields(MapFields {
         known_keys: known,
@@ -134,8 +135,7 @@ fn open_map_type(known: BTreeMap<String, (ValueType, bool)>) -> ValueType {
     })
 }
 
-/// Returns the whole outputs under their keys, and the keys of all outputs if they are all known. Values from outside
-/// can be added.
+/// Infers the type of the context: the outputs under their state keys, and the keys of all outputs if they are all known.
 fn infer_context_type(graph: &CheckGraph<'_>, outputs: &[ValueType]) -> ValueType {
     let mut known_keys: BTreeMap<String, (ValueType, bool)> = BTreeMap::new();
     let mut write = |key: &str, of: ValueType| {
@@ -170,6 +170,7 @@ fn infer_context_type(graph: &CheckGraph<'_>, outputs: &[ValueType]) -> ValueTyp
     open_map_type(known_keys)
 }
 
+/// Infers the type of `inputs`: an open map whose keys may all be absent. Returns any type if no inputs are declared.
 fn infer_inputs_type(ensemble: &Ensemble) -> ValueType {
     let Some(inputs) = &ensemble.inputs else {
         return ValueType::any_value();
@@ -180,8 +181,7 @@ fn infer_inputs_type(ensemble: &Ensemble) -> ValueType {
     open_map_type(inputs.iter().map(of).collect())
 }
 
-/// Returns the number of executions of each agent: the smallest of its own limits, those of the conversation, and what
-/// the executions of the agents that it listens to allow.
+/// Infers the type of `executions`: for each agent a count up to the smallest limit on its executions.
 fn infer_executions_type(graph: &CheckGraph<'_>) -> ValueType {
     let limits = &graph.ensemble.limits;
     let possible = idle_turns::max_executions(graph);
@@ -201,6 +201,7 @@ fn infer_executions_type(graph: &CheckGraph<'_>) -> ValueType {
     open_map_type((0..graph.agent_count()).map(of).collect())
 }
 
+/// Infers the type of `outputs`: for each agent its output or its failure, either of which may be absent.
 fn infer_outputs_type(names: &[Arc<str>], outputs: &[ValueType]) -> ValueType {
     let of = |(name, output): (&Arc<str>, &ValueType)| {
         (name.to_string(), (output.clone().union_with(failure_type()), false))
@@ -208,7 +209,7 @@ fn infer_outputs_type(names: &[Arc<str>], outputs: &[ValueType]) -> ValueType {
     open_map_type(names.iter().zip(outputs).map(of).collect())
 }
 
-/// Returns the executions so far. Their fields are a fixed set.
+/// Infers the type of `history`: a list of executions with a fixed set of fields.
 fn infer_history_type(names: &[Arc<str>], outputs: &[ValueType]) -> ValueType {
     let positive_number = ValueType::number_in_range(NumberRange::from_bounds(1.0, f64::INFINITY));
     let any_output = outputs.iter().cloned().fold(failure_type(), ValueType::union_with);

@@ -14,7 +14,7 @@ use crate::condition::functions::ConditionFunction;
 use crate::condition::{Condition, run_with_large_stack};
 use crate::source::Span;
 
-/// The logic by which the result of a condition follows from its claims.
+/// The logical formula by which the result of a condition follows from the results of its claims.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ClaimLogic {
     /// The claim with this index in the list.
@@ -27,7 +27,7 @@ pub enum ClaimLogic {
     Or(Vec<ClaimLogic>),
 }
 
-/// A part of a condition that is evaluated to true or false.
+/// A part of a condition that is evaluated to true or false on its own.
 #[derive(Debug)]
 pub struct ConditionClaim {
     /// A key that is equal for claims with the same meaning, independent of their spelling.
@@ -42,7 +42,7 @@ pub struct ConditionClaim {
     pub reads: ClaimReads,
 }
 
-/// The values that a claim reads.
+/// The variables that a claim reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ClaimReads {
     /// The context.
@@ -62,15 +62,14 @@ pub struct ClaimReads {
 }
 
 impl ClaimReads {
-    /// Returns whether the result depends only on the numbers of turns and executions, not on outputs.
+    /// Returns whether the claim reads only the numbers of turns and executions, and no outputs.
     pub fn reads_only_counts(&self) -> bool {
         !(self.context || self.output || self.outputs || self.history || self.input)
     }
 }
 
 impl ConditionClaim {
-    /// Returns the agents whose executions it counts, if it names all of them; `None` if it counts those of other
-    /// agents, too.
+    /// Returns the agents whose executions the claim counts. Returns `None` if the claim also counts agents that it does not name.
     pub fn list_counted_agents(&self) -> Option<Vec<String>> {
         let expr = &self.condition.expr;
         let key_reads = list_literal_key_reads(
@@ -83,13 +82,14 @@ impl ConditionClaim {
 }
 
 impl Condition {
-    /// Splits the condition into claims.
+    /// Splits the condition into claims, and returns how its result follows from them.
     pub fn split_into_claims(&self) -> (ClaimLogic, Vec<ConditionClaim>) {
         let mut list = Vec::new();
         let claims = self.collect_claims(&self.expr, &mut list);
         (claims, list)
     }
 
+    /// Adds the claims of the expression to `list`, and returns how its result follows from them.
     fn collect_claims(&self, expr: &ConditionExpr, list: &mut Vec<ConditionClaim>) -> ClaimLogic {
         match &expr.kind {
             ExprKind::Not(operand) => negate_claims(self.collect_claims(operand, list)),
@@ -106,7 +106,8 @@ impl Condition {
         }
     }
 
-    /// `a != b` is the negation of `a == b`, and `a > b` has the same meaning as `b < a`.
+    /// Adds the claim of one comparison. Replaces it by an equivalent one if possible: `a != b` is the negation of `a == b`,
+    /// `a > b` is `b < a`.
     fn add_comparison_claim(
         &self,
         whole: &ConditionExpr,
@@ -139,6 +140,7 @@ impl Condition {
         negate_claims(claim)
     }
 
+    /// Adds the expression as a claim to `list`. Claims with the same `identity` have the same result.
     fn add_claim(&self, expr: &ConditionExpr, identity: String, list: &mut Vec<ConditionClaim>) -> ClaimLogic {
         let EmittedScript {
             script,
@@ -164,15 +166,14 @@ impl Condition {
         ClaimLogic::Claim(list.len() - 1)
     }
 
-    /// Returns the text of a part. The position of a part does not include the parentheses around it, so its text may
-    /// contain only one of two parentheses.
+    /// Returns the text of a part with balanced parentheses. The span of a part may include only one of two parentheses.
     fn balanced_part_text(&self, span: Span) -> Arc<str> {
         let span = include_matching_parentheses(&self.text, span);
         self.text[span.start..span.end].trim().into()
     }
 }
 
-/// Returns the position with the other one of each parenthesis.
+/// Widens the span until each of its parentheses has its counterpart.
 pub(crate) fn include_matching_parentheses(text: &str, span: Span) -> Span {
     let (mut start, mut end) = (span.start, span.end);
     let count = |start: usize, end: usize, c: char| text[start..end].matches(c).count();
@@ -191,6 +192,7 @@ pub(crate) fn include_matching_parentheses(text: &str, span: Span) -> Span {
     Span::new(start, end)
 }
 
+/// Negates the formula, and removes a double negation.
 fn negate_claims(claims: ClaimLogic) -> ClaimLogic {
     match claims {
         ClaimLogic::Not(inner) => *inner,
@@ -198,7 +200,7 @@ fn negate_claims(claims: ClaimLogic) -> ClaimLogic {
     }
 }
 
-/// Returns a constant, or a value that is read without a calculation.
+/// Returns whether the expression is a constant, or a value that is read without a calculation.
 fn is_plain_value(expr: &ConditionExpr) -> bool {
     match &expr.kind {
         ExprKind::Nothing
@@ -223,6 +225,7 @@ fn is_plain_value(expr: &ConditionExpr) -> bool {
     }
 }
 
+/// Sets the flag of every variable that the expression reads. The length of the history counts as `executions`.
 fn mark_claim_reads(expr: &ConditionExpr, reads: &mut ClaimReads) {
     if is_history_length(expr) {
         reads.executions = true;
@@ -244,7 +247,7 @@ fn mark_claim_reads(expr: &ConditionExpr, reads: &mut ClaimReads) {
     }
 }
 
-/// Returns the number of places where executions are counted.
+/// Returns the number of places in the expression where executions are counted.
 fn count_execution_reads(expr: &ConditionExpr) -> usize {
     match expr.kind {
         ExprKind::Variable(ConditionVariable::Executions | ConditionVariable::AgentExecutionCount) => 1,
@@ -257,7 +260,7 @@ fn count_execution_reads(expr: &ConditionExpr) -> usize {
     }
 }
 
-/// `len(history)`, `history.len()`, `history.is_empty()`: the number of executions of all agents.
+/// Returns whether the expression is `len(history)`, `history.len()` or `history.is_empty()`.
 fn is_history_length(expr: &ConditionExpr) -> bool {
     let is_history = |expr: &ConditionExpr| matches!(expr.kind, ExprKind::Variable(ConditionVariable::History));
     let counts = |function: &ConditionFunction| function.has_own_name("len") || function.has_own_name("is_empty");

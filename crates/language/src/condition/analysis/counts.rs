@@ -5,7 +5,7 @@ use super::paths::find_literal_path;
 use super::polarity::{boundary_step, swap_comparison_sides, visit_helpful_parts};
 use crate::source::Span;
 
-/// `executions.writer >= 3`, where it helps to make the condition true.
+/// A comparison of an execution count with a literal that helps to make a condition true, such as `executions.writer >= 3`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CountThreshold {
     /// The agent whose executions are counted.
@@ -18,7 +18,7 @@ pub struct CountThreshold {
     pub is_sufficient: bool,
 }
 
-/// Adds all such comparisons, from left to right.
+/// Adds all comparisons of execution counts that help to make the expression true, from left to right.
 pub(in super::super) fn collect_count_thresholds(expr: &ConditionExpr, counts: &mut Vec<CountThreshold>) {
     visit_helpful_parts(expr, true, true, &mut |part, answer, is_sufficient| {
         if let ExprKind::Compare(left, rest) = &part.kind
@@ -35,6 +35,7 @@ pub(in super::super) fn collect_count_thresholds(expr: &ConditionExpr, counts: &
     });
 }
 
+/// Returns the agent and the lowest count for which the comparison has this answer. Returns `None` unless a growing count gives the answer.
 fn find_count_threshold(
     left: &ConditionExpr,
     comparison: ComparisonOperator,
@@ -56,7 +57,7 @@ fn find_count_threshold(
     grows.then_some((agent, from))
 }
 
-/// Returns the agent, if the expression is the number of its executions.
+/// Returns the agent, if the expression is the number of executions of one agent.
 fn execution_count_agent(expr: &ConditionExpr) -> Option<String> {
     let (ConditionVariable::Executions | ConditionVariable::AgentExecutionCount, mut keys) = find_literal_path(expr)? else {
         return None;
@@ -65,6 +66,7 @@ fn execution_count_agent(expr: &ConditionExpr) -> Option<String> {
     keys.is_empty().then_some(agent)
 }
 
+/// Returns the number of an integer literal that is not negative.
 fn as_literal_count(expr: &ConditionExpr) -> Option<u64> {
     match expr.kind {
         ExprKind::Int(value) => value.try_into().ok(),

@@ -9,7 +9,7 @@ use super::super::{Condition, ValueExpression, parse_condition};
 use super::paths::find_path_skipping;
 use super::polarity::{boundary_step, swap_comparison_sides, visit_one_solution};
 
-/// A value that a condition reads, and its kind of demand on it.
+/// A value that a condition reads, with the requirement that gives the condition a wanted answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ValueRequirement {
     /// The variable.
@@ -57,7 +57,7 @@ pub enum RequiredValue {
 }
 
 impl Condition {
-    /// Returns demands on its values that give it this answer.
+    /// Returns requirements on the values that together give the condition this answer. Skips parts that cannot be inverted.
     pub fn required_values(text: &str, answer: bool) -> Vec<ValueRequirement> {
         let mut demands = Vec::new();
         if let Ok(expr) = parse_condition(text) {
@@ -70,12 +70,13 @@ impl Condition {
 }
 
 impl ValueExpression {
-    /// Returns the variable and the keys that an expression reads, if it is nothing but one value.
+    /// Returns the variable and the keys, if the expression reads exactly one value that examples can fill.
     pub fn parse_example_path(text: &str) -> Option<(ExampleVariable, Vec<String>)> {
         find_example_path(&parse_condition(text).ok()?)
     }
 }
 
+/// Adds the requirement that gives this part the answer, if there is one.
 fn add_part_requirements(expr: &ConditionExpr, answer: bool, demands: &mut Vec<ValueRequirement>) {
     match &expr.kind {
         ExprKind::Compare(left, rest) if let [(comparison, right)] = rest.as_slice() => {
@@ -94,6 +95,7 @@ fn add_part_requirements(expr: &ConditionExpr, answer: bool, demands: &mut Vec<V
     }
 }
 
+/// Returns the requirement that a value has this truth.
 fn truth_requirement(answer: bool) -> RequiredValue {
     match answer {
         true => RequiredValue::True,
@@ -101,7 +103,7 @@ fn truth_requirement(answer: bool) -> RequiredValue {
     }
 }
 
-/// Returns a chain: a value that is read, or a method at its end.
+/// Returns the requirement for a value that is read, or for a method at the end of a chain.
 fn find_chain_requirement(expr: &ConditionExpr, answer: bool) -> Option<ValueRequirement> {
     if let Some(demand) = requirement_on_path(expr, truth_requirement(answer)) {
         return Some(demand);
@@ -118,6 +120,7 @@ fn find_chain_requirement(expr: &ConditionExpr, answer: bool) -> Option<ValueReq
     find_call_requirement(function.names[0], arguments, answer)
 }
 
+/// Returns the requirement on the first argument for which the call has this answer.
 fn find_call_requirement(function: &str, arguments: Vec<&ConditionExpr>, answer: bool) -> Option<ValueRequirement> {
     let literal = || literal_to_json(arguments.get(1)?);
     let kind = match (function, answer) {
@@ -136,6 +139,7 @@ fn find_call_requirement(function: &str, arguments: Vec<&ConditionExpr>, answer:
     requirement_on_path(arguments.first()?, kind)
 }
 
+/// Returns the requirement for which the comparison with a literal has this answer.
 fn find_comparison_requirement(
     left: &ConditionExpr,
     comparison: ComparisonOperator,
@@ -162,6 +166,7 @@ fn find_comparison_requirement(
     requirement_on_path(value, kind)
 }
 
+/// Returns the requirement for which `left in right` has this answer.
 fn find_membership_requirement(left: &ConditionExpr, right: &ConditionExpr, answer: bool) -> Option<ValueRequirement> {
     if let (Some(Value::Array(values)), Some(_)) = (literal_to_json(right), find_example_path(left)) {
         let first = values.first()?.clone();
@@ -200,7 +205,7 @@ fn find_membership_requirement(left: &ConditionExpr, right: &ConditionExpr, answ
     )
 }
 
-/// Returns a number at the boundary for which the comparison has this answer.
+/// Returns a number at the boundary for which the comparison with `other` has this answer.
 fn find_boundary_value(comparison: ComparisonOperator, other: &Value, answer: bool) -> Option<Value> {
     let step = boundary_step(comparison, answer);
     match other.as_i64() {
@@ -209,7 +214,7 @@ fn find_boundary_value(comparison: ComparisonOperator, other: &Value, answer: bo
     }
 }
 
-/// Returns the value whose length this is.
+/// Returns the operand of `len(x)` or `x.len()`.
 fn find_length_operand(expr: &ConditionExpr) -> Option<ConditionExpr> {
     match &expr.kind {
         ExprKind::Call(function, arguments) if function.has_own_name("len") => arguments.first().cloned(),
@@ -222,6 +227,7 @@ fn find_length_operand(expr: &ConditionExpr) -> Option<ConditionExpr> {
     }
 }
 
+/// Builds the requirement, if the expression reads exactly one value that examples can fill.
 fn requirement_on_path(expr: &ConditionExpr, kind: RequiredValue) -> Option<ValueRequirement> {
     let (of, path) = find_example_path(expr)?;
     Some(ValueRequirement {
@@ -231,7 +237,7 @@ fn requirement_on_path(expr: &ConditionExpr, kind: RequiredValue) -> Option<Valu
     })
 }
 
-/// Finds the variable and the keys, if the expression reads nothing but one value that examples can fill.
+/// Returns the variable and the keys, if the expression reads exactly one value that examples can fill.
 fn find_example_path(expr: &ConditionExpr) -> Option<(ExampleVariable, Vec<String>)> {
     let (variable, path) = find_path_skipping(expr, &keeps_example_value)?;
     let of = match variable {
@@ -245,11 +251,12 @@ fn find_example_path(expr: &ConditionExpr) -> Option<(ExampleVariable, Vec<Strin
     Some((of, path))
 }
 
-/// Returns whether the function leaves the values of examples as they are.
+/// Returns whether a value that fulfils a requirement still does so after this function, such as `lower` or `strip`.
 fn keeps_example_value(function: &ConditionFunction) -> bool {
     matches!(function.names[0], "lower" | "strip" | "str" | "int" | "float" | "round")
 }
 
+/// Converts a literal expression to JSON. Returns `None` if the expression is no literal.
 fn literal_to_json(expr: &ConditionExpr) -> Option<Value> {
     Some(match &expr.kind {
         ExprKind::Nothing => Value::Null,

@@ -5,8 +5,8 @@ use super::super::typing::verdict::StaticResult;
 use super::super::{Condition, ParsedCondition};
 
 impl ParsedCondition {
-    /// Returns whether this condition and the other one can never both be true for the same values. What they read as
-    /// `output` is the output of the agents with these numbers.
+    /// Returns whether this condition and the other condition can never both be true for the same values. `agent` and
+    /// `other_agent` are the indexes of the agents whose outputs are `output`.
     pub fn is_exclusive_with(&self, agent: usize, other: &Self, other_agent: usize) -> bool {
         let conjunction = format!(
             "({}\n) and ({}\n)",
@@ -16,8 +16,7 @@ impl ParsedCondition {
         Condition::parse(&conjunction).is_ok_and(|both| both.static_result() == StaticResult::AlwaysFalse)
     }
 
-    /// Returns whether it reads nothing but `output` and what the run was given: values that change only with a new
-    /// output.
+    /// Returns whether the condition reads nothing but `output`, `input` and `inputs`.
     pub fn reads_only_output_and_inputs(&self) -> bool {
         let mut is_only = true;
         visit_variables(&self.expr, &mut |_, variable| {
@@ -29,8 +28,7 @@ impl ParsedCondition {
         is_only
     }
 
-    /// Returns the text, with another expression for `output`: equal for the same agent, and different from what users
-    /// write.
+    /// Returns the text with a placeholder for `output`: equal placeholders for the same agent, and different from any user's text.
     fn replace_output_variable(&self, agent: usize) -> String {
         let mut spans = Vec::new();
         visit_variables(&self.expr, &mut |expr, variable| {
@@ -50,6 +48,7 @@ impl ParsedCondition {
     }
 }
 
+/// Calls `visit` with every variable in the expression, and with the expression that is the variable.
 fn visit_variables(expr: &ConditionExpr, visit: &mut impl FnMut(&ConditionExpr, ConditionVariable)) {
     if let ExprKind::Variable(variable) = expr.kind {
         visit(expr, variable);

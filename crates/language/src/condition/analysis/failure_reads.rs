@@ -4,14 +4,14 @@ use super::super::evaluation::code;
 use super::super::expression::tree::{ConditionExpr, ExprKind};
 use super::super::{Condition, ConditionSnapshot};
 
-/// The value of a part, as far as its own evaluation gives it: a failure, or a truth.
+/// The value of an operand: a failure, or a truth value.
 enum OperandValue {
     Fails,
     Truth(bool),
 }
 
 impl Condition {
-    /// Adds the parts that were evaluated, from left to right, and returns whether the expression has a value.
+    /// Adds the parts that were evaluated, from left to right. Returns `false` if the evaluation fails in one of them.
     pub(in super::super) fn collect_evaluated_parts<'e>(
         &self,
         expr: &'e ConditionExpr,
@@ -50,7 +50,7 @@ impl Condition {
         }
     }
 
-    /// Returns the operands of `and` or `or` up to the one that decides.
+    /// Adds the evaluated parts of the operands of `and` or `or`, up to the operand that decides. Returns `false` after a failure.
     fn collect_evaluated_operands<'e>(
         &self,
         operands: &'e [ConditionExpr],
@@ -71,6 +71,7 @@ impl Condition {
         true
     }
 
+    /// Adds the evaluated parts of all `parts`, up to the first failure. Returns `false` after a failure.
     fn collect_evaluated_sequence<'e>(
         &self,
         mut parts: impl Iterator<Item = &'e ConditionExpr>,
@@ -80,6 +81,7 @@ impl Condition {
         parts.all(|part| self.collect_evaluated_parts(part, facts, evaluated))
     }
 
+    /// Evaluates one operand on its own.
     fn evaluate_operand(&self, expr: &ConditionExpr, facts: &ConditionSnapshot) -> OperandValue {
         let value = Condition::compile_expr_with(&self.text, expr.clone(), code::emit_value_script)
             .ok()

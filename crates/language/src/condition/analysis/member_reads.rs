@@ -5,7 +5,7 @@ use super::reads::list_literal_key_reads;
 use super::truths::OutputSource;
 use crate::source::Span;
 
-/// `outputs.b.order` or `context.b.order`.
+/// A read of a member of an output, such as `outputs.b.order` or `context.b.order`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutputMemberRead {
     /// The output that is read.
@@ -16,7 +16,7 @@ pub struct OutputMemberRead {
     pub optional_read: String,
 }
 
-/// All such reads, from left to right, except of outputs about which the expression asks: `'b' in outputs`.
+/// Returns all reads of members of outputs, from left to right, except of outputs whose presence the expression checks.
 pub(in super::super) fn list_unguarded_member_reads(text: &str, expr: &ConditionExpr) -> Vec<OutputMemberRead> {
     let mut reads = Vec::new();
     let mut asked = Vec::new();
@@ -36,6 +36,7 @@ pub(in super::super) fn list_unguarded_member_reads(text: &str, expr: &Condition
     reads
 }
 
+/// Adds the reads of members to `reads`, and the names of outputs whose presence is checked to `asked`.
 fn collect_member_reads(text: &str, expr: &ConditionExpr, reads: &mut Vec<OutputMemberRead>, asked: &mut Vec<String>) {
     if let ExprKind::Chain(base, suffixes) = &expr.kind
         && let ExprKind::Variable(variable @ (ConditionVariable::Outputs | ConditionVariable::Context)) = base.kind
@@ -59,7 +60,7 @@ fn collect_member_reads(text: &str, expr: &ConditionExpr, reads: &mut Vec<Output
     expr.visit_parts(&mut |part| collect_member_reads(text, part, reads, asked));
 }
 
-/// Returns the key of `.key` and of `['key']`.
+/// Returns the key of the steps `.key` and `['key']`.
 fn as_plain_key(step: &ChainStep) -> Option<String> {
     match &step.kind {
         ChainStepKind::Member(name) => Some(name.clone()),

@@ -13,16 +13,15 @@ pub struct ConditionMutant {
     pub text: String,
     /// The bytes of the original condition that are changed.
     pub span: Span,
-    /// What stands there.
+    /// The original text at the span.
     pub from: String,
-    /// What stands there instead.
+    /// The text of the mutant at the span.
     pub to: String,
 }
 
 impl Condition {
-    /// Returns the condition with one change each: negated, with another comparison, without one of several operands,
-    /// with `or` in the place of `and`, with `all` in the place of `any`, and the other way round. Each is another
-    /// condition.
+    /// Returns all mutants of the condition: negated, with another comparison, without one operand, with `or` for `and`, or
+    /// with `all` for `any` (and the other way round). Each mutant is a valid condition that differs from the text.
     ///
     /// # Errors
     /// The text is no condition.
@@ -40,16 +39,19 @@ impl Condition {
     }
 }
 
+/// The mutants of a condition that have been found so far.
 struct MutantCollector<'t> {
     text: &'t str,
     all: Vec<ConditionMutant>,
 }
 
 impl MutantCollector<'_> {
+    /// Returns the source text of a part.
     fn part_text(&self, span: Span) -> &str {
         &self.text[span.start..span.end]
     }
 
+    /// Adds the condition with `to` at the span, if the text is new and a valid condition.
     fn add_valid_mutant(&mut self, span: Span, to: String) {
         let text = format!("{}{to}{}", &self.text[..span.start], &self.text[span.end..]);
         let is_new = *text != *self.text && self.all.iter().all(|known| known.text != text);
@@ -59,6 +61,7 @@ impl MutantCollector<'_> {
         }
     }
 
+    /// Adds the negation of the whole condition.
     fn add_negation(&mut self, expr: &ConditionExpr) {
         let trimmed = self.text.trim();
         let start = self.text.len() - self.text.trim_start().len();
@@ -71,7 +74,8 @@ impl MutantCollector<'_> {
         self.add_valid_mutant(condition_span, to);
     }
 
-    /// The changes in the expression and its parts. `plain`: a comparison whose opposite is the negation of all.
+    /// Adds the mutants of the expression and its parts. `plain`: the span of a comparison whose opposite is the negation of
+    /// the whole condition.
     fn add_inner_mutants(&mut self, expr: &ConditionExpr, plain: Option<Span>) {
         match &expr.kind {
             ExprKind::And(operands) => self.add_operand_mutants(expr.span, operands, "and", "or"),
@@ -102,7 +106,7 @@ impl MutantCollector<'_> {
         }
     }
 
-    /// Without each of the operands, and with the other operator.
+    /// Adds the mutants without each of the operands, and with the other operator.
     fn add_operand_mutants(&mut self, span: Span, operands: &[ConditionExpr], operator: &str, other: &str) {
         let span = include_matching_parentheses(self.text, span);
         let texts: Vec<String> = operands.iter().map(|operand| self.operand_text(operand)).collect();
@@ -114,6 +118,7 @@ impl MutantCollector<'_> {
         self.add_valid_mutant(span, texts.join(&format!(" {other} ")));
     }
 
+    /// Returns the text of an operand, in parentheses if another operator around it would change its meaning.
     fn operand_text(&self, operand: &ConditionExpr) -> String {
         let text = self.part_text(include_matching_parentheses(self.text, operand.span));
         match operand.kind {
@@ -122,6 +127,7 @@ impl MutantCollector<'_> {
         }
     }
 
+    /// Adds the mutants that replace the operator between `left` and `right` by each of `others`.
     fn add_comparison_mutants(&mut self, left: Span, comparison: ComparisonOperator, right: Span, others: &[&str]) {
         let (start, end) = (left.end, right.start);
         if start >= end {
@@ -149,6 +155,7 @@ impl MutantCollector<'_> {
         }
     }
 
+    /// Adds the mutant with `all` for `any`, or `any` for `all`, if the function is one of them.
     fn add_any_all_mutants(&mut self, function: &ConditionFunction, start: usize) {
         for (name, other) in [("any", "all"), ("all", "any")] {
             let span = Span::new(start, start + name.len());
@@ -159,7 +166,7 @@ impl MutantCollector<'_> {
     }
 }
 
-/// Returns the comparisons in the place of this one: with the other answer at the boundary, and in the other direction.
+/// Returns the replacements of a comparison: with the other answer at the boundary, and in the other direction.
 fn alternative_comparisons(comparison: ComparisonOperator, is_negated_anyway: bool) -> &'static [&'static str] {
     match comparison {
         ComparisonOperator::Equal

@@ -3,12 +3,12 @@
 use super::super::expression::tree::{ChainStep, ChainStepKind, ConditionExpr, ConditionVariable, ExprKind};
 use super::super::functions::ConditionFunction;
 
-/// Finds the variable and the keys of an expression that only looks up literal keys.
+/// Returns the variable and the keys of an expression that only looks up literal keys.
 pub(in super::super) fn find_literal_path(expr: &ConditionExpr) -> Option<(ConditionVariable, Vec<String>)> {
     find_path_skipping(expr, &|_| false)
 }
 
-/// Finds the variable and the keys of an expression that looks up literal keys and applies only functions that are skipped.
+/// Returns the variable and the keys of an expression that looks up literal keys. Ignores calls of functions for which `is_skipped` is true.
 pub(super) fn find_path_skipping(
     expr: &ConditionExpr,
     is_skipped: &dyn Fn(&ConditionFunction) -> bool,
@@ -37,6 +37,7 @@ pub(super) fn find_path_skipping(
     }
 }
 
+/// Returns the key of `.key`, `['key']` and `.get('key')`.
 fn as_literal_key(suffix: &ChainStep) -> Option<String> {
     match &suffix.kind {
         ChainStepKind::Member(name) => Some(name.clone()),
@@ -48,6 +49,7 @@ fn as_literal_key(suffix: &ChainStep) -> Option<String> {
     }
 }
 
+/// Returns the text of a string literal.
 fn as_literal_text(expr: &ConditionExpr) -> Option<String> {
     match &expr.kind {
         ExprKind::Text(text) => Some(text.clone()),

@@ -14,7 +14,7 @@ pub(super) enum AnswerParts<'e> {
     Whole,
 }
 
-/// Splits an expression by the answer that is wanted.
+/// Splits an expression into the parts that decide whether it has the wanted answer.
 pub(super) fn split_by_answer(expr: &ConditionExpr, answer: bool) -> AnswerParts<'_> {
     match (&expr.kind, answer) {
         (ExprKind::Not(operand), _) => AnswerParts::Opposite(operand),
@@ -24,7 +24,7 @@ pub(super) fn split_by_answer(expr: &ConditionExpr, answer: bool) -> AnswerParts
     }
 }
 
-/// Visits the parts of which each alone gives the expression the wanted answer, with the answer that the part must have.
+/// Visits the parts each of which alone gives the expression the wanted answer. `visit` gets the part and its answer.
 pub(super) fn visit_sufficient_parts<'e>(
     expr: &'e ConditionExpr,
     answer: bool,
@@ -40,8 +40,8 @@ pub(super) fn visit_sufficient_parts<'e>(
     }
 }
 
-/// Visits the parts that help to give the expression the wanted answer, with the answer that the part must have, and
-/// whether the part alone is enough.
+/// Visits the parts that help to give the expression the wanted answer. `visit` gets the part, its answer, and whether
+/// the part alone is sufficient.
 pub(super) fn visit_helpful_parts<'e>(
     expr: &'e ConditionExpr,
     answer: bool,
@@ -60,7 +60,7 @@ pub(super) fn visit_helpful_parts<'e>(
     }
 }
 
-/// Visits parts that together give the expression the wanted answer: of alternatives, the first one.
+/// Visits parts that together give the expression the wanted answer. Takes only the first of several alternatives.
 pub(super) fn visit_one_solution<'e>(
     expr: &'e ConditionExpr,
     answer: bool,
@@ -90,7 +90,7 @@ pub(super) fn swap_comparison_sides(comparison: ComparisonOperator) -> Compariso
     }
 }
 
-/// Returns the step from a number to the nearest number that gives the comparison with it the wanted answer.
+/// Returns the step (-1, 0 or 1) from a number to the nearest number for which the comparison has the wanted answer.
 pub(super) fn boundary_step(comparison: ComparisonOperator, answer: bool) -> i64 {
     match (comparison, answer) {
         (ComparisonOperator::Less, true) | (ComparisonOperator::GreaterEqual, false) => -1,

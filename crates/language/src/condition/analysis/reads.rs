@@ -14,7 +14,7 @@ use crate::condition::functions::ConditionFunction;
 use crate::condition::{ConditionSnapshot, ConditionRead, PartValues};
 use crate::source::Span;
 
-/// Returns the value of a variable.
+/// Returns the value of a variable in the snapshot.
 pub(crate) fn read_variable(variable: ConditionVariable, facts: &ConditionSnapshot) -> ConditionValue {
     match variable {
         ConditionVariable::Context => ConditionValue::Map(MapValue::Context(facts.context.clone())),
@@ -35,6 +35,7 @@ pub(crate) fn read_variable(variable: ConditionVariable, facts: &ConditionSnapsh
     }
 }
 
+/// Returns the value of `item` or `part`; nothing outside of the parts of an execution.
 fn read_part_variable(facts: &ConditionSnapshot, value: impl Fn(&PartValues) -> &Arc<serde_json::Value>) -> ConditionValue {
     let part = facts.part.as_ref();
     part.map_or(ConditionValue::Nothing, |part| {
@@ -42,7 +43,7 @@ fn read_part_variable(facts: &ConditionSnapshot, value: impl Fn(&PartValues) -> 
     })
 }
 
-/// Every part of the condition that reads a value of the snapshot, each once, in order.
+/// Returns every part of the condition that reads a value of the snapshot, each once, in order, with a shortened value.
 pub(crate) fn list_reads(text: &str, expr: &ConditionExpr, facts: &ConditionSnapshot) -> Vec<ConditionRead> {
     let mut spans: Vec<(Span, &ConditionExpr, usize)> = Vec::new();
     collect_reads(expr, &mut spans);
@@ -62,7 +63,7 @@ pub(crate) fn list_reads(text: &str, expr: &ConditionExpr, facts: &ConditionSnap
     reads
 }
 
-/// Likewise, for an expression whose evaluation fails: of a chain that fails, the longest part that has a value.
+/// Returns the reads of an expression whose evaluation fails. Shortens a chain that fails to the longest part with a value.
 pub(crate) fn list_available_reads(text: &str, expr: &ConditionExpr, facts: &ConditionSnapshot) -> Vec<ConditionRead> {
     let mut spans: Vec<(Span, &ConditionExpr, usize)> = Vec::new();
     collect_reads(expr, &mut spans);
@@ -83,8 +84,7 @@ pub(crate) fn list_available_reads(text: &str, expr: &ConditionExpr, facts: &Con
     spans.into_iter().filter_map(available).collect()
 }
 
-/// The reads in the expression: their positions, the expression, and the number of steps of its chain that belong to
-/// it.
+/// Adds the reads of the expression: the span, the expression, and the number of steps of its chain that belong to the read.
 fn collect_reads<'a>(expr: &'a ConditionExpr, spans: &mut Vec<(Span, &'a ConditionExpr, usize)>) {
     match &expr.kind {
         ExprKind::Variable(_) => spans.push((expr.span, expr, 0)),
@@ -111,13 +111,13 @@ fn collect_reads<'a>(expr: &'a ConditionExpr, spans: &mut Vec<(Span, &'a Conditi
     }
 }
 
-/// `'key' in context`.
+/// Returns whether the comparison asks for a literal key in a variable: `'key' in context`.
 fn is_key_question(key: &ConditionExpr, rest: &[(ComparisonOperator, ConditionExpr)]) -> bool {
     matches!(rest, [(ComparisonOperator::In | ComparisonOperator::NotIn, place)] if is_variable_path(place))
         && matches!(key.kind, ExprKind::Text(_))
 }
 
-/// `len(history)`, `get(context, 'key')`.
+/// Returns whether the call looks up a value: `len(history)`, `get(context, 'key')`.
 fn is_lookup_call(expr: &ConditionExpr) -> bool {
     match &expr.kind {
         ExprKind::Call(function, arguments) => {
@@ -129,11 +129,12 @@ fn is_lookup_call(expr: &ConditionExpr) -> bool {
     }
 }
 
+/// Returns whether the function is `get` or `len`.
 fn is_lookup_function(function: &ConditionFunction) -> bool {
     function.has_own_name("get") || function.has_own_name("len")
 }
 
-/// Returns a variable, or a chain that consists only of steps from a variable.
+/// Returns whether the expression is a variable, or a chain that consists only of lookups from a variable.
 fn is_variable_path(expr: &ConditionExpr) -> bool {
     match &expr.kind {
         ExprKind::Variable(_) => true,
@@ -144,6 +145,7 @@ fn is_variable_path(expr: &ConditionExpr) -> bool {
     }
 }
 
+/// Returns whether the step looks up a value by simple operands.
 fn is_path_step(suffix: &ChainStep) -> bool {
     match &suffix.kind {
         ChainStepKind::Member(_) => true,
@@ -155,7 +157,7 @@ fn is_path_step(suffix: &ChainStep) -> bool {
     }
 }
 
-/// Returns a constant, or a path.
+/// Returns whether the expression is a constant or a variable path.
 fn is_simple_operand(expr: &ConditionExpr) -> bool {
     match &expr.kind {
         ExprKind::Nothing | ExprKind::Bool(_) | ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Text(_) => true,
@@ -165,7 +167,7 @@ fn is_simple_operand(expr: &ConditionExpr) -> bool {
     }
 }
 
-/// Returns the value of a read, computed without the engine.
+/// Computes the value of a read with the first `steps` steps of its chain, without the engine.
 fn evaluate_read(expr: &ConditionExpr, steps: usize, facts: &ConditionSnapshot) -> OperatorResult {
     match &expr.kind {
         ExprKind::Chain(base, suffixes) => {
@@ -203,10 +205,12 @@ fn evaluate_read(expr: &ConditionExpr, steps: usize, facts: &ConditionSnapshot) 
     }
 }
 
+/// Computes the value of a read with all steps of its chain.
 fn evaluate_whole(expr: &ConditionExpr, facts: &ConditionSnapshot) -> OperatorResult {
     evaluate_read(expr, usize::MAX, facts)
 }
 
+/// Applies one step of a chain to the value.
 fn apply_step(value: &ConditionValue, suffix: &ChainStep, facts: &ConditionSnapshot) -> OperatorResult {
     match &suffix.kind {
         ChainStepKind::Member(name) => get_member(value, name),
@@ -228,7 +232,7 @@ fn apply_step(value: &ConditionValue, suffix: &ChainStep, facts: &ConditionSnaps
     }
 }
 
-/// A key with which a condition reads a member of a variable.
+/// A literal key by which a condition reads a member of a variable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConditionKeyRead {
     /// The literal key.
@@ -239,7 +243,7 @@ pub struct ConditionKeyRead {
     pub is_question: bool,
 }
 
-/// Returns the literal keys with which members of the variables are read.
+/// Returns the literal keys by which the expression reads members of these variables.
 pub(crate) fn list_literal_key_reads(expr: &ConditionExpr, of: &[ConditionVariable]) -> Vec<ConditionKeyRead> {
     let (mut keys, mut asked) = (Vec::new(), Vec::new());
     collect_presence_checks(expr, &mut asked);
@@ -247,7 +251,7 @@ pub(crate) fn list_literal_key_reads(expr: &ConditionExpr, of: &[ConditionVariab
     keys
 }
 
-/// Collects the places of the reads that an operator compares with nothing.
+/// Adds the spans of reads that an operator compares with nothing.
 fn collect_presence_checks(expr: &ConditionExpr, asked: &mut Vec<Span>) {
     match &expr.kind {
         ExprKind::Compare(first, rest) => {
@@ -268,8 +272,7 @@ fn collect_presence_checks(expr: &ConditionExpr, asked: &mut Vec<Span>) {
     expr.visit_parts(&mut |part| collect_presence_checks(part, asked));
 }
 
-/// Returns the agents whose executions are counted, or whose outputs are read, by a literal name, with the position of
-/// each name.
+/// Returns the agents whose executions are counted or whose outputs are read by a literal name, with the span of each name.
 pub(crate) fn list_named_agents(expr: &ConditionExpr) -> Vec<(String, Span)> {
     let read = list_literal_key_reads(
         expr,
@@ -282,6 +285,7 @@ pub(crate) fn list_named_agents(expr: &ConditionExpr) -> Vec<(String, Span)> {
     read.into_iter().map(|read| (read.key, read.span)).collect()
 }
 
+/// Adds the literal keys by which members of the variables `of` are read. `asked`: the spans of reads whose presence is checked.
 fn collect_read_keys(expr: &ConditionExpr, of: &[ConditionVariable], asked: &[Span], keys: &mut Vec<ConditionKeyRead>) {
     let is_one = |expr: &ConditionExpr| matches!(expr.kind, ExprKind::Variable(variable) if of.contains(&variable));
     match &expr.kind {
@@ -328,10 +332,12 @@ fn collect_read_keys(expr: &ConditionExpr, of: &[ConditionVariable], asked: &[Sp
     expr.visit_parts(&mut |part| collect_read_keys(part, of, asked, keys));
 }
 
+/// Returns whether the function is `get` or `contains`.
 fn has_key_argument(function: &ConditionFunction) -> bool {
     function.has_own_name("get") || function.has_own_name("contains")
 }
 
+/// Adds the key, if the expression is a literal text.
 fn push_literal_key(expr: &ConditionExpr, is_question: bool, keys: &mut Vec<ConditionKeyRead>) {
     if let ExprKind::Text(text) = &expr.kind {
         keys.push(ConditionKeyRead {

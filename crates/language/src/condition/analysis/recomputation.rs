@@ -7,8 +7,7 @@ use super::paths::find_literal_path;
 use super::polarity::visit_sufficient_parts;
 
 impl ParsedCondition {
-    /// Returns the keys of the context that it reads by a literal name, if the result depends on nothing else but what
-    /// the run was given.
+    /// Returns the literal keys of the context that the condition reads, if its result depends on nothing else but the inputs.
     pub fn list_sole_context_keys(&self) -> Option<Vec<ConditionKeyRead>> {
         let (mut context, mut others) = (0, 0);
         count_variable_uses(&self.expr, &mut context, &mut others);
@@ -16,7 +15,7 @@ impl ParsedCondition {
         (others == 0 && context == keys.len()).then_some(keys)
     }
 
-    /// Returns the keys of the context each of which is enough to make the condition true while its value is `true`.
+    /// Returns the context keys each of which makes the condition true while the value of the key is `true`.
     pub fn list_sufficient_context_keys(&self) -> Vec<String> {
         let mut keys = Vec::new();
         visit_sufficient_parts(&self.expr, true, &mut |part, answer| {
@@ -33,7 +32,7 @@ impl ParsedCondition {
     }
 }
 
-/// Counts the uses of the context, and of variables other than what the run was given.
+/// Counts the uses of the context, and of other variables except for inputs.
 fn count_variable_uses(expr: &ConditionExpr, context: &mut usize, others: &mut usize) {
     match expr.kind {
         ExprKind::Variable(ConditionVariable::Context) => *context += 1,
@@ -43,7 +42,7 @@ fn count_variable_uses(expr: &ConditionExpr, context: &mut usize, others: &mut u
     }
 }
 
-/// Returns the key, if the expression is the value of a key of the context.
+/// Returns the key, if the expression is the value of one key of the context.
 fn as_context_key(expr: &ConditionExpr) -> Option<String> {
     let (ConditionVariable::Context, mut keys) = find_literal_path(expr)? else {
         return None;

@@ -5,7 +5,7 @@ use super::super::functions::ConditionFunction;
 use super::paths::find_literal_path;
 use crate::source::Span;
 
-/// `output.done`, `context.writer.done` or `outputs.writer.done`, where a condition asks for its truth.
+/// A read of a key of an output whose truth a condition asks for: `output.done`, `context.writer.done`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TruthRead {
     /// The output that is read.
@@ -16,7 +16,7 @@ pub struct TruthRead {
     pub span: Span,
 }
 
-/// The output that is read.
+/// The source from which an output is read: the dependency, a key of the context, or an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OutputSource {
     /// The agent that is depended on.
@@ -27,7 +27,7 @@ pub enum OutputSource {
     Agent(String),
 }
 
-/// All such reads, from left to right. `is_asked`: the truth of the whole expression is asked for.
+/// Adds the reads whose truth the expression asks for, from left to right. `is_asked`: the truth of the whole expression is asked for.
 pub(in super::super) fn collect_truth_reads(expr: &ConditionExpr, is_asked: bool, reads: &mut Vec<TruthRead>) {
     match &expr.kind {
         ExprKind::Not(operand) => collect_truth_reads(operand, true, reads),
@@ -64,6 +64,7 @@ pub(in super::super) fn collect_truth_reads(expr: &ConditionExpr, is_asked: bool
     }
 }
 
+/// Adds the reads of a comprehension: the element if `is_asked`, and the filters, whose truth is always asked for.
 fn collect_comprehension_reads(comprehension: &Comprehension, is_asked: bool, reads: &mut Vec<TruthRead>) {
     collect_truth_reads(&comprehension.element, is_asked, reads);
     for clause in &comprehension.clauses {
@@ -73,7 +74,7 @@ fn collect_comprehension_reads(comprehension: &Comprehension, is_asked: bool, re
     }
 }
 
-/// The comprehension of whose elements the function asks for the truth.
+/// Returns the comprehension in the argument of `any` or `all`.
 pub(in super::super) fn as_any_all_comprehension<'e>(
     function: &ConditionFunction,
     arguments: &'e [ConditionExpr],
@@ -85,6 +86,7 @@ pub(in super::super) fn as_any_all_comprehension<'e>(
     }
 }
 
+/// Returns the read, if the expression is one literal key of an output.
 fn as_truth_read(expr: &ConditionExpr) -> Option<TruthRead> {
     let (variable, mut steps) = find_literal_path(expr)?;
     let key = steps.pop()?;

@@ -25,7 +25,7 @@ const MAX_NESTED_OPERANDS: usize = 4;
 /// The highest depth of an expression that is not deep.
 const MAX_SHALLOW_HEIGHT: usize = 4;
 
-/// The Rhai script of a condition, and the values that it refers to.
+/// The Rhai script of a condition, with its evaluation sites and its variables.
 pub(crate) struct EmittedScript {
     pub(crate) script: String,
     pub(crate) sites: Vec<EvaluationSite>,
@@ -33,16 +33,17 @@ pub(crate) struct EmittedScript {
     pub(crate) variables: Vec<ConditionVariable>,
 }
 
-/// Returns the script that returns the truth value of the expression.
+/// Emits the script that returns the truth value of the expression.
 pub(crate) fn emit_truth_script(expr: &ConditionExpr) -> EmittedScript {
     emit_script_with(expr, ScriptEmitter::emit_truth)
 }
 
-/// Returns the script that returns the value of the expression.
+/// Emits the script that returns the value of the expression.
 pub(crate) fn emit_value_script(expr: &ConditionExpr) -> EmittedScript {
     emit_script_with(expr, ScriptEmitter::emit_expr)
 }
 
+/// Emits the expression with `emit`, and returns the script with its sites and variables.
 fn emit_script_with(expr: &ConditionExpr, emit: impl Fn(&mut ScriptEmitter, &ConditionExpr)) -> EmittedScript {
     let mut emitter = ScriptEmitter {
         out: String::with_capacity(128),
@@ -58,6 +59,7 @@ fn emit_script_with(expr: &ConditionExpr, emit: impl Fn(&mut ScriptEmitter, &Con
     }
 }
 
+/// The state of the translation of an expression to Rhai.
 struct ScriptEmitter {
     out: String,
     sites: Vec<EvaluationSite>,
@@ -67,28 +69,31 @@ struct ScriptEmitter {
 }
 
 impl ScriptEmitter {
+    /// Appends code to the script.
     fn push_text(&mut self, text: &str) {
         self.out.push_str(text);
     }
 
-    /// `name(site,`
+    /// Writes `name(site,` and records the site.
     fn open_call(&mut self, name: &str, span: Span, operand: Span) {
         self.open_site_call(name, EvaluationSite::new(span, operand));
     }
 
-    /// `site,` as an argument.
+    /// Writes the number of a new site as an argument: `site,`.
     fn push_site(&mut self, span: Span) {
         let number = self.sites.len();
         self.sites.push(EvaluationSite::new(span, span));
         self.push_display(format_args!("{number},"));
     }
 
+    /// Writes `name(number,` and records the site under that number.
     fn open_site_call(&mut self, name: &str, site: EvaluationSite) {
         let number = self.sites.len();
         self.sites.push(site);
         self.push_display(format_args!("{name}({number},"));
     }
 
+    /// Writes any displayable value.
     fn push_display(&mut self, number: impl std::fmt::Display) {
         // Writing to a `String` cannot fail.
         let _ = write!(self.out, "{number}");
@@ -109,7 +114,7 @@ impl ScriptEmitter {
         }
     }
 
-    /// Operands of which only the truth is needed, as long as the question about the truth so far is answered with yes.
+    /// Emits operands of which only the truth is needed. Evaluates the next operand only if the condition `question` about `r` is true.
     fn emit_truth_chain(&mut self, operands: &[ConditionExpr], question: &str) {
         self.push_text("{let r=");
         for (at, operand) in operands.iter().enumerate() {
@@ -122,6 +127,7 @@ impl ScriptEmitter {
         self.push_text("r}");
     }
 
+    /// Emits the expression as a value.
     fn emit_expr(&mut self, expr: &ConditionExpr) {
         match &expr.kind {
             ExprKind::Nothing => self.push_text("()"),
@@ -166,6 +172,7 @@ impl ScriptEmitter {
         }
     }
 
+    /// Emits a string literal with Rhai escapes.
     fn emit_text(&mut self, text: &str) {
         self.push_text("\"");
         for c in text.chars() {
@@ -182,6 +189,7 @@ impl ScriptEmitter {
         self.push_text("\"");
     }
 
+    /// Emits a list of expressions.
     fn emit_list(&mut self, items: &[ConditionExpr]) {
         self.push_text("[");
         for item in items {
@@ -191,6 +199,7 @@ impl ScriptEmitter {
         self.push_text("]");
     }
 
+    /// Emits a map as a call with its keys and values.
     fn emit_map(&mut self, span: Span, entries: &[(String, ConditionExpr)]) {
         self.open_call("map", span, span);
         self.push_text("[");
@@ -203,6 +212,7 @@ impl ScriptEmitter {
         self.push_text("])");
     }
 
+    /// Emits the variable, and records that the script reads it.
     fn emit_variable(&mut self, variable: ConditionVariable) {
         if !self.variables.contains(&variable) {
             self.variables.push(variable);
@@ -210,7 +220,7 @@ impl ScriptEmitter {
         self.push_text(variable.name());
     }
 
-    /// An expression that is compared with nothing: its last step may miss.
+    /// Emits an operand. If `is_asked` is true, the operand is compared with nothing, and its last step may be missing.
     fn emit_presence_operand(&mut self, expr: &ConditionExpr, is_asked: bool) {
         match &expr.kind {
             ExprKind::Chain(base, suffixes) => self.emit_chain(base, suffixes, is_asked),
@@ -218,7 +228,7 @@ impl ScriptEmitter {
         }
     }
 
-    /// A value and the steps after it. `is_asked`: the last step asks whether there is a value.
+    /// Emits a value and the steps after it. `is_asked`: the last step asks whether there is a value.
     fn emit_chain(&mut self, base: &ConditionExpr, suffixes: &[ChainStep], is_asked: bool) {
         let flat = suffixes.len() <= MAX_NESTED_OPERANDS
             && base.height <= MAX_SHALLOW_HEIGHT
@@ -256,7 +266,7 @@ impl ScriptEmitter {
         self.push_text("r}");
     }
 
-    /// The part of a step before the value to which it is applied.
+    /// Emits the part of a step before the value to which the step is applied.
     fn emit_step_start(&mut self, base: &ConditionExpr, suffixes: &[ChainStep], at: usize, is_asked: bool) {
         let suffix = &suffixes[at];
         let before = at.checked_sub(1).map_or(base.span.end, |at| suffixes[at].end);
@@ -278,7 +288,7 @@ impl ScriptEmitter {
         }
     }
 
-    /// The part of a step after the value to which it is applied.
+    /// Emits the part of a step after the value to which the step is applied.
     fn emit_step_end(&mut self, suffix: &ChainStep) {
         self.push_text(",");
         match &suffix.kind {
@@ -300,6 +310,7 @@ impl ScriptEmitter {
         self.push_text(")");
     }
 
+    /// Emits the bound of a slice, or nothing if there is no bound.
     fn emit_slice_bound(&mut self, bound: Option<&ConditionExpr>) {
         match bound {
             Some(bound) => self.emit_expr(bound),
@@ -307,6 +318,7 @@ impl ScriptEmitter {
         }
     }
 
+    /// Emits a chain of arithmetic operations: nested calls if it is short, otherwise a block of steps.
     fn emit_arithmetic(&mut self, first: &ConditionExpr, rest: &[(ArithmeticOperator, ConditionExpr)]) {
         let start = first.span.start;
         let flat = rest.len() <= MAX_NESTED_OPERANDS && first.height <= MAX_SHALLOW_HEIGHT && rest.iter().all(|(_, operand)| operand.height <= MAX_SHALLOW_HEIGHT);
@@ -336,6 +348,7 @@ impl ScriptEmitter {
         self.push_text(";r}");
     }
 
+    /// Emits chained comparisons. Each operand is evaluated once, and only if the comparisons before it are true.
     fn emit_comparisons(&mut self, first: &ConditionExpr, rest: &[(ComparisonOperator, ConditionExpr)]) {
         if let [(comparison, second)] = rest {
             self.open_comparison(*comparison, first.span, second.span);
@@ -359,6 +372,7 @@ impl ScriptEmitter {
         self.push_text("r}");
     }
 
+    /// Writes the start of the call for the comparison operator.
     fn open_comparison(&mut self, comparison: ComparisonOperator, left: Span, right: Span) {
         let name = match comparison {
             ComparisonOperator::Equal => "equal",
@@ -373,8 +387,8 @@ impl ScriptEmitter {
         self.open_call(name, Span::new(left.start, right.end), right);
     }
 
-    /// Operands that are evaluated as long as the test of the value so far succeeds. The test can fail only at the
-    /// operand before, because those before that have already passed it.
+    /// Emits operands that are evaluated as long as the test `question` of the previous value succeeds. `question_of_bool`:
+    /// the test while all values are booleans.
     fn emit_operand_chain(&mut self, operands: &[ConditionExpr], question: &str, question_of_bool: Option<&str>) {
         let mut bools = true;
         self.push_text("{let r=");
@@ -398,6 +412,7 @@ impl ScriptEmitter {
         self.push_text("r}");
     }
 
+    /// Emits an `if`; `emit` emits the two branches.
     fn emit_if_else(&mut self, choice: &IfElseExpr, emit: impl Fn(&mut Self, &ConditionExpr)) {
         // Rhai accepts a block as a condition only in parentheses.
         self.push_text("{if(");
@@ -410,7 +425,8 @@ impl ScriptEmitter {
     }
 }
 
-/// `any` or `all` of a generator expression: the truth of an element that decides, and the comprehension.
+/// Returns the deciding truth value (`true` for `any`, `false` for `all`) and the comprehension, if the call is `any` or
+/// `all` of a generator.
 fn as_any_all_call<'e>(function: &ConditionFunction, arguments: &'e [ConditionExpr]) -> Option<(bool, &'e Comprehension)> {
     let decides = function.has_own_name("any");
     match arguments {
@@ -424,7 +440,7 @@ fn as_any_all_call<'e>(function: &ConditionFunction, arguments: &'e [ConditionEx
     }
 }
 
-/// Returns whether the arguments of the step are not deep.
+/// Returns whether no argument of the step is a deep expression.
 fn has_shallow_arguments(suffix: &ChainStep) -> bool {
     match &suffix.kind {
         ChainStepKind::Member(_) => true,
@@ -434,6 +450,7 @@ fn has_shallow_arguments(suffix: &ChainStep) -> bool {
     }
 }
 
+/// Returns the name of the engine's function for the operator.
 fn arithmetic_function_name(operator: ArithmeticOperator) -> &'static str {
     match operator {
         ArithmeticOperator::Add => "add",

@@ -18,7 +18,7 @@ use crate::condition::evaluation::value::{ConditionValue, ListValue, MapValue};
 use crate::condition::functions::FUNCTIONS;
 use crate::condition::{ITEM_LIMIT, OPERATION_LIMIT, STRING_LIMIT};
 
-/// An error that passes through the engine.
+/// An operator error with the number of its evaluation site, as it passes through the engine.
 #[derive(Debug, Clone)]
 pub(crate) struct LocatedOperatorError {
     pub(crate) site: usize,
@@ -30,6 +30,7 @@ type EngineResult<T> = Result<T, Box<EvalAltResult>>;
 /// The engine; it is created when it is first needed.
 pub(crate) static ENGINE: LazyLock<Engine> = LazyLock::new(build_engine);
 
+/// Builds an engine with the limits of the sandbox and only the registered functions.
 fn build_engine() -> Engine {
     let mut engine = Engine::new_raw();
     engine
@@ -56,6 +57,7 @@ fn build_engine() -> Engine {
     engine
 }
 
+/// Registers the functions that ask for the truth or the presence of a value.
 fn register_truth(engine: &mut Engine) {
     engine
         .register_fn("truth", |site: INT, value: Dynamic| {
@@ -69,6 +71,7 @@ fn register_truth(engine: &mut Engine) {
         .register_fn("smallest", || INT::MIN);
 }
 
+/// Registers the functions of the arithmetic operators and signs.
 fn register_arithmetic(engine: &mut Engine) {
     for (name, operator) in [
         ("add", ArithmeticOperator::Add),
@@ -90,6 +93,7 @@ fn register_arithmetic(engine: &mut Engine) {
         });
 }
 
+/// Registers the functions of the comparison operators.
 fn register_comparisons(engine: &mut Engine) {
     type Holds = fn(Ordering) -> bool;
     let orders: [(&str, &'static str, Holds); 4] = [
@@ -118,6 +122,7 @@ fn register_comparisons(engine: &mut Engine) {
         });
 }
 
+/// Returns whether the values are equal. Notes a comparison of types that are never equal.
 fn compare_and_note(site: INT, a: &ConditionValue, b: &ConditionValue) -> bool {
     let is_equal = are_equal(a, b);
     if !is_equal {
@@ -126,6 +131,7 @@ fn compare_and_note(site: INT, a: &ConditionValue, b: &ConditionValue) -> bool {
     is_equal
 }
 
+/// Registers the functions for members, indexes and slices.
 fn register_access(engine: &mut Engine) {
     engine
         .register_fn("member", |site: INT, base: Dynamic, name: rhai::ImmutableString| {
@@ -155,6 +161,7 @@ fn register_access(engine: &mut Engine) {
         });
 }
 
+/// Registers the function that calls a condition function by its index in the table.
 fn register_calls(engine: &mut Engine) {
     engine
         .register_fn("apply", |site: INT, function: INT, arguments: Array| {
@@ -185,7 +192,7 @@ fn register_calls(engine: &mut Engine) {
         });
 }
 
-/// The items of a loop, one after the other.
+/// The items of a loop.
 #[derive(Clone)]
 struct LoopItems {
     site: INT,
@@ -223,6 +230,7 @@ impl Iterator for RemainingItems {
 #[derive(Clone, Default)]
 struct ListBuilder(Vec<ConditionValue>);
 
+/// Registers the functions and the iterator for the loops of comprehensions.
 fn register_loops(engine: &mut Engine) {
     engine
         .register_iterator_result::<LoopItems, _>()
@@ -240,10 +248,12 @@ fn register_loops(engine: &mut Engine) {
         });
 }
 
+/// Attaches the number of the evaluation site to an error, and converts a value for the engine.
 fn attach_site_to_value(site: INT, outcome: OperatorResult) -> EngineResult<Dynamic> {
     attach_site(site, outcome.map(ConditionValue::into))
 }
 
+/// Attaches the number of the evaluation site to an error.
 fn attach_site<T>(site: INT, outcome: Result<T, OperatorError>) -> EngineResult<T> {
     outcome.map_err(|fault| {
         let site = usize::try_from(site).unwrap_or_default();

@@ -10,9 +10,9 @@ use crate::condition::evaluation::code::{EvaluationSite, ReadSource};
 use crate::condition::evaluation::report::{clip_for_message, render_value};
 use crate::condition::evaluation::value::ConditionValue;
 
-/// Further notes of one evaluation are left out.
+/// The maximum number of notes of one evaluation. Further notes are dropped.
 const MAX_NOTES: usize = 32;
-/// Of a larger map only the first keys are named.
+/// The maximum number of keys of a map that a note names.
 const MAX_NAMED_KEYS: usize = 12;
 
 thread_local! {
@@ -20,7 +20,7 @@ thread_local! {
     static NOTES: RefCell<Vec<EngineNote>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A note of the engine, before the user's text is known.
+/// A note of the engine, before the span in the user's text is known.
 pub(crate) struct EngineNote {
     site: usize,
     key: String,
@@ -28,7 +28,7 @@ pub(crate) struct EngineNote {
     words: String,
 }
 
-/// A read that found no key, or a comparison of values that are never equal.
+/// A note about a read of a missing key, or about a comparison of values that are never equal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EvaluationNote {
     /// The text as the user wrote it: `output.aproved`.
@@ -39,7 +39,7 @@ pub struct EvaluationNote {
     words: String,
 }
 
-/// The subject of the sentence of a note.
+/// The subject of a note.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum NoteSubject {
     Output,
@@ -48,6 +48,7 @@ enum NoteSubject {
 }
 
 impl EvaluationNote {
+    /// Converts a note of the engine to a note about the text. Returns `None` if the site is unknown.
     pub(crate) fn from_engine(note: EngineNote, text: &str, sites: &[EvaluationSite]) -> Option<Self> {
         let site = sites.get(note.site)?;
         let part = |start: usize, end: usize| {
@@ -69,23 +70,22 @@ impl EvaluationNote {
         })
     }
 
-    /// Returns whether it is about the same expression and the same key.
+    /// Returns whether both notes are about the same expression and the same key.
     pub(crate) fn is_about_same_read(&self, other: &Self) -> bool {
         (&self.expression, &self.key) == (&other.expression, &other.key)
     }
 
-    /// Returns the sentence for the user. `dependency`: the agent whose output is `output`.
+    /// Renders the note as a sentence for the user. `dependency`: the agent whose output is `output`.
     pub fn describe(&self, dependency: Option<&str>) -> String {
         format!("{}{}", self.describe_read_start(dependency), self.words)
     }
 
-    /// Returns whether the sentence is about the same expression and the same key. The end of a sentence depends on the
-    /// value that was read.
+    /// Returns whether the sentence is about the same read. The end of a sentence depends on the value that was read.
     pub fn is_described_by(&self, sentence: &str) -> bool {
         sentence.starts_with(&self.describe_read_start(None))
     }
 
-    /// Returns the beginning of the sentence, which is the same for all values.
+    /// Renders the beginning of the sentence, which is the same for all values.
     fn describe_read_start(&self, dependency: Option<&str>) -> String {
         let Self { expression, key, .. } = self;
         let place = match (&self.place, dependency) {
@@ -98,17 +98,17 @@ impl EvaluationNote {
     }
 }
 
-/// Takes the notes of the evaluation that has ended on this thread.
+/// Takes the notes of the last evaluation on this thread, and leaves none.
 pub(crate) fn take_notes() -> Vec<EngineNote> {
     NOTES.take()
 }
 
-/// An evaluation begins on this thread.
+/// Removes all notes on this thread before a new evaluation.
 pub(crate) fn reset_notes() {
     NOTES.with_borrow_mut(Vec::clear);
 }
 
-/// Notes the key if the map does not have it.
+/// Adds a note if the map does not contain the key.
 pub(crate) fn note_missing_key(site: INT, base: &ConditionValue, key: &str) {
     let ConditionValue::Map(map) = base else { return };
     if !map.contains_key(key) {
@@ -126,7 +126,7 @@ pub(crate) fn note_missing_key(site: INT, base: &ConditionValue, key: &str) {
     }
 }
 
-/// Notes that a string was compared with a boolean or a number.
+/// Adds a note if a string was compared with a boolean or a number.
 pub(crate) fn note_unequal_types(site: INT, a: &ConditionValue, b: &ConditionValue) {
     use ConditionValue::{Bool, Float, Int, Text};
     if let (Text(_), Bool(_) | Int(_) | Float(_)) | (Bool(_) | Int(_) | Float(_), Text(_)) = (a, b) {
@@ -142,6 +142,7 @@ pub(crate) fn note_unequal_types(site: INT, a: &ConditionValue, b: &ConditionVal
     }
 }
 
+/// Adds a note, unless the limit is reached or a note about the same site and key exists.
 fn add_note(site: INT, key: &str, words: impl FnOnce() -> String) {
     let Ok(site) = usize::try_from(site) else { return };
     NOTES.with_borrow_mut(|notes| {

@@ -22,14 +22,14 @@ pub(crate) enum ArithmeticOperator {
     Remainder,
 }
 
-/// The reason why an operator has no result.
+/// The reason why an operator or a function has no result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum OperatorError {
     /// The whole message.
     Message(String),
     /// A message that begins with the user's text of the operand.
     Operand(String),
-    /// Likewise, where a step from nothing fails that `?.` would skip.
+    /// The rest of a message about a step from nothing, which `?.` would skip.
     Nothing(String),
 }
 
@@ -50,6 +50,7 @@ enum NumberPair {
 #[expect(
     clippy::cast_precision_loss,
     reason = "arithmetic with a float is arithmetic of floats"
+/// Converts two numbers to a common type. Returns `None` if one of the values is no number.
 )]
 fn to_number_pair(a: &ConditionValue, b: &ConditionValue) -> Option<NumberPair> {
     Some(match (a, b) {
@@ -61,17 +62,16 @@ fn to_number_pair(a: &ConditionValue, b: &ConditionValue) -> Option<NumberPair> 
     })
 }
 
-/// Texts that mean "false" to whoever wrote them, and would count as true.
+/// Texts that mean "false" to their author, and would count as true.
 const FALSE_WORDS: [&str; 6] = ["false", "no", "off", "0", "none", "null"];
 
-/// Returns whether the text, trimmed and in any case, is one of the words for "false".
+/// Returns whether the text, trimmed and in any case, is a word for false such as `false`, `no` or `0`.
 pub(crate) fn is_false_word(text: &str) -> bool {
     let text = text.trim();
     FALSE_WORDS.iter().any(|word| text.eq_ignore_ascii_case(word))
 }
 
-/// Returns the truth value, where a condition asks for it: as in Python, except that a text that reads false is an
-/// error.
+/// Returns the truth value, as in Python. # Errors: the value is a text that is a word for false.
 pub(crate) fn check_truth(value: &ConditionValue) -> Result<bool, OperatorError> {
     match value {
         ConditionValue::Text(text) if is_false_word(text.as_str()) => Err(OperatorError::Operand(format!(
@@ -82,28 +82,28 @@ pub(crate) fn check_truth(value: &ConditionValue) -> Result<bool, OperatorError>
     }
 }
 
-/// What to do with a text that reads false.
+/// Help for a text that is a word for false.
 pub(crate) const COMPARE_HELP: &str = "compare it with `==`, or ask the agent for a boolean with `output_schema`";
 
 thread_local! {
-    /// The bytes of text that functions have worked through since the evaluation on this thread began.
+    /// The bytes of text that functions have processed in the current evaluation on this thread.
     static TEXT_WORK: Cell<usize> = const { Cell::new(0) };
-    /// Likewise, the items of lists and maps.
+    /// The items of lists and maps that were processed in the current evaluation on this thread.
     static ITEM_WORK: Cell<usize> = const { Cell::new(0) };
 }
 
-/// An evaluation begins on this thread.
+/// Resets the counters of processed text and items before a new evaluation on this thread.
 pub(crate) fn reset_work_counters() {
     TEXT_WORK.set(0);
     ITEM_WORK.set(0);
 }
 
-/// An operator or a function works through this number of items.
+/// Adds this number of items to the work of the evaluation.
 pub(crate) fn add_item_work(items: usize) {
     ITEM_WORK.set(ITEM_WORK.get().saturating_add(items));
 }
 
-/// The next item of a comprehension begins.
+/// Checks that the evaluation has not processed more items than its limit.
 pub(crate) fn check_item_work() -> Result<(), OperatorError> {
     match ITEM_WORK.get() > ITEM_WORK_LIMIT {
         true => fail_with("the condition processes more than 10000000 items, which is the limit"),
@@ -111,8 +111,7 @@ pub(crate) fn check_item_work() -> Result<(), OperatorError> {
     }
 }
 
-/// A function is about to work through the text. One step of the engine may take long on a long text, so steps alone do
-/// not bound the time of an evaluation.
+/// Adds the text to the work of the evaluation, and returns the text. # Errors: the evaluation exceeds its text limit, which bounds its time.
 pub(crate) fn charge_text_work(text: &str) -> Result<&str, OperatorError> {
     let bytes = TEXT_WORK.get().saturating_add(text.len());
     TEXT_WORK.set(bytes);
@@ -122,7 +121,7 @@ pub(crate) fn charge_text_work(text: &str) -> Result<&str, OperatorError> {
     }
 }
 
-/// `a + b` and the other arithmetic operators.
+/// Applies an arithmetic operator. `+` also joins two strings or two lists.
 pub(crate) fn apply_arithmetic(operator: ArithmeticOperator, a: &ConditionValue, b: &ConditionValue) -> OperatorResult {
     if let (ArithmeticOperator::Add, ConditionValue::Text(a), ConditionValue::Text(b)) = (operator, a, b) {
         return join_texts(a.as_str(), b.as_str());
@@ -146,6 +145,7 @@ pub(crate) fn apply_arithmetic(operator: ArithmeticOperator, a: &ConditionValue,
     }
 }
 
+/// Returns the verb and the symbol of the operator, for messages.
 fn operator_words(operator: ArithmeticOperator) -> (&'static str, &'static str) {
     match operator {
         ArithmeticOperator::Add => ("add", "+"),
@@ -156,6 +156,7 @@ fn operator_words(operator: ArithmeticOperator) -> (&'static str, &'static str) 
     }
 }
 
+/// Joins two strings, and adds both to the work of the evaluation. # Errors: the string would be too long.
 fn join_texts(a: &str, b: &str) -> OperatorResult {
     if a.len() + b.len() > STRING_LIMIT {
         return fail_with(STRING_TOO_LONG);
@@ -165,14 +166,14 @@ fn join_texts(a: &str, b: &str) -> OperatorResult {
     Ok(ConditionValue::new_text([a, b].concat()))
 }
 
-/// Returns the items of both lists; the items themselves are not copied.
+/// Joins two lists without copying their items. # Errors: the list would be too long.
 fn join_lists(a: &ListValue, b: &ListValue) -> OperatorResult {
     check_list_length(a.len().saturating_add(b.len()))?;
     add_item_work(a.len() + b.len());
     Ok(ConditionValue::new_list(a.iter().chain(b.iter())))
 }
 
-/// Checks the length of a list that an expression creates.
+/// Checks the length of a list that an expression creates against the item limit.
 pub(crate) fn check_list_length(length: usize) -> Result<(), OperatorError> {
     match length > ITEM_LIMIT {
         true => fail_with(format!(
@@ -185,6 +186,7 @@ pub(crate) fn check_list_length(length: usize) -> Result<(), OperatorError> {
 /// The error message for a string that is too long.
 pub(crate) const STRING_TOO_LONG: &str = "the string would be longer than 1 MiB, which is the limit";
 
+/// Calculates with integers. A division with a remainder gives a float. # Errors: overflow, or division by zero.
 #[expect(clippy::cast_precision_loss, reason = "a quotient that is no integer is a float")]
 fn calculate_ints(operator: ArithmeticOperator, a: i64, b: i64) -> OperatorResult {
     let exact = match operator {
@@ -213,6 +215,7 @@ fn calculate_ints(operator: ArithmeticOperator, a: i64, b: i64) -> OperatorResul
         .ok_or_else(|| OperatorError::Message(format!("the integer is too large: {a} {symbol} {b}")))
 }
 
+/// Calculates with floats. # Errors: division by zero, or the result is out of range.
 fn calculate_floats(operator: ArithmeticOperator, a: f64, b: f64) -> OperatorResult {
     let result = match operator {
         ArithmeticOperator::Add => a + b,
@@ -235,7 +238,7 @@ fn calculate_floats(operator: ArithmeticOperator, a: f64, b: f64) -> OperatorRes
     check_finite(result, || format!("{a} {symbol} {b}"))
 }
 
-/// Returns a float, or an error if it is out of range.
+/// Returns the float as a value. # Errors: the float is infinite or NaN; `written` is the calculation in the message.
 pub(crate) fn check_finite(result: f64, written: impl FnOnce() -> String) -> OperatorResult {
     if result.is_finite() {
         Ok(ConditionValue::Float(result))
@@ -244,12 +247,13 @@ pub(crate) fn check_finite(result: f64, written: impl FnOnce() -> String) -> Ope
     }
 }
 
+/// Returns the error about a division of `a` by zero.
 fn fail_division_by_zero(operator: ArithmeticOperator, a: &ConditionValue) -> OperatorResult {
     let (_, symbol) = operator_words(operator);
     fail_with(format!("division by zero: {} {symbol} 0", render_value(a)))
 }
 
-/// `-a`.
+/// Negates a number: `-a`.
 pub(crate) fn negate_number(a: &ConditionValue) -> OperatorResult {
     match a {
         ConditionValue::Int(int) => int
@@ -265,7 +269,7 @@ pub(crate) fn negate_number(a: &ConditionValue) -> OperatorResult {
     }
 }
 
-/// `+a`.
+/// Returns the number unchanged: `+a`. # Errors: the operand is no number.
 pub(crate) fn check_plus_operand(a: &ConditionValue) -> OperatorResult {
     match a {
         ConditionValue::Int(_) | ConditionValue::Float(_) => Ok(a.clone()),
@@ -277,7 +281,7 @@ pub(crate) fn check_plus_operand(a: &ConditionValue) -> OperatorResult {
     }
 }
 
-/// Returns the order of two numbers or two texts.
+/// Orders two numbers or two strings; `symbol` is the operator in the error message. # Errors: the values have no order.
 pub(crate) fn compare_order(symbol: &str, a: &ConditionValue, b: &ConditionValue) -> Result<Ordering, OperatorError> {
     let order = match (a, b) {
         (ConditionValue::Text(a), ConditionValue::Text(b)) => Some(a.as_str().cmp(b.as_str())),
@@ -294,6 +298,7 @@ pub(crate) fn compare_order(symbol: &str, a: &ConditionValue, b: &ConditionValue
     })
 }
 
+/// Orders two numbers. Returns `None` if one of the values is no number.
 fn compare_numbers(a: &ConditionValue, b: &ConditionValue) -> Option<Ordering> {
     match (a, b) {
         (ConditionValue::Int(a), ConditionValue::Int(b)) => Some(a.cmp(b)),
@@ -308,6 +313,7 @@ fn compare_numbers(a: &ConditionValue, b: &ConditionValue) -> Option<Ordering> {
 #[expect(
     clippy::cast_possible_truncation,
     reason = "the float lies between the integers' bounds"
+/// Compares an integer with a float exactly, without rounding the integer.
 )]
 fn compare_int_with_float(int: i64, float: f64) -> Ordering {
     const BOUND: f64 = 9_223_372_036_854_775_808.0;
@@ -322,7 +328,7 @@ fn compare_int_with_float(int: i64, float: f64) -> Ordering {
     }
 }
 
-/// `a == b`; never fails, and values of different types are different.
+/// Returns whether two values are equal. Never fails: values of different types are not equal.
 pub(crate) fn are_equal(a: &ConditionValue, b: &ConditionValue) -> bool {
     match (a, b) {
         (ConditionValue::Nothing, ConditionValue::Nothing) => true,
@@ -341,6 +347,7 @@ pub(crate) fn are_equal(a: &ConditionValue, b: &ConditionValue) -> bool {
     }
 }
 
+/// Returns whether two maps have the same keys with equal values, in any order.
 fn are_equal_maps(a: &MapValue, b: &MapValue) -> bool {
     add_item_work(a.len());
     a.len() == b.len()
@@ -350,6 +357,7 @@ fn are_equal_maps(a: &MapValue, b: &MapValue) -> bool {
         })
 }
 
+/// Returns whether two JSON values are equal, with numbers compared as in conditions.
 fn are_equal_json(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => are_equal(&json_number_to_value(a), &json_number_to_value(b)),
@@ -367,7 +375,7 @@ fn are_equal_json(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// `a in b`.
+/// Returns whether `a in b`: an item of a list, a key of a map, or a part of a string.
 pub(crate) fn contains_value(b: &ConditionValue, a: &ConditionValue) -> Result<bool, OperatorError> {
     match (b, a) {
         (ConditionValue::List(list), _) => {
@@ -393,7 +401,7 @@ pub(crate) fn contains_value(b: &ConditionValue, a: &ConditionValue) -> Result<b
     }
 }
 
-/// `base.name`.
+/// Returns the member `name` of a value. A missing key of a map is nothing. # Errors: the value has no members.
 pub(crate) fn get_member(base: &ConditionValue, name: &str) -> OperatorResult {
     match base {
         ConditionValue::Map(map) => match map.get(name) {
@@ -411,7 +419,7 @@ pub(crate) fn get_member(base: &ConditionValue, name: &str) -> OperatorResult {
     }
 }
 
-/// A missing key is nothing. But an execution has a fixed set of fields, so another name is a spelling mistake.
+/// Returns nothing for a missing key. # Errors: the map is an execution, whose fields are fixed.
 fn get_missing_member(map: &MapValue, name: &str) -> OperatorResult {
     match map {
         MapValue::Entry(history, _) => Err(OperatorError::Operand(format!(
@@ -422,12 +430,12 @@ fn get_missing_member(map: &MapValue, name: &str) -> OperatorResult {
     }
 }
 
-/// Returns the number of executions.
+/// Converts a size to an integer value.
 pub(crate) fn size_to_value(size: usize) -> ConditionValue {
     ConditionValue::Int(i64::try_from(size).unwrap_or(i64::MAX))
 }
 
-/// `base[index]`.
+/// Returns `base[index]`: an item, a value of a map, or a character. # Errors: the index is out of range.
 pub(crate) fn get_indexed_item(base: &ConditionValue, index: &ConditionValue) -> OperatorResult {
     match (base, index) {
         (ConditionValue::Map(map), ConditionValue::Text(key)) => match map.get(key.as_str()) {
@@ -475,6 +483,7 @@ pub(crate) fn get_indexed_item(base: &ConditionValue, index: &ConditionValue) ->
 #[expect(
     clippy::cast_possible_truncation,
     reason = "only whole numbers well within the bounds get there"
+/// Returns the integer, if the number is whole; `None` for other values.
 )]
 pub(crate) fn as_whole_number(number: &ConditionValue) -> Option<i64> {
     match number {
@@ -484,7 +493,7 @@ pub(crate) fn as_whole_number(number: &ConditionValue) -> Option<i64> {
     }
 }
 
-/// Returns the index of the item that `at` refers to, counted from the end if it is negative.
+/// Converts an index to a position. Negative indexes count from the end. Returns `None` if it is out of range.
 pub(crate) fn resolve_index(at: i64, length: usize) -> Option<usize> {
     if at >= 0 {
         usize::try_from(at).ok().filter(|&at| at < length)
@@ -493,6 +502,7 @@ pub(crate) fn resolve_index(at: i64, length: usize) -> Option<usize> {
     }
 }
 
+/// Builds the error about an index out of range; `of` names the collection, `unit` one item of it.
 fn index_range_error(index: &ConditionValue, of: &str, length: usize, unit: &str) -> OperatorError {
     let plural = if length == 1 { "" } else { "s" };
     OperatorError::Message(format!(
@@ -501,7 +511,7 @@ fn index_range_error(index: &ConditionValue, of: &str, length: usize, unit: &str
     ))
 }
 
-/// `base[from:to]`, as in Python: bounds beyond the ends are the ends.
+/// Returns the slice `base[from:to]`, as in Python: bounds beyond the ends are limited to the ends.
 pub(crate) fn get_slice(base: &ConditionValue, from: &ConditionValue, to: &ConditionValue) -> OperatorResult {
     match base {
         ConditionValue::List(list) => {
@@ -526,7 +536,7 @@ pub(crate) fn get_slice(base: &ConditionValue, from: &ConditionValue, to: &Condi
     }
 }
 
-/// Returns the first index of a slice, and the index after its last item.
+/// Returns the position of the first item of a slice, and the position after its last item.
 fn resolve_slice(from: &ConditionValue, to: &ConditionValue, length: usize) -> Result<(usize, usize), OperatorError> {
     Ok((
         resolve_slice_bound(from, 0, length)?,
@@ -534,6 +544,7 @@ fn resolve_slice(from: &ConditionValue, to: &ConditionValue, length: usize) -> R
     ))
 }
 
+/// Converts the bound of a slice to a position from 0 to `length`. Returns `default` if there is no bound.
 fn resolve_slice_bound(bound: &ConditionValue, default: usize, length: usize) -> Result<usize, OperatorError> {
     if matches!(bound, ConditionValue::Nothing) {
         return Ok(default);
@@ -552,7 +563,7 @@ fn resolve_slice_bound(bound: &ConditionValue, default: usize, length: usize) ->
     })
 }
 
-/// Returns the items over which a comprehension iterates: those of a list, or the keys of a map.
+/// Returns the items over which a comprehension iterates: the items of a list, or the keys of a map.
 pub(crate) fn list_iterated_items(source: &ConditionValue) -> Result<ListValue, OperatorError> {
     match source {
         ConditionValue::List(list) => Ok(list.clone()),

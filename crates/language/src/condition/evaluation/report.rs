@@ -18,6 +18,7 @@ pub(crate) fn shorten_to_json(datum: &ConditionValue) -> Value {
     shorten_to_depth(datum, MAX_REPORT_DEPTH)
 }
 
+/// Converts a value to JSON. Replaces collections below the depth by their number of items.
 fn shorten_to_depth(datum: &ConditionValue, depth: usize) -> Value {
     match datum {
         ConditionValue::Nothing => Value::Null,
@@ -42,6 +43,7 @@ fn shorten_to_depth(datum: &ConditionValue, depth: usize) -> Value {
     }
 }
 
+/// Converts the first entries of a map to JSON, and adds the number of the others.
 fn shorten_map(map: &MapValue, depth: usize) -> JsonMap<String, Value> {
     let mut entries: JsonMap<String, Value> = map
         .list_first_keys(MAX_REPORT_ITEMS)
@@ -59,6 +61,7 @@ fn shorten_map(map: &MapValue, depth: usize) -> JsonMap<String, Value> {
     entries
 }
 
+/// Cuts a text after 200 bytes, and adds `…`.
 fn shorten_text(text: &str) -> String {
     if text.len() <= MAX_REPORT_TEXT_BYTES {
         return text.to_owned();
@@ -66,7 +69,7 @@ fn shorten_text(text: &str) -> String {
     format!("{}…", &text[..text.floor_char_boundary(MAX_REPORT_TEXT_BYTES)])
 }
 
-/// Returns a value in a message: `'abc'`, `3`, `[1, 2]`.
+/// Renders a value for a message: `'abc'`, `3`, `[1, 2]`. Long values are clipped.
 pub(crate) fn render_value(datum: &ConditionValue) -> String {
     let text = match datum {
         ConditionValue::Nothing => return "None".into(),

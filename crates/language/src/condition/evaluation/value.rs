@@ -12,10 +12,10 @@ use serde_json::Value;
 use crate::condition::{ConditionHistory, ConditionOutputs, ExecutionCounts};
 use crate::data::RunContext;
 
-/// Longer strings of the snapshot are viewed, shorter ones are copied.
+/// The maximum length in bytes of a string of the snapshot that is copied. Longer strings are shared.
 const MAX_COPIED_TEXT: usize = 64;
 
-/// A value.
+/// A value during the evaluation of a condition.
 #[derive(Clone)]
 pub(crate) enum ConditionValue {
     Nothing,
@@ -45,7 +45,7 @@ pub(crate) enum ListValue {
     Slice(Arc<ListSlice>),
 }
 
-/// The items of a list from a first one on.
+/// A range of the items of a list.
 pub(crate) struct ListSlice {
     list: ListValue,
     from: usize,
@@ -64,7 +64,7 @@ pub(crate) enum MapValue {
     Outputs(Arc<dyn ConditionOutputs>),
 }
 
-/// A part of a JSON value: the value, and the path to the part.
+/// A part of a JSON value: the shared root value, and the path to the part.
 #[derive(Clone)]
 pub(crate) struct SharedJsonPart {
     root: Arc<Value>,
@@ -78,12 +78,12 @@ enum JsonPartStep {
 }
 
 impl SharedJsonPart {
-    /// Returns the whole value.
+    /// Returns the part that is the whole value.
     pub(crate) fn from_root(root: Arc<Value>) -> Self {
         Self { root, path: Vec::new() }
     }
 
-    /// Returns the value that it refers to.
+    /// Returns the value at the path.
     pub(crate) fn resolve_value(&self) -> &Value {
         let mut value = &*self.root;
         for step in &self.path {
@@ -96,6 +96,7 @@ impl SharedJsonPart {
         value
     }
 
+    /// Returns the part after one more step.
     fn child_part(&self, step: JsonPartStep) -> Self {
         let mut path = Vec::with_capacity(self.path.len() + 1);
         path.extend_from_slice(&self.path);
@@ -106,12 +107,13 @@ impl SharedJsonPart {
         }
     }
 
+    /// Returns the items of the part; none if the part is no array.
     fn array_items(&self) -> &[Value] {
         self.resolve_value().as_array().map_or(&[], Vec::as_slice)
     }
 }
 
-/// Converts a JSON number; integers that are too large become floats.
+/// Converts a JSON number. Integers that are too large become floats.
 pub(crate) fn json_number_to_value(number: &serde_json::Number) -> ConditionValue {
     match number.as_i64() {
         Some(int) => ConditionValue::Int(int),
@@ -120,11 +122,12 @@ pub(crate) fn json_number_to_value(number: &serde_json::Number) -> ConditionValu
 }
 
 impl ConditionValue {
-    /// Converts a JSON value, without copying it.
+    /// Converts a JSON value without copying its collections and long strings.
     pub(crate) fn from_shared_json(root: Arc<Value>) -> Self {
         Self::from_json_part(&root, || SharedJsonPart::from_root(root.clone()))
     }
 
+    /// Converts a JSON value; `part` is called only if the value must be shared.
     fn from_json_part(value: &Value, part: impl FnOnce() -> SharedJsonPart) -> Self {
         match value {
             Value::Null => Self::Nothing,
@@ -147,7 +150,7 @@ impl ConditionValue {
         Self::List(ListValue::Own(items.into_iter().collect()))
     }
 
-    /// Returns the run's input.
+    /// Converts the input of the run; a long input is shared.
     pub(crate) fn from_run_input(input: &Arc<str>) -> Self {
         if input.len() <= MAX_COPIED_TEXT {
             Self::new_text(&**input)
@@ -156,7 +159,7 @@ impl ConditionValue {
         }
     }
 
-    /// Returns the truth value, as in Python.
+    /// Returns the truth value, as in Python. Unlike a condition, accepts texts such as `false` as true.
     pub(crate) fn is_truthy(&self) -> bool {
         match self {
             Self::Nothing => false,
@@ -183,7 +186,7 @@ impl ConditionValue {
 }
 
 impl ConditionValue {
-    /// Returns the name of the value's type, with its article.
+    /// Returns the name of the value's type with its article, for messages.
     pub(crate) fn type_name_with_article(&self) -> &'static str {
         match self {
             Self::Nothing => "None",
@@ -197,7 +200,7 @@ impl ConditionValue {
 }
 
 impl ConditionValue {
-    /// Returns the whole value as JSON.
+    /// Converts the whole value to JSON.
     pub(crate) fn to_json(&self) -> Value {
         match self {
             Self::Nothing => Value::Null,
@@ -218,8 +221,8 @@ impl ConditionValue {
         }
     }
 
-    /// Returns whether the value as JSON needs about this number of bytes at most. Only values created by the expression
-    /// are measured: they may hold the same part of the snapshot many times.
+    /// Returns whether the value as JSON needs at most about `limit` bytes. Only values that the expression created are
+    /// measured, because they can contain the same part of the snapshot many times.
     pub(crate) fn fits_in(&self, limit: usize) -> bool {
         let mut left = limit;
         match self {
@@ -228,6 +231,7 @@ impl ConditionValue {
         }
     }
 
+    /// Subtracts the size of the value from the bytes in `left`. Returns `false` if they do not suffice.
     fn subtract_size(&self, left: &mut usize) -> bool {
         match self {
             Self::List(ListValue::Json(part)) | Self::Map(MapValue::Json(part)) => {
@@ -244,12 +248,14 @@ impl ConditionValue {
     }
 }
 
+/// Subtracts the bytes, at least one. Returns `false` if they do not suffice.
 fn subtract_bytes(left: &mut usize, bytes: usize) -> bool {
     let rest = left.checked_sub(bytes.max(1));
     *left = rest.unwrap_or(0);
     rest.is_some()
 }
 
+/// Subtracts the size of a JSON value from the bytes in `left`. Returns `false` if they do not suffice.
 fn subtract_json_size(value: &Value, left: &mut usize) -> bool {
     match value {
         Value::String(text) => subtract_bytes(left, text.len()),
@@ -293,8 +299,9 @@ impl From<Dynamic> for ConditionValue {
     }
 }
 
-/// Strings are handled in two steps, because Rhai consumes a value that is not a string.
+/// A conversion of a Rhai value to a string that gives other values back, because Rhai consumes them.
 trait IntoText: Sized {
+    /// Returns the string, or the value itself if it is no string.
     fn into_immutable_string_or_self(self) -> Result<ImmutableString, Self>;
 }
 
@@ -345,7 +352,7 @@ impl ListValue {
         }
     }
 
-    /// Returns the items from one index up to another, without copying them.
+    /// Returns the items from index `from` up to `to` without copying them.
     pub(crate) fn slice_items(&self, from: usize, to: usize) -> Self {
         let len = to.min(self.len()).saturating_sub(from);
         let (list, from) = match self {
@@ -355,7 +362,7 @@ impl ListValue {
         Self::Slice(Arc::new(ListSlice { list, from, len }))
     }
 
-    /// Returns the item with this index, from 0.
+    /// Returns the item with this index, which counts from 0.
     pub(crate) fn get(&self, index: usize) -> Option<ConditionValue> {
         match self {
             Self::Own(items) => items.get(index).cloned(),
@@ -435,7 +442,7 @@ impl MapValue {
         self.list_first_keys(usize::MAX)
     }
 
-    /// Returns the first keys, at most this number.
+    /// Returns at most `most` keys, in order.
     pub(crate) fn list_first_keys(&self, most: usize) -> Vec<ImmutableString> {
         match self {
             Self::Own(entries) => entries.iter().take(most).map(|(name, _)| name.clone()).collect(),

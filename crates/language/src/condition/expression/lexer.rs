@@ -33,13 +33,14 @@ const SYMBOLS: &[&str] = &[
     "{", "}", ",", ".", ":", ";", "+", "-", "*", "/", "%", "<", ">", "=", "!", "?", "|", "&", "^", "~", "@", "#",
 ];
 
+/// The state of splitting the text of a condition into tokens.
 struct ConditionLexer<'a> {
     text: &'a str,
     at: usize,
     tokens: Vec<ConditionToken<'a>>,
 }
 
-/// Returns all tokens of the text; the last token is the end of the text.
+/// Splits the text into tokens; the last token marks the end of the text.
 pub(crate) fn lex_condition(text: &str) -> Result<Vec<ConditionToken<'_>>, CompileError> {
     let mut lexer = ConditionLexer {
         text,
@@ -61,6 +62,7 @@ pub(crate) fn lex_condition(text: &str) -> Result<Vec<ConditionToken<'_>>, Compi
     Ok(lexer.tokens)
 }
 
+/// Returns an error at the span; an empty help is left out.
 fn fail_at<T>(message: impl Into<String>, span: Span, help: &str) -> Result<T, CompileError> {
     Err(CompileError {
         message: message.into(),
@@ -70,10 +72,12 @@ fn fail_at<T>(message: impl Into<String>, span: Span, help: &str) -> Result<T, C
 }
 
 impl<'a> ConditionLexer<'a> {
+    /// Returns the text that has not been read.
     fn remaining_text(&self) -> &'a str {
         &self.text[self.at..]
     }
 
+    /// Returns the next character without moving.
     fn peek_char(&self) -> Option<char> {
         self.remaining_text().chars().next()
     }
@@ -83,19 +87,21 @@ impl<'a> ConditionLexer<'a> {
         self.remaining_text().chars().nth(1)
     }
 
+    /// Returns the next character and moves past it.
     fn next_char(&mut self) -> Option<char> {
         let c = self.peek_char()?;
         self.at += c.len_utf8();
         Some(c)
     }
 
-    /// Returns whether anything follows after white space.
+    /// Skips white space. Returns `false` at the end of the text.
     fn skip_space(&mut self) -> bool {
         let rest = self.remaining_text();
         self.at += rest.len() - rest.trim_start().len();
         self.at < self.text.len()
     }
 
+    /// Moves past the characters for which `keep` is true, and returns them.
     fn take_chars_while(&mut self, keep: impl Fn(char) -> bool) -> &'a str {
         let rest = self.remaining_text();
         let length = rest.find(|c| !keep(c)).unwrap_or(rest.len());
@@ -103,6 +109,7 @@ impl<'a> ConditionLexer<'a> {
         &rest[..length]
     }
 
+    /// Reads the next token, which must not be white space.
     fn lex_token(&mut self) -> Result<ConditionTokenKind<'a>, CompileError> {
         match self.peek_char() {
             Some(quote @ ('\'' | '"')) => self.lex_string(quote),
@@ -115,7 +122,7 @@ impl<'a> ConditionLexer<'a> {
         }
     }
 
-    /// Returns whether the previous token ends a value, so that a dot is a member access.
+    /// Returns whether the previous token directly before this position ends a value, so that a dot is a member access.
     fn is_after_value(&self) -> bool {
         self.tokens.last().is_some_and(|token| {
             token.span.end == self.at
@@ -123,6 +130,7 @@ impl<'a> ConditionLexer<'a> {
         })
     }
 
+    /// Reads a name. # Errors: the name is the prefix of a string, such as `f'…'`.
     fn lex_name(&mut self) -> Result<ConditionTokenKind<'a>, CompileError> {
         let start = self.at;
         let name = self.take_chars_while(is_identifier_char);
@@ -137,6 +145,7 @@ impl<'a> ConditionLexer<'a> {
         Ok(ConditionTokenKind::Name(name))
     }
 
+    /// Reads a symbol. # Errors: the character is no symbol; the help names its replacement.
     fn lex_symbol(&mut self) -> Result<ConditionTokenKind<'a>, CompileError> {
         let rest = self.remaining_text().as_bytes();
         // The first byte is enough to exclude most symbols.
@@ -168,6 +177,7 @@ impl<'a> ConditionLexer<'a> {
         )
     }
 
+    /// Reads a number: decimal, `0x`, `0o` or `0b`. # Errors: the number is too large or malformed.
     fn lex_number(&mut self) -> Result<ConditionTokenKind<'a>, CompileError> {
         let start = self.at;
         let radix = match self.remaining_text().as_bytes() {
@@ -197,6 +207,7 @@ impl<'a> ConditionLexer<'a> {
         Ok(kind)
     }
 
+    /// Reads a decimal integer or float that begins at `start`.
     fn lex_decimal(&mut self, start: usize) -> Result<ConditionTokenKind<'a>, CompileError> {
         let digit = |c: char| c == '_' || c.is_ascii_digit();
         self.take_chars_while(digit);
@@ -231,6 +242,7 @@ impl<'a> ConditionLexer<'a> {
         }
     }
 
+    /// Builds an integer token. `value`: `None` if the digits overflow. `empty`: there are no digits.
     fn build_int_token(
         &self,
         start: usize,
@@ -249,6 +261,7 @@ impl<'a> ConditionLexer<'a> {
         }
     }
 
+    /// Reads a string in the quotes `quote`. # Errors: the string is not closed on its line.
     fn lex_string(&mut self, quote: char) -> Result<ConditionTokenKind<'a>, CompileError> {
         let start = self.at;
         self.next_char();
@@ -275,6 +288,7 @@ impl<'a> ConditionLexer<'a> {
         Ok(ConditionTokenKind::Text(text))
     }
 
+    /// Reads an escape sequence, and adds its character to `text`.
     fn lex_escape(&mut self, text: &mut String) -> Result<(), CompileError> {
         let start = self.at;
         self.next_char();
@@ -316,6 +330,7 @@ impl<'a> ConditionLexer<'a> {
     }
 }
 
+/// Appends the character. Never fails.
 fn push_char(text: &mut String, c: char) -> Result<(), CompileError> {
     text.push(c);
     Ok(())

@@ -12,13 +12,13 @@ use crate::condition::typing::verdict::StaticResult;
 use crate::condition::{CompileError, Condition, ConditionKeyRead, parse_condition};
 use crate::source::Span;
 
-/// The text of the condition.
+/// A condition that was parsed, but not compiled.
 pub struct ParsedCondition {
     pub(crate) text: Arc<str>,
     pub(crate) expr: ConditionExpr,
 }
 
-/// A variable with keys that must be written by an agent.
+/// A variable whose keys agents or inputs define.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyedVariable {
     /// `context`.
@@ -30,13 +30,14 @@ pub enum KeyedVariable {
 }
 
 impl Condition {
-    /// Parses a condition without compiling it. A condition that can be parsed can also be compiled.
+    /// Parses a condition without compiling it. Every condition that can be parsed can also be compiled.
     pub fn parse(text: &str) -> Result<ParsedCondition, CompileError> {
         Ok(ParsedCondition::from_expr(text, parse_condition(text)?))
     }
 }
 
 impl ParsedCondition {
+    /// Combines an expression with its text.
     pub(crate) fn from_expr(text: &str, expr: ConditionExpr) -> Self {
         Self {
             text: text.into(),
@@ -44,13 +45,12 @@ impl ParsedCondition {
         }
     }
 
-    /// Returns the agents whose executions it counts, or whose outputs it reads, by a literal name, with the position
-    /// of each name.
+    /// Returns the agents whose executions are counted or whose outputs are read by a literal name, with the span of each name.
     pub fn list_named_agents(&self) -> Vec<(String, Span)> {
         reads::list_named_agents(&self.expr)
     }
 
-    /// Returns the keys of `of` that it reads by a literal name.
+    /// Returns the literal keys of the variable `of` that the condition reads.
     pub fn list_literal_key_reads(&self, of: KeyedVariable) -> Vec<ConditionKeyRead> {
         let variable = match of {
             KeyedVariable::Context => ConditionVariable::Context,
@@ -60,28 +60,28 @@ impl ParsedCondition {
         reads::list_literal_key_reads(&self.expr, &[variable])
     }
 
-    /// Returns the keys of outputs of which it asks whether they are true, without a comparison.
+    /// Returns the keys of outputs whose truth the condition asks for without a comparison.
     pub fn list_truth_reads(&self) -> Vec<TruthRead> {
         let mut reads = Vec::new();
         collect_truth_reads(&self.expr, true, &mut reads);
         reads
     }
 
-    /// The counts of executions that are enough to make it true.
+    /// Returns the comparisons of execution counts that help to make the condition true.
     pub fn list_count_thresholds(&self) -> Vec<CountThreshold> {
         let mut counts = Vec::new();
         collect_count_thresholds(&self.expr, &mut counts);
         counts
     }
 
-    /// Returns the agents whose executions it counts by a literal name.
+    /// Returns the agents whose executions the condition counts by a literal name.
     pub fn list_counted_agents(&self) -> Vec<String> {
         let counts = [ConditionVariable::Executions, ConditionVariable::AgentExecutionCount];
         let reads = reads::list_literal_key_reads(&self.expr, &counts).into_iter();
         reads.map(|read| read.key).collect()
     }
 
-    /// Returns the members of outputs that it reads without asking whether there is an output.
+    /// Returns the members of outputs that the condition reads without checking that there is an output.
     pub fn list_unguarded_member_reads(&self) -> Vec<OutputMemberRead> {
         member_reads::list_unguarded_member_reads(&self.text, &self.expr)
     }

@@ -116,17 +116,17 @@ const REFUSED_SYMBOLS: &[(&str, &str)] = &[
     ),
 ];
 
-/// Returns whether the word cannot be a variable or a function.
+/// Returns whether the word has a meaning in Rhai or Python that conditions do not support.
 pub(crate) fn is_reserved(name: &str) -> bool {
     RESERVED_WORDS.iter().any(|(word, _)| *word == name)
 }
 
-/// Returns whether a condition has a variable or a word of this name, so that an item cannot be called so.
+/// Returns whether a condition has a variable or a word of this name, so that an item cannot have the name.
 pub fn is_taken_name(name: &str) -> bool {
     is_word_or_variable(name) || name == PartVariables::PART
 }
 
-/// Returns whether it is a word of the language or a variable of all conditions.
+/// Returns whether the name is a word of the language or a variable of all conditions.
 pub(crate) fn is_word_or_variable(name: &str) -> bool {
     const WORDS: [&str; 12] = [
         "and", "or", "not", "in", "is", "if", "else", "True", "true", "False", "false", "None",
@@ -134,7 +134,7 @@ pub(crate) fn is_word_or_variable(name: &str) -> bool {
     ConditionVariable::from_name(name).is_some() || is_reserved(name) || WORDS.contains(&name)
 }
 
-/// The reason why this token is not allowed here.
+/// Builds the error about a token that is not allowed here. `expected`: the message if nothing better is known.
 pub(crate) fn unexpected_token_error(
     expected: &str,
     previous: Option<&ConditionTokenKind<'_>>,
@@ -172,13 +172,14 @@ pub(crate) fn unexpected_token_error(
     }
 }
 
-/// Two names without an operator between them.
+/// Returns the help for two names without an operator between them.
 fn adjacent_names_help(before: &str, name: &str, expected: &str) -> String {
     suggest_operator_word(name)
         .or_else(|| find_reserved_help(before))
         .unwrap_or_else(|| expected.to_owned())
 }
 
+/// Returns the help for a reserved word.
 fn find_reserved_help(name: &str) -> Option<String> {
     RESERVED_WORDS
         .iter()
@@ -186,12 +187,13 @@ fn find_reserved_help(name: &str) -> Option<String> {
         .map(|(_, help)| (*help).to_owned())
 }
 
+/// Returns the question `did you mean …?` with a similar operator word.
 fn suggest_operator_word(name: &str) -> Option<String> {
     find_similar_word(name, ["and", "or", "not", "in", "is", "if", "else"].into_iter())
         .map(|word| format!("did you mean `{word}`?"))
 }
 
-/// Returns a name that is not a variable.
+/// Builds the error about an unknown variable, with a similar name as help.
 pub(crate) fn unknown_name_error(name: &str, span: Span, names: PartVariables<'_>, locals: &[&str]) -> CompileError {
     if let Some((_, help)) = RESERVED_WORDS.iter().find(|(word, _)| *word == name) {
         let help = if help.is_empty() { "expected a value" } else { *help };
@@ -221,7 +223,7 @@ pub(crate) fn unknown_name_error(name: &str, span: Span, names: PartVariables<'_
     new_compile_error(format!("unknown variable `{clipped_name}`"), span, help)
 }
 
-/// Returns a call of something that is not a function.
+/// Builds the error about a call of an unknown function, with a similar name as help.
 pub(crate) fn unknown_function_error(name: &str, span: Span) -> CompileError {
     let clipped_name = clip_for_message(name);
     if let Some(help) = find_reserved_help(name) {
@@ -246,6 +248,7 @@ pub(crate) fn unknown_function_error(name: &str, span: Span) -> CompileError {
     new_compile_error(format!("unknown function `{clipped_name}`"), span, help)
 }
 
+/// Creates an error with help.
 fn new_compile_error(message: String, span: Span, help: String) -> CompileError {
     CompileError {
         message,

@@ -28,7 +28,7 @@ const FOREIGN_SPELLINGS: [(&str, &str); 18] = [
     ("FALSE", "False"),
 ];
 
-/// Returns the replacement at the position of an error, and whether it is certain.
+/// Returns the replacement for the text at the span of an error, and whether the replacement is certain.
 pub(crate) fn find_replacement(
     text: &str,
     span: Span,
@@ -52,7 +52,7 @@ pub(crate) fn find_replacement(
     is_better.then_some((word, applicability))
 }
 
-/// Returns the words of expressions.
+/// Returns all words, variables and functions of expressions.
 fn list_expression_words() -> impl Iterator<Item = &'static str> {
     let words = ["and", "or", "not", "in", "is", "if", "else", "True", "False", "None"];
     let variables = ConditionVariable::ALL

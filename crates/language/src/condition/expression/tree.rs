@@ -10,7 +10,7 @@ use crate::condition::functions::ConditionFunction;
 use crate::source::Span;
 use crate::vocabulary::CONDITION_VARIABLES;
 
-/// An expression.
+/// A node of the syntax tree of a condition.
 #[derive(Debug, Clone)]
 pub(crate) struct ConditionExpr {
     pub(crate) kind: ExprKind,
@@ -59,7 +59,7 @@ pub(crate) struct LocalVariable {
     pub(crate) number: usize,
 }
 
-/// The list of the values of an element for the items of one or several sources.
+/// A list comprehension or generator expression.
 #[derive(Debug, Clone)]
 pub(crate) struct Comprehension {
     pub(crate) element: ConditionExpr,
@@ -69,7 +69,7 @@ pub(crate) struct Comprehension {
     pub(crate) is_generator: bool,
 }
 
-/// `for variable in source if filter if filter`.
+/// A clause of a comprehension: `for variable in source if filter if filter`.
 #[derive(Debug, Clone)]
 pub(crate) struct ComprehensionClause {
     pub(crate) variable: LocalVariable,
@@ -77,7 +77,7 @@ pub(crate) struct ComprehensionClause {
     pub(crate) filters: Vec<ConditionExpr>,
 }
 
-/// `then if condition else otherwise`.
+/// A conditional expression: `then if condition else otherwise`.
 #[derive(Debug, Clone)]
 pub(crate) struct IfElseExpr {
     pub(crate) condition: ConditionExpr,
@@ -85,7 +85,7 @@ pub(crate) struct IfElseExpr {
     pub(crate) otherwise: ConditionExpr,
 }
 
-/// A step from a value to a part of it.
+/// A step of a chain: a member, an index, a slice or a method call.
 #[derive(Debug, Clone)]
 pub(crate) struct ChainStep {
     pub(crate) kind: ChainStepKind,
@@ -166,7 +166,7 @@ impl ConditionVariable {
         Self::Outputs,
     ];
 
-    /// Returns the name: of a condition's variables, that of the table of words.
+    /// Returns the name by which conditions read the variable.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Item => "item",
@@ -175,14 +175,14 @@ impl ConditionVariable {
         }
     }
 
-    /// Returns the variable with this name.
+    /// Returns the variable of all conditions with this name.
     pub(crate) fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|variable| variable.name() == name)
     }
 }
 
 impl ConditionExpr {
-    /// Returns an expression; its height is computed from its parts.
+    /// Creates an expression. Computes its height from its parts.
     pub(crate) fn new(kind: ExprKind, span: Span) -> Self {
         let mut height = 0;
         visit_kind_parts(&kind, &mut |part| height = height.max(part.height));
@@ -198,12 +198,12 @@ impl ConditionExpr {
         }
     }
 
-    /// Calls `visit` with every part, from left to right.
+    /// Calls `visit` with every direct part, from left to right.
     pub(crate) fn visit_parts<'a>(&'a self, visit: &mut impl FnMut(&'a ConditionExpr)) {
         visit_kind_parts(&self.kind, visit);
     }
 
-    /// Returns whether its value is always a boolean.
+    /// Returns whether the value of the expression is always a boolean.
     pub(crate) fn is_always_bool(&self) -> bool {
         match &self.kind {
             ExprKind::Bool(_) | ExprKind::Not(_) | ExprKind::Compare(..) => true,
@@ -213,6 +213,7 @@ impl ConditionExpr {
     }
 }
 
+/// Calls `visit` with every direct part, from left to right.
 fn visit_kind_parts<'a>(kind: &'a ExprKind, visit: &mut impl FnMut(&'a ConditionExpr)) {
     match kind {
         ExprKind::Nothing

@@ -11,7 +11,7 @@ use crate::condition::evaluation::report::render_value;
 use crate::condition::evaluation::value::{ConditionValue, ListValue, MapValue};
 use crate::condition::{ITEM_LIMIT, STRING_LIMIT};
 
-/// Returns whether the list has an item with this truth value; the items after it are not asked.
+/// Returns whether an item of the list has the truth value `wanted`. Does not evaluate the items after it.
 pub(super) fn has_item_with_truth(items: &ConditionValue, wanted: bool) -> Result<bool, OperatorError> {
     for item in expect_list(items)?.iter() {
         let is_true = check_truth(&item).map_err(|_| {
@@ -27,6 +27,7 @@ pub(super) fn has_item_with_truth(items: &ConditionValue, wanted: bool) -> Resul
     Ok(false)
 }
 
+/// Returns the error about a value that does not have the type `needed`.
 fn fail_wrong_type<T>(value: &ConditionValue, needed: &str) -> Result<T, OperatorError> {
     Err(OperatorError::Operand(match value {
         ConditionValue::Nothing => format!("is None, but must be {needed}"),
@@ -38,6 +39,8 @@ fn fail_wrong_type<T>(value: &ConditionValue, needed: &str) -> Result<T, Operato
     }))
 }
 
+/// Returns the text of the value, and adds it to the work of the evaluation. # Errors: the value is no string, or the
+/// evaluation exceeds its text limit.
 pub(super) fn charge_text(value: &ConditionValue) -> Result<&str, OperatorError> {
     match value {
         ConditionValue::Text(text) => charge_text_work(text.as_str()),
@@ -45,7 +48,7 @@ pub(super) fn charge_text(value: &ConditionValue) -> Result<&str, OperatorError>
     }
 }
 
-/// Returns an argument after the first one that must be a string.
+/// Returns the text of an argument after the first one, without adding it to the work of the evaluation.
 pub(super) fn expect_text_argument(value: &ConditionValue) -> Result<&str, OperatorError> {
     match value {
         ConditionValue::Text(text) => Ok(text.as_str()),
@@ -57,6 +60,7 @@ pub(super) fn expect_text_argument(value: &ConditionValue) -> Result<&str, Opera
     }
 }
 
+/// Returns the list, or an error about another type.
 fn expect_list(value: &ConditionValue) -> Result<&ListValue, OperatorError> {
     match value {
         ConditionValue::List(list) => Ok(list),
@@ -64,6 +68,7 @@ fn expect_list(value: &ConditionValue) -> Result<&ListValue, OperatorError> {
     }
 }
 
+/// Returns the map, or an error about another type.
 pub(super) fn expect_map(value: &ConditionValue) -> Result<&MapValue, OperatorError> {
     match value {
         ConditionValue::Map(map) => Ok(map),
@@ -71,6 +76,7 @@ pub(super) fn expect_map(value: &ConditionValue) -> Result<&MapValue, OperatorEr
     }
 }
 
+/// Builds a string value, and adds it to the work of the evaluation. # Errors: the string is too long.
 pub(super) fn build_limited_text(text: impl Into<ImmutableString>) -> OperatorResult {
     let text = text.into();
     if text.len() > STRING_LIMIT {
@@ -80,6 +86,7 @@ pub(super) fn build_limited_text(text: impl Into<ImmutableString>) -> OperatorRe
     Ok(ConditionValue::new_text(text))
 }
 
+/// Implements `get(base, key, default)`: returns the value under the key or index, or the default.
 pub(super) fn get_or_default(a: &[ConditionValue]) -> OperatorResult {
     let value = match (&a[0], &a[1]) {
         (ConditionValue::Map(map), ConditionValue::Text(key)) => map.get(key.as_str()),
@@ -96,6 +103,7 @@ pub(super) fn get_or_default(a: &[ConditionValue]) -> OperatorResult {
     Ok(value.or_else(|| a.get(2).cloned()).unwrap_or(ConditionValue::Nothing))
 }
 
+/// Implements `len`: counts characters, items or keys.
 pub(super) fn measure_length(a: &[ConditionValue]) -> OperatorResult {
     match &a[0] {
         ConditionValue::Text(text) => Ok(size_to_value(charge_text_work(text.as_str())?.chars().count())),
@@ -105,6 +113,7 @@ pub(super) fn measure_length(a: &[ConditionValue]) -> OperatorResult {
     }
 }
 
+/// Implements `count`: counts equal items of a list, or occurrences in a string.
 pub(super) fn count_matches(a: &[ConditionValue]) -> OperatorResult {
     match &a[0] {
         ConditionValue::List(list) => Ok(size_to_value(list.iter().filter(|item| are_equal(item, &a[1])).count())),
@@ -117,6 +126,7 @@ pub(super) fn count_matches(a: &[ConditionValue]) -> OperatorResult {
     }
 }
 
+/// Implements `index`: returns the position of the first match, or -1.
 pub(super) fn find_index(a: &[ConditionValue]) -> OperatorResult {
     let index = match &a[0] {
         ConditionValue::List(list) => list.iter().position(|item| are_equal(&item, &a[1])),
@@ -130,7 +140,7 @@ pub(super) fn find_index(a: &[ConditionValue]) -> OperatorResult {
     Ok(index.map_or(ConditionValue::Int(-1), size_to_value))
 }
 
-/// Returns the first or the last item; nothing if the list is empty.
+/// Returns the item at the index, such as 0 or -1. Returns nothing if the list is empty.
 pub(super) fn item_or_nothing(value: &ConditionValue, at: i64) -> OperatorResult {
     let list = expect_list(value)?;
     Ok(resolve_index(at, list.len())
@@ -138,6 +148,7 @@ pub(super) fn item_or_nothing(value: &ConditionValue, at: i64) -> OperatorResult
         .unwrap_or(ConditionValue::Nothing))
 }
 
+/// Implements `values`: returns the values of a map.
 pub(super) fn list_values(a: &[ConditionValue]) -> OperatorResult {
     let map = expect_map(&a[0])?;
     Ok(ConditionValue::new_list(
@@ -145,6 +156,7 @@ pub(super) fn list_values(a: &[ConditionValue]) -> OperatorResult {
     ))
 }
 
+/// Implements `split`: splits a string at white space, or at a separator.
 pub(super) fn split_text(a: &[ConditionValue]) -> OperatorResult {
     let text = charge_text(&a[0])?;
     let parts: Vec<ConditionValue> = match a.get(1) {
@@ -166,6 +178,7 @@ pub(super) fn split_text(a: &[ConditionValue]) -> OperatorResult {
     Ok(ConditionValue::new_list(parts))
 }
 
+/// Implements `replace`: replaces every occurrence of a string.
 pub(super) fn replace_text(a: &[ConditionValue]) -> OperatorResult {
     let (whole, old, new) = (
         charge_text(&a[0])?,
@@ -180,6 +193,7 @@ pub(super) fn replace_text(a: &[ConditionValue]) -> OperatorResult {
     build_limited_text(whole.replace(old, new))
 }
 
+/// Implements `abs`.
 pub(super) fn absolute_value(a: &[ConditionValue]) -> OperatorResult {
     match &a[0] {
         ConditionValue::Int(int) => int
@@ -191,7 +205,7 @@ pub(super) fn absolute_value(a: &[ConditionValue]) -> OperatorResult {
     }
 }
 
-/// Returns the smallest or the largest of several arguments, or of the items of a list.
+/// Returns the smallest (`symbol` is `<`) or largest of several arguments, or of the items of one list.
 pub(super) fn find_extreme(a: &[ConditionValue], symbol: &str) -> OperatorResult {
     let items: Vec<ConditionValue> = match a {
         [only] => expect_list(only)?.iter().collect(),
@@ -216,6 +230,7 @@ pub(super) fn find_extreme(a: &[ConditionValue], symbol: &str) -> OperatorResult
     Ok(best)
 }
 
+/// Implements `sum`: adds the numbers of a list.
 pub(super) fn sum_items(a: &[ConditionValue]) -> OperatorResult {
     let mut total = ConditionValue::Int(0);
     for item in expect_list(&a[0])?.iter() {
@@ -231,6 +246,7 @@ pub(super) fn sum_items(a: &[ConditionValue]) -> OperatorResult {
     Ok(total)
 }
 
+/// Implements `round`: rounds half to even, to an integer or to a number of digits.
 pub(super) fn round_number(a: &[ConditionValue]) -> OperatorResult {
     let Some(digits) = a.get(1) else {
         return round_to_integer(&a[0], f64::round_ties_even);
@@ -254,7 +270,7 @@ pub(super) fn round_number(a: &[ConditionValue]) -> OperatorResult {
     }
 }
 
-/// Rounds a float; the result is an integer if it fits into one.
+/// Rounds a float with the function `how`. The result is an integer if it fits into one.
 #[expect(clippy::cast_possible_truncation, reason = "guarded by the comparison")]
 pub(super) fn round_to_integer(value: &ConditionValue, how: fn(f64) -> f64) -> OperatorResult {
     match value {
@@ -271,6 +287,7 @@ pub(super) fn round_to_integer(value: &ConditionValue, how: fn(f64) -> f64) -> O
     }
 }
 
+/// Implements `int`: converts a boolean, a number or a string to an integer.
 pub(super) fn convert_to_int(a: &[ConditionValue]) -> OperatorResult {
     match &a[0] {
         ConditionValue::Bool(flag) => Ok(ConditionValue::Int(i64::from(*flag))),
@@ -283,6 +300,7 @@ pub(super) fn convert_to_int(a: &[ConditionValue]) -> OperatorResult {
     }
 }
 
+/// Implements `float`: converts a boolean, a number or a string to a float.
 #[expect(clippy::cast_precision_loss, reason = "that is what the function is for")]
 pub(super) fn convert_to_float(a: &[ConditionValue]) -> OperatorResult {
     match &a[0] {
@@ -297,7 +315,7 @@ pub(super) fn convert_to_float(a: &[ConditionValue]) -> OperatorResult {
     }
 }
 
-/// Returns the value as a string: strings unchanged, equal numbers with equal text, all other values as JSON.
+/// Renders the value as a string: strings unchanged, equal numbers with equal text, all other values as JSON.
 pub(super) fn render_as_text(value: &ConditionValue) -> String {
     match value {
         ConditionValue::Text(text) => text.as_str().to_owned(),
@@ -310,7 +328,7 @@ pub(super) fn render_as_text(value: &ConditionValue) -> String {
     }
 }
 
-/// Writes JSON until the maximum length of a string is reached.
+/// Writes the value as JSON, and stops at the maximum length of a string.
 fn write_limited_json(value: &ConditionValue, out: &mut String) {
     if out.len() > STRING_LIMIT {
         return;

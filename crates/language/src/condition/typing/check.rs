@@ -19,7 +19,7 @@ use crate::source::Span;
 
 use crate::condition::ParsedCondition;
 
-/// The types of the variables of a condition.
+/// The types of the variables that a condition can read.
 #[derive(Debug, Clone, Default)]
 pub struct VariableTypes {
     /// `context`.
@@ -44,7 +44,7 @@ pub struct VariableTypes {
     pub part: ValueType,
 }
 
-/// An error in a part of a condition.
+/// The kinds of type problems.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TypeProblemKind {
     /// A comparison is never true.
@@ -59,7 +59,7 @@ pub enum TypeProblemKind {
     UnknownName,
 }
 
-/// A part of a condition that is not what its author meant.
+/// A part of a condition or template that does not fit the types of its values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TypeProblem {
     /// What kind of mistake.
@@ -72,7 +72,7 @@ pub struct TypeProblem {
     pub help: Option<SuggestedReplacement>,
 }
 
-/// The replacement of a part that does not fit.
+/// A suggestion for a part that does not fit: a sentence, and an edit if the replacement is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SuggestedReplacement {
     /// One sentence without a full stop.
@@ -82,7 +82,7 @@ pub struct SuggestedReplacement {
 }
 
 impl SuggestedReplacement {
-    /// Returns a word that was probably meant in place of `written`, which is somewhere in these bytes of the text.
+    /// Suggests a similar word for `written`, which occurs in the bytes `within` of the text. The edit is absent if it occurs several times.
     pub(crate) fn for_near_word(near: &str, written: &str, text: &str, within: Span) -> Self {
         let is_word = near.chars().all(is_identifier_char);
         let mut occurrences = text[within.start..within.end].match_indices(written);
@@ -94,8 +94,7 @@ impl SuggestedReplacement {
         }
     }
 
-    /// Returns the value that a string probably means, whose literal has these bytes: a truth value, a number, or
-    /// another string.
+    /// Suggests the value that a string probably means: a truth value, a number or a similar string. `literal`: its span and its source text.
     pub(crate) fn suggest_for_text(text: &str, literal: Option<(Span, &str)>, known: &ValueShape) -> Option<Self> {
         let bare = text.trim();
         let is_truth = bare.eq_ignore_ascii_case("true") || bare.eq_ignore_ascii_case("false");
@@ -137,7 +136,7 @@ impl From<String> for SuggestedReplacement {
 }
 
 impl ParsedCondition {
-    /// Returns all parts that do not fit what the variables can be, from left to right.
+    /// Returns all parts that do not fit the types of the variables, from left to right.
     pub fn find_type_problems(&self, known: &VariableTypes) -> Vec<TypeProblem> {
         let mut typing = ConditionTypeChecker {
             text: &self.text,
@@ -150,7 +149,7 @@ impl ParsedCondition {
         typing.problems
     }
 
-    /// Returns the type of the value of the expression.
+    /// Infers the type of the value of the expression.
     pub fn infer_type(&self, known: &VariableTypes) -> ValueType {
         let mut typing = ConditionTypeChecker {
             text: &self.text,
@@ -174,6 +173,7 @@ enum MissingKeyMeaning {
 }
 
 impl MissingKeyMeaning {
+    /// Creates the meaning. `is_checked`: another check reports the key. `is_asked`: the expression asks for its presence.
     fn new(is_checked: bool, is_asked: bool) -> Self {
         match (is_checked, is_asked) {
             (true, _) => Self::ReportedElsewhere,
@@ -183,6 +183,7 @@ impl MissingKeyMeaning {
     }
 }
 
+/// The state of inferring the types of a condition, with the problems that were found.
 struct ConditionTypeChecker<'t> {
     text: &'t str,
     known: &'t VariableTypes,
@@ -194,10 +195,12 @@ struct ConditionTypeChecker<'t> {
 }
 
 impl ConditionTypeChecker<'_> {
+    /// Returns the source text of a part.
     fn part_text(&self, span: Span) -> &str {
         &self.text[span.start..span.end]
     }
 
+    /// Adds a problem, unless the part is never evaluated.
     fn report_problem(
         &mut self,
         mistake: TypeProblemKind,
@@ -215,7 +218,7 @@ impl ConditionTypeChecker<'_> {
         }
     }
 
-    /// Infers the type of the expression. `wanted`: the type makes the condition true rather than false.
+    /// Infers the type of the expression, and reports its problems. `wanted`: a true value makes the condition true.
     fn infer_type(&mut self, expr: &ConditionExpr, wanted: bool) -> ValueType {
         match &expr.kind {
             ExprKind::Nothing => ValueType::nothing_value(),
@@ -272,6 +275,7 @@ impl ConditionTypeChecker<'_> {
         }
     }
 
+    /// Returns the type of the variable.
     fn variable_type(&self, variable: ConditionVariable) -> ValueType {
         let variable_types = self.known;
         match variable {
@@ -289,7 +293,7 @@ impl ConditionTypeChecker<'_> {
         .clone()
     }
 
-    /// `and` and `or`. Behind an operand that always decides, nothing is evaluated.
+    /// Infers the type of `and` or `or`. Reports nothing behind an operand that always decides (`decides`).
     fn infer_operands(&mut self, operands: &[ConditionExpr], wanted: bool, decides: bool) -> ValueType {
         let was_dead = self.is_unreachable;
         let mut combined_type = ValueType::impossible_value();
@@ -302,6 +306,7 @@ impl ConditionTypeChecker<'_> {
         combined_type
     }
 
+    /// Infers the type of both branches. Reports nothing in a branch that is never evaluated.
     fn infer_if_else(&mut self, choice: &IfElseExpr, wanted: bool) -> ValueType {
         let condition_truth = find_known_truth(&self.infer_type(&choice.condition, wanted));
         let was_dead = self.is_unreachable;
@@ -313,6 +318,7 @@ impl ConditionTypeChecker<'_> {
         then.union_with(otherwise)
     }
 
+    /// Infers the type of a number with a sign, and reports an operand that is never a number.
     fn infer_sign(&mut self, sign: SignOperator, operand: &ConditionExpr, wanted: bool) -> ValueType {
         let of = self.infer_type(operand, wanted);
         let Some(shape) = of.known_shape() else {
@@ -333,6 +339,7 @@ impl ConditionTypeChecker<'_> {
         }
     }
 
+    /// Infers the type of a chain of arithmetic operations, and reports operands that never fit.
     fn infer_arithmetic(
         &mut self,
         first: &ConditionExpr,
@@ -368,6 +375,7 @@ impl ConditionTypeChecker<'_> {
         left
     }
 
+    /// Infers the type of chained comparisons, and reports comparisons with only one possible result.
     fn infer_comparisons(
         &mut self,
         first: &ConditionExpr,
@@ -398,6 +406,7 @@ impl ConditionTypeChecker<'_> {
         }
     }
 
+    /// Reports that the part never has the type `needed`, if its type is known.
     fn report_wrong_type(&mut self, of: &ValueType, needed: &str, span: Span) {
         if is_informative_type(of) {
             let message = format!("`{}` is {of}, but must be {needed}", self.part_text(span));
@@ -405,7 +414,7 @@ impl ConditionTypeChecker<'_> {
         }
     }
 
-    /// Infers the type of an operand. `is_asked`: the operator asks whether there is a value, so the last key may miss.
+    /// Infers the type of an operand. `is_asked`: the operator asks whether there is a value, so the last key may be missing.
     fn infer_operand_type(&mut self, expr: &ConditionExpr, wanted: bool, is_asked: bool) -> ValueType {
         match &expr.kind {
             ExprKind::Chain(base, suffixes) => self.infer_chain(base, suffixes, wanted, is_asked),
@@ -413,6 +422,7 @@ impl ConditionTypeChecker<'_> {
         }
     }
 
+    /// Infers the type of a value and the steps after it.
     fn infer_chain(&mut self, base: &ConditionExpr, suffixes: &[ChainStep], wanted: bool, is_asked: bool) -> ValueType {
         let mut of = self.infer_type(base, wanted);
         let mut before = base.span;
@@ -461,7 +471,7 @@ impl ConditionTypeChecker<'_> {
         }
     }
 
-    /// Infers the type of the member of a value; the spans are those of the value and of the name.
+    /// Infers the type of a member of a value, and reports a member that never exists. The spans are those of the value and of the name.
     fn infer_member(
         &mut self,
         of: &ValueType,
@@ -524,8 +534,7 @@ impl ConditionTypeChecker<'_> {
     }
 }
 
-/// Returns whether the type says something that can be held against the text: it is known, and not only nothing, which
-/// stands for a key that is missing.
+/// Returns whether the type is known and is more than only nothing, which a missing key has.
 pub(crate) fn is_informative_type(of: &ValueType) -> bool {
     of.known_shape().is_some_and(|shape| {
         let only_nothing = ValueShape {
@@ -536,11 +545,12 @@ pub(crate) fn is_informative_type(of: &ValueType) -> bool {
     })
 }
 
+/// Returns whether the type can have such a shape. An unknown type can have any shape.
 fn can_have_shape(of: &ValueType, fits: impl Fn(&ValueShape) -> bool) -> bool {
     of.known_shape().is_none_or(fits)
 }
 
-/// Returns the truth of the value, if it is known.
+/// Returns the truth of a value of this type, if all its values have the same truth.
 pub(crate) fn find_known_truth(of: &ValueType) -> Option<bool> {
     let shape = of.known_shape()?;
     match () {

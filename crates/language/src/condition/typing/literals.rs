@@ -5,17 +5,17 @@ use crate::condition::analysis::truths::as_any_all_comprehension;
 use crate::condition::evaluation::operators::{COMPARE_HELP, is_false_word};
 use crate::condition::expression::tree::{Comprehension, ConditionExpr, ExprKind};
 
-/// Reports the first such literal of a condition.
+/// Reports the first text literal that is a word for false and whose truth the condition asks for.
 pub(crate) fn check_condition_literals(condition: &ConditionExpr) -> Result<(), CompileError> {
     check_literals(condition, true)
 }
 
-/// Likewise for an expression whose own truth nobody asks for.
+/// Reports such a literal in an expression whose own truth is not asked for.
 pub(crate) fn check_expression_literals(expression: &ConditionExpr) -> Result<(), CompileError> {
     check_literals(expression, false)
 }
 
-/// `asked`: whether the truth of this expression is asked for.
+/// Checks the literals of an expression. `asked`: the truth of this expression is asked for.
 fn check_literals(expr: &ConditionExpr, asked: bool) -> Result<(), CompileError> {
     match &expr.kind {
         ExprKind::Text(text) if asked && is_false_word(text) => Err(CompileError {
@@ -43,6 +43,7 @@ fn check_literals(expr: &ConditionExpr, asked: bool) -> Result<(), CompileError>
     }
 }
 
+/// Checks the literals of a comprehension. The truth of its filters is always asked for.
 fn check_comprehension_literals(comprehension: &Comprehension, asked: bool) -> Result<(), CompileError> {
     check_literals(&comprehension.element, asked)?;
     comprehension.clauses.iter().try_for_each(|clause| {
@@ -52,7 +53,7 @@ fn check_comprehension_literals(comprehension: &Comprehension, asked: bool) -> R
     })
 }
 
-/// The parts of an expression that does not ask for their truth.
+/// Checks the parts of an expression that does not ask for their truth.
 fn check_part_literals(expr: &ConditionExpr) -> Result<(), CompileError> {
     let mut result = Ok(());
     expr.visit_parts(&mut |part| {

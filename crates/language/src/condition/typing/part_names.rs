@@ -15,19 +15,19 @@ impl<'a> PartVariables<'a> {
     /// The variable of a part that holds `index`, `key` and `count`.
     pub const PART: &'static str = "part";
 
-    /// Those of a condition: an output, and no part.
+    /// The variables of a condition: an output, and no part.
     pub const NONE: PartVariables<'static> = PartVariables {
         item: None,
         has_output: true,
     };
 
-    /// Those of an expression of the ensemble or of the list of items: neither an output nor a part.
+    /// The variables of an expression of the ensemble or of the list of items: neither an output nor a part.
     pub const NO_OUTPUT: PartVariables<'static> = PartVariables {
         item: None,
         has_output: false,
     };
 
-    /// Returns the names for the key of a part.
+    /// Returns the variables of the expression for the key of a part.
     pub fn for_key(item: &'a str) -> Self {
         Self {
             item: Some(item),
@@ -35,7 +35,7 @@ impl<'a> PartVariables<'a> {
         }
     }
 
-    /// Returns the names for an expression about the output of a part.
+    /// Returns the variables of an expression about the output of a part.
     pub fn for_output(item: &'a str) -> Self {
         Self {
             item: Some(item),
@@ -43,7 +43,7 @@ impl<'a> PartVariables<'a> {
         }
     }
 
-    /// Returns the variable that only a part has under this name.
+    /// Returns the variable with this name, if only parts have the variable.
     pub(crate) fn find_variable(self, name: &str) -> Option<ConditionVariable> {
         match self.item? {
             item if item == name => Some(ConditionVariable::Item),
@@ -51,7 +51,7 @@ impl<'a> PartVariables<'a> {
         }
     }
 
-    /// Returns the names that only a part has.
+    /// Returns the names of the variables that only parts have.
     pub(crate) fn list_names(self) -> impl Iterator<Item = &'a str> {
         let part = self.item.map(|_| Self::PART);
         self.item.into_iter().chain(part)

@@ -14,16 +14,16 @@ use serde_json::{Map, Value};
 
 pub use self::later::LazyType;
 
-/// The levels of a schema or a value that are looked at; what is below can be anything.
+/// The maximum depth to which schemas and values are examined. Deeper levels can be anything.
 const MAX_TYPE_DEPTH: usize = 16;
 /// The number of texts up to which each of them is known.
 const MAX_KNOWN_TEXTS: usize = 200;
 
-/// The type of a value: everything that it can be. A copy shares the kinds with the original.
+/// The type of a value: the set of all values that can occur. Copies share their data.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ValueType(Option<Arc<ValueShape>>);
 
-/// The kinds that the value can have. Nothing at all: there is no such value.
+/// The kinds that a value can have. A shape without any kind has no value.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct ValueShape {
     pub(crate) can_be_nothing: bool,
@@ -35,7 +35,7 @@ pub(crate) struct ValueShape {
     pub(crate) map: Option<MapFields>,
 }
 
-/// Numbers between two bounds.
+/// A range of numbers between two bounds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct NumberRange {
     /// The lowest number, or minus infinity.
@@ -55,7 +55,7 @@ pub(crate) enum PossibleTexts {
     OneOf(BTreeSet<String>),
 }
 
-/// The keys of a map.
+/// The keys of a map type.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MapFields {
     /// The known keys, each with its value and whether it is always there.
@@ -99,7 +99,7 @@ impl NumberRange {
         }
     }
 
-    /// Returns whether some number of the first is below some number of the second; `or_equal`: or equal to it.
+    /// Returns whether some number of this range is below some number of the other range. `or_equal`: or equal to it.
     pub(crate) fn can_be_below(self, other: Self, or_equal: bool) -> bool {
         self.low < other.high || or_equal && self.low == other.high && !self.excludes_low && !other.excludes_high
     }
@@ -108,13 +108,14 @@ impl NumberRange {
         self.can_be_below(other, true) && other.can_be_below(self, true)
     }
 
+    /// Returns whether the number is in the range.
     fn contains(self, number: f64) -> bool {
         self.overlaps(Self::from_bounds(number, number))
     }
 }
 
 impl MapFields {
-    /// Exactly these keys, all of them always there.
+    /// Creates the fields of a map that always has exactly these keys.
     pub fn with_exact_keys(keys: impl IntoIterator<Item = (String, ValueType)>) -> Self {
         Self {
             known_keys: keys.into_iter().map(|(key, value)| (key, (value, true))).collect(),
@@ -123,7 +124,7 @@ impl MapFields {
         }
     }
 
-    /// Nothing is known of the keys.
+    /// Creates the fields of a map with any keys.
     pub fn with_any_keys() -> Self {
         Self {
             known_keys: BTreeMap::new(),
@@ -132,7 +133,7 @@ impl MapFields {
         }
     }
 
-    /// Returns the value under a key: nothing where it can be missing, `None` if there is no such key.
+    /// Returns the type under a key, which includes nothing if the key can be missing. Returns `None` if there is no such key.
     pub(crate) fn find_value_type(&self, key: &str) -> Option<ValueType> {
         match (self.known_keys.get(key), &self.other_values) {
             (Some((value, true)), _) => Some(value.clone()),
@@ -142,6 +143,7 @@ impl MapFields {
         }
     }
 
+    /// Returns the fields of a map that has either these fields or the other fields.
     fn union_with(self, mut other: Self) -> Self {
         let mut known_keys = Vec::with_capacity(self.known_keys.len());
         for (key, (a, a_always)) in self.known_keys {
@@ -168,21 +170,22 @@ impl MapFields {
 }
 
 impl ValueType {
-    /// Nothing is known of the value.
+    /// Returns the type of which nothing is known.
     pub fn any_value() -> Self {
         Self(None)
     }
 
+    /// Returns the type with these kinds.
     fn from_shape(shape: ValueShape) -> Self {
         Self(Some(Arc::new(shape)))
     }
 
-    /// There is no such value.
+    /// Returns the type without any value.
     pub fn impossible_value() -> Self {
         Self::from_shape(ValueShape::default())
     }
 
-    /// Nothing: a missing key, or `null`.
+    /// Returns the type of nothing: a missing key, or `null`.
     pub fn nothing_value() -> Self {
         Self::from_shape(ValueShape {
             can_be_nothing: true,
@@ -190,7 +193,7 @@ impl ValueType {
         })
     }
 
-    /// True or false.
+    /// Returns the type of `true` and `false`.
     pub fn any_boolean() -> Self {
         Self::from_shape(ValueShape {
             can_be_false: true,
@@ -199,7 +202,7 @@ impl ValueType {
         })
     }
 
-    /// Returns a number.
+    /// Returns the type of the numbers in the range.
     pub fn number_in_range(range: NumberRange) -> Self {
         Self::from_shape(ValueShape {
             number: Some(range),
@@ -207,7 +210,7 @@ impl ValueType {
         })
     }
 
-    /// Returns a whole number from 0 to `most`.
+    /// Returns the type of the numbers from 0 to `most`.
     #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
     pub fn number_up_to(most: u64) -> Self {
         Self::number_in_range(NumberRange::from_bounds(0.0, most as f64))
@@ -221,7 +224,7 @@ impl ValueType {
         })
     }
 
-    /// Creates the type of a value that is one of these texts.
+    /// Returns the type of a value that is one of these texts. Many texts become any text.
     pub fn text_among(texts: impl IntoIterator<Item = impl Into<String>>) -> Self {
         let texts: BTreeSet<String> = texts.into_iter().map(Into::into).collect();
         Self::from_shape(ValueShape {
@@ -233,7 +236,7 @@ impl ValueType {
         })
     }
 
-    /// Returns a list of such items.
+    /// Returns the type of a list whose items have this type.
     pub fn list_with_items(item: Self) -> Self {
         Self::from_shape(ValueShape {
             list: Some(item),
@@ -241,7 +244,7 @@ impl ValueType {
         })
     }
 
-    /// Returns a map with these keys.
+    /// Returns the type of a map with these fields.
     pub fn map_with_fields(fields: MapFields) -> Self {
         Self::from_shape(ValueShape {
             map: Some(fields),
@@ -249,11 +252,12 @@ impl ValueType {
         })
     }
 
-    /// Returns the value itself.
+    /// Returns the type that contains only this value; large numbers and deep values are widened.
     pub fn exact_type_of(value: &Value) -> Self {
         Self::from_value_at_depth(value, 0)
     }
 
+    /// Returns the type of the value, and any type below the maximum depth.
     fn from_value_at_depth(value: &Value, depth: usize) -> Self {
         if depth >= MAX_TYPE_DEPTH {
             return Self::any_value();
@@ -284,7 +288,7 @@ impl ValueType {
         }
     }
 
-    /// Returns the type of this value or another.
+    /// Returns the type of a value that has either of the two types.
     #[must_use]
     pub fn union_with(self, other: Self) -> Self {
         let (Some(a), Some(b)) = (self.0, other.0) else {
@@ -305,16 +309,17 @@ impl ValueType {
         })
     }
 
-    /// Returns whether nothing is known.
+    /// Returns whether nothing is known of the value.
     pub fn is_any(&self) -> bool {
         self.0.is_none()
     }
 
+    /// Returns the kinds of the type; `None` if nothing is known.
     pub(crate) fn known_shape(&self) -> Option<&ValueShape> {
         self.0.as_deref()
     }
 
-    /// Returns the keys, if the value is certainly a map or nothing.
+    /// Returns the fields, if the value is certainly a map or nothing.
     pub fn map_fields(&self) -> Option<&MapFields> {
         let shape = self.known_shape()?;
         let is_other = shape.can_be_false
@@ -325,7 +330,7 @@ impl ValueType {
         shape.map.as_ref().filter(|_| !is_other)
     }
 
-    /// Returns the value under a key; anything if nothing is known of it.
+    /// Returns the type under a key of a map. Returns any type if the value may be no map.
     #[must_use]
     pub fn key_type(&self, key: &str) -> Self {
         let value_type = self
@@ -334,7 +339,7 @@ impl ValueType {
         value_type.unwrap_or_default()
     }
 
-    /// Returns whether this value has such a type.
+    /// Returns whether the value has this type.
     pub fn contains_value(&self, value: &Value) -> bool {
         let Some(shape) = self.known_shape() else {
             return true;
@@ -357,7 +362,7 @@ impl ValueType {
         }
     }
 
-    /// Returns whether a value of both types exists.
+    /// Returns whether a value of both types exists. Does not look into lists and maps.
     pub(crate) fn has_common_value(&self, other: &Self) -> bool {
         let (Some(a), Some(b)) = (self.known_shape(), other.known_shape()) else {
             return true;
@@ -377,6 +382,7 @@ fn is_exact_as_float(number: f64) -> bool {
     number.abs() < 9_007_199_254_740_992.0
 }
 
+/// Joins two optional values. One absent value leaves the other unchanged.
 fn merge_options<T>(a: Option<T>, b: Option<T>, join: impl Fn(T, T) -> T) -> Option<T> {
     match (a, b) {
         (Some(a), Some(b)) => Some(join(a, b)),
@@ -385,6 +391,7 @@ fn merge_options<T>(a: Option<T>, b: Option<T>, join: impl Fn(T, T) -> T) -> Opt
 }
 
 impl MapFields {
+    /// Returns whether the map has all required keys, and only values of the right types.
     fn contains_map(&self, map: &Map<String, Value>) -> bool {
         let required = self.known_keys.iter().filter(|(_, (_, always))| *always);
         let has_all = required.into_iter().all(|(key, _)| map.contains_key(key));
@@ -399,6 +406,7 @@ impl MapFields {
 }
 
 impl PossibleTexts {
+    /// Returns the texts of both; any text if there are too many.
     fn union_with(self, other: Self) -> Self {
         match (self, other) {
             (Self::OneOf(mut a), Self::OneOf(b)) if a.len() + b.len() <= MAX_KNOWN_TEXTS => {
@@ -409,6 +417,7 @@ impl PossibleTexts {
         }
     }
 
+    /// Returns whether the text is one of these texts.
     fn contains_text(&self, text: &str) -> bool {
         match self {
             Self::Any => true,

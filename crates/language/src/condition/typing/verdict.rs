@@ -20,7 +20,7 @@ const MAX_EVALUATED_PARTS: usize = 16;
 /// Integers up to this value are exact as floats, which are used for comparisons.
 const MAX_EXACT_INTEGER: i64 = 1 << 53;
 
-/// The result of a condition as it is known before a run.
+/// The result of a condition, as far as it is known before a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StaticResult {
     /// The result depends on the values.
@@ -35,7 +35,7 @@ pub enum StaticResult {
     AlwaysFails(String),
 }
 
-/// Returns the result for the whole condition.
+/// Finds the result of the whole condition that is the same for all values.
 pub(crate) fn find_static_result(text: &str, expr: &ConditionExpr) -> StaticResult {
     if is_constant_expr(expr) {
         return match evaluate_constant(text, expr) {
@@ -55,7 +55,7 @@ pub(crate) fn find_static_result(text: &str, expr: &ConditionExpr) -> StaticResu
     }
 }
 
-/// Returns whether the expression reads nothing.
+/// Returns whether the expression reads no variables.
 fn is_constant_expr(expr: &ConditionExpr) -> bool {
     // A part of a comprehension reads its variable, so a comprehension is never evaluated here.
     let mut closed = !matches!(expr.kind, ExprKind::Variable(_) | ExprKind::Local(_));
@@ -65,6 +65,7 @@ fn is_constant_expr(expr: &ConditionExpr) -> bool {
     closed
 }
 
+/// Compiles and evaluates an expression that reads no variables.
 fn evaluate_constant(text: &str, expr: &ConditionExpr) -> Result<bool, String> {
     if let ExprKind::Bool(value) = expr.kind {
         return Ok(value);
@@ -84,12 +85,14 @@ fn evaluate_constant(text: &str, expr: &ConditionExpr) -> Result<bool, String> {
     condition.evaluate(&nothing).map_err(|error| error.message)
 }
 
+/// The state of finding the truth of a condition before a run.
 struct StaticEvaluator<'t> {
     text: &'t str,
     evaluation_count: usize,
 }
 
 impl<'t> StaticEvaluator<'t> {
+    /// Returns the truth of the expression, if it is the same for all values. Evaluates at most 16 constant parts.
     fn find_truth(&mut self, expr: &ConditionExpr) -> Option<bool> {
         if is_constant_expr(expr) {
             self.evaluation_count += 1;
@@ -119,7 +122,7 @@ impl<'t> StaticEvaluator<'t> {
         })
     }
 
-    /// Evaluates a chain: one operand that decides is enough; otherwise all operands must be known.
+    /// Returns the truth of `and` or `or`: one operand that decides (`decides`) is enough; otherwise all must be known.
     fn find_chain_truth(&mut self, operands: &[ConditionExpr], decides: bool) -> Option<bool> {
         let mut all = Some(!decides);
         for operand in operands {
@@ -132,14 +135,14 @@ impl<'t> StaticEvaluator<'t> {
         all
     }
 
-    /// Returns whether the requirements for this result contradict each other.
+    /// Returns whether the requirements for the result `wanted` contradict each other.
     fn can_never_be(&self, expr: &ConditionExpr, wanted: bool) -> bool {
         let mut demands = ConditionDemands::default();
         self.collect_demands(expr, wanted, &mut demands);
         demands.is_contradictory
     }
 
-    /// Collects the requirements on the parts that make the expression `wanted`.
+    /// Adds the requirements on the parts that make the expression `wanted`.
     fn collect_demands(&self, expr: &ConditionExpr, wanted: bool, demands: &mut ConditionDemands<'t>) {
         match &expr.kind {
             ExprKind::And(operands) if wanted => {
@@ -161,6 +164,7 @@ impl<'t> StaticEvaluator<'t> {
         }
     }
 
+    /// Adds the requirement that the comparison has the result `wanted`, if one side is a literal.
     fn demand_comparison(
         &self,
         left: &ConditionExpr,
@@ -186,11 +190,13 @@ impl<'t> StaticEvaluator<'t> {
         }
     }
 
+    /// Returns the source text of the expression.
     fn expr_text(&self, expr: &ConditionExpr) -> &'t str {
         &self.text[expr.span.start..expr.span.end]
     }
 }
 
+/// Returns the opposite comparison; `None` for `in` and `not in`.
 fn negate_comparison(comparison: ComparisonOperator) -> Option<ComparisonOperator> {
     Some(match comparison {
         ComparisonOperator::Equal => ComparisonOperator::Different,
@@ -203,7 +209,7 @@ fn negate_comparison(comparison: ComparisonOperator) -> Option<ComparisonOperato
     })
 }
 
-/// Returns the comparison with swapped sides.
+/// Returns the comparison with swapped sides; `None` for `in` and `not in`.
 fn try_swap_sides(comparison: ComparisonOperator) -> Option<ComparisonOperator> {
     Some(match comparison {
         ComparisonOperator::Less => ComparisonOperator::Greater,
@@ -225,6 +231,7 @@ enum LiteralValue {
 }
 
 impl LiteralValue {
+    /// Returns the value of a literal that is exact as a float; `None` for all other expressions.
     fn from_expr(expr: &ConditionExpr) -> Option<Self> {
         match &expr.kind {
             ExprKind::Nothing => Some(Self::Nothing),
@@ -236,6 +243,7 @@ impl LiteralValue {
         }
     }
 
+    /// Returns the truth value of the literal, as in Python.
     fn is_truthy(&self) -> bool {
         match self {
             Self::Nothing => false,
@@ -246,19 +254,20 @@ impl LiteralValue {
     }
 }
 
+/// A requirement on one part of a condition.
 enum PartDemand {
     Truth(bool),
     Comparison(ComparisonOperator, LiteralValue),
 }
 
-/// The requirements that must be met together, by the text of the part.
+/// The requirements that must be met together, by the text of their part.
 #[derive(Default)]
 struct ConditionDemands<'t> {
     parts: HashMap<&'t str, PartDemands>,
     is_contradictory: bool,
 }
 
-/// The requirements on one part.
+/// The requirements on one part that must be met together.
 #[derive(Default)]
 struct PartDemands {
     truth: Option<bool>,
@@ -268,6 +277,7 @@ struct PartDemands {
     high: Option<ValueBound>,
 }
 
+/// A lower or upper bound of a number.
 #[derive(Clone, Copy)]
 struct ValueBound {
     value: f64,
@@ -275,6 +285,7 @@ struct ValueBound {
 }
 
 impl<'t> ConditionDemands<'t> {
+    /// Adds a requirement on the part with this text, and notes a contradiction.
     fn add_demand(&mut self, expr: &ConditionExpr, words: &'t str, demand: PartDemand) {
         let part = self.parts.entry(words).or_insert_with(|| PartDemands {
             low: is_nonnegative_count(expr).then_some(ValueBound {
@@ -288,7 +299,7 @@ impl<'t> ConditionDemands<'t> {
 }
 
 impl PartDemands {
-    /// `false` if no value can meet this requirement and all previous ones.
+    /// Adds a requirement. Returns `false` if no value can meet this requirement and all previous ones.
     fn add_and_check(&mut self, demand: PartDemand) -> bool {
         match demand {
             PartDemand::Truth(truth) => {
@@ -308,6 +319,7 @@ impl PartDemands {
         self.is_possible()
     }
 
+    /// Replaces the lower or upper bound if the new bound is tighter.
     fn tighten_bound(&mut self, comparison: ComparisonOperator, value: f64) {
         let included = matches!(
             comparison,
@@ -334,6 +346,7 @@ impl PartDemands {
         }
     }
 
+    /// Returns whether a value can meet the bounds and equalities together.
     fn is_possible(&self) -> bool {
         if let (Some(low), Some(high)) = (self.low, self.high)
             && (low.value > high.value || (low.value == high.value && !(low.is_included && high.is_included)))
@@ -357,7 +370,7 @@ impl PartDemands {
     }
 }
 
-/// Returns whether its value is a number of items, so at least 0.
+/// Returns whether the value of the expression is a number of items, turns or executions, so at least 0.
 fn is_nonnegative_count(expr: &ConditionExpr) -> bool {
     match &expr.kind {
         ExprKind::Variable(ConditionVariable::TurnCount) => true,

@@ -12,7 +12,7 @@ use crate::vocabulary::FileSection;
 
 use super::tool::decode_env;
 
-/// Reads `acp`: the name of a known program, or a command.
+/// Decodes `acp`: the name of a known program, or a command.
 pub(super) fn decode_acp_program(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<AcpProgram> {
     if let YamlContent::Mapping(_) = at.node.content {
         return decode_command(at, findings);
@@ -34,6 +34,7 @@ pub(super) fn decode_acp_program(at: &NodeCursor<'_>, findings: &mut LimitedFind
     program
 }
 
+/// Decodes the command of an external agent with its arguments, environment and folder.
 fn decode_command(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<AcpProgram> {
     let fields = SectionFields::from_map(at, FileSection::Acp, findings)?;
     let command = fields.decode_required(
@@ -56,11 +57,12 @@ fn decode_command(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Opt
     })
 }
 
+/// Decodes a list of arguments.
 fn decode_arguments(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<Vec<String>> {
     decode_list(at, "a list of strings", findings, decode_text)
 }
 
-/// Reads `permissions`: what tools of each kind may do.
+/// Decodes `permissions`: the permission for each kind of tool.
 pub(super) fn decode_acp_permissions(
     at: &NodeCursor<'_>,
     findings: &mut LimitedFindingList,

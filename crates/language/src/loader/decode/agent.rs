@@ -37,7 +37,7 @@ use crate::loader::value_decoders::{
 use crate::vocabulary::{AgentType, TYPE_CHOOSING_KEYS, FileSection, SectionKey, chooses_agent_type};
 use crate::yaml::edit::{RouteEdit, RouteFix};
 
-/// Reads the agent at `index`.
+/// Decodes the agent at `index`, and reports all its problems.
 pub(super) fn decode_agent(
     at: &NodeCursor<'_>,
     index: usize,
@@ -88,7 +88,7 @@ pub(super) fn decode_agent(
     })
 }
 
-/// Reads `defaults` by itself, so that a wrong value is found also where no agent takes it.
+/// Decodes `defaults` only to report wrong values, also those that no agent uses.
 pub(super) fn check_defaults(
     at: &NodeCursor<'_>,
     names: &AgentNameIndex<'_>,
@@ -139,8 +139,7 @@ pub(super) fn check_defaults(
     decode_common_keys(&fields, findings);
 }
 
-/// Returns the kind of the agent. Keys that only one kind can have are decoded here, and are errors for the other
-/// kinds.
+/// Decodes the kind of the agent with the keys that only this kind has. These keys are errors for other kinds.
 fn decode_kind(fields: &SectionFields<'_>, tools: &DeclaredTools<'_>, findings: &mut LimitedFindingList) -> Option<AgentKind> {
     let declared = fields.decode_optional("type", findings, |at, findings| {
         decode_word(at, &AgentType::WORDS, findings)
@@ -223,7 +222,7 @@ fn decode_kind(fields: &SectionFields<'_>, tools: &DeclaredTools<'_>, findings: 
     }
 }
 
-/// `agent 'x'`, or a description of an agent without a name.
+/// Returns `agent 'x'`, or `this agent` for an agent without a name.
 fn describe_agent(fields: &SectionFields<'_>) -> String {
     match fields.get("name").and_then(|at| at.node.string_text().cloned()) {
         Some(name) => format!("agent {}", quote_excerpt(&name)),
@@ -231,12 +230,13 @@ fn describe_agent(fields: &SectionFields<'_>) -> String {
     }
 }
 
-/// Returns whether an unknown key of the agent is probably a misspelt key for what it runs.
+/// Returns whether an unknown key of the agent is probably a misspelled key that chooses its kind.
 fn has_misspelt_kind(fields: &SectionFields<'_>) -> bool {
     let mut intended_keys = fields.keys().filter_map(|key| find_probable_key(key, FileSection::Agent));
     intended_keys.any(chooses_agent_type)
 }
 
+/// Reports that the agent has nothing to run; `declared`: the value of its `type`.
 fn report_missing_kind(fields: &SectionFields<'_>, declared: Option<AgentType>, findings: &mut LimitedFindingList) {
     let route = fields.at.route();
     let at = match fields.get("name") {
@@ -255,7 +255,7 @@ fn report_missing_kind(fields: &SectionFields<'_>, declared: Option<AgentType>, 
     }));
 }
 
-/// Reports the keys that only agents of other types have, and those of `conversation`.
+/// Reports keys that only agents of other types have, also in `conversation`.
 fn report_other_type_keys(fields: &SectionFields<'_>, agent_type: AgentType, findings: &mut LimitedFindingList) {
     let (word, owner) = (agent_type.word(), format!("an agent of type {}", agent_type.word()));
     let help = |key: &SectionKey| other_type_help(key, agent_type);
@@ -269,7 +269,7 @@ fn report_other_type_keys(fields: &SectionFields<'_>, agent_type: AgentType, fin
     }
 }
 
-/// Returns what to write instead of a key that agents of this type do not have.
+/// Returns the advice for a key that agents of this type do not have.
 fn other_type_help(key: &SectionKey, agent_type: AgentType) -> String {
     match (agent_type, key.name) {
         (AgentType::Input, "prompt") => "write the question as `input.prompt`",
@@ -299,7 +299,7 @@ fn other_type_help(key: &SectionKey, agent_type: AgentType) -> String {
     .to_owned()
 }
 
-/// Returns the sentence that says which agents have the key.
+/// Returns the sentence that names the kinds of agents that have the key.
 fn allowed_agents_help(key: &SectionKey) -> String {
     let types = key.section_kinds().iter().filter_map(|word| AgentType::from_word(word));
     let choosers = format_choices(types.flat_map(AgentType::choosing_keys));
@@ -312,6 +312,7 @@ fn allowed_agents_help(key: &SectionKey) -> String {
     format!("this key is only allowed for agents with {choosers}{also}")
 }
 
+/// Decodes an LLM agent. `profile`: the value at `at` is the name of a profile, otherwise a model.
 fn decode_llm(
     fields: &SectionFields<'_>,
     at: &NodeCursor<'_>,
@@ -348,8 +349,7 @@ fn decode_llm(
     }))
 }
 
-/// Returns an external program, which is told and answers like a model. It has tools and limits of its own; `tools`
-/// names servers that it is given in addition.
+/// Decodes an agent with an external agent program. `tools` names the servers that the program gets in addition to its own tools.
 fn decode_acp_agent(
     fields: &SectionFields<'_>,
     at: &NodeCursor<'_>,
@@ -382,12 +382,12 @@ fn decode_acp_agent(
     }))
 }
 
-/// Reads `attachments`: paths, which may be templates.
+/// Decodes `attachments`: paths, which may be templates.
 fn decode_attachments(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<Vec<String>> {
     decode_filled_texts(at, "a list of paths", findings)
 }
 
-/// `conversation.memory`.
+/// Decodes `memory` from the value of `conversation`.
 fn decode_memory(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<MemoryMode> {
     let fields = SectionFields::from_map(at, FileSection::Conversation, &mut LimitedFindingList::default())?;
     fields.decode_optional("memory", findings, |at, findings| {
@@ -399,7 +399,7 @@ fn decode_memory(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Opti
     })
 }
 
-/// Keys without a connection to others, which agents of every kind have.
+/// The keys that agents of every kind have and that refer to nothing else.
 struct CommonAgentKeys {
     description: Option<String>,
     output_schema: Option<Value>,
@@ -411,6 +411,7 @@ struct CommonAgentKeys {
     sandbox: Option<SandboxChoice>,
 }
 
+/// Decodes the keys that agents of every kind have.
 fn decode_common_keys(fields: &SectionFields<'_>, findings: &mut LimitedFindingList) -> CommonAgentKeys {
     CommonAgentKeys {
         description: fields.decode_optional("description", findings, decode_text),
@@ -433,6 +434,7 @@ fn decode_common_keys(fields: &SectionFields<'_>, findings: &mut LimitedFindingL
     }
 }
 
+/// Decodes `provider/model`, and checks the provider.
 fn decode_model(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<ModelChoice> {
     let text = decode_reference(at, findings)?;
     match text.split_once('/') {
@@ -457,7 +459,7 @@ fn decode_model(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Optio
     }
 }
 
-/// `config`, or `parameters`, as in llm-orc.
+/// Decodes `config`, or `parameters` with the same meaning as in llm-orc.
 fn decode_config(fields: &SectionFields<'_>, findings: &mut LimitedFindingList) -> Option<JsonMap> {
     if let (Some(config), Some(parameters)) = (fields.get("config"), fields.get("parameters")) {
         let message = "`parameters` is another spelling of `config`, and the agent has both".to_owned();
@@ -474,6 +476,7 @@ fn decode_config(fields: &SectionFields<'_>, findings: &mut LimitedFindingList) 
     }
 }
 
+/// Decodes `conversation`. `agent`: the index of the agent, or `None` in `defaults`.
 fn decode_conversation(
     at: &NodeCursor<'_>,
     agent: Option<usize>,
@@ -512,6 +515,7 @@ fn decode_conversation(
     })
 }
 
+/// Decodes `state_key`, and reports a key that is the name of another agent.
 fn decode_state_key(
     at: &NodeCursor<'_>,
     agent: Option<usize>,

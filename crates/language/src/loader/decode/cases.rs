@@ -30,7 +30,7 @@ use crate::vocabulary::FileSection;
 /// The only key of a `result` that must be equal to the result of the run.
 const EXACT_RESULT_KEY: &str = "exactly";
 
-/// Reads a test file.
+/// Decodes a test file.
 pub(in crate::loader) fn decode_test_file(document: &YamlDocument, findings: &mut LimitedFindingList) -> Option<TestFile> {
     let root = NodeCursor::from_root(document.root());
     let fields = SectionFields::from_map(&root, FileSection::TestFile, findings)?;
@@ -39,6 +39,7 @@ pub(in crate::loader) fn decode_test_file(document: &YamlDocument, findings: &mu
     Some(TestFile { ensemble, cases })
 }
 
+/// Decodes the cases, and reports cases with the same name.
 fn decode_cases(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<Vec<TestCase>> {
     let mut first_locations: HashMap<Arc<str>, RouteLocation> = HashMap::new();
     let rule = "a test file must have at least one case";
@@ -56,6 +57,7 @@ fn decode_cases(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Optio
     })
 }
 
+/// Decodes one case with its stubs, answers and expectations.
 fn decode_case(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<TestCase> {
     let fields = SectionFields::from_map(at, FileSection::Case, findings)?;
     let name = fields.decode_required("name", "write what the case shows", findings, decode_filled_text);
@@ -122,7 +124,7 @@ fn decode_case(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option
     })
 }
 
-/// Decodes the answers of people. Answers that take time are stubs of the person.
+/// Decodes the answers of operators. Adds answers with a delay to the stubs instead.
 fn decode_answers(
     at: &NodeCursor<'_>,
     stubs: &mut Vec<(Arc<str>, AgentStubs)>,
@@ -144,6 +146,7 @@ fn decode_answers(
     Some(plain)
 }
 
+/// Decodes one decision for all calls, or a list of decisions.
 fn decode_stub_permissions(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<StubPermissions> {
     let decode = |at: &NodeCursor<'_>, findings: &mut LimitedFindingList| {
         let words = [
@@ -169,14 +172,14 @@ fn has_delay(content: &YamlContent) -> bool {
     }
 }
 
-/// A key of live cases only: without models, every conversation is the same, and nobody can be asked.
+/// Reports a key that only live cases can have.
 fn report_live_only_key(at: RouteLocation, key: &str, findings: &mut LimitedFindingList) {
     let message = format!("`{key}` requires `live: true`");
     let finding = Finding::new_error(codes::MISSING, at, message);
     findings.push(finding.with_help("add `live: true` to the case; it then uses models, processes and the network"));
 }
 
-/// Returns a question to a model about the conversation.
+/// Decodes a question to a model about the conversation.
 fn decode_judge(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<JudgeQuestion> {
     let fields = SectionFields::from_map(at, FileSection::Judge, findings)?;
     let criterion = fields.decode_required(
@@ -201,6 +204,7 @@ fn decode_judge(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Optio
     })
 }
 
+/// Decodes one stub for all executions, or a list with one stub for each.
 fn decode_stubs(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<AgentStubs> {
     if !matches!(at.node.content, YamlContent::Sequence(_)) {
         return decode_stub(at, findings).map(AgentStubs::Always);
@@ -215,7 +219,7 @@ fn decode_stubs(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Optio
     .map(AgentStubs::Each)
 }
 
-/// Returns a text, or a map with one of `text`, `json`, `fail`, `parts` and `replies`.
+/// Decodes a stub: a text, or a map with one of `text`, `json`, `fail`, `parts` and `replies`.
 fn decode_stub(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<StubResult> {
     if matches!(at.node.content, YamlContent::Scalar(_)) {
         return decode_text(at, findings)
@@ -288,7 +292,7 @@ fn decode_stub(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option
     })
 }
 
-/// Decodes a text, a map with one of `text`, `tool` and `error`, or a list of calls.
+/// Decodes the reply of a stub: a text, a map with one of `text`, `tool` and `error`, or a list of calls.
 fn decode_stub_reply(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<StubReply> {
     match at.node.content {
         YamlContent::Scalar(_) => return decode_text(at, findings).map(StubReply::Text),
@@ -330,6 +334,7 @@ fn decode_stub_reply(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> 
     }
 }
 
+/// Decodes a tool call with its arguments and its result.
 fn decode_stub_call(fields: &SectionFields<'_>, findings: &mut LimitedFindingList) -> Option<StubToolCall> {
     if let Some(error) = fields.get("error") {
         let message = "`error` has no effect, because this reply calls a tool".to_owned();
@@ -346,6 +351,7 @@ fn decode_stub_call(fields: &SectionFields<'_>, findings: &mut LimitedFindingLis
     })
 }
 
+/// Decodes the kind of a failure.
 fn decode_failure_kind(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<FailureKind> {
     let names: Vec<(String, FailureKind)> = FailureKind::ALL
         .into_iter()
@@ -355,6 +361,7 @@ fn decode_failure_kind(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -
     decode_word(at, &words, findings)
 }
 
+/// Decodes `expect`.
 fn decode_expectations(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<CaseExpectations> {
     let fields = SectionFields::from_map(at, FileSection::Expect, findings)?;
     let names = |at: &NodeCursor<'_>, findings: &mut LimitedFindingList| {
@@ -469,6 +476,7 @@ fn decode_outcomes(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Op
     }
 }
 
+/// Decodes an exit code from 0 to 255.
 fn decode_exit_code(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<u8> {
     let code = decode_count_or_zero(at, findings)?;
     match u8::try_from(code) {
@@ -488,7 +496,7 @@ fn decode_expected_texts(at: &NodeCursor<'_>, findings: &mut LimitedFindingList)
     }
 }
 
-/// Decodes the expected content of the result, or `{exactly: VALUE}`: the exact result.
+/// Decodes the expected content of the result, or the exact result of `{exactly: VALUE}`. Only one of the two is present.
 fn decode_expected_result(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<(Option<Value>, Option<Value>)> {
     let value = json::decode_json(at, findings)?;
     match value {
@@ -497,7 +505,7 @@ fn decode_expected_result(at: &NodeCursor<'_>, findings: &mut LimitedFindingList
     }
 }
 
-/// Returns the name of an agent, or those of all agents of the turn.
+/// Decodes the name of an agent, or the names of all agents of the turn.
 fn decode_turn(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<Vec<Arc<str>>> {
     match at.node.content {
         YamlContent::Sequence(_) => decode_list(at, "a list of agents", findings, decode_filled_text),
@@ -509,7 +517,7 @@ fn decode_turn(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option
     }
 }
 
-/// Agents that never ran: a list, or a map to parts of the reasons.
+/// Decodes the agents that never ran: a list, or a map from agents to parts of the reasons.
 fn decode_not_run_reasons(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<Vec<(Arc<str>, String)>> {
     if let YamlContent::Sequence(_) = at.node.content {
         let names = decode_list(at, "a list of agents", findings, decode_filled_text)?;
@@ -523,6 +531,7 @@ fn decode_not_run_reasons(at: &NodeCursor<'_>, findings: &mut LimitedFindingList
     )
 }
 
+/// Decodes a condition, and reports its syntax errors.
 fn decode_condition(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<String> {
     let condition = decode_filled_text(at, findings)?;
     let Err(error) = Condition::check_syntax(&condition) else {

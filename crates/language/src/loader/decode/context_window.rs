@@ -14,7 +14,7 @@ use crate::loader::value_decoders::{
 };
 use crate::vocabulary::FileSection;
 
-/// Reads `context_window`.
+/// Decodes `context_window`.
 pub(super) fn decode_context_window(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<ContextWindow> {
     let fields = SectionFields::from_map(at, FileSection::ContextWindow, findings)?;
     let defaults = ContextWindow::default();
@@ -40,7 +40,7 @@ pub(super) fn decode_context_window(at: &NodeCursor<'_>, findings: &mut LimitedF
     })
 }
 
-/// Returns the number of turns to keep; not more than `recent_turns_only` allows.
+/// Returns the number of recent turns to keep, limited by `recent_turns_only`. Reports a larger number.
 fn limit_min_recent_turns(
     fields: &SectionFields<'_>,
     given: Option<NonZeroU32>,
@@ -64,7 +64,7 @@ fn limit_min_recent_turns(
     given.unwrap_or(default).min(*turns)
 }
 
-/// Returns a word, or a map with one key.
+/// Decodes a strategy: a word, or a map with one key.
 fn decode_strategy(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<WindowStrategy> {
     if !matches!(at.node.content, YamlContent::Mapping(_)) {
         return decode_strategy_word(at, findings);
@@ -81,7 +81,7 @@ fn decode_strategy(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Op
     }
 }
 
-/// Returns a strategy without additional data; for the other strategies, an error about the missing data.
+/// Decodes a strategy without a value. Reports strategies whose value is missing.
 fn decode_strategy_word(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<WindowStrategy> {
     let needs = match at.node.string_text().map(|text| &**text) {
         Some("recent_turns_only") => "write the number of turns: `{recent_turns_only: 5}`",

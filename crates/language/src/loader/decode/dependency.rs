@@ -19,7 +19,7 @@ use crate::source::{RouteLocation, Span};
 use crate::vocabulary::FileSection;
 use crate::yaml::edit::{RouteEdit, RouteFix};
 
-/// Reads both lists of an agent.
+/// Decodes `depends_on` and `dependencies` of an agent as one list, and reports repetitions.
 pub(super) fn decode_dependencies(
     fields: &SectionFields<'_>,
     names: &AgentNameIndex<'_>,
@@ -63,10 +63,10 @@ pub(super) fn decode_dependencies(
     Some(edges)
 }
 
-/// What two dependencies have in common if one repeats the other: the agent, the condition and `on`.
+/// The key that two dependencies have in common if one repeats the other: the agent, the condition and `on`.
 type DependencyIdentity = (Arc<str>, Option<Arc<str>>, RequiredResult);
 
-/// Reports a dependency that repeats an earlier one.
+/// Reports a dependency with the same agent, condition and `on` as an earlier dependency.
 fn report_if_repeated(
     edge: &Dependency,
     item: &NodeCursor<'_>,
@@ -83,6 +83,7 @@ fn report_if_repeated(
     }
 }
 
+/// Reports the repetition at `second`, with a fix.
 fn report_repeated_dependency(
     second: RouteLocation,
     message: String,
@@ -94,6 +95,7 @@ fn report_repeated_dependency(
     findings.push(finding.with_related(first, "first here").with_fix(fix));
 }
 
+/// Creates a dependency with all defaults.
 fn unconditional_dependency(agent_name: Arc<str>, declared: DependencyPosition) -> Dependency {
     Dependency {
         agent_name,
@@ -107,6 +109,7 @@ fn unconditional_dependency(agent_name: Arc<str>, declared: DependencyPosition) 
     }
 }
 
+/// Decodes an item of `depends_on`, and reports a map.
 fn decode_plain_name(at: &NodeCursor<'_>, names: &AgentNameIndex<'_>, findings: &mut LimitedFindingList) -> Option<Arc<str>> {
     if let YamlContent::Mapping(_) = at.node.content {
         let finding = Finding::new_error(
@@ -120,6 +123,7 @@ fn decode_plain_name(at: &NodeCursor<'_>, names: &AgentNameIndex<'_>, findings: 
     decode_agent_name(at, names, findings)
 }
 
+/// Decodes the name of an existing agent.
 fn decode_agent_name(at: &NodeCursor<'_>, names: &AgentNameIndex<'_>, findings: &mut LimitedFindingList) -> Option<Arc<str>> {
     let name = decode_name(at, findings)?;
     names
@@ -127,6 +131,7 @@ fn decode_agent_name(at: &NodeCursor<'_>, names: &AgentNameIndex<'_>, findings: 
         .then_some(name)
 }
 
+/// Decodes an item of `dependencies`: a name or a map.
 fn decode_dependency(
     at: &NodeCursor<'_>,
     index: usize,
@@ -202,7 +207,7 @@ fn decode_dependency(
     })
 }
 
-/// Returns the text of a condition; a YAML boolean is also allowed.
+/// Decodes a condition: a text or a YAML boolean.
 fn decode_condition(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<ConditionText> {
     const EXPECTED: &str = "a condition (a string)";
     let YamlContent::Scalar(scalar) = &at.node.content else {
@@ -229,7 +234,7 @@ fn decode_condition(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> O
     }
 }
 
-/// The fix of an expression: a spelling of other languages, or a word that is misspelt, where it is not allowed.
+/// Builds the fix of an expression with a foreign spelling or a misspelled word at the span. `check` must accept the fixed text.
 pub(super) fn build_word_fix(
     at: &NodeCursor<'_>,
     text: &str,
@@ -241,7 +246,7 @@ pub(super) fn build_word_fix(
     Some(RouteFix::new(applicability, format!("write `{word}`"), change))
 }
 
-/// Returns a valid condition. The plan compiles it; this function only reports all problems at once.
+/// Parses a condition, and reports its error with a fix.
 fn parse_condition(at: &NodeCursor<'_>, text: &str, findings: &mut LimitedFindingList) -> Option<ConditionText> {
     let error = match ConditionText::parse(text) {
         Ok(condition) => return Some(condition),

@@ -22,10 +22,10 @@ use crate::names::is_identifier;
 use crate::template::VARIABLES;
 use crate::vocabulary::FileSection;
 
-/// Names that scripts have beside the variables of templates and conditions.
+/// Names of variables that scripts have in addition to those of templates and conditions.
 const SCRIPT_ONLY_NAMES: [&str; 5] = ["input_data", "failures", "attempt", "run_id", "agent_name"];
 
-/// The names that an agent of `random_for_each` must not give to its item.
+/// The names of agents that the item of a `random_for_each` must not have.
 pub(super) struct ReservedNames<'a> {
     /// The dependencies of the agent; each name is a variable of its templates.
     pub(super) dependencies: &'a [Dependency],
@@ -33,7 +33,7 @@ pub(super) struct ReservedNames<'a> {
     pub(super) names: &'a AgentNameIndex<'a>,
 }
 
-/// Reads `random_for_each`.
+/// Decodes `random_for_each`.
 pub(super) fn decode_for_each(
     at: &NodeCursor<'_>,
     taken: &ReservedNames<'_>,
@@ -82,7 +82,7 @@ pub(super) fn decode_for_each(
     })
 }
 
-/// `in` or `times`.
+/// Decodes `in` or `times`.
 fn decode_items(
     fields: &SectionFields<'_>,
     taken: &ReservedNames<'_>,
@@ -113,7 +113,7 @@ fn decode_items(
     }
 }
 
-/// Returns an identifier that is not in use.
+/// Decodes the name of the item, and reports a name that is in use.
 fn decode_item_name(at: &NodeCursor<'_>, taken: &ReservedNames<'_>, findings: &mut LimitedFindingList) -> Option<Arc<str>> {
     let name = decode_filled_text(at, findings)?;
     if !is_identifier(&name) {
@@ -135,7 +135,7 @@ fn decode_item_name(at: &NodeCursor<'_>, taken: &ReservedNames<'_>, findings: &m
     None
 }
 
-/// Returns the text of a valid expression, whose agents exist.
+/// Decodes an expression with these variables, and reports unknown agents in it.
 fn decode_part_expression(
     at: &NodeCursor<'_>,
     names: PartVariables<'_>,
@@ -175,7 +175,7 @@ fn decode_part_expression(
     all_exist.then_some(text)
 }
 
-/// Returns a number of parts, or a share such as `80%`.
+/// Decodes a number of parts, or a share such as `80%`.
 fn decode_at_least(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<RequiredPartCount> {
     let share = at
         .node
@@ -197,7 +197,7 @@ fn decode_at_least(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Op
     }
 }
 
-/// `list`, or a map with one way to combine.
+/// Decodes `combine`: `list`, or a map with one way to combine.
 fn decode_combination(
     at: &NodeCursor<'_>,
     item: &str,

@@ -11,7 +11,7 @@ use crate::loader::section_fields::SectionFields;
 use crate::loader::value_decoders::{NodeCursor, decode_filled_list, decode_seconds, decode_text};
 use crate::vocabulary::FileSection;
 
-/// Reads `input`: a map, or only the question.
+/// Decodes `input`: a map, or only the question.
 pub(super) fn decode_input(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<QuestionSpec> {
     if at.node.string_text().is_some() {
         return Some(QuestionSpec {
@@ -50,7 +50,7 @@ pub(super) fn decode_input(at: &NodeCursor<'_>, findings: &mut LimitedFindingLis
     })
 }
 
-/// Reads a default for questions, which may lack the question itself.
+/// Decodes the default of `input` only to report wrong values. The question may be missing.
 pub(super) fn check_default_input(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<()> {
     if at.node.get("prompt").is_some_and(|prompt| !prompt.is_null())
         || !matches!(at.node.content, YamlContent::Mapping(_))
@@ -65,11 +65,12 @@ pub(super) fn check_default_input(at: &NodeCursor<'_>, findings: &mut LimitedFin
     Some(())
 }
 
-/// Returns a list of strings with at least one item.
+/// Decodes a list of strings with at least one item.
 fn decode_texts(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<Vec<String>> {
     decode_filled_list(at, "a list of strings", "this list is empty", findings, decode_text)
 }
 
+/// Decodes `responses`: a list, a script or a model profile.
 fn decode_responses(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<PreparedResponses> {
     if let YamlContent::Sequence(_) = at.node.content {
         return decode_texts(at, findings).map(PreparedResponses::List);

@@ -11,7 +11,7 @@ use crate::loader::key_messages::quote_excerpt;
 use crate::loader::value_decoders::{NodeCursor, decode_map, report_wrong_type};
 use crate::names::is_ascii_identifier;
 
-/// Reads `inputs` of the ensemble.
+/// Decodes `inputs` of the ensemble, and checks the names and defaults.
 pub(super) fn decode_inputs(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<Vec<InputDeclaration>> {
     let inputs = decode_map(
         at,
@@ -26,7 +26,7 @@ pub(super) fn decode_inputs(at: &NodeCursor<'_>, findings: &mut LimitedFindingLi
     Some(inputs.into_iter().map(|(_, input)| input).collect())
 }
 
-/// Reads `inputs` of an agent that is an ensemble: names and values.
+/// Decodes `inputs` of an agent with a nested ensemble: names and values.
 pub(super) fn decode_input_values(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<JsonMap> {
     decode_map(at, "a map from names to values", findings, |name, entry, findings| {
         check_input_name(name, entry, findings).then_some(())
@@ -34,6 +34,7 @@ pub(super) fn decode_input_values(at: &NodeCursor<'_>, findings: &mut LimitedFin
     json::decode_json_map(at, findings)
 }
 
+/// Returns whether the name of the input is valid, and reports an invalid name.
 fn check_input_name(name: &str, at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> bool {
     let valid = is_ascii_identifier(name);
     if !valid {
@@ -44,7 +45,7 @@ fn check_input_name(name: &str, at: &NodeCursor<'_>, findings: &mut LimitedFindi
     valid
 }
 
-/// Returns a map, or a Boolean: `true` stands for any value.
+/// Decodes a schema: a map, or a boolean (`true` accepts any value).
 fn decode_input_schema(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<serde_json::Value> {
     let is_schema = match &at.node.content {
         YamlContent::Mapping(_) => true,
@@ -58,6 +59,7 @@ fn decode_input_schema(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -
     json::decode_json_schema(at, findings)
 }
 
+/// Returns whether the default matches the schema, and reports a default that does not.
 fn check_default_value(input: &InputDeclaration, at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> bool {
     let errors = input
         .default_value()

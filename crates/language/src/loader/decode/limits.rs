@@ -11,7 +11,7 @@ use crate::loader::value_decoders::{
 };
 use crate::vocabulary::FileSection;
 
-/// Reads `conversation_limits`.
+/// Decodes `conversation_limits`.
 pub(super) fn decode_limits(
     at: &NodeCursor<'_>,
     names: &AgentNameIndex<'_>,
@@ -52,7 +52,7 @@ pub(super) fn decode_limits(
     })
 }
 
-/// Reads `retry`.
+/// Decodes `retry`.
 pub(super) fn decode_retry(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<RetryPolicy> {
     const BACKOFF: &[(&str, RetryBackoff)] = &[
         ("constant", RetryBackoff::Constant),

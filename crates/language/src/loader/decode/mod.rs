@@ -39,7 +39,7 @@ pub(super) use run_files::{decode_answers, decode_batch_answers, decode_context}
 pub(super) use settings::decode_settings;
 pub use settings::{FindingLevel, ReportFormat, ValidateSettings};
 
-/// Reads an ensemble; `None` if a problem was reported.
+/// Decodes an ensemble. Returns `None` if an error was reported.
 pub(super) fn decode_ensemble(document: &YamlDocument, findings: &mut LimitedFindingList) -> Option<Ensemble> {
     let root = NodeCursor::from_root(document.root());
     let fields = SectionFields::from_map(&root, FileSection::Ensemble, findings)?;
@@ -95,6 +95,7 @@ pub(super) fn decode_ensemble(document: &YamlDocument, findings: &mut LimitedFin
     })
 }
 
+/// Decodes `agents`: a list of at least one agent.
 fn decode_agents(
     at: &NodeCursor<'_>,
     names: &AgentNameIndex<'_>,
@@ -108,14 +109,14 @@ fn decode_agents(
     })
 }
 
-/// The names of all agents. They are read before the agents, so that a dependency may refer to a later agent.
+/// An index of the names of all agents, built before the agents are decoded, so that dependencies can refer to later agents.
 struct AgentNameIndex<'a> {
     index: HashMap<&'a str, usize>,
     order: Vec<&'a str>,
 }
 
 impl<'a> AgentNameIndex<'a> {
-    /// Collects the names and reports duplicate names.
+    /// Collects the names, and reports duplicate names.
     fn collect(document: &'a YamlDocument, findings: &mut LimitedFindingList) -> Self {
         let mut names = Self {
             index: HashMap::new(),
@@ -147,17 +148,17 @@ impl<'a> AgentNameIndex<'a> {
         names
     }
 
-    /// Returns the agent with this name.
+    /// Returns the index of the agent with this name.
     fn find_index(&self, name: &str) -> Option<usize> {
         self.index.get(name).copied()
     }
 
-    /// Returns the place of the name of the agent at `index`.
+    /// Returns the location of the name of the agent at `index`.
     fn name_location(index: usize) -> RouteLocation {
         Agent::route_at(index).with_key("name").into_value_location()
     }
 
-    /// Returns whether there is such an agent. If not, this is reported.
+    /// Returns whether there is an agent with this name, and reports an unknown name.
     fn check_exists(&self, name: &str, at: impl FnOnce() -> RouteLocation, findings: &mut LimitedFindingList) -> bool {
         let is_known = self.index.contains_key(name);
         if !is_known {
@@ -169,7 +170,7 @@ impl<'a> AgentNameIndex<'a> {
     }
 }
 
-/// Returns a string that names a file, a profile, or the like.
+/// Decodes a string that names a file, a profile or the like.
 fn decode_reference(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<Arc<str>> {
     decode_filled_text(at, findings)
 }

@@ -58,7 +58,7 @@ const PROGRAM_SET_OPTIONS: &[(&[&str], &str)] = &[
 /// Maps of a request in which the program sets some keys, and in which further keys can be written.
 const SHARED_OPTION_MAPS: [&str; 3] = ["options", "generationConfig", "output_config"];
 
-/// Reads the map; a key that the program sets is an error.
+/// Decodes `options` of a profile. Reports keys that the program sets.
 pub(super) fn decode_options(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<JsonMap> {
     let mut sound = true;
     for (key, entry) in at.require_entries("a map from parameters of the provider to values", findings)? {
@@ -72,6 +72,7 @@ pub(super) fn decode_options(at: &NodeCursor<'_>, findings: &mut LimitedFindingL
     json::decode_json_map(at, findings).filter(|_| sound)
 }
 
+/// Returns whether users may set the key, and reports a key that the program sets.
 fn check_option_key(key: &str, at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> bool {
     let Some((_, help)) = PROGRAM_SET_OPTIONS.iter().find(|(keys, _)| keys.contains(&key)) else {
         return true;

@@ -24,7 +24,7 @@ use crate::vocabulary::FileSection;
 /// The profiles in file order.
 pub(in crate::loader) type NamedProfiles = Vec<(Arc<str>, ModelProfile)>;
 
-/// Reads a configuration file, which contains `model_profiles`.
+/// Decodes the `model_profiles` of a configuration file.
 pub(in crate::loader) fn decode_config_profiles(
     document: &YamlDocument,
     findings: &mut LimitedFindingList,
@@ -37,7 +37,7 @@ pub(in crate::loader) fn decode_config_profiles(
     }
 }
 
-/// Reads `model_profiles`. An empty value is allowed, for example if every profile is commented out.
+/// Decodes `model_profiles`. An empty value is allowed, for example if every profile is commented out.
 pub(super) fn decode_profiles(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<NamedProfiles> {
     if matches!(&at.node.content, YamlContent::Scalar(scalar) if scalar.value == ScalarValue::Null) {
         return Some(Vec::new());
@@ -54,6 +54,7 @@ pub(super) fn decode_profiles(at: &NodeCursor<'_>, findings: &mut LimitedFinding
     sound.then_some(profiles)
 }
 
+/// Decodes one model profile, and reports all its problems.
 fn decode_profile(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<ModelProfile> {
     let fields = SectionFields::from_map(at, FileSection::Profile, findings)?;
     let help = "for example, write `provider: ollama`; `provider: simulated` needs no network";
@@ -105,12 +106,13 @@ fn decode_profile(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Opt
     (provider.is_some() && model.is_some() && (profile.simulated.is_some() || !simulated)).then_some(profile)
 }
 
-/// Does a request contain a key or a value of the environment?
+/// Returns whether requests with this profile contain a key or a value of an environment variable.
 fn sends_secret(profile: &ModelProfile) -> bool {
     let is_value = |(_, header): &(String, ConfiguredHeader)| matches!(header, ConfiguredHeader::Env(_));
     profile.api_key_env.is_some() || profile.headers.iter().any(is_value)
 }
 
+/// Decodes `rate_limit`.
 fn decode_rate_limit(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<RateLimit> {
     let fields = SectionFields::from_map(at, FileSection::RateLimit, findings)?;
     Some(RateLimit {
@@ -120,7 +122,7 @@ fn decode_rate_limit(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> 
     })
 }
 
-/// `replies` or `script`: exactly one for a simulated model, neither for another model.
+/// Decodes `replies` or `script`: exactly one for a simulated model, and neither for other models. `known`: the provider is known.
 fn decode_simulated_replies(
     fields: &SectionFields<'_>,
     simulated: bool,
@@ -150,11 +152,13 @@ fn decode_simulated_replies(
     }
 }
 
+/// Decodes the replies of a simulated model: at least one.
 fn decode_replies(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<Vec<PreparedReply>> {
     let rule = "a simulated model needs at least one reply";
     decode_filled_list(at, "a list of replies", rule, findings, decode_reply)
 }
 
+/// Decodes a reply: a text or a map.
 fn decode_reply(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<PreparedReply> {
     if let YamlContent::Mapping(_) = at.node.content {
         let fields = SectionFields::from_map(at, FileSection::Reply, findings)?;
@@ -163,7 +167,7 @@ fn decode_reply(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Optio
     decode_text(at, findings).map(PreparedReply::Text)
 }
 
-/// Returns a reply as a map: `{error}`, or `{text, tool_calls}`.
+/// Decodes a reply as a map: `{error}`, or `{text, tool_calls}`.
 fn decode_reply_map(fields: &SectionFields<'_>, findings: &mut LimitedFindingList) -> Option<PreparedReply> {
     let Some(at) = fields.get("tool_calls") else {
         if let Some(text) = fields.get("text") {
@@ -200,6 +204,7 @@ fn decode_reply_map(fields: &SectionFields<'_>, findings: &mut LimitedFindingLis
     })
 }
 
+/// Decodes a tool call in a reply of a simulated model.
 fn decode_tool_call(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<PreparedToolCall> {
     let fields = SectionFields::from_map(at, FileSection::CalledTool, findings)?;
     let help = "write the tool's name";
@@ -214,6 +219,7 @@ fn decode_tool_call(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> O
     })
 }
 
+/// Decodes a seed: any integer of 64 bits.
 fn decode_seed(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<i64> {
     if let YamlContent::Scalar(scalar) = &at.node.content {
         match scalar.value {

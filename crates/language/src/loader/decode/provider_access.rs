@@ -28,7 +28,7 @@ const SECRET_HEADERS: &[&str] = &[
     "cookie",
 ];
 
-/// Returns the name of a provider.
+/// Decodes the name of a provider, and reports an unknown provider.
 pub(super) fn decode_provider(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<Arc<str>> {
     let name = decode_reference(at, findings)?;
     if is_provider_name(&name) {
@@ -38,10 +38,12 @@ pub(super) fn decode_provider(at: &NodeCursor<'_>, findings: &mut LimitedFinding
     None
 }
 
+/// Returns whether there is a provider with this name.
 pub(super) fn is_provider_name(name: &str) -> bool {
     name == SIMULATED_PROVIDER || HttpProvider::find_by_name(name).is_some()
 }
 
+/// Builds the error about an unknown provider, with a similar name or all names.
 pub(super) fn unknown_provider_finding(name: &str, at: &NodeCursor<'_>) -> Finding {
     let message = format!("unknown provider {}", quote_excerpt(name));
     let finding = Finding::new_error(codes::NOT_A_CHOICE, at.value_location(), message);
@@ -57,7 +59,7 @@ pub(super) fn unknown_provider_finding(name: &str, at: &NodeCursor<'_>) -> Findi
 /// Names of parameters of an address that contain keys.
 const SECRET_PARAMETERS: [&str; 5] = ["key", "token", "secret", "password", "sig"];
 
-/// `http://…` or `https://…`, without credentials; the last slash of its path is removed.
+/// Decodes an address with `http` or `https` and without credentials. Removes the last slash of its path.
 pub(super) fn decode_base_url(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<String> {
     let url = decode_text(at, findings)?;
     let after_scheme = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
@@ -88,6 +90,7 @@ pub(super) fn decode_base_url(at: &NodeCursor<'_>, findings: &mut LimitedFinding
     None
 }
 
+/// Returns whether the query of the address contains a parameter for a key.
 fn has_secret_parameter(url: &str) -> bool {
     let query = url.split_once('?').map_or("", |(_, query)| query);
     let mut names = query
@@ -96,7 +99,7 @@ fn has_secret_parameter(url: &str) -> bool {
     names.any(|name| SECRET_PARAMETERS.iter().any(|secret| name.ends_with(secret)))
 }
 
-/// Reports an address that everybody on the way can read, where a key is sent to it.
+/// Reports an unencrypted address of another machine to which a key would be sent.
 pub(super) fn check_private_url(at: &NodeCursor<'_>, url: &str, findings: &mut LimitedFindingList) {
     if is_safe_for_keys(url) {
         return;
@@ -110,7 +113,7 @@ pub(super) fn check_private_url(at: &NodeCursor<'_>, url: &str, findings: &mut L
     ));
 }
 
-/// Returns a map from names of headers to strings or to `{env: DIGEST_PREFIX_LENGTH}`.
+/// Decodes `headers`: a map from names to strings or to `{env: DIGEST_PREFIX_LENGTH}`.
 pub(super) fn decode_headers(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<Vec<(String, ConfiguredHeader)>> {
     let mut headers = Vec::new();
     for (name, entry) in at.require_entries("a map from headers to strings", findings)? {
@@ -130,6 +133,7 @@ pub(super) fn decode_headers(at: &NodeCursor<'_>, findings: &mut LimitedFindingL
     Some(headers)
 }
 
+/// Decodes the value of a header, and reports a key in plain text.
 fn decode_header(name: &str, at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<ConfiguredHeader> {
     if let YamlContent::Mapping(_) = at.node.content {
         let fields = SectionFields::from_map(at, FileSection::Header, findings)?;
@@ -159,7 +163,7 @@ fn decode_header(name: &str, at: &NodeCursor<'_>, findings: &mut LimitedFindingL
     Some(ConfiguredHeader::Text(header_value))
 }
 
-/// `cost`: the prices of a million tokens.
+/// Decodes `cost`: the prices of a million tokens.
 pub(super) fn decode_token_price(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<TokenPrice> {
     let fields = SectionFields::from_map(at, FileSection::Cost, findings)?;
     let help = "write the price of a million tokens, for example `0.15`, or `0` if the tokens are free";
@@ -173,7 +177,7 @@ pub(super) fn decode_token_price(at: &NodeCursor<'_>, findings: &mut LimitedFind
     })
 }
 
-/// Returns the name of an environment variable. An invalid name may be a key, so it is not repeated.
+/// Decodes the name of an environment variable. The error about an invalid name does not repeat the name, which may be a key.
 pub(super) fn decode_environment_variable(
     key: &str,
     at: &NodeCursor<'_>,
@@ -189,7 +193,7 @@ pub(super) fn decode_environment_variable(
     None
 }
 
-/// Reports a variable that carries rights of the user, and returns whether the name is that of one.
+/// Returns whether the variable carries rights of the user, and reports such a variable.
 pub(super) fn report_private_variable(at: RouteLocation, name: &str, findings: &mut LimitedFindingList) -> bool {
     if !carries_rights(name) {
         return false;

@@ -11,7 +11,7 @@ use crate::loader::findings::LimitedFindingList;
 use crate::loader::value_decoders::{NodeCursor, decode_map, decode_name, report_empty, report_wrong_type};
 use crate::yaml::edit::{RouteEdit, RouteFix};
 
-/// Reads `result` of the ensemble.
+/// Decodes `result` of the ensemble.
 pub(super) fn decode_result(
     at: &NodeCursor<'_>,
     names: &AgentNameIndex<'_>,
@@ -40,7 +40,7 @@ pub(super) fn decode_result(
     map.map(ResultSpec::Map)
 }
 
-/// Returns the text of a valid expression; YAML numbers and booleans are also allowed.
+/// Decodes the text of a valid expression. YAML numbers and booleans are also allowed.
 fn decode_expression(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<String> {
     let YamlContent::Scalar(scalar) = &at.node.content else {
         report_wrong_type(at, "an expression (a string)", findings);
@@ -53,7 +53,7 @@ fn decode_expression(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> 
     check_expression(at, &scalar.text, findings).then(|| scalar.text.to_string())
 }
 
-/// Reads `success` of the ensemble: an expression, or a YAML boolean.
+/// Decodes `success` of the ensemble: an expression, or a YAML boolean.
 pub(super) fn decode_success(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<ConditionText> {
     const EXPECTED: &str = "an expression (a string)";
     let YamlContent::Scalar(scalar) = &at.node.content else {
@@ -83,7 +83,7 @@ pub(super) fn decode_success(at: &NodeCursor<'_>, findings: &mut LimitedFindingL
     }
 }
 
-/// Returns whether the text is an expression. If not, this is reported.
+/// Returns whether the text is an expression, and reports the error if it is not.
 fn check_expression(at: &NodeCursor<'_>, text: &str, findings: &mut LimitedFindingList) -> bool {
     let Err(error) = ValueExpression::check_syntax(text) else {
         return true;

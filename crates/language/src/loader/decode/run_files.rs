@@ -10,7 +10,7 @@ use crate::loader::findings::LimitedFindingList;
 use crate::loader::json;
 use crate::loader::value_decoders::{NodeCursor, report_empty, report_wrong_type};
 
-/// The prepared answers of one agent.
+/// The prepared answers of one agent: one for every execution, or one for each.
 #[derive(Debug, Clone, PartialEq)]
 pub enum AgentAnswers {
     /// The same answer for every execution.
@@ -22,7 +22,7 @@ pub enum AgentAnswers {
 /// The prepared answers of several agents, by agent.
 pub(crate) type AnswersByAgent = Vec<(Arc<str>, AgentAnswers)>;
 
-/// The prepared answers of a batch.
+/// The prepared answers of a batch: for all rows, and for each row.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct BatchAnswers {
     /// The answers for all rows, by agent.
@@ -31,8 +31,8 @@ pub struct BatchAnswers {
     pub rows: Vec<(Arc<str>, AnswersByAgent)>,
 }
 
-/// Reads a map from agents to their answers, and from rows to such maps. A key is the name of a row if its value is a map
-/// and `is_agent` is false for it.
+/// Decodes the answers of a batch: a map from agents to answers, and from rows to such maps. A key is a row if its value
+/// is a map and `is_agent` is false.
 pub(in crate::loader) fn decode_batch_answers(
     document: &YamlDocument,
     is_agent: &dyn Fn(&str) -> bool,
@@ -53,11 +53,12 @@ pub(in crate::loader) fn decode_batch_answers(
     Some(answers)
 }
 
-/// Reads a map from agents to a string, a map, or a list of these.
+/// Decodes a map from agents to a string, a map, or a list of these.
 pub(in crate::loader) fn decode_answers(document: &YamlDocument, findings: &mut LimitedFindingList) -> Option<AnswersByAgent> {
     decode_answers_by_agent(&NodeCursor::from_root(document.root()), findings)
 }
 
+/// Decodes a map from agents to their answers.
 fn decode_answers_by_agent(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<AnswersByAgent> {
     let mut answers = Vec::new();
     for (agent, entry) in at.require_entries("a map from agents to answers", findings)? {
@@ -80,7 +81,7 @@ pub(super) fn decode_agent_answers(entry: &NodeCursor<'_>, findings: &mut Limite
     values.into_iter().collect::<Option<Vec<_>>>().map(AgentAnswers::Each)
 }
 
-/// Returns the text that a person would type, or the output itself. Numbers and booleans are used as they are written.
+/// Decodes the text that an operator would type, or the output itself. Numbers and booleans stay as they are written.
 fn decode_answer(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<Value> {
     match &at.node.content {
         YamlContent::Mapping(_) => json::decode_json_map(at, findings).map(Value::Object),
@@ -92,7 +93,7 @@ fn decode_answer(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Opti
     }
 }
 
-/// Reads a map with any values.
+/// Decodes a map with any values.
 pub(in crate::loader) fn decode_context(document: &YamlDocument, findings: &mut LimitedFindingList) -> Option<JsonMap> {
     json::decode_json_map(&NodeCursor::from_root(document.root()), findings)
 }

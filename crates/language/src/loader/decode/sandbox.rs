@@ -25,10 +25,10 @@ const MEMORY_UNITS: [(&str, u64); 6] = [
     ("GB", 1_000_000_000),
 ];
 
-/// The smallest limit of memory: less holds no program.
+/// The minimum limit of memory, below which no program can start.
 const MIN_MEMORY_BYTES: u64 = 1 << 20;
 
-/// The value of `sandbox`.
+/// The value of `sandbox`: off, or a sandbox.
 pub(super) enum SandboxChoice {
     /// `false`.
     Off,
@@ -37,7 +37,7 @@ pub(super) enum SandboxChoice {
 }
 
 impl SandboxChoice {
-    /// Returns the sandbox that the key chooses. Returns `None` if there is no key, or the key chooses none.
+    /// Returns the sandbox that the key chooses. Returns `None` without the key, or if the sandbox is off.
     pub(super) fn into_sandbox(key: Option<Self>) -> Option<Arc<SandboxSpec>> {
         match key? {
             Self::Off => None,
@@ -46,7 +46,7 @@ impl SandboxChoice {
     }
 }
 
-/// Reads a sandbox: `true`, `false` or a map.
+/// Decodes a sandbox: `true`, `false` or a map.
 pub(super) fn decode_sandbox(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<SandboxChoice> {
     if let YamlContent::Scalar(scalar) = &at.node.content
         && let ScalarValue::Bool(is_on) = scalar.value
@@ -85,10 +85,12 @@ pub(super) fn decode_sandbox(at: &NodeCursor<'_>, findings: &mut LimitedFindingL
     })))
 }
 
+/// Decodes a list of paths that are not blank.
 fn decode_paths(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<Vec<String>> {
     decode_filled_texts(at, "a list of paths", findings)
 }
 
+/// Decodes `network`: `true`, `false` or a list of TCP ports.
 fn decode_network(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<NetworkAccess> {
     if let YamlContent::Scalar(scalar) = &at.node.content
         && let ScalarValue::Bool(is_on) = scalar.value
@@ -103,6 +105,7 @@ fn decode_network(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Opt
     })
 }
 
+/// Decodes a port from 1 to 65535.
 fn decode_port(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<u16> {
     let port = u16::try_from(decode_positive_integer(at, findings)?).ok();
     if port.is_none() {
@@ -111,7 +114,7 @@ fn decode_port(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option
     port
 }
 
-/// Returns a number of bytes, alone or with a unit.
+/// Decodes a number of bytes, alone or with a unit.
 fn decode_memory_limit(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<u64> {
     let bytes = match at.node.string_text() {
         Some(text) => {
@@ -136,6 +139,7 @@ fn decode_memory_limit(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -
     Some(bytes)
 }
 
+/// Parses a number with a unit such as `512MiB`. Returns `None` for any other text, and on overflow.
 fn parse_byte_count(text: &str) -> Option<u64> {
     let (unit, size) = MEMORY_UNITS.iter().find(|(unit, _)| text.ends_with(unit))?;
     let number = text.strip_suffix(unit)?;

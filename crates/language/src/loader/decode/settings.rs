@@ -14,7 +14,7 @@ use crate::loader::section_fields::SectionFields;
 use crate::loader::value_decoders::{NodeCursor, decode_bool, decode_filled_text, decode_word, report_repetition};
 use crate::vocabulary::FileSection;
 
-/// The severity with which findings of a code are reported.
+/// The severity of findings with a code in reports, or off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FindingLevel {
     /// Not at all.
@@ -68,7 +68,7 @@ const FORMATS: [(&str, ReportFormat); 5] = [
     ("junit", ReportFormat::Junit),
 ];
 
-/// Reads `validate`; what is missing or wrong is left at its default.
+/// Decodes `validate`. Missing and wrong settings keep their defaults.
 pub(in crate::loader) fn decode_settings(document: &YamlDocument, findings: &mut LimitedFindingList) -> ValidateSettings {
     let root = NodeCursor::from_root(document.root());
     let Some(entry) = document.root().get("validate") else {
@@ -95,11 +95,12 @@ pub(in crate::loader) fn decode_settings(document: &YamlDocument, findings: &mut
     }
 }
 
-/// Returns whether the value is omitted, for example because every line below it is commented out.
+/// Returns whether the value is null, for example because every line below the key is commented out.
 fn is_null_value(at: &NodeCursor<'_>) -> bool {
     matches!(&at.node.content, YamlContent::Scalar(scalar) if scalar.value == ScalarValue::Null)
 }
 
+/// Decodes the levels of codes. Reports unknown and repeated codes.
 fn decode_levels(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<Vec<(FindingCode, FindingLevel)>> {
     if is_null_value(at) {
         return None;
@@ -139,6 +140,7 @@ fn decode_levels(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Opti
     Some(levels)
 }
 
+/// Decodes a list of patterns, each with its index in the list.
 fn decode_patterns(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<Vec<(usize, Arc<str>)>> {
     if is_null_value(at) {
         return None;

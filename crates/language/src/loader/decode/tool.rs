@@ -31,7 +31,7 @@ use crate::yaml::edit::{RouteEdit, RouteFix};
 /// The keys that define how a tool is performed.
 const TOOL_KIND_KEYS: [&str; 4] = ["script", "agent", "ensemble", "mcp"];
 
-/// Reads `tools` of the ensemble.
+/// Decodes `tools` of the ensemble.
 pub(super) fn decode_tools(
     at: &NodeCursor<'_>,
     names: &AgentNameIndex<'_>,
@@ -43,6 +43,7 @@ pub(super) fn decode_tools(
     })
 }
 
+/// Returns whether the name of the tool is valid, and reports an invalid name.
 fn check_tool_name(name: &str, at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> bool {
     let valid = is_tool_name(name);
     if !valid {
@@ -53,6 +54,7 @@ fn check_tool_name(name: &str, at: &NodeCursor<'_>, findings: &mut LimitedFindin
     valid
 }
 
+/// Decodes one tool.
 fn decode_tool(at: &NodeCursor<'_>, names: &AgentNameIndex<'_>, findings: &mut LimitedFindingList) -> Option<ToolDefinition> {
     let fields = SectionFields::from_map(at, FileSection::Tool, findings)?;
     let kind = decode_tool_kind(&fields, names, findings);
@@ -87,6 +89,7 @@ fn decode_tool(at: &NodeCursor<'_>, names: &AgentNameIndex<'_>, findings: &mut L
     })
 }
 
+/// Decodes a number of bytes of at least 1.
 fn decode_byte_count(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<NonZeroUsize> {
     let bytes = usize::try_from(decode_positive_integer(at, findings)?)
         .ok()
@@ -97,6 +100,7 @@ fn decode_byte_count(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> 
     bytes
 }
 
+/// Decodes the implementation of a tool with the keys that only this kind has.
 fn decode_tool_kind(
     fields: &SectionFields<'_>,
     names: &AgentNameIndex<'_>,
@@ -145,7 +149,7 @@ fn decode_tool_kind(
     }
 }
 
-/// Returns what to write instead of a key that a tool with `performer` does not have.
+/// Returns the advice for a key that a tool with `performer` does not have.
 fn other_kind_help(performer: &str, key: &str) -> &'static str {
     match (performer, key) {
         ("mcp", "parameters") => "remove the key; the server defines the arguments of its tools",
@@ -157,7 +161,7 @@ fn other_kind_help(performer: &str, key: &str) -> &'static str {
     }
 }
 
-/// Returns a JSON Schema that matches only objects.
+/// Decodes a JSON Schema with `type: object`.
 fn decode_parameters(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<Value> {
     let schema = json::decode_json_schema(at, findings)?;
     if schema.get("type").and_then(Value::as_str) == Some("object") {
@@ -169,6 +173,7 @@ fn decode_parameters(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> 
     None
 }
 
+/// Decodes `mcp`: `client`, or a map with `command` or `url`.
 fn decode_mcp_server(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<McpServer> {
     if let Some(text) = at.node.string_text() {
         if **text == *CLIENT_SERVER_WORD {
@@ -213,6 +218,7 @@ fn decode_mcp_server(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> 
     })
 }
 
+/// Decodes the address of a server with `http` or `https`.
 fn decode_url(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<String> {
     let url = decode_filled_text(at, findings)?;
     let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
@@ -227,6 +233,7 @@ fn decode_url(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<
     None
 }
 
+/// Decodes a command: one text, or a list of arguments.
 fn decode_command_line(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<CommandLine> {
     if let YamlContent::Sequence(_) = at.node.content {
         let words = decode_filled_list(at, "a list of strings", "this command is empty", findings, decode_text);
@@ -235,7 +242,7 @@ fn decode_command_line(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -
     decode_reference(at, findings).map(|command| CommandLine::Text(command.to_string()))
 }
 
-/// Variables of an environment: the names of the user's, or a map from names to strings or the sources of strings.
+/// Decodes an `env` section: a list of inherited variables, or a map from names to strings or their sources.
 pub(super) fn decode_env(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<Vec<(String, EnvOrHeaderValue)>> {
     if let YamlContent::Sequence(_) = at.node.content {
         return decode_list(at, "a list of names", findings, |item, findings| {
@@ -259,7 +266,7 @@ pub(super) fn decode_env(at: &NodeCursor<'_>, findings: &mut LimitedFindingList)
     decode_setting_values(at, findings)
 }
 
-/// Returns a map from names to strings, or to the sources of strings.
+/// Decodes a map from names to strings, or to the sources of strings.
 fn decode_setting_values(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<Vec<(String, EnvOrHeaderValue)>> {
     let settings = decode_map(at, "a map from names to strings", findings, |_, entry, findings| {
         decode_setting_value(entry, findings)
@@ -272,6 +279,7 @@ fn decode_setting_values(at: &NodeCursor<'_>, findings: &mut LimitedFindingList)
     )
 }
 
+/// Decodes a string, or `{env: NAME, prefix: TEXT}`.
 fn decode_setting_value(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<EnvOrHeaderValue> {
     if !matches!(at.node.content, YamlContent::Mapping(_)) {
         return decode_text(at, findings).map(EnvOrHeaderValue::Text);
@@ -288,10 +296,11 @@ fn decode_setting_value(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) 
     })
 }
 
-/// The tools of the ensemble, read before the agents: which of them have tools of their own.
+/// The names of the tools of the ensemble, and whether each is an MCP server. They are collected before the agents are decoded.
 pub(super) struct DeclaredTools<'a>(HashMap<&'a str, bool>);
 
 impl<'a> DeclaredTools<'a> {
+    /// Collects the names from the tree.
     pub(super) fn collect(document: &'a YamlDocument) -> Self {
         let entries = match document.root().get("tools").map(|tools| &tools.content) {
             Some(YamlContent::Mapping(entries)) => entries.as_slice(),
@@ -301,7 +310,7 @@ impl<'a> DeclaredTools<'a> {
         Self(entries.iter().map(is_server).collect())
     }
 
-    /// Reads `tools` of an agent: names of tools, or of one tool of a server.
+    /// Decodes `tools` of an agent: names of tools, or of one tool of a server. Removes repeated items.
     pub(super) fn decode_tool_uses(&self, at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<Vec<ToolReference>> {
         let mut uses = decode_list(at, "a list of tool names", findings, |item, findings| {
             self.decode_tool_use(item, findings)
@@ -315,7 +324,7 @@ impl<'a> DeclaredTools<'a> {
         Some(uses)
     }
 
-    /// Reads `tool` of an agent: one tool of an MCP server, as `SERVER.TOOL`.
+    /// Decodes `tool` of an agent: one tool of an MCP server, as `SERVER.TOOL`.
     pub(super) fn decode_server_tool(&self, at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<ToolReference> {
         let name = decode_filled_text(at, findings)?;
         let (server, member) = match name.split_once('.') {
@@ -352,6 +361,7 @@ impl<'a> DeclaredTools<'a> {
         })
     }
 
+    /// Returns the names of the MCP servers, in no order.
     fn server_names(&self) -> impl Iterator<Item = &'a str> {
         self.0
             .iter()
@@ -359,12 +369,14 @@ impl<'a> DeclaredTools<'a> {
             .map(|(name, _)| *name)
     }
 
+    /// Formats the names of the MCP servers, sorted.
     fn format_server_names(&self) -> String {
         let mut names: Vec<String> = self.server_names().map(|name| format!("`{name}`")).collect();
         names.sort_unstable();
         names.join(", ")
     }
 
+    /// Builds the error about an unknown tool, or an unknown server with `of_server`.
     fn unknown_tool_finding(&self, at: &NodeCursor<'_>, tool: &str, of_server: bool) -> Finding {
         let message = match of_server {
             true => format!("there is no MCP server {}", quote_excerpt(tool)),
@@ -379,6 +391,7 @@ impl<'a> DeclaredTools<'a> {
         }
     }
 
+    /// Decodes one item of `tools`: `TOOL` or `SERVER.TOOL`. Reports an unknown tool.
     fn decode_tool_use(&self, at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<ToolReference> {
         let name = decode_filled_text(at, findings)?;
         let (tool, member) = match name.split_once('.') {

@@ -11,6 +11,7 @@ use crate::source::Span;
 use crate::template::MAP_METHODS;
 
 impl<'t> TemplateTypeChecker<'t, '_> {
+    /// Infers the type of a filter, and reports an unknown filter and an operand that never fits.
     pub(super) fn infer_filter(&mut self, filter: &Filter<'t>, place: Span) -> ValueType {
         let row = find_filter(filter.name);
         if row.is_none() {
@@ -41,6 +42,7 @@ impl<'t> TemplateTypeChecker<'t, '_> {
         row.map_or(ValueType::any_value(), |row| (row.result)(&of))
     }
 
+    /// Infers the type of a test, which is a boolean, and reports an unknown test.
     pub(super) fn infer_test(&mut self, test: &Test<'t>, place: Span) -> ValueType {
         if !TEST_NAMES.contains(&test.name) {
             self.report_unknown_name("test", test.name, TEST_NAMES.into_iter(), place);
@@ -50,7 +52,7 @@ impl<'t> TemplateTypeChecker<'t, '_> {
         ValueType::any_boolean()
     }
 
-    /// Reports a filter or a test that does not exist.
+    /// Reports an unknown filter or test (`what`), with a similar name as help.
     fn report_unknown_name(&mut self, what: &str, name: &str, known: impl Iterator<Item = &'static str>, place: Span) {
         if name.starts_with("__kept") || self.asks_for_filters {
             return;
@@ -71,6 +73,7 @@ impl<'t> TemplateTypeChecker<'t, '_> {
         );
     }
 
+    /// Infers the type of a call, and reports a call of a value.
     pub(super) fn infer_call(&mut self, call: &Call<'t>, want: ExpressionUse) -> ValueType {
         let of = match &call.expr {
             Expr::Var(var) => {
@@ -93,7 +96,7 @@ impl<'t> TemplateTypeChecker<'t, '_> {
         of
     }
 
-    /// Maps of the run have a few methods; other values have none.
+    /// Infers the type of a method call, and reports methods that the value does not have.
     fn infer_method_call(
         &mut self,
         base: &Expr<'t>,
@@ -132,7 +135,7 @@ impl<'t> TemplateTypeChecker<'t, '_> {
         }
     }
 
-    /// Returns whether the expression gives a value of the run: the value of a variable, or a part of one.
+    /// Returns whether the expression is a variable of the run, or a part of one.
     fn is_run_value_expr(&self, expr: &Expr<'t>) -> bool {
         match expr {
             Expr::Var(var) => self.is_run_value(var.id),

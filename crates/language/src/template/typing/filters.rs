@@ -3,7 +3,7 @@
 use crate::condition::{NumberRange, ValueShape, ValueType};
 use crate::vocabulary::LanguageWord;
 
-/// A filter: its types and its description.
+/// A filter of templates: its operand type, its result type and its documentation.
 pub(super) struct TemplateFilter {
     /// The values that the filter can be given; `None`: any value.
     pub(super) needs: Option<OperandRequirement>,
@@ -12,7 +12,7 @@ pub(super) struct TemplateFilter {
     pub(super) word: LanguageWord,
 }
 
-/// A condition on the type of a value, in words and as a test.
+/// The required type of an operand: its description, and the test of a type.
 type OperandRequirement = (&'static str, fn(&ValueShape) -> bool);
 
 const ANY: Option<OperandRequirement> = None;
@@ -97,12 +97,12 @@ static FILTERS: &[TemplateFilter] = filters![
     "pprint" of ANY => |_| ValueType::any_text(), "value | pprint", "The value as text, for debugging.";
 ];
 
-/// Returns the filters, the common ones first.
+/// Returns the documentation entry of each filter, the common ones first.
 pub fn list_filter_words() -> impl Iterator<Item = &'static LanguageWord> {
     FILTERS.iter().map(|filter| &filter.word)
 }
 
-/// Finds a filter.
+/// Returns the filter with this name.
 pub(super) fn find_filter(name: &str) -> Option<&'static TemplateFilter> {
     FILTERS.iter().find(|filter| filter.word.name == name)
 }
@@ -152,11 +152,12 @@ pub(super) const TEST_NAMES: [&str; 41] = [
     "undefined",
 ];
 
+/// Returns whether the value can be a list, a map or a text.
 fn is_iterable(shape: &ValueShape) -> bool {
     shape.list.is_some() || shape.map.is_some() || shape.text.is_some()
 }
 
-/// Returns the type of a text after a change; nothing is an empty text, or `none`.
+/// Infers the type of a text after a change. Nothing becomes an empty text, or `none`.
 fn infer_changed_text(of: &ValueType, change: fn(&str) -> String) -> ValueType {
     match of.only_known_texts() {
         Some(texts) => {
@@ -167,12 +168,14 @@ fn infer_changed_text(of: &ValueType, change: fn(&str) -> String) -> ValueType {
     }
 }
 
+/// Returns the type of a list with the same items.
 fn list_of_same_items_type(of: &ValueType) -> ValueType {
     of.list_item_type()
         .cloned()
         .map_or(ValueType::any_value(), ValueType::list_with_items)
 }
 
+/// Returns the type of one item of the list, or nothing.
 fn one_item_or_nothing_type(of: &ValueType) -> ValueType {
     of.list_item_type().cloned().map_or(ValueType::any_value(), |item| {
         item.union_with(ValueType::nothing_value())

@@ -9,6 +9,7 @@ use crate::source::Span;
 use crate::template::view;
 
 impl<'t> TemplateTypeChecker<'t, '_> {
+    /// Infers the type of the expression, and reports its problems. `want`: the use of its value.
     pub(super) fn infer_type(&mut self, expr: &Expr<'t>, want: ExpressionUse) -> ValueType {
         match expr {
             Expr::Var(var) => self.variable_type(var.id),
@@ -114,6 +115,7 @@ impl<'t> TemplateTypeChecker<'t, '_> {
         }
     }
 
+    /// Checks the arguments of a call.
     pub(super) fn check_arguments(&mut self, all: &[CallArg<'t>]) {
         for argument in all {
             let (CallArg::Pos(expr) | CallArg::Kwarg(_, expr) | CallArg::PosSplat(expr) | CallArg::KwargSplat(expr)) =
@@ -122,7 +124,7 @@ impl<'t> TemplateTypeChecker<'t, '_> {
         }
     }
 
-    /// Returns a key of a value. What a whole map of the run holds is not copied for that.
+    /// Infers the type of a key of a value, without copying the types of a whole variable.
     fn infer_member(&mut self, base: &Expr<'t>, name: &str, place: Span, want: ExpressionUse) -> ValueType {
         let at = whole_span(base);
         if let Expr::Var(var) = base {
@@ -137,6 +139,7 @@ impl<'t> TemplateTypeChecker<'t, '_> {
         self.resolve_lookup(lookup, name, at, place, want)
     }
 
+    /// Returns the type of the lookup, or reports the missing key. `place`: the span of the key.
     fn resolve_lookup(
         &mut self,
         found: KeyLookup,
@@ -179,6 +182,7 @@ impl<'t> TemplateTypeChecker<'t, '_> {
         ValueType::nothing_value()
     }
 
+    /// Infers the type of `-operand`, and reports an operand that is never a number.
     fn infer_negative(&mut self, operand: &Expr<'t>) -> ValueType {
         let of = self.infer_type(operand, ExpressionUse::VALUE);
         if is_informative_type(&of) && !can_have_shape(&of, |shape| shape.number.is_some()) {
@@ -192,6 +196,7 @@ impl<'t> TemplateTypeChecker<'t, '_> {
     }
 }
 
+/// Returns the span of a string literal without its quotes.
 fn span_inside_quotes(place: Span) -> Span {
     match place.end - place.start {
         0 | 1 => place,
@@ -205,6 +210,7 @@ enum KeyLookup {
     NoMap(String),
 }
 
+/// Looks up a key in the type. An unknown type has every key.
 fn look_up_key(of: &ValueType, name: &str) -> KeyLookup {
     let Some(shape) = of.known_shape().filter(|_| is_informative_type(of)) else {
         return KeyLookup::Found(ValueType::any_value());
@@ -233,7 +239,7 @@ fn look_up_key(of: &ValueType, name: &str) -> KeyLookup {
     }
 }
 
-/// Returns an item of a list, which may not be there.
+/// Returns the type of an item of a list, which may be missing.
 fn optional_item_type(of: &ValueType) -> ValueType {
     let Some(shape) = of.known_shape() else {
         return ValueType::any_value();
@@ -244,6 +250,7 @@ fn optional_item_type(of: &ValueType) -> ValueType {
     }
 }
 
+/// Returns the text of a string literal.
 pub(super) fn as_constant_text(expr: &Expr<'_>) -> Option<String> {
     match expr {
         Expr::Const(value) => value.value.as_str().map(str::to_owned),
@@ -251,6 +258,7 @@ pub(super) fn as_constant_text(expr: &Expr<'_>) -> Option<String> {
     }
 }
 
+/// Converts an operator to a comparison; `None` for other operators.
 fn to_comparison(op: BinOpKind) -> Option<CompareOpKind> {
     Some(match op {
         BinOpKind::Eq => CompareOpKind::Eq,
@@ -264,8 +272,7 @@ fn to_comparison(op: BinOpKind) -> Option<CompareOpKind> {
     })
 }
 
-/// Returns the type of a slice: a part of a text, some items of a list, and an empty list of nothing. Other values have
-/// no slices.
+/// Returns the type of a slice: a part of a text, items of a list, or an empty list of nothing. Other values have no slices.
 fn infer_slice_type(of: &ValueType) -> ValueType {
     let Some(shape) = of.known_shape() else {
         return ValueType::any_value();

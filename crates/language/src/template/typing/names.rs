@@ -4,13 +4,14 @@ use std::collections::HashSet;
 
 use minijinja::machinery::ast::{BinOpKind, Expr, Stmt};
 
-/// Returns the names to which the template assigns values, in any block. What they stand for is not known.
+/// Returns the names to which the template assigns values, in any block. Their types are not known.
 pub(super) fn collect_assigned_names<'t>(all: &[Stmt<'t>]) -> HashSet<&'t str> {
     let mut names = HashSet::new();
     collect_statement_names(all, &mut names);
     names
 }
 
+/// Adds the names to which the statements assign values.
 fn collect_statement_names<'t>(all: &[Stmt<'t>], names: &mut HashSet<&'t str>) {
     for statement in all {
         match statement {
@@ -47,13 +48,14 @@ fn collect_statement_names<'t>(all: &[Stmt<'t>], names: &mut HashSet<&'t str>) {
     }
 }
 
-/// Returns the names in the target of an assignment: one, or several in brackets. The members of a namespace are none.
+/// Returns the names in the target of an assignment: one name, or several in brackets. Members of a namespace are no names.
 pub(super) fn list_target_names<'t>(target: &Expr<'t>) -> Vec<&'t str> {
     let mut names = Vec::new();
     push_target_names(target, &mut names);
     names
 }
 
+/// Adds the names in the target of an assignment.
 fn push_target_names<'t>(target: &Expr<'t>, names: &mut Vec<&'t str>) {
     match target {
         Expr::Var(var) => names.push(var.id),
@@ -63,7 +65,7 @@ fn push_target_names<'t>(target: &Expr<'t>, names: &mut Vec<&'t str>) {
     }
 }
 
-/// Returns whether the expression asks for the type of a value, or for anything else that a test can ask.
+/// Returns whether the expression contains a test, or `and` or `or` with a test.
 pub(super) fn contains_type_test(expr: &Expr<'_>) -> bool {
     match expr {
         Expr::Test(_) => true,

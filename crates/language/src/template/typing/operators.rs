@@ -11,6 +11,7 @@ use crate::condition::{
 use crate::source::Span;
 
 impl<'t> TemplateTypeChecker<'t, '_> {
+    /// Infers the type of a binary operator. Ignores problems behind a type test, and in operands that are never evaluated.
     pub(super) fn infer_binary(
         &mut self,
         op: BinOpKind,
@@ -64,6 +65,7 @@ impl<'t> TemplateTypeChecker<'t, '_> {
         }
     }
 
+    /// Infers the type of a comparison, and reports a comparison with only one possible result.
     pub(super) fn infer_comparison(
         &mut self,
         (left_expr, left): (&Expr<'t>, &ValueType),
@@ -113,6 +115,7 @@ impl<'t> TemplateTypeChecker<'t, '_> {
         }
     }
 
+    /// Infers the type of `==` or `!=`, and reports sides that are never equal.
     fn infer_equality(&mut self, sides: &EqualitySides<'_>, is_different: bool, place: Span) -> ValueType {
         let can_meet = with_truth_numbers(sides.known).has_common_value(&with_truth_numbers(sides.other));
         let known_texts = sides.other.known_texts();
@@ -134,7 +137,7 @@ impl<'t> TemplateTypeChecker<'t, '_> {
         comparison_result_type(can_meet, is_different)
     }
 
-    /// Returns the replacement of the other side of a comparison.
+    /// Suggests a replacement for the literal that never equals the other side.
     fn suggest_replacement(&self, sides: &EqualitySides<'_>, place: Span) -> Option<SuggestedReplacement> {
         let text = sides.other.known_texts()?.iter().next()?;
         let find = |quote: char| {
@@ -151,6 +154,7 @@ impl<'t> TemplateTypeChecker<'t, '_> {
         SuggestedReplacement::suggest_for_text(text, literal, sides.known.known_shape()?)
     }
 
+    /// Infers the type of `in`, and reports a container that cannot contain items.
     fn infer_membership(&mut self, container: &ValueType, place: Span) -> ValueType {
         if !can_have_shape(container, |it| {
             it.list.is_some() || it.map.is_some() || it.text.is_some()
@@ -162,13 +166,14 @@ impl<'t> TemplateTypeChecker<'t, '_> {
     }
 }
 
-/// Two sides of a comparison, first the one that is no literal.
+/// The two sides of an equality; the side that is no literal is first.
 struct EqualitySides<'s> {
     known: &'s ValueType,
     known_words: &'s str,
     other: &'s ValueType,
 }
 
+/// Returns the type of an equality: `true` and `false`, or its only possible result.
 fn comparison_result_type(can_be: bool, is_different: bool) -> ValueType {
     match can_be {
         true => ValueType::any_boolean(),
@@ -176,17 +181,17 @@ fn comparison_result_type(can_be: bool, is_different: bool) -> ValueType {
     }
 }
 
-/// `true` and `false` are calculated with as 1 and 0.
+/// Returns whether the value can be a number, or a boolean, which counts as 0 or 1.
 fn is_numeric(shape: &ValueShape) -> bool {
     shape.number.is_some() || shape.can_be_true || shape.can_be_false
 }
 
-/// Texts and lists can be repeated.
+/// Returns whether the value can be a text or a list, which `*` repeats.
 fn is_repeatable(shape: &ValueShape) -> bool {
     shape.text.is_some() || shape.list.is_some()
 }
 
-/// Returns the numbers of a value that can be nothing else; `or_nothing`: or only nothing.
+/// Returns the range of a value that is certainly a number. `or_nothing`: or only nothing.
 fn as_only_number(of: &ValueType, or_nothing: bool) -> Option<NumberRange> {
     let range = of.known_shape()?.number?;
     let is_only = *of == ValueType::number_in_range(range)
@@ -194,7 +199,7 @@ fn as_only_number(of: &ValueType, or_nothing: bool) -> Option<NumberRange> {
     is_only.then_some(range)
 }
 
-/// Returns the type with the numbers that its truth values equal.
+/// Returns the type with 0 and 1 added if it contains booleans, which equal these numbers.
 fn with_truth_numbers(of: &ValueType) -> ValueType {
     match of.known_shape() {
         Some(shape) if shape.can_be_true || shape.can_be_false => of.clone().union_with(ValueType::number_up_to(1)),

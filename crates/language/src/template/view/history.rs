@@ -14,7 +14,7 @@ pub(super) fn is_history(value: &Seen) -> bool {
     value.downcast_object_ref::<HistoryView>().is_some() || value.downcast_object_ref::<HistoryEntryView>().is_some()
 }
 
-/// `history`.
+/// The view of `history`.
 #[derive(Debug)]
 pub(super) struct HistoryView(pub(super) ExecutionHistory);
 
@@ -37,7 +37,7 @@ impl Object for HistoryView {
     }
 }
 
-/// An execution of `history`.
+/// The view of one execution of `history`.
 #[derive(Debug)]
 struct HistoryEntryView(ExecutionHistory, usize);
 

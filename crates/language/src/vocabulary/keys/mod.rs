@@ -13,7 +13,7 @@ pub(super) mod tools;
 
 use serde_json::{Map, Value};
 
-/// A key that a section may have.
+/// A key that a section can have: its name, schema, documentation and default.
 #[derive(Debug)]
 pub struct SectionKey {
     /// The name.
@@ -60,12 +60,12 @@ macro_rules! keys {
 use keys;
 
 impl SectionKey {
-    /// Returns whether this kind of the section has the key.
+    /// Returns whether sections of this kind have the key.
     pub fn is_key_of_kind(&self, kind: &str) -> bool {
         self.kinds.is_empty() || self.kinds.contains(&kind)
     }
 
-    /// Returns the kinds of the section that have the key; empty: all.
+    /// Returns the kinds of the section that have the key. An empty list means all kinds.
     pub fn section_kinds(&self) -> &'static [&'static str] {
         self.kinds
     }
@@ -75,23 +75,23 @@ impl SectionKey {
         self.given_by_defaults.is_some()
     }
 
-    /// Returns whether `defaults` gives the key to agents of this type; `None` is an unknown type.
+    /// Returns whether `defaults` gives the key to agents of this type. `None` is an unknown type.
     pub(crate) fn is_default_for(&self, agent_type: Option<&str>) -> bool {
         let is_given = |types: &[&str]| types.is_empty() || agent_type.is_some_and(|one| types.contains(&one));
         self.given_by_defaults.is_some_and(is_given)
     }
 
-    /// Returns the property of the key in the JSON Schema of its section.
+    /// Returns the JSON Schema of the key's value, with its documentation.
     pub fn to_schema(&self) -> Value {
         self.build_schema(|form| form)
     }
 
-    /// Returns the property of the key where the key may be left out: `null` is the same.
+    /// Returns the JSON Schema of the key's value, or `null`, which means that the key is left out.
     pub(crate) fn to_optional_schema(&self) -> Value {
         self.build_schema(allow_null)
     }
 
-    /// Returns the property of the key, with another form of its value.
+    /// Builds the JSON Schema of the key's value after a change of its form.
     fn build_schema(&self, change_form: impl FnOnce(Map<String, Value>) -> Map<String, Value>) -> Value {
         let json = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_default();
         let mut schema = Map::new();
@@ -115,7 +115,7 @@ impl SectionKey {
     }
 }
 
-/// Returns the form of a value that may also be `null`. A form without restrictions stays as it is. The form does not name the
+/// Changes a schema so that it also allows `null`. A schema without restrictions does not change. The form does not name the
 /// type `null`, because editors would then offer the word as a value: the definition `no_value` excludes all other types.
 fn allow_null(mut form: Map<String, Value>) -> Map<String, Value> {
     let allows_null = match form.get("type") {

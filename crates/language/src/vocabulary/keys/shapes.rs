@@ -57,7 +57,7 @@ pub(super) const EXPRESSION: &str = r#"{"type": ["string", "number", "boolean"],
 /// A string with at least one character that is not blank.
 pub(super) const FILLED_TEST: &str = r#"{"type": "string", "minLength": 1, "pattern": "\\S"}"#;
 
-/// What a tool of an external agent may do.
+/// The permission of a tool of an external agent.
 pub(super) const PERMISSION: &str = r#"{"enum": ["allow", "ask", "deny"], "enumDescriptions": ["Without a question.",
     "The operator is asked each time.", "Never."]}"#;
 

@@ -16,7 +16,7 @@ use super::value_rewrite::plan_rewrite;
 use super::{RouteEdit, TextEdit};
 use crate::source::{NodePart, Route, RouteLocation, SourceText, Span};
 
-/// A text that is edited, with its tree if it is YAML.
+/// A text that is edited at symbolic locations, with its tree if the text is YAML.
 pub(super) struct YamlEditor<'t> {
     pub(super) text: &'t str,
     pub(super) document: Option<&'t YamlDocument>,
@@ -26,6 +26,7 @@ pub(super) struct YamlEditor<'t> {
 }
 
 impl<'t> YamlEditor<'t> {
+    /// Creates an editor that keeps anchors. Without a tree, only spans of the source can be edited.
     pub(super) fn new(source: &'t SourceText, document: Option<&'t YamlDocument>) -> Self {
         Self {
             text: source.text(),
@@ -35,7 +36,7 @@ impl<'t> YamlEditor<'t> {
         }
     }
 
-    /// Returns the edits of the text; `None` if the place is not written as the edit needs it.
+    /// Returns the edits of the text. Returns `None` if the location is not written as the edit needs it, or if a comment would be lost.
     pub(super) fn resolve_edits(&self, edit: &RouteEdit) -> Option<Vec<TextEdit>> {
         let edits = match edit {
             RouteEdit::WriteText(at, new) => vec![self.write_text(at, new)?],
@@ -60,7 +61,7 @@ impl<'t> YamlEditor<'t> {
         edits.iter().all(|edit| self.keeps_comments(edit)).then_some(edits)
     }
 
-    /// Returns whether the comments in the replaced bytes are in the replacement.
+    /// Returns whether all comments in the replaced bytes are in the replacement.
     fn keeps_comments(&self, edit: &TextEdit) -> bool {
         let Some(document) = self.document else {
             return !self.text[edit.span.start..edit.span.end].contains('#');
@@ -70,11 +71,12 @@ impl<'t> YamlEditor<'t> {
         replaced.all(|comment| edit.replacement.contains(&self.text[comment.start..comment.end]))
     }
 
+    /// Returns the bytes at a symbolic location, if the text is YAML and the value is written there.
     fn find_site(&self, at: &RouteLocation) -> Option<EditTarget<'t>> {
         find_site(self.document?, at)
     }
 
-    /// Writes a string as the scalar, or as the part of a scalar, in its style.
+    /// Writes a string instead of a scalar, or of a part of a scalar, in the style of the scalar.
     fn write_text(&self, at: &RouteLocation, new: &str) -> Option<TextEdit> {
         let site = match at.part {
             NodePart::Source(span) => EditTarget {
@@ -100,6 +102,7 @@ impl<'t> YamlEditor<'t> {
         Some(TextEdit::new(site.span, spelt?))
     }
 
+    /// Replaces the only occurrence of a word at the location. Returns `None` if there are several, or if the new word needs quotes.
     fn replace_word(&self, at: &RouteLocation, old: &str, new: &str) -> Option<TextEdit> {
         let span = match at.part {
             NodePart::Source(span) => span,
@@ -129,6 +132,7 @@ impl<'t> YamlEditor<'t> {
         parts.and_then(all).or_else(|| all(vec![whole?]))
     }
 
+    /// Appends items to a list, in the style of the list.
     fn append_items(&self, route: &Route, items: &[Value]) -> Option<Vec<TextEdit>> {
         let located_node = locate_node(self.document?, route)?;
         let node = located_node.node;
@@ -174,6 +178,7 @@ impl<'t> YamlEditor<'t> {
         Some(vec![edit])
     }
 
+    /// Adds a key with its value to a map, in the style of the map.
     fn add_key(&self, route: &Route, key: &str, value: &Value) -> Option<Vec<TextEdit>> {
         let document = self.document?;
         let node = locate_node(document, route).map_or(document.root(), |found: LocatedNode<'_>| found.node);
@@ -205,13 +210,13 @@ impl<'t> YamlEditor<'t> {
         Some(vec![self.insert_lines(at, column, &spell_map_entry(key, value))])
     }
 
-    /// Inserts the first part of a list or a map in brackets.
+    /// Inserts the first part of an empty list or map in brackets.
     fn insert_first_part(&self, node: &YamlNode, part: &str) -> Option<Vec<TextEdit>> {
         let is_bracketed = self.text[node.span.start..].starts_with(['[', '{']);
         is_bracketed.then(|| vec![TextEdit::insert_at(node.span.start + 1, part)])
     }
 
-    /// Inserts one more part in brackets, on a separate line if the last part has one.
+    /// Appends a part to a list or a map in brackets, on a separate line if the last part has one.
     fn append_flow_part(&self, node: &YamlNode, part: &str) -> Option<Vec<TextEdit>> {
         let last = *list_part_spans(node).last()?;
         let indent = self.lines.line_before(last.start);
@@ -229,7 +234,7 @@ impl<'t> YamlEditor<'t> {
         }
     }
 
-    /// Returns whether the last two items of a list have a blank line between them.
+    /// Returns whether a blank line separates the last two items of a list.
     fn has_gaps(&self, node: &YamlNode) -> bool {
         let Some([.., before, last]) = node.items() else {
             return false;
@@ -239,14 +244,14 @@ impl<'t> YamlEditor<'t> {
         between.contains("\n\n") || between.contains("\n\r\n")
     }
 
-    /// Inserts lines at the end of a line.
+    /// Inserts lines with this indentation at the end of the line at `at`.
     pub(super) fn insert_lines(&self, at: usize, column: usize, lines: &[String]) -> TextEdit {
         let indent = " ".repeat(column);
         let lines = lines.iter().map(|line| format!("{}{indent}{line}", self.lines.newline));
         TextEdit::insert_at(at, lines.collect::<String>())
     }
 
-    /// Returns the end of the last line of a block, with the comments behind it that are indented at least to the column.
+    /// Returns the end of the last line of a block, with the following comments that are indented at least to the column.
     fn find_end_with_comments(&self, node: &YamlNode, column: usize) -> usize {
         let leaf = find_last_scalar(node);
         let keeps_blanks =
@@ -276,14 +281,14 @@ impl<'t> YamlEditor<'t> {
         at
     }
 
-    /// Returns the column of the dash of an item that is alone behind it.
+    /// Returns the column of the dash before an item, if the line contains nothing else before the item.
     fn find_dash_column(&self, item: &YamlNode) -> Option<usize> {
         let before = self.lines.line_before(item.span.start);
         let is_own = before.trim_start_matches(' ').trim_end_matches(' ') == "-";
         is_own.then(|| before.find('-'))?
     }
 
-    /// Removes the entry or the item. If nothing is left of a map or a list, its own entry is removed.
+    /// Removes the entry or the item, and every map or list that would be empty afterwards.
     fn remove_part(&self, route: &Route) -> Option<TextEdit> {
         let removed = find_removal_target(self.document?, route)?;
         let part = removed.parts[removed.at];
@@ -313,7 +318,7 @@ impl<'t> YamlEditor<'t> {
         }
     }
 
-    /// Removes whole lines; their comments stay, at this column.
+    /// Removes whole lines. Their comments stay, at this column.
     fn remove_lines(&self, part: Span, column: usize) -> Option<TextEdit> {
         let end = part.start + self.text[part.start..part.end].trim_end().len();
         let (start, end) = (self.lines.line_start(part.start), self.lines.line_end(end));
@@ -335,7 +340,7 @@ impl<'t> YamlEditor<'t> {
         Some(TextEdit::new(span, kept_comments.join(self.lines.newline) + line_break))
     }
 
-    /// Returns the lines with the blank line before them, if a blank line or nothing follows, or no part of the same list.
+    /// Extends the span of lines by the blank line before them, if a blank line, the end of the text or no other item follows.
     fn extend_over_gap(&self, lines: Span, is_last: bool) -> Span {
         let before = &self.text[..lines.start];
         let after = self.text[lines.end..].trim_start_matches('\r');
@@ -349,6 +354,7 @@ impl<'t> YamlEditor<'t> {
     }
 }
 
+/// Removes a part in brackets with its comma.
 fn remove_in_flow(removed: &RemovalTarget<'_>) -> Option<TextEdit> {
     let RemovalTarget { parts, at, .. } = removed;
     let part = parts[*at];
@@ -360,7 +366,7 @@ fn remove_in_flow(removed: &RemovalTarget<'_>) -> Option<TextEdit> {
     }
 }
 
-/// Spells a part of a string without quotes, if the whole string can still be written without quotes.
+/// Returns a part of a string without quotes, if the whole string can still be written without quotes.
 fn write_in_plain(site: &EditTarget<'_>, range: Span, new: &str) -> Option<String> {
     let YamlContent::Scalar(scalar) = &site.node?.content else {
         return None;

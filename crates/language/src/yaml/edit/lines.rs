@@ -9,6 +9,7 @@ pub(super) struct TextLines<'t> {
 }
 
 impl<'t> TextLines<'t> {
+    /// Uses `\r\n` as the line break if the text contains it.
     pub(super) fn new(text: &'t str) -> Self {
         let newline = if text.contains("\r\n") { "\r\n" } else { "\n" };
         Self { text, newline }
@@ -29,7 +30,7 @@ impl<'t> TextLines<'t> {
         self.text[..end].strip_suffix('\r').map_or(end, str::len).max(at)
     }
 
-    /// Returns the start of the next line.
+    /// Returns the start of the next line, or the end of the text.
     pub(super) fn next_line_start(&self, at: usize) -> usize {
         self.text[at..].find('\n').map_or(self.text.len(), |line| at + line + 1)
     }
@@ -44,7 +45,7 @@ impl<'t> TextLines<'t> {
         &self.text[self.line_start(at).min(at)..at]
     }
 
-    /// Returns whether the line that begins here is blank.
+    /// Returns whether the line that begins at `start` is blank.
     pub(super) fn is_blank_line(&self, start: usize) -> bool {
         self.text[start..self.line_end(start)].trim().is_empty()
     }

@@ -89,7 +89,7 @@ pub enum RouteEdit {
 }
 
 impl TextEdit {
-    /// Returns the edit that replaces the bytes.
+    /// Creates the edit that replaces the bytes of the span.
     pub fn new(span: Span, replacement: impl Into<String>) -> Self {
         Self {
             span,
@@ -97,17 +97,19 @@ impl TextEdit {
         }
     }
 
+    /// Creates the edit that inserts a text.
     fn insert_at(at: usize, text: impl Into<String>) -> Self {
         Self::new(Span::new(at, at), text)
     }
 
+    /// Creates the edit that removes the bytes of the span.
     fn remove_span(span: Span) -> Self {
         Self::new(span, "")
     }
 }
 
 impl RouteFix {
-    /// Returns a fix with one edit.
+    /// Creates a fix with one edit.
     pub fn new(applicability: FixApplicability, title: impl Into<String>, edit: RouteEdit) -> Self {
         Self {
             title: title.into(),
@@ -116,18 +118,18 @@ impl RouteFix {
         }
     }
 
-    /// Returns a safe fix.
+    /// Creates a safe fix with one edit.
     pub fn new_safe(title: impl Into<String>, edit: RouteEdit) -> Self {
         Self::new(FixApplicability::Safe, title, edit)
     }
 
-    /// Returns an unsafe fix.
+    /// Creates an unsafe fix with one edit.
     pub fn new_unsafe(title: impl Into<String>, edit: RouteEdit) -> Self {
         Self::new(FixApplicability::Unsafe, title, edit)
     }
 }
 
-/// A text whose fixes are resolved to bytes.
+/// A resolver of the fixes of one text to bytes.
 pub(crate) struct FixResolver<'t> {
     editor: YamlEditor<'t>,
     file: &'t str,
@@ -141,7 +143,7 @@ impl<'t> FixResolver<'t> {
         }
     }
 
-    /// Returns the fix with the bytes of its edits. Returns `None` if a place is not written as the fix needs it.
+    /// Resolves the edits of a fix to bytes. Returns `None` if a location is not written as the fix needs it.
     pub(crate) fn resolve_fix(&self, fix: &RouteFix) -> Option<TextFix> {
         let edits = fix.edits.iter().map(|edit| self.editor.resolve_edits(edit));
         let edits = edits.collect::<Option<Vec<_>>>()?.concat();
@@ -164,8 +166,8 @@ impl FixApplicability {
     }
 }
 
-/// Applies one edit at a symbolic place. The caller checks the value of the new text, so anchors, aliases and tags may be
-/// removed. `None` if the place is not written as the edit needs it.
+/// Applies one edit and returns the new text. Anchors, aliases and tags may be lost, so the caller must check the value.
+/// Returns `None` if the location is not written as the edit needs it.
 pub(crate) fn edit_text(document: &YamlDocument, edit: &RouteEdit) -> Option<String> {
     let mut editor = YamlEditor::new(document.source(), Some(document));
     editor.removes_anchors = true;
@@ -173,14 +175,14 @@ pub(crate) fn edit_text(document: &YamlDocument, edit: &RouteEdit) -> Option<Str
     Some(apply_edits(document.source().text(), &edits))
 }
 
-/// Sorts the edits; `None` if some of them overlap.
+/// Sorts the edits by position. Returns `None` if some of them overlap.
 fn sort_disjoint_edits(mut edits: Vec<TextEdit>) -> Option<Vec<TextEdit>> {
     edits.sort_by_key(|edit| edit.span);
     let is_apart = edits.is_sorted_by(|one, other| one.span.end <= other.span.start);
     is_apart.then_some(edits)
 }
 
-/// Returns the text with the edits, which are in order and do not overlap.
+/// Applies the edits, which must be sorted and must not overlap.
 pub fn apply_edits<'e>(text: &str, edits: impl IntoIterator<Item = &'e TextEdit>) -> String {
     let mut edited = String::with_capacity(text.len() + 100);
     let mut at = 0;
@@ -193,7 +195,7 @@ pub fn apply_edits<'e>(text: &str, edits: impl IntoIterator<Item = &'e TextEdit>
     edited
 }
 
-/// Returns the edit that makes the first text the second one, and that is as short as possible.
+/// Returns the shortest single edit that changes the text `before` to the text `after`.
 pub fn compute_text_edit(before: &str, after: &str) -> TextEdit {
     let common = |pairs: &mut dyn Iterator<Item = (char, char)>| -> usize {
         let same = pairs.take_while(|(one, other)| one == other);
@@ -205,8 +207,8 @@ pub fn compute_text_edit(before: &str, after: &str) -> TextEdit {
     TextEdit::new(Span::new(start, before.len() - end), &new[..new.len() - end])
 }
 
-/// Returns the text with these fixes, and the number of fixes that were applied. A fix with an edit that overlaps an edit of
-/// an earlier fix, or that does not fit the text, is left out.
+/// Applies the fixes, and returns the text and the number of applied fixes. A fix that overlaps or touches an earlier
+/// fix, or does not fit the text, is left out.
 pub fn apply_fixes<'f>(text: &str, fixes: impl IntoIterator<Item = &'f TextFix>) -> (String, usize) {
     let mut accepted_edits: Vec<&TextEdit> = Vec::new();
     let mut applied = 0;
@@ -235,6 +237,7 @@ pub fn apply_fixes<'f>(text: &str, fixes: impl IntoIterator<Item = &'f TextFix>)
     (apply_edits(text, accepted_edits), applied)
 }
 
+/// Returns whether the edits replace a common byte, or have the same span.
 fn edits_overlap(one: &TextEdit, other: &TextEdit) -> bool {
     one.span.start < other.span.end && other.span.start < one.span.end || one.span == other.span
 }

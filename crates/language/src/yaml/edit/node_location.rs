@@ -7,7 +7,7 @@ use super::super::document::{YamlContent, YamlDocument, YamlNode};
 use super::super::scalar_alignment::ScalarNotation;
 use crate::source::{NodePart, Route, RouteLocation, RouteStep, Span};
 
-/// A place of the text: the bytes of a key, a value or a part of a value.
+/// The bytes of a key, a value or a part of a value, with the surrounding scalar.
 pub(super) struct EditTarget<'d> {
     pub(super) span: Span,
     /// The bytes of the whole scalar.
@@ -17,7 +17,7 @@ pub(super) struct EditTarget<'d> {
     pub(super) range: Option<Span>,
 }
 
-/// Finds the bytes at a symbolic place; `None` if its value is written elsewhere.
+/// Returns the bytes at a symbolic location. Returns `None` if the value is written elsewhere.
 pub(super) fn find_site<'d>(document: &'d YamlDocument, at: &RouteLocation) -> Option<EditTarget<'d>> {
     if let NodePart::Source(span) = at.part {
         return Some(EditTarget {
@@ -53,7 +53,7 @@ pub(super) struct LocatedNode<'d> {
     pub(super) parent: Option<&'d YamlNode>,
 }
 
-/// Finds the node at the route, if every step of the route is written inside the value above it.
+/// Returns the node at the route, if every step of the route is written inside its parent.
 pub(super) fn locate_node<'d>(document: &'d YamlDocument, route: &Route) -> Option<LocatedNode<'d>> {
     let mut located_node = LocatedNode {
         node: document.root(),
@@ -88,7 +88,7 @@ pub(super) fn locate_node<'d>(document: &'d YamlDocument, route: &Route) -> Opti
     Some(located_node)
 }
 
-/// The nodes that are removed together with a part of a map or a list.
+/// The part to remove from a map or a list, with all parts of that map or list.
 pub(super) struct RemovalTarget<'d> {
     /// The value, with its key in a map.
     pub(super) found: LocatedNode<'d>,
@@ -100,7 +100,7 @@ pub(super) struct RemovalTarget<'d> {
     pub(super) at: usize,
 }
 
-/// Finds what is removed with the part at a route: with the only part of a map or a list, the map or list itself.
+/// Returns the target for removing the part at a route: the part, or the outermost map or list that has no other part.
 pub(super) fn find_removal_target<'d>(document: &'d YamlDocument, route: &Route) -> Option<RemovalTarget<'d>> {
     let located_node = locate_node(document, route)?;
     let parent = located_node.parent?;
@@ -127,13 +127,13 @@ pub(super) fn has_anchor_or_tag(text: &str) -> bool {
         .any(|word| word.starts_with(['&', '*', '!']))
 }
 
-/// Returns whether the map or the list is written in brackets. Without them, it begins where its first part does.
+/// Returns whether the map or the list is written in brackets. A block begins where its first part begins.
 pub(super) fn is_flow(text: &str, node: &YamlNode) -> bool {
     let first = list_part_spans(node).first().map_or(usize::MAX, |part| part.start);
     text[node.span.start..].starts_with(['{', '[']) && node.span.start < first
 }
 
-/// Returns whether brackets are around the value at the route.
+/// Returns whether the value at the route is inside of brackets.
 pub(super) fn is_in_flow(document: &YamlDocument, route: &Route) -> bool {
     (0..route.0.len()).any(|length| {
         let node = document.find_node(&Route(route.0[..length].to_vec()));
@@ -141,7 +141,7 @@ pub(super) fn is_in_flow(document: &YamlDocument, route: &Route) -> bool {
     })
 }
 
-/// Returns the bytes of the parts of a map or a list that are written in it, in the order of the text.
+/// Returns the spans of the parts of a map or a list that are written in it, in the order of the text.
 pub(super) fn list_part_spans(parent: &YamlNode) -> Vec<Span> {
     let is_inside = |span: &Span| parent.span.start <= span.start && span.end <= parent.span.end;
     match &parent.content {
@@ -158,7 +158,7 @@ pub(super) fn list_part_spans(parent: &YamlNode) -> Vec<Span> {
     }
 }
 
-/// Returns the position of the `|` or `>` of a block scalar, whose lines are the bytes of the node.
+/// Returns the position of the `|` or `>` of a block scalar.
 pub(super) fn find_block_header(text: &str, node: &YamlNode) -> Option<usize> {
     let YamlContent::Scalar(scalar) = &node.content else {
         return None;
@@ -167,7 +167,7 @@ pub(super) fn find_block_header(text: &str, node: &YamlNode) -> Option<usize> {
     (scalar.style == ScalarNotation::Block).then(|| before.rfind(['|', '>']))?
 }
 
-/// Returns the end of what is written of the node.
+/// Returns the end of the written text of the node, without blanks.
 pub(super) fn find_written_end(text: &str, node: &YamlNode) -> usize {
     let trimmed = |span: Span| span.start + text[span.start..span.end].trim_end().len();
     let is_flow = is_flow(text, node);

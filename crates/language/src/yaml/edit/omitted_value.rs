@@ -12,7 +12,7 @@ use super::spelling::{SpellingContext, spell_map_entry, spell_on_one_line};
 use crate::source::{Route, Span};
 
 impl YamlEditor<'_> {
-    /// Returns the edits that write the value behind the key at the route. `None` if a value is written there, or if the
+    /// Returns the edits that write the value behind the key at the route. Returns `None` if a value is written there, or the
     /// key has no colon.
     pub(super) fn fill_omitted_value(&self, route: &Route, value: &Value) -> Option<Vec<TextEdit>> {
         let document = self.document?;
@@ -31,12 +31,13 @@ impl YamlEditor<'_> {
         Some(vec![self.insert_lines(at, self.lines.column_at(key.start), below)])
     }
 
-    /// Returns the edit that writes this YAML behind the key at the route, as [`Self::fill_omitted_value`] does.
+    /// Returns the edit that writes this YAML behind the key at the route. Returns `None` if a value is written there.
     pub(super) fn fill_omitted_yaml(&self, route: &Route, yaml: &str) -> Option<Vec<TextEdit>> {
         let key = find_key_without_value(&locate_node(self.document?, route)?)?;
         self.insert_behind_key(route, key, yaml)
     }
 
+    /// Inserts YAML behind the colon of the key. Adds a colon only in brackets.
     fn insert_behind_key(&self, route: &Route, key: Span, yaml: &str) -> Option<Vec<TextEdit>> {
         if let Some(end) = self.find_colon_end(key) {
             return Some(vec![TextEdit::insert_at(end, format!(" {yaml}"))]);
@@ -46,7 +47,7 @@ impl YamlEditor<'_> {
         is_bare.then(|| vec![TextEdit::insert_at(key.end, format!(": {yaml}"))])
     }
 
-    /// Returns the end of the colon behind the key.
+    /// Returns the position after the colon behind the key.
     fn find_colon_end(&self, key: Span) -> Option<usize> {
         let behind = &self.text[key.end..];
         let colon = key.end + behind.len() - behind.trim_start_matches([' ', '\t']).len();
@@ -54,7 +55,7 @@ impl YamlEditor<'_> {
     }
 }
 
-/// Returns the bytes of the key behind which nothing is written.
+/// Returns the span of the key, if its value is omitted.
 fn find_key_without_value(located_node: &LocatedNode<'_>) -> Option<Span> {
     located_node.key.filter(|_| located_node.node.is_unwritten())
 }

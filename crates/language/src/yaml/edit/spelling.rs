@@ -8,7 +8,7 @@ use super::super::document::ScalarValue;
 use super::super::plain_scalar;
 use crate::hidden_characters::is_hidden_character;
 
-/// The surroundings of a scalar. Between brackets, fewer strings need no quotes.
+/// The surroundings of a scalar. In brackets (`Flow`), fewer strings can be written without quotes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SpellingContext {
     /// On lines of its own.
@@ -23,7 +23,7 @@ const MAX_PLAIN_CHARS: usize = 400;
 /// The strings that YAML 1.1 reads as booleans.
 const YAML_1_1_BOOLEANS: [&str; 6] = ["yes", "no", "on", "off", "y", "n"];
 
-/// Spells a string on one line: without quotes if every reader takes it for a string, otherwise in quotes.
+/// Spells a string on one line, without quotes if every reader of YAML reads it as this string.
 pub fn spell_string(text: &str, style: SpellingContext) -> String {
     match is_plain(text, style) {
         true => text.to_owned(),
@@ -31,7 +31,7 @@ pub fn spell_string(text: &str, style: SpellingContext) -> String {
     }
 }
 
-/// Spells a string in quotes: double ones unless the string contains them, and escapes only where they are necessary.
+/// Spells a string in quotes: double quotes unless the string contains them, and escapes only where necessary.
 pub fn quote_text(text: &str) -> String {
     let is_visible = !text.contains(needs_yaml_escape);
     match (text.contains(['"', '\\']), text.contains('\'')) {
@@ -41,7 +41,7 @@ pub fn quote_text(text: &str) -> String {
     }
 }
 
-/// Spells a string in single quotes, in which a string of one line without hidden characters needs no escapes.
+/// Spells a string in single quotes. The string must have one line and no hidden characters.
 pub fn quote_single(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
@@ -59,14 +59,13 @@ fn escape_text(text: &str) -> String {
     spelt
 }
 
-/// Returns whether the character is hidden, or steers a terminal. Joiners and variants, which emoji and some scripts
-/// need, are not among them.
+/// Returns whether the character is hidden or controls a terminal. Joiners and variants, which emoji and some scripts need, do not count.
 pub fn needs_yaml_escape(c: char) -> bool {
     let is_joiner = matches!(c, '\u{200c}' | '\u{200d}' | '\u{fe00}'..='\u{fe0f}');
     is_hidden_character(c) && !is_joiner || matches!(c, '\u{fffe}' | '\u{ffff}')
 }
 
-/// Returns whether every reader takes the string without quotes for this string.
+/// Returns whether every reader of YAML reads the text without quotes as this string.
 pub(crate) fn is_plain(text: &str, style: SpellingContext) -> bool {
     let starts = text.starts_with(|c: char| c.is_alphanumeric() || matches!(c, '(' | '_' | '/'))
         || text.starts_with("./")
@@ -83,7 +82,7 @@ pub(crate) fn is_plain(text: &str, style: SpellingContext) -> bool {
         && plain_scalar::parse_plain_scalar(text) == ScalarValue::Text
 }
 
-/// Returns whether no character of the string ends a scalar between brackets.
+/// Returns whether no character of the text ends a scalar in brackets.
 fn is_plain_in_flow(text: &str) -> bool {
     let mut after_colons = text.split(':').skip(1);
     // Some readers take a dash or a question mark that is a word for the beginning of an item or a key.
@@ -93,7 +92,7 @@ fn is_plain_in_flow(text: &str) -> bool {
         && after_colons.all(|rest| rest.starts_with(|c: char| c.is_alphanumeric() || c == '/'))
 }
 
-/// Returns whether a reader of YAML 1.1 can take the string for a number, a time or a date.
+/// Returns whether a reader of YAML 1.1 can read the text as a number, a time or a date.
 fn resembles_number(text: &str) -> bool {
     let is_part = |c: char| c.is_ascii_digit() || ":.-_+eExXoObB".contains(c);
     let is_hexadecimal = |rest: &str| rest.chars().all(|c| c.is_ascii_hexdigit() || c == '_');
@@ -104,7 +103,7 @@ fn resembles_number(text: &str) -> bool {
     has_digit && text.chars().all(is_part) || bare.is_some_and(is_hexadecimal) || is_date && !text.contains(' ')
 }
 
-/// Spells a key. `on` is a key of the language that people write without quotes; the others are spelt as any string.
+/// Spells a key. `on` is written without quotes, as people do, although YAML 1.1 reads it as a boolean.
 pub(super) fn spell_key(key: &str, style: SpellingContext) -> String {
     match key == "on" {
         true => key.to_owned(),
@@ -165,8 +164,7 @@ pub(super) fn spell_map_entry(key: &str, value: &Value) -> Vec<String> {
     std::iter::once(format!("{key}:")).chain(inner).collect()
 }
 
-/// Spells a string in the style of the scalar that it replaces; `raw` is that scalar in the text. `None` if the style
-/// cannot contain the string.
+/// Spells a string in the style of the scalar `raw` that it replaces. Returns `None` if the style cannot contain the string.
 pub(super) fn respell_text(raw: &str, new: &str, style: SpellingContext) -> Option<String> {
     match raw.chars().next()? {
         _ if new.contains(needs_yaml_escape) => None,
@@ -176,8 +174,7 @@ pub(super) fn respell_text(raw: &str, new: &str, style: SpellingContext) -> Opti
     }
 }
 
-/// Spells a part of a string in the style of the whole scalar, which begins with `quote`; `None` if the scalar has no
-/// quotes and the part does not mean itself there.
+/// Spells a part of a string in a scalar that begins with `quote`. Returns `None` if the part would change its meaning there.
 pub(super) fn respell_part(quote: Option<char>, new: &str) -> Option<String> {
     match quote {
         _ if new.contains(needs_yaml_escape) => None,
@@ -187,11 +184,12 @@ pub(super) fn respell_part(quote: Option<char>, new: &str) -> Option<String> {
     }
 }
 
+/// Escapes backslashes and double quotes.
 fn escape_quotes(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"")
 }
 
-/// Returns whether the string means itself in every place of YAML, with and without quotes.
+/// Returns whether the text means itself in every context of YAML, with and without quotes.
 pub(super) fn is_plain_everywhere(text: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-' | '/');
     text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_') && text.chars().all(fits)

@@ -12,7 +12,7 @@ use super::node_location::{find_block_header, find_written_end, has_anchor_or_ta
 use super::spelling::{SpellingContext, spell_on_one_line};
 use crate::source::{Route, RouteLocation, Span};
 
-/// Converts a node to JSON; `None` if it contains a number that JSON does not have.
+/// Converts a node to JSON. Returns `None` if it contains a number that JSON does not have.
 pub fn node_to_json(node: &YamlNode) -> Option<Value> {
     Some(match &node.content {
         YamlContent::Scalar(scalar) => scalar_to_json(scalar)?,
@@ -30,7 +30,7 @@ pub fn node_to_json(node: &YamlNode) -> Option<Value> {
     })
 }
 
-/// Converts a scalar to JSON; `None` if it is a number that JSON does not have.
+/// Converts a scalar to JSON. Returns `None` for a number that JSON does not have.
 pub(crate) fn scalar_to_json(scalar: &YamlScalar) -> Option<Value> {
     Some(match scalar.value {
         ScalarValue::Null => Value::Null,
@@ -42,8 +42,8 @@ pub(crate) fn scalar_to_json(scalar: &YamlScalar) -> Option<Value> {
     })
 }
 
-/// Returns the edits of the parts that make the node this value, and the edit of the whole node. `adds_keys`: new keys are
-/// written behind the last key of their map; otherwise a map with a new key is written anew.
+/// Plans the edits that make the node this value: the edits of its parts if possible, and the edit of the whole node if
+/// possible. `adds_keys`: new keys are appended to their map; otherwise a map with a new key is rewritten.
 pub(super) fn plan_rewrite(
     text: &str,
     node: &YamlNode,
@@ -57,7 +57,7 @@ pub(super) fn plan_rewrite(
     (edits, replace_node(text, node, value))
 }
 
-/// A plan of edits in this text.
+/// A planner of edits in this text.
 struct RewritePlanner<'t> {
     text: &'t str,
     adds_keys: bool,
@@ -73,7 +73,7 @@ impl RewritePlanner<'_> {
         new_keys == 0 || can_add
     }
 
-    /// Adds the edits that make the node this value; afterwards `None` if there are none for a part of it.
+    /// Adds the edits that make the node this value. Sets `edits` to `None` if a part cannot be edited.
     fn add_edits(&self, node: &YamlNode, route: &Route, value: &Value, edits: &mut Option<Vec<RouteEdit>>) {
         let text = self.text;
         if node_to_json(node).as_ref() == Some(value) {
@@ -131,6 +131,7 @@ impl RewritePlanner<'_> {
     }
 }
 
+/// Adds the edit, or sets the list to `None` if there is no edit.
 fn push_or_fail(edits: &mut Option<Vec<RouteEdit>>, one: Option<RouteEdit>) {
     match (edits.as_mut(), one) {
         (Some(list), Some(edit)) => list.push(edit),
@@ -138,12 +139,12 @@ fn push_or_fail(edits: &mut Option<Vec<RouteEdit>>, one: Option<RouteEdit>) {
     }
 }
 
-/// Returns whether this is a list with an item on each line, which keeps at least one item.
+/// Returns whether the list has an item on each line and keeps at least one item.
 fn keeps_block_list(text: &str, node: &YamlNode, new: &[Value]) -> bool {
     !is_flow(text, node) && !new.is_empty()
 }
 
-/// Replaces the whole node, if nothing is lost by that.
+/// Returns the edit that rewrites the whole node, unless an anchor, alias or tag would be lost.
 fn replace_node(text: &str, node: &YamlNode, value: &Value) -> Option<RouteEdit> {
     let end = find_written_end(text, node);
     let start = find_block_header(text, node).unwrap_or(node.span.start);

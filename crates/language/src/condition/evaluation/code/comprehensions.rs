@@ -8,7 +8,7 @@ use crate::condition::expression::tree::{Comprehension, ConditionExpr};
 use crate::source::Span;
 
 impl ScriptEmitter {
-    /// The list of the elements.
+    /// Emits a comprehension as loops that build the list of its elements.
     pub(super) fn emit_comprehension(&mut self, span: Span, comprehension: &Comprehension) {
         let list = self.next_accumulator_name();
         self.push_display(format_args!("{{let {list}=builder();"));
@@ -39,13 +39,14 @@ impl ScriptEmitter {
         self.push_display(format_args!("{found}}}"));
     }
 
+    /// Returns a new name for a variable that collects the result of a loop.
     fn next_accumulator_name(&mut self) -> String {
         let name = format!("g{}", self.accumulators);
         self.accumulators += 1;
         name
     }
 
-    /// The loops and filters around what is done with the element. `after`: the code after an inner loop.
+    /// Emits the loops and filters of a comprehension; `emit_body` emits the use of the element. `after`: the code after each inner loop.
     fn emit_loops(
         &mut self,
         comprehension: &Comprehension,

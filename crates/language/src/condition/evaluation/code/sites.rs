@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::condition::expression::tree::{ChainStep, ChainStepKind, ConditionExpr, ConditionVariable, ExprKind};
 use crate::source::Span;
 
-/// A position at which the evaluation can fail.
+/// A span of a condition at which the evaluation can fail, or can read a missing key.
 #[derive(Debug, Clone)]
 pub(crate) struct EvaluationSite {
     /// The part that fails.
@@ -30,6 +30,7 @@ pub(crate) enum ReadSource {
 }
 
 impl EvaluationSite {
+    /// Creates the site of an operation that reads no key of the snapshot.
     pub(crate) fn new(span: Span, operand: Span) -> Self {
         Self {
             span,
@@ -38,7 +39,7 @@ impl EvaluationSite {
         }
     }
 
-    /// Returns the position of a step after `base` and the steps `before`.
+    /// Creates the site of a step after `base` and the steps `before`.
     pub(crate) fn for_read(span: Span, operand: Span, base: &ConditionExpr, before: &[ChainStep]) -> Self {
         let place = match (&base.kind, before) {
             (ExprKind::Variable(ConditionVariable::Output), []) => ReadSource::Output,

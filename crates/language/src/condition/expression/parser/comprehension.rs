@@ -11,7 +11,8 @@ use crate::source::Span;
 const GENERATOR_FUNCTIONS: [&str; 6] = ["any", "all", "sum", "len", "min", "max"];
 
 impl<'a> ConditionParser<'a> {
-    /// Finds the first `for` of the comprehension whose element begins here, before the next comma or the closing bracket.
+    /// Returns the index of the first `for` token of the comprehension whose element begins here. Returns `None` if a comma
+    /// or the closing bracket comes first.
     pub(super) fn find_comprehension_for(&self) -> Option<usize> {
         let mut depth = 0_usize;
         for (at, token) in self.tokens.iter().enumerate().skip(self.at) {
@@ -26,7 +27,7 @@ impl<'a> ConditionParser<'a> {
         None
     }
 
-    /// Returns the generator expression that is the only argument of a function, with the closing parenthesis.
+    /// Parses a generator expression that is the only argument of a function, and the closing parenthesis.
     pub(super) fn parse_generator_argument(
         &mut self,
         function: Option<&'static ConditionFunction>,
@@ -54,7 +55,7 @@ impl<'a> ConditionParser<'a> {
         Ok(vec![argument])
     }
 
-    /// Returns a comprehension whose element begins here and whose first `for` is the token at `start`.
+    /// Parses a comprehension whose element begins here. `start`: the index of its first `for` token.
     pub(super) fn parse_comprehension(&mut self, start: usize, is_generator: bool) -> ParseResult<Comprehension> {
         let element_at = self.at;
         let outer_locals = self.locals.len();
@@ -78,7 +79,7 @@ impl<'a> ConditionParser<'a> {
         })
     }
 
-    /// Returns the rest of a clause after `for`. The variable is in scope from there on, but not in its own source.
+    /// Parses the rest of a clause after `for`. The variable is in scope after the clause, but not in its own source.
     fn parse_clause(&mut self) -> ParseResult<ComprehensionClause> {
         let span = self.current_span();
         let ConditionTokenKind::Name(name) = *self.current_token_kind() else {

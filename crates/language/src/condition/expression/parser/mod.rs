@@ -16,19 +16,20 @@ use crate::source::Span;
 
 type ParseResult<T = ConditionExpr> = Result<T, CompileError>;
 
+/// The state of parsing the tokens of a condition to an expression.
 pub(crate) struct ConditionParser<'a> {
     tokens: Vec<ConditionToken<'a>>,
     at: usize,
     depth: usize,
     /// The token at which `(1, 2)` is a tuple and `{1, 2}` a set, because `in` precedes it.
     collection_at: Option<usize>,
-    /// The variables that the expression has beside those of conditions.
+    /// The variables of the expression in addition to those of conditions.
     names: PartVariables<'a>,
     /// The variables of the enclosing comprehensions, the outermost first.
     locals: Vec<&'a str>,
 }
 
-/// Parses the text to an expression.
+/// Parses the text to an expression. `names`: the additional variables of a part.
 pub(crate) fn parse_expr<'a>(text: &'a str, names: PartVariables<'a>) -> ParseResult {
     if text.trim().is_empty() {
         return Err(CompileError {
@@ -50,7 +51,7 @@ pub(crate) fn parse_expr<'a>(text: &'a str, names: PartVariables<'a>) -> ParseRe
     Ok(expr)
 }
 
-/// Returns an error with a help text (none if it is empty).
+/// Returns an error at the span; an empty help is left out.
 pub(crate) fn fail_at<T>(message: impl Into<String>, span: Span, help: impl Into<String>) -> ParseResult<T> {
     let help = help.into();
     Err(CompileError {
@@ -61,35 +62,42 @@ pub(crate) fn fail_at<T>(message: impl Into<String>, span: Span, help: impl Into
 }
 
 impl<'a> ConditionParser<'a> {
+    /// Returns the kind of the current token.
     fn current_token_kind(&self) -> &ConditionTokenKind<'a> {
         &self.tokens[self.at].kind
     }
 
+    /// Returns the span of the current token.
     fn current_span(&self) -> Span {
         self.tokens[self.at].span
     }
 
+    /// Returns the kind of the token after the current one.
     fn next_token_kind(&self) -> &ConditionTokenKind<'a> {
         &self.tokens[(self.at + 1).min(self.tokens.len() - 1)].kind
     }
 
+    /// Moves to the next token, but not beyond the end token.
     fn advance_token(&mut self) {
         self.at = (self.at + 1).min(self.tokens.len() - 1);
     }
 
-    /// Returns the end of the previous token.
+    /// Returns the byte at which the previous token ends.
     fn previous_token_end(&self) -> usize {
         self.at.checked_sub(1).map_or(0, |at| self.tokens[at].span.end)
     }
 
+    /// Returns whether the current token is this symbol.
     fn is_at_symbol(&self, symbol: &str) -> bool {
         matches!(self.current_token_kind(), ConditionTokenKind::Symbol(here) if *here == symbol)
     }
 
+    /// Returns whether the current token is this word.
     fn is_at_word(&self, word: &str) -> bool {
         matches!(self.current_token_kind(), ConditionTokenKind::Name(here) if *here == word)
     }
 
+    /// Moves past the symbol if it is the current token, and returns whether it was.
     fn accept_symbol(&mut self, symbol: &str) -> bool {
         let is_next = self.is_at_symbol(symbol);
         if is_next {
@@ -98,6 +106,7 @@ impl<'a> ConditionParser<'a> {
         is_next
     }
 
+    /// Moves past the word if it is the current token, and returns whether it was.
     fn accept_word(&mut self, word: &str) -> bool {
         let is_next = self.is_at_word(word);
         if is_next {
@@ -106,6 +115,7 @@ impl<'a> ConditionParser<'a> {
         is_next
     }
 
+    /// Moves past the closing symbol. # Errors: another token is here; `opened` is the span of the opening symbol.
     fn expect_symbol(&mut self, symbol: &str, opened: Span) -> ParseResult<()> {
         if self.accept_symbol(symbol) {
             return Ok(());
@@ -120,7 +130,7 @@ impl<'a> ConditionParser<'a> {
         self.fail_unexpected(&format!("expected `{symbol}`"))
     }
 
-    /// Checks that nothing follows.
+    /// Checks that the current token is the end of the text.
     fn expect_end(&mut self) -> ParseResult<()> {
         match self.current_token_kind() {
             ConditionTokenKind::End => Ok(()),
@@ -128,6 +138,7 @@ impl<'a> ConditionParser<'a> {
         }
     }
 
+    /// Returns the error about the current token; `expected` is the message if nothing better is known.
     fn fail_unexpected<T>(&self, expected: &str) -> ParseResult<T> {
         let previous = self.at.checked_sub(1).map(|at| &self.tokens[at].kind);
         Err(refusals::unexpected_token_error(
@@ -137,7 +148,7 @@ impl<'a> ConditionParser<'a> {
         ))
     }
 
-    /// Enters one level of nesting, up to the limit.
+    /// Parses one level deeper. # Errors: the nesting exceeds the depth limit.
     fn parse_nested<T>(&mut self, parse: impl FnOnce(&mut Self) -> ParseResult<T>) -> ParseResult<T> {
         if self.depth >= DEPTH_LIMIT {
             return fail_too_deep(self.current_span());
@@ -148,6 +159,7 @@ impl<'a> ConditionParser<'a> {
         parsed
     }
 
+    /// Builds the expression from byte `start` to the previous token. # Errors: the expression is too deep.
     fn build_node(&self, kind: ExprKind, start: usize) -> ParseResult {
         let expr = ConditionExpr::new(kind, Span::new(start, self.previous_token_end()));
         if expr.height > DEPTH_LIMIT {
@@ -156,7 +168,7 @@ impl<'a> ConditionParser<'a> {
         Ok(expr)
     }
 
-    /// `x if c else y`, and everything with higher precedence.
+    /// Parses `x if c else y`, or an expression with a higher precedence.
     fn parse_expression(&mut self) -> ParseResult {
         let start = self.current_span().start;
         let then = self.parse_or()?;
@@ -176,7 +188,7 @@ impl<'a> ConditionParser<'a> {
         self.build_node(ExprKind::IfElse(Box::new(choice)), start)
     }
 
-    /// Returns the operands of one flat operator, in either spelling.
+    /// Parses operands with one operator between them, as one flat node; the operator has a word and a symbol.
     fn parse_operand_chain(
         &mut self,
         (word, symbol): (&str, &str),
@@ -195,14 +207,17 @@ impl<'a> ConditionParser<'a> {
         self.build_node(kind(operands), start)
     }
 
+    /// Parses operands with `or` or `||` between them.
     fn parse_or(&mut self) -> ParseResult {
         self.parse_operand_chain(("or", "||"), Self::parse_and, ExprKind::Or)
     }
 
+    /// Parses operands with `and` or `&&` between them.
     fn parse_and(&mut self) -> ParseResult {
         self.parse_operand_chain(("and", "&&"), Self::parse_not, ExprKind::And)
     }
 
+    /// Parses `not` before a comparison, or a comparison.
     fn parse_not(&mut self) -> ParseResult {
         let start = self.current_span().start;
         if !self.accept_word("not") {
@@ -212,6 +227,7 @@ impl<'a> ConditionParser<'a> {
         self.build_node(ExprKind::Not(Box::new(operand)), start)
     }
 
+    /// Parses a chain of comparisons, or a single operand.
     fn parse_comparison(&mut self) -> ParseResult {
         let start = self.current_span().start;
         let first = self.parse_coalesce()?;
@@ -234,6 +250,7 @@ impl<'a> ConditionParser<'a> {
         self.build_node(ExprKind::Compare(Box::new(first), comparisons), start)
     }
 
+    /// Parses a comparison operator, if there is one. `is` and `is not` need a constant after them.
     fn parse_comparison_operator(&mut self) -> ParseResult<Option<ParsedComparison>> {
         use ComparisonOperator as C;
         let next_in = matches!(self.next_token_kind(), ConditionTokenKind::Name("in"));
@@ -264,7 +281,7 @@ impl<'a> ConditionParser<'a> {
         Ok(Some(ParsedComparison::ByOperator(comparison)))
     }
 
-    /// Returns the values that may follow `is`.
+    /// Parses the constant after `is`: `None`, `True` or `False`.
     fn parse_is_constant(&mut self) -> ParseResult {
         let place = self.current_span();
         let operand = self.parse_coalesce()?;
@@ -278,10 +295,12 @@ impl<'a> ConditionParser<'a> {
         }
     }
 
+    /// Parses operands with `??` between them.
     fn parse_coalesce(&mut self) -> ParseResult {
         self.parse_operand_chain(("", "??"), Self::parse_sum, ExprKind::Coalesce)
     }
 
+    /// Parses operands with `+` or `-` between them.
     fn parse_sum(&mut self) -> ParseResult {
         self.parse_arithmetic(Self::parse_product, |symbol| match symbol {
             "+" => Some(ArithmeticOperator::Add),
@@ -290,6 +309,7 @@ impl<'a> ConditionParser<'a> {
         })
     }
 
+    /// Parses operands with `*`, `/` or `%` between them.
     fn parse_product(&mut self) -> ParseResult {
         self.parse_arithmetic(Self::parse_sign, |symbol| match symbol {
             "*" => Some(ArithmeticOperator::Multiply),
@@ -299,6 +319,7 @@ impl<'a> ConditionParser<'a> {
         })
     }
 
+    /// Parses operands with arithmetic operators between them, as one flat node. `operator` maps the symbols of this level.
     fn parse_arithmetic(
         &mut self,
         operand: fn(&mut Self) -> ParseResult,
@@ -320,6 +341,7 @@ impl<'a> ConditionParser<'a> {
         self.build_node(ExprKind::Arithmetic(Box::new(first), operations), start)
     }
 
+    /// Parses `-x`, `+x` or `!x`, or a chain.
     fn parse_sign(&mut self) -> ParseResult {
         let start = self.current_span().start;
         if self.accept_symbol("!") {
@@ -349,12 +371,13 @@ impl<'a> ConditionParser<'a> {
     }
 }
 
-/// A comparison, or `is` with a constant after it.
+/// A parsed comparison operator, by the operand that may follow.
 enum ParsedComparison {
     ByOperator(ComparisonOperator),
     IsConstant(ComparisonOperator),
 }
 
+/// Returns the error about an expression that is nested too deeply.
 fn fail_too_deep<T>(span: Span) -> ParseResult<T> {
     fail_at(
         format!("the condition is nested deeper than {DEPTH_LIMIT} levels"),

@@ -11,7 +11,7 @@ use crate::condition::{CompileError, ITEM_LIMIT};
 use crate::source::Span;
 
 impl<'a> ConditionParser<'a> {
-    /// Returns a value and the steps after it.
+    /// Parses a value and the members, indexes and calls after it.
     pub(crate) fn parse_chain(&mut self) -> ParseResult {
         let start = self.current_span().start;
         let base = self.parse_primary()?;
@@ -40,6 +40,7 @@ impl<'a> ConditionParser<'a> {
         self.build_node(ExprKind::Chain(Box::new(base), suffixes), start)
     }
 
+    /// Parses a member or a method call after the dot.
     fn parse_member(&mut self, optional: bool) -> ParseResult<ChainStep> {
         let ConditionTokenKind::Name(name) = *self.current_token_kind() else {
             return self.fail_unexpected("expected a name after the dot");
@@ -70,6 +71,7 @@ impl<'a> ConditionParser<'a> {
         })
     }
 
+    /// Parses `[index]` or `[from:to]`.
     fn parse_index(&mut self, optional: bool) -> ParseResult<ChainStep> {
         let opened = self.current_span();
         self.advance_token();
@@ -94,7 +96,7 @@ impl<'a> ConditionParser<'a> {
         })
     }
 
-    /// Returns the rest of a slice, from the colon.
+    /// Parses the rest of a slice from the colon.
     fn parse_slice_end(&mut self, from: Option<ConditionExpr>, optional: bool, opened: Span) -> ParseResult<ChainStep> {
         self.advance_token();
         let to = match self.is_at_symbol("]") || self.is_at_symbol(":") {
@@ -115,7 +117,7 @@ impl<'a> ConditionParser<'a> {
         })
     }
 
-    /// `::` is one token.
+    /// Checks that there is no step of a slice: `::` is one token.
     fn refuse_slice_step(&self) -> ParseResult<()> {
         match self.is_at_symbol("::") {
             true => fail_slice_step(self.current_span()),
@@ -123,7 +125,7 @@ impl<'a> ConditionParser<'a> {
         }
     }
 
-    /// `(a, b)` of a call.
+    /// Parses the arguments of a call in parentheses. `function`: `None` for a method, which takes no generator expression.
     fn parse_arguments(&mut self, function: Option<&'static ConditionFunction>) -> ParseResult<Vec<ConditionExpr>> {
         let opened = self.current_span();
         self.advance_token();
@@ -133,7 +135,7 @@ impl<'a> ConditionParser<'a> {
         }
     }
 
-    /// Expressions separated by commas, up to the closing symbol.
+    /// Parses expressions separated by commas, and the closing symbol.
     fn parse_expressions_until(&mut self, close: &str, opened: Span) -> ParseResult<Vec<ConditionExpr>> {
         let mut items = Vec::new();
         while !self.accept_symbol(close) {
@@ -153,7 +155,7 @@ impl<'a> ConditionParser<'a> {
         Ok(items)
     }
 
-    /// Expects a comma or the closing symbol.
+    /// Checks that a comma or the closing symbol follows, and moves past the comma.
     fn expect_item_end(&mut self, close: &str, opened: Span) -> ParseResult<()> {
         if self.accept_symbol(",") || self.is_at_symbol(close) {
             return Ok(());
@@ -164,6 +166,7 @@ impl<'a> ConditionParser<'a> {
         self.fail_unexpected(&format!("expected `,` or `{close}`"))
     }
 
+    /// Parses a literal, a name, a call, or a group in brackets.
     fn parse_primary(&mut self) -> ParseResult {
         let span = self.current_span();
         let collection = self.collection_at.take() == Some(self.at);
@@ -212,14 +215,14 @@ impl<'a> ConditionParser<'a> {
         self.build_node(kind, span.start)
     }
 
-    /// Returns whether the brace begins a map and not a set.
+    /// Returns whether the brace at this position begins a map, and not a set.
     fn is_map_start(&self) -> bool {
         let after = |step: usize| self.tokens.get(self.at + step).map(|token| &token.kind);
         matches!(after(1), Some(ConditionTokenKind::Symbol("}")))
             || matches!(after(2), Some(ConditionTokenKind::Symbol(":")))
     }
 
-    /// `(a)`, `()`, or after `in` a tuple.
+    /// Parses `(a)` and `()`. After `in`, parses a tuple as a list.
     fn parse_parentheses(&mut self, collection: bool) -> ParseResult {
         let opened = self.current_span();
         self.advance_token();
@@ -249,6 +252,7 @@ impl<'a> ConditionParser<'a> {
         self.build_node(ExprKind::List(items), opened.start)
     }
 
+    /// Parses a map; `rhai`: its keys may be names without quotes.
     fn parse_map(&mut self, rhai: bool) -> ParseResult {
         let opened = self.current_span();
         self.advance_token();
@@ -270,6 +274,7 @@ impl<'a> ConditionParser<'a> {
         self.build_node(ExprKind::Map(entries), opened.start)
     }
 
+    /// Parses the key of a map; `rhai`: the key may be a name without quotes.
     fn parse_key(&mut self, rhai: bool) -> ParseResult<String> {
         let key = match self.current_token_kind() {
             ConditionTokenKind::Text(text) => text.clone(),
@@ -287,7 +292,7 @@ impl<'a> ConditionParser<'a> {
         Ok(key)
     }
 
-    /// Returns a constant, a variable, a call, or Rhai's `if`.
+    /// Parses a constant, a variable, a call, or an `if` of Rhai.
     fn parse_name(&mut self, name: &'a str) -> ParseResult {
         let span = self.current_span();
         let kind = match name {
@@ -307,7 +312,7 @@ impl<'a> ConditionParser<'a> {
         self.build_node(kind, span.start)
     }
 
-    /// Returns an unknown name, or a name of a comprehension.
+    /// Builds the error for an unknown name, or for a comprehension in a wrong place.
     fn unknown_name_error(&self, name: &str, span: Span) -> CompileError {
         let mut after = self.tokens[self.at..].iter();
         match after.find(|token| token.kind == ConditionTokenKind::Name("for")) {
@@ -316,7 +321,7 @@ impl<'a> ConditionParser<'a> {
         }
     }
 
-    /// Returns a variable of an enclosing comprehension, of a part, or of all conditions.
+    /// Resolves a variable of an enclosing comprehension, of a part, or of all conditions.
     fn resolve_name(&self, name: &str) -> Option<ExprKind> {
         if let Some(number) = self.locals.iter().position(|local| *local == name) {
             return Some(ExprKind::Local(LocalVariable {
@@ -329,6 +334,7 @@ impl<'a> ConditionParser<'a> {
         Some(ExprKind::Variable(variable))
     }
 
+    /// Parses the call of a function by name.
     fn parse_call(&mut self, name: &str) -> ParseResult {
         let span = self.current_span();
         let Some(function) = ConditionFunction::find_by_name(name) else {
@@ -346,7 +352,7 @@ impl<'a> ConditionParser<'a> {
         self.build_node(ExprKind::Call(function, arguments), span.start)
     }
 
-    /// `if c { x } else { y }`.
+    /// Parses `if c { x } else { y }`. Without `else`, the value is nothing.
     fn parse_if_else(&mut self) -> ParseResult {
         let start = self.current_span().start;
         self.advance_token();
@@ -367,6 +373,7 @@ impl<'a> ConditionParser<'a> {
         self.build_node(ExprKind::IfElse(Box::new(choice)), start)
     }
 
+    /// Parses `{ expression }`.
     fn parse_block(&mut self) -> ParseResult {
         let opened = self.current_span();
         if !self.accept_symbol("{") {
@@ -378,6 +385,7 @@ impl<'a> ConditionParser<'a> {
     }
 }
 
+/// Checks the number of items of a list, map or call against the limit.
 fn check_item_count(items: usize, opened: Span) -> ParseResult<()> {
     if items > ITEM_LIMIT {
         return fail_at(format!("more than {ITEM_LIMIT} items, which is the limit"), opened, "");
@@ -385,11 +393,12 @@ fn check_item_count(items: usize, opened: Span) -> ParseResult<()> {
     Ok(())
 }
 
+/// Returns the error about a slice with a step.
 fn fail_slice_step<T>(span: Span) -> ParseResult<T> {
     fail_at("a slice has no step", span, "write `[from:to]`, such as `history[-3:]`")
 }
 
-/// Checks the number of arguments of the function.
+/// Checks the number of arguments. `given` includes the value before the dot, `before` is the number of such values.
 fn check_arity(function: &ConditionFunction, name: &str, given: usize, before: usize, span: Span) -> ParseResult<()> {
     if (function.least..=function.most).contains(&given) {
         return Ok(());

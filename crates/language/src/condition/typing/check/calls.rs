@@ -7,7 +7,7 @@ use crate::condition::typing::types::{PossibleTexts, ValueType};
 use crate::source::Span;
 
 impl ConditionTypeChecker<'_> {
-    /// Returns a call of a function. `key`: the argument that names a key, if its absence is reported here.
+    /// Infers the type of a call, and reports arguments that never fit. `key`: the argument that names a key, if a missing key is reported.
     pub(super) fn infer_call(
         &mut self,
         function: &ConditionFunction,
@@ -31,6 +31,7 @@ impl ConditionTypeChecker<'_> {
         }
     }
 
+    /// Infers the type of `get(base, key, default)`, and reports a key that never exists.
     fn infer_get_call(
         &mut self,
         types: &[ValueType],

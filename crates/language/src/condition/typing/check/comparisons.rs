@@ -8,7 +8,7 @@ use crate::condition::typing::types::{PossibleTexts, ValueShape, ValueType};
 use crate::source::Span;
 
 impl ConditionTypeChecker<'_> {
-    /// Returns whether the comparison is never true.
+    /// Returns whether the comparison is never true, and reports it if it has only one result.
     pub(crate) fn check_never_true(
         &mut self,
         pair: &ComparisonOperands<'_>,
@@ -42,6 +42,7 @@ impl ConditionTypeChecker<'_> {
         }
     }
 
+    /// Reports that the two sides are never equal.
     fn report_never_equal(&mut self, pair: &ComparisonOperands<'_>, is_different: bool) {
         let (known, known_expr, other, other_expr) = pair.known_side_first();
         let words = self.part_text(known_expr.span);
@@ -59,6 +60,7 @@ impl ConditionTypeChecker<'_> {
         self.report_problem(mistake, pair.span(), message, help);
     }
 
+    /// Reports an order of types without an order, or with only one result. Returns whether the comparison is never true.
     fn check_order(&mut self, pair: &ComparisonOperands<'_>, comparison: ComparisonOperator, wanted: bool) -> bool {
         let (Some(left), Some(right)) = (pair.left.known_shape(), pair.right.known_shape()) else {
             return false;
@@ -96,7 +98,7 @@ impl ConditionTypeChecker<'_> {
         !can_be
     }
 
-    /// `key in map` is checked elsewhere.
+    /// Reports `in` with a container that never contains the item. Returns whether it is never true. Keys of maps are checked elsewhere.
     fn check_membership(&mut self, pair: &ComparisonOperands<'_>, is_not: bool) -> bool {
         let Some(place) = pair.right.known_shape() else {
             return false;
@@ -143,7 +145,7 @@ impl ConditionTypeChecker<'_> {
     }
 }
 
-/// Two sides of a comparison.
+/// The two sides of a comparison, with their types and expressions.
 pub(crate) struct ComparisonOperands<'e> {
     pub(crate) left: &'e ValueType,
     pub(crate) left_expr: &'e ConditionExpr,
@@ -152,11 +154,12 @@ pub(crate) struct ComparisonOperands<'e> {
 }
 
 impl<'e> ComparisonOperands<'e> {
+    /// Returns the span of both sides.
     fn span(&self) -> Span {
         Span::new(self.left_expr.span.start, self.right_expr.span.end)
     }
 
-    /// Returns the side that is no literal first.
+    /// Returns both sides, with the side that is no literal first: its type, its expression, the other type and expression.
     fn known_side_first(&self) -> (&'e ValueType, &'e ConditionExpr, &'e ValueType, &'e ConditionExpr) {
         match is_literal_expr(self.left_expr) {
             true => (self.right, self.right_expr, self.left, self.left_expr),
@@ -165,7 +168,7 @@ impl<'e> ComparisonOperands<'e> {
     }
 }
 
-/// Returns whether the comparison may be there only to be safe: with an empty string, or that a number is not another.
+/// Returns whether the comparison can be a precaution: with an empty string, or that a number is different from another number.
 fn is_precaution(pair: &ComparisonOperands<'_>, is_different: bool) -> bool {
     let (known, _, other, other_expr) = pair.known_side_first();
     let is_empty = matches!(&other_expr.kind, ExprKind::Text(text) if text.is_empty());
@@ -175,6 +178,7 @@ fn is_precaution(pair: &ComparisonOperands<'_>, is_different: bool) -> bool {
         || is_different && can_have_shape(known, is_number) && can_have_shape(other, is_number)
 }
 
+/// Returns whether the expression consists only of literals.
 fn is_literal_expr(expr: &ConditionExpr) -> bool {
     match &expr.kind {
         ExprKind::Nothing | ExprKind::Bool(_) | ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Text(_) => true,
@@ -185,7 +189,7 @@ fn is_literal_expr(expr: &ConditionExpr) -> bool {
 }
 
 impl ConditionTypeChecker<'_> {
-    /// Returns the replacement of this literal.
+    /// Suggests a replacement for a literal that never equals a value of the type `known`.
     fn suggest_replacement(&self, known: &ValueType, literal: &ConditionExpr) -> Option<SuggestedReplacement> {
         let shape = known.known_shape()?;
         match &literal.kind {

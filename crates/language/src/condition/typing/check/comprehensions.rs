@@ -6,6 +6,7 @@ use crate::condition::typing::types::ValueType;
 use crate::source::Span;
 
 impl ConditionTypeChecker<'_> {
+    /// Infers the type of a comprehension: a list of the type of its element.
     pub(super) fn infer_comprehension(&mut self, comprehension: &Comprehension, wanted: bool) -> ValueType {
         let outer_locals = self.locals.len();
         for clause in &comprehension.clauses {
@@ -21,7 +22,7 @@ impl ConditionTypeChecker<'_> {
         ValueType::list_with_items(element)
     }
 
-    /// Returns the type of the variable that iterates over a value: an item of a list, or a key of a map.
+    /// Infers the type of the loop variable: an item of a list, or a key of a map.
     fn infer_iterated_item(&mut self, source: &ValueType, span: Span) -> ValueType {
         let Some(shape) = source.known_shape() else {
             return ValueType::any_value();
@@ -37,7 +38,7 @@ impl ConditionTypeChecker<'_> {
         }
     }
 
-    /// Returns the type of a slice: a list of the same items, or a string.
+    /// Infers the type of a slice: a list of the same items, or a string.
     pub(super) fn infer_slice(
         &mut self,
         of: &ValueType,

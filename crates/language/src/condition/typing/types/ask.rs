@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::{MapFields, PossibleTexts, ValueShape, ValueType};
 
 impl ValueType {
-    /// Returns the texts that it can be, if they are known.
+    /// Returns the texts that the value can be, if they are known. The value may also have other kinds.
     pub(crate) fn known_texts(&self) -> Option<&BTreeSet<String>> {
         match self.known_shape()?.text.as_ref()? {
             PossibleTexts::OneOf(texts) => Some(texts),
@@ -13,7 +13,7 @@ impl ValueType {
         }
     }
 
-    /// Returns the type of an item, if the value may be a list and neither a text nor a map.
+    /// Returns the type of an item of a list. Returns any type if the value may be a text or a map, or is unknown.
     pub(crate) fn iterated_item_type(&self) -> Self {
         let item = self.known_shape().map(|shape| (&shape.list, &shape.text, &shape.map));
         match item {
@@ -22,7 +22,7 @@ impl ValueType {
         }
     }
 
-    /// Returns the type of a text after a change.
+    /// Returns the type of a text after this change.
     pub(crate) fn map_texts(&self, change: impl Fn(&str) -> String) -> Self {
         match self.known_texts() {
             Some(texts) => Self::text_among(texts.iter().map(|text| change(text))),
@@ -30,7 +30,7 @@ impl ValueType {
         }
     }
 
-    /// Returns the texts, if they are known and it is certainly one of them or nothing.
+    /// Returns the texts, if the value is certainly one of them or nothing.
     pub(crate) fn only_known_texts(&self) -> Option<&BTreeSet<String>> {
         let shape = self.known_shape()?;
         let only_text = ValueShape {
@@ -41,7 +41,7 @@ impl ValueType {
         self.known_texts().filter(|_| *shape == only_text)
     }
 
-    /// Returns the items, if it is certainly a list or nothing.
+    /// Returns the type of the items, if the value is certainly a list or nothing.
     pub(crate) fn list_item_type(&self) -> Option<&Self> {
         let shape = self.known_shape()?;
         let only_list = ValueShape {
@@ -57,8 +57,7 @@ impl ValueType {
         self.known_shape().is_some_and(|shape| *shape == ValueShape::default())
     }
 
-    /// Returns whether some value can have both types, also with all that is inside it. Where this cannot be told, it
-    /// can.
+    /// Returns whether some value can have both types, with all its parts. Returns `true` in doubt.
     pub fn can_overlap(&self, other: &Self) -> bool {
         let (Some(a), Some(b)) = (self.known_shape(), other.known_shape()) else {
             return true;
@@ -77,17 +76,18 @@ impl ValueType {
     }
 }
 
+/// Returns the result of the test, or `false` if a value is absent.
 fn test_both<T>(a: Option<&T>, b: Option<&T>, test: impl Fn(&T, &T) -> bool) -> bool {
     matches!((a, b), (Some(a), Some(b)) if test(a, b))
 }
 
 impl MapFields {
-    /// Returns whether some map has the keys of both.
+    /// Returns whether some map can have the fields of both.
     fn can_overlap(&self, other: &Self) -> bool {
         self.can_have_required_keys(other) && other.can_have_required_keys(self)
     }
 
-    /// Returns whether each key that is always there can be in a map of the other type.
+    /// Returns whether each required key can be in a map of the other type.
     fn can_have_required_keys(&self, other: &Self) -> bool {
         let required = self.known_keys.iter().filter(|(_, (_, always))| *always);
         required.into_iter().all(

@@ -9,12 +9,12 @@ use super::ValueType;
 
 type TypeComputation = Box<dyn FnOnce() -> ValueType>;
 
-/// A type that is worked out when it is first read. Copies share the work.
+/// A type that is computed when it is first read. Copies share the computed type.
 #[derive(Clone)]
 pub struct LazyType(Rc<LazyCell<ValueType, TypeComputation>>);
 
 impl LazyType {
-    /// Returns the type that this gives.
+    /// Creates a type that `work` computes on first use.
     pub fn new(work: impl FnOnce() -> ValueType + 'static) -> Self {
         Self(Rc::new(LazyCell::new(Box::new(work))))
     }

@@ -7,11 +7,12 @@ use serde_json::{Map, Value};
 use super::{MAX_TYPE_DEPTH, MapFields, NumberRange, ValueType, is_exact_as_float};
 
 impl ValueType {
-    /// Returns the values that a JSON Schema allows, or more.
+    /// Returns a type that contains all values that a JSON Schema allows, and possibly more.
     pub fn from_schema(schema: &Value) -> Self {
         Self::from_schema_at_depth(schema, 0)
     }
 
+    /// Returns the type of a schema, and any type below the maximum depth.
     fn from_schema_at_depth(schema: &Value, depth: usize) -> Self {
         let Some(schema) = schema.as_object().filter(|_| depth < MAX_TYPE_DEPTH) else {
             return Self::any_value();
@@ -48,7 +49,7 @@ impl ValueType {
             .fold(Self::impossible_value(), Self::union_with)
     }
 
-    /// Returns a schema without a type, by the schemas of which it is made.
+    /// Returns the type of a schema without `type`, from `anyOf`, `oneOf`, `allOf`, or the keys of an object.
     fn from_combined_schemas(schema: &Map<String, Value>, depth: usize) -> Self {
         let parts = |key: &str| {
             schema
@@ -67,7 +68,7 @@ impl ValueType {
         all.into_iter().find(|part| !part.is_any()).unwrap_or_default()
     }
 
-    /// Returns the output of an agent with this `output_schema`: outputs are maps, even if the schema does not say so.
+    /// Returns the type of the output of an agent with this `output_schema`. Outputs are maps even if the schema has no type.
     pub fn from_output_schema(schema: &Value) -> Self {
         let value_type = Self::from_schema(schema);
         match (&value_type.0, schema.as_object()) {
@@ -79,8 +80,7 @@ impl ValueType {
     }
 }
 
-/// Returns the bounds of a schema's numbers. In old drafts the exclusive bounds are booleans; those are taken as
-/// included.
+/// Returns the range of a schema's numbers. Boolean exclusive bounds of old drafts are treated as included.
 fn parse_number_range(schema: &Map<String, Value>) -> NumberRange {
     let bound = |key: &str| {
         schema
@@ -104,6 +104,7 @@ fn parse_number_range(schema: &Map<String, Value>) -> NumberRange {
     range
 }
 
+/// Returns the type of the items of an array; any type with `prefixItems`.
 fn parse_item_type(schema: &Map<String, Value>, depth: usize) -> ValueType {
     match schema.get("items") {
         Some(items @ Value::Object(_)) if !schema.contains_key("prefixItems") => {
@@ -113,6 +114,7 @@ fn parse_item_type(schema: &Map<String, Value>, depth: usize) -> ValueType {
     }
 }
 
+/// Returns the fields of an object. Keys in `required` are always present.
 fn parse_map_fields(schema: &Map<String, Value>, depth: usize) -> MapFields {
     let required: BTreeSet<&str> = schema
         .get("required")
