@@ -16,14 +16,15 @@ use ensemble_process::ProgramInvocation;
 
 use crate::drive::client_servers::ClientServers;
 
-/// Reads a variable of the environment.
+/// A function that reads a variable of the environment.
 type Variables = dyn Fn(&str) -> Option<String> + Send + Sync;
-/// Tells the time.
+/// A function that returns the current time.
 type Now = dyn Fn() -> DateTime<Utc> + Send + Sync;
-/// A number from 0 to 1, exclusive.
+/// A function that returns a random number: at least 0 and less than 1.
 type Random = dyn Fn() -> f64 + Send + Sync;
 
-/// The world around runs. Nothing in the run layer reads the environment, the clock or randomness from elsewhere.
+/// The environment of runs: variables, clock, randomness, helper programs, model network and operator. The run layer uses no other source
+/// of them.
 #[derive(Clone)]
 pub struct Host {
     variables: Arc<Variables>,
@@ -43,7 +44,7 @@ pub struct Host {
     secret_values: Arc<[String]>,
 }
 
-/// The operator of a run.
+/// The source of answers to the questions of a run: the holder of the handle, or an operator.
 #[derive(Clone)]
 enum OperatorChoice {
     /// Whoever holds the handle of the run.
@@ -53,8 +54,8 @@ enum OperatorChoice {
 }
 
 impl Host {
-    /// The process's own environment, clock and randomness. There is no watchdog, and whoever holds the handle of a
-    /// run answers its questions.
+    /// Returns a host with the environment, clock and randomness of this process, without a watchdog. The holder of a run's handle answers
+    /// questions.
     #[expect(
         clippy::disallowed_methods,
         reason = "this is the one door to the process's environment and clock"
@@ -85,7 +86,7 @@ impl Host {
         }
     }
 
-    /// Tells the time with this function.
+    /// Reads the current time with this function.
     #[must_use]
     pub fn with_clock(self, now: impl Fn() -> DateTime<Utc> + Send + Sync + 'static) -> Self {
         Self {
@@ -94,7 +95,7 @@ impl Host {
         }
     }
 
-    /// Draws random numbers (at least 0, less than 1) with this function.
+    /// Generates random numbers with this function. They must be at least 0 and less than 1.
     #[must_use]
     pub fn with_randomness(self, random: impl Fn() -> f64 + Send + Sync + 'static) -> Self {
         Self {
@@ -103,8 +104,8 @@ impl Host {
         }
     }
 
-    /// Starts a process beside each run that kills the run's child processes should this process be killed. The
-    /// command has to call [`run_watchdog`](ensemble_process::run_watchdog).
+    /// Starts a process with each run that kills the run's child processes if this process is killed. The command must call
+    /// [`run_watchdog`](ensemble_process::run_watchdog).
     #[must_use]
     pub fn with_watchdog(self, command: Option<ProgramInvocation>) -> Self {
         Self {
@@ -113,9 +114,9 @@ impl Host {
         }
     }
 
-    /// Starts processes that have a `sandbox` through this command. It has to call
-    /// [`run_sandbox_helper`](ensemble_process::confine::run_sandbox_helper) with the arguments that follow
-    /// its own. Without it an ensemble with a `sandbox` does not run.
+    /// Starts processes that have a `sandbox` through this command, which must call
+    /// [`run_sandbox_helper`](ensemble_process::confine::run_sandbox_helper) with the arguments that follow its own. Without a command,
+    /// ensembles with a `sandbox` do not run.
     #[must_use]
     pub fn with_sandbox_helper(self, command: Option<ProgramInvocation>) -> Self {
         Self {
@@ -124,8 +125,8 @@ impl Host {
         }
     }
 
-    /// Starts the built-in external agent (`acp: simulated`) by this command. It has to call
-    /// [`serve_simulated_agent`](ensemble_agents::agent::acp::serve_simulated_agent). Without it there is none.
+    /// Starts the built-in external agent (`acp: simulated`) with this command, which must call
+    /// [`serve_simulated_agent`](ensemble_agents::agent::acp::serve_simulated_agent). Without a command, the agent is not available.
     #[must_use]
     pub fn with_simulated_acp(self, command: Option<ProgramInvocation>) -> Self {
         Self {
@@ -134,7 +135,7 @@ impl Host {
         }
     }
 
-    /// Asks this operator, and not the holder of a run's handle.
+    /// Sends questions to this operator instead of the holder of a run's handle.
     #[must_use]
     pub fn with_operator(self, operator: Arc<dyn Operator>) -> Self {
         Self {
@@ -143,13 +144,13 @@ impl Host {
         }
     }
 
-    /// Asks nobody: a run with an open question ends as `waiting_for_input`.
+    /// Sends questions to no operator: a run with an open question ends as `waiting_for_input`.
     #[must_use]
     pub fn without_operator(self) -> Self {
         self.with_operator(Arc::new(UnattendedOperator))
     }
 
-    /// With its operator, if it has one; else nobody is asked, since nobody holds a handle.
+    /// Sends questions to no operator if the holder of a run's handle would have to answer them. Keeps another operator.
     pub(crate) fn or_without_operator(self) -> Self {
         match self.operator {
             OperatorChoice::Handle => self.without_operator(),
@@ -157,7 +158,7 @@ impl Host {
         }
     }
 
-    /// With these servers of tools for runs whose options name none.
+    /// Uses these MCP servers for runs whose options contain no servers.
     #[must_use]
     pub fn with_client_servers(self, servers: ClientServers) -> Self {
         Self {
@@ -166,14 +167,14 @@ impl Host {
         }
     }
 
-    /// Gives all runs one access to models: they share rate limits, pauses and connections.
+    /// Shares one model network between all runs: rate limits, pauses and connections.
     #[must_use]
     pub fn with_shared_models(self) -> Self {
         let network = Some(self.model_network());
         Self { network, ..self }
     }
 
-    /// With the token of a server: no child process and no model gets it. `variable`: the variable that contains it.
+    /// Withholds the token of a server, and `variable`, which contains the token, from child processes and models.
     #[must_use]
     pub fn with_server_token(self, token: &str, variable: Option<&str>) -> Self {
         let secret_values = self.secret_values.iter().map(String::as_str).chain([token]);
@@ -190,7 +191,7 @@ impl Host {
         }
     }
 
-    /// Returns the variable of the environment. A variable that carries rights of the user is not returned.
+    /// Returns the variable of the environment. Returns `None` for a variable that grants rights of the user.
     pub fn read_variable(&self, name: &str) -> Option<String> {
         if self.is_private_variable(name) {
             return None;
@@ -198,7 +199,7 @@ impl Host {
         (self.variables)(name)
     }
 
-    /// Returns whether the variable carries rights of the user, so that nothing in a file can name it.
+    /// Returns whether the variable grants rights of the user. No file can use such a variable.
     pub(crate) fn is_private_variable(&self, name: &str) -> bool {
         carries_rights(name) || self.private_variables.iter().any(|private| private == name)
     }
@@ -219,24 +220,27 @@ impl Host {
         (self.random)()
     }
 
+    /// Returns the command of the watchdog.
     pub(crate) fn watchdog(&self) -> Option<&ProgramInvocation> {
         self.watchdog.as_ref()
     }
 
+    /// Returns the command of the sandbox helper.
     pub(crate) fn sandbox_helper(&self) -> Option<&ProgramInvocation> {
         self.sandbox_helper.as_ref()
     }
 
+    /// Returns the command of the built-in external agent.
     pub(crate) fn simulated_acp(&self) -> Option<&ProgramInvocation> {
         self.simulated_acp.as_ref()
     }
 
-    /// Returns the servers of tools for runs whose options name none.
+    /// Returns the MCP servers for runs whose options contain no servers.
     pub(crate) fn client_servers(&self) -> &Arc<ClientServers> {
         &self.client_servers
     }
 
-    /// Returns the operator; `None`: whoever holds the run's handle.
+    /// Returns the operator. Returns `None` if the holder of the run's handle answers.
     pub(crate) fn operator(&self) -> Option<Arc<dyn Operator>> {
         match &self.operator {
             OperatorChoice::Handle => None,
@@ -244,7 +248,7 @@ impl Host {
         }
     }
 
-    /// Returns the way to models, with this environment, clock and randomness.
+    /// Returns the shared model network, or a new one with the environment, clock and randomness of this host.
     pub fn model_network(&self) -> ModelNetwork {
         if let Some(shared) = &self.network {
             return shared.clone();

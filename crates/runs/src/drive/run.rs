@@ -34,9 +34,8 @@ use crate::drive::run_events::RunEvents;
 use crate::error::RunError;
 use crate::prepare::PreparedEnsemble;
 
-/// A run that is driven in a task of its own, on the runtime of whoever started it.
-///
-/// Dropping the handle does not end the run: the conversation goes on to its end, and then the run is closed.
+/// A handle of a run that a task drives on the runtime of the caller. Dropping the handle does not end the run, which is closed after its
+/// end.
 pub struct Run {
     stored_run: Arc<dyn StoredRun>,
     prepared: Arc<PreparedEnsemble>,
@@ -51,7 +50,7 @@ pub struct Run {
     closed_signal: watch::Receiver<()>,
 }
 
-/// The conversation from an input or a message to its end.
+/// The state of the conversation since the latest input or message: open, ended or failed.
 #[derive(Debug, Clone)]
 enum RunSegment {
     /// It goes on.
@@ -62,7 +61,7 @@ enum RunSegment {
     Failed(String),
 }
 
-/// A run that is over.
+/// A run that has ended and is closed.
 pub struct FinishedRun {
     /// The run.
     pub run: RunId,
@@ -70,7 +69,7 @@ pub struct FinishedRun {
     pub state: ConversationState,
 }
 
-/// All that the task which drives a run needs.
+/// The state of the task that drives a run.
 pub(crate) struct DrivenRun {
     pub(crate) stored_run: Arc<dyn StoredRun>,
     pub(crate) prepared: Arc<PreparedEnsemble>,
@@ -95,7 +94,7 @@ pub(crate) struct DrivenRun {
 }
 
 impl Run {
-    /// Drives the run in a task of its own.
+    /// Spawns a task that drives the run, and returns the handle of the run.
     pub(crate) fn spawn_driver(driven: DrivenRun) -> Self {
         let (message_sender, messages) = mpsc::unbounded_channel();
         let (interruptions, interrupted) = mpsc::unbounded_channel();
@@ -128,28 +127,27 @@ impl Run {
         }
     }
 
-    /// Returns the run's id.
+    /// Returns the id of the run.
     pub fn id(&self) -> &RunId {
         self.stored_run.id()
     }
 
-    /// Returns the ensemble, as the run has it.
+    /// Returns the ensemble as the run uses it.
     pub fn prepared_ensemble(&self) -> &Arc<PreparedEnsemble> {
         &self.prepared
     }
 
-    /// Returns the run as it is stored.
+    /// Returns the stored run.
     pub fn stored_run(&self) -> &Arc<dyn StoredRun> {
         &self.stored_run
     }
 
-    /// Returns all events, from the first record on.
+    /// Returns all events, starting with the first record.
     pub fn events(&self) -> RunEvents {
         self.events_from(0)
     }
 
-    /// Returns all events from the record `seq` on. What waits for an answer or for permission at this moment follows
-    /// the records that are in the log.
+    /// Returns all events, starting with the record `seq`. Open questions and permission requests follow the records that are in the log.
     pub fn events_from(&self, seq: u64) -> RunEvents {
         let events = self.hub.subscribe_run(self.stored_run.clone(), seq);
         // Looked at after the subscription begins, so that no question is missed; the events drop those that come twice.
@@ -161,28 +159,28 @@ impl Run {
         !matches!(&*self.leg.borrow(), RunSegment::Open)
     }
 
-    /// Waits until the run is closed: nothing of it is under way, and its lease is given back.
+    /// Waits until the run is closed: no execution is running, and the lease is released.
     pub(crate) fn wait_until_closed(&self) -> impl Future<Output = ()> + Send + 'static {
         let mut closed = self.closed_signal.clone();
         async move { while closed.changed().await.is_ok() {} }
     }
 
-    /// Returns the questions and permission requests that wait for an answer, in the order of the file.
+    /// Returns the open questions and permission requests, in the order of the file.
     pub fn open_requests(&self) -> Vec<OperatorRequest> {
         self.desk.open_requests()
     }
 
-    /// Returns whether the request was recorded before the run was resumed, and is not asked again yet.
+    /// Returns whether a resumed run is expected to ask the recorded request with this digest again.
     pub(crate) fn is_request_expected(&self, digest: &RequestDigest) -> bool {
         self.desk.is_expected(digest)
     }
 
-    /// Changes when a request is asked, decided or withdrawn.
+    /// Returns a receiver that changes when a request is asked, decided or withdrawn.
     pub fn request_changes(&self) -> watch::Receiver<u64> {
         self.desk.subscribe_changes()
     }
 
-    /// Answers a question or a permission request that was shown. In a resumed run, waits until the request is asked again.
+    /// Answers a question or a permission request that was shown. In a resumed run, waits until the run asks the request again.
     ///
     /// # Errors
     /// [`RunError::Answer`]: the request is decided, is not the one that was shown, or does not take the answer.
@@ -203,6 +201,7 @@ impl Run {
         .await
     }
 
+    /// Answers the request with the address and digest of the answer. Waits as for [`Self::answer_request`].
     pub(crate) async fn answer_shown_request(&self, answer: ClientAnswer) -> Result<(), RunError> {
         let address = answer.address.clone();
         let answered = self.desk.answer_request(answer);
@@ -213,7 +212,8 @@ impl Run {
         .map_err(RunError::from)
     }
 
-    /// Returns the answers of options that no question has taken, each with the answer that was used instead.
+    /// Lists the answers of options that no question has used, each with the answer that was used instead. Reads the journal if there are
+    /// such answers.
     ///
     /// # Errors
     /// The journal cannot be read.
@@ -236,7 +236,7 @@ impl Run {
             .collect())
     }
 
-    /// Waits until the request with this address, or with this bare name of its agent, is open, and returns it.
+    /// Waits until the request with this address, or with this bare name of its agent, is open. Returns the request.
     ///
     /// # Errors
     /// The conversation ended without the request, or the name is not unique.
@@ -261,6 +261,8 @@ impl Run {
             .map_err(RunError::from)
     }
 
+    /// Waits for the future while the conversation is open. Returns [`RunError::NotAsked`] with the text of `why` if the conversation ends
+    /// first.
     async fn wait_unless_ended<T>(
         &self,
         asked: impl Future<Output = T>,
@@ -274,13 +276,13 @@ impl Run {
         }
     }
 
-    /// Stops the run: what is under way is dropped and killed, what had finished is kept, and the turn stays open for
-    /// a resume. A conversation that has ended stays as it is.
+    /// Cancels the run: stops running executions, keeps finished ones, and leaves the turn open for a resume. Does not change a run that
+    /// has ended.
     pub fn cancel(&self, by: RunCanceller) {
         let _ = self.interruptions.send(RunInterruption::Cancelled { by });
     }
 
-    /// Returns a function that cancels the run, for a task that does not hold the run.
+    /// Returns a function that cancels the run, for a task without the handle.
     pub fn create_canceller(&self) -> impl Fn(RunCanceller) + Send + Sync + Clone + 'static {
         let interruptions = self.interruptions.clone();
         move |by| {
@@ -288,7 +290,7 @@ impl Run {
         }
     }
 
-    /// Waits until the conversation has ended, and says how.
+    /// Waits until the conversation has ended, and returns its end.
     ///
     /// # Errors
     /// The log failed, so the run stopped; [`Self::wait_and_close`] has the error.
@@ -304,7 +306,7 @@ impl Run {
         })
     }
 
-    /// Returns how the conversation has ended. Returns `None` while it continues, or if its log failed.
+    /// Returns the end of the conversation. Returns `None` while the conversation continues, or if its log failed.
     pub fn try_outcome(&self) -> Option<RunEnded> {
         match &*self.leg.borrow() {
             RunSegment::Ended(ended) => Some(RunEnded::clone(ended)),
@@ -312,8 +314,8 @@ impl Run {
         }
     }
 
-    /// Adds a user message to a conversation that has ended, and goes on; [`Self::wait`] then waits for the new
-    /// end. Waits for the end of the conversation if it goes on.
+    /// Waits for the end of the conversation, then continues the conversation with a user message. [`Self::wait`] then waits for the new
+    /// end.
     ///
     /// # Errors
     /// The conversation waits for input, or its log failed.
@@ -329,7 +331,7 @@ impl Run {
         leg.changed().await.map_err(|_| RunError::Closed)
     }
 
-    /// Waits for the end of the conversation, closes the run, and gives its last state.
+    /// Waits for the end of the conversation, closes the run, and returns its last state.
     ///
     /// # Errors
     /// The log failed, so the run stopped.
@@ -346,14 +348,14 @@ impl Run {
     }
 }
 
-/// The ends of a handle's channels that the driver holds.
+/// The ends of a handle's channels that the driver task uses.
 struct RunChannels {
     messages: mpsc::UnboundedReceiver<Arc<str>>,
     interruptions: mpsc::UnboundedReceiver<RunInterruption>,
     segment_sender: watch::Sender<RunSegment>,
 }
 
-/// Tells several reporters.
+/// A reporter that forwards each event to several reporters and to the event hub.
 struct ReporterFanout {
     reporters: Vec<Box<dyn Reporter + Send>>,
     hub: HubReporter,
@@ -369,6 +371,7 @@ impl Reporter for ReporterFanout {
 }
 
 impl DrivenRun {
+    /// Drives the run to its end, then closes servers and programs, waits for child processes, and releases the leases.
     async fn drive_to_end(mut self, channels: RunChannels) -> (ConversationState, Result<(), CommitError>) {
         let leg = channels.segment_sender.clone();
         let result = self.drive_segments(channels).await;
@@ -383,7 +386,7 @@ impl DrivenRun {
         (self.state, result)
     }
 
-    /// The conversation, and one more for each message.
+    /// Drives the conversation to its end, and once more for each further user message.
     async fn drive_segments(&mut self, mut channels: RunChannels) -> Result<(), CommitError> {
         let mut reporter = ReporterFanout {
             reporters: std::mem::take(&mut self.reporters),
