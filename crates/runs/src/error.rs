@@ -192,7 +192,7 @@ pub enum RunError {
     Stopped(String),
 }
 
-/// The reason why two runs cannot be merged.
+/// An error in merging two runs.
 #[derive(Debug, thiserror::Error)]
 pub enum RunMergeError {
     /// The run is named twice.
@@ -212,7 +212,7 @@ pub enum RunMergeError {
 }
 
 impl RunError {
-    /// Returns advice for an ensemble that was not found: the word that was probably meant, or the searched folders.
+    /// Returns advice for an ensemble that was not found: a similar name, or the searched folders.
     pub fn advice(&self) -> Option<String> {
         match self {
             Self::Project(error) => error.advice(),

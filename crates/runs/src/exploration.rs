@@ -9,8 +9,8 @@ use ensemble_explore::{Exploration, Inside, NestedResults};
 use ensemble_project::nested::{NestedEnsemble, absolute_path};
 use ensemble_project::project::Project;
 
-/// Explores the outer ensemble and those inside, each after the ensembles that its agents are: `explore` is given what is
-/// known of them. The result has the exploration of the outer one, and those of the others in their order.
+/// Explores the outer and all nested ensembles. Each ensemble is explored after its own nested ensembles, whose results `explore` receives.
+/// Returns the exploration of the outer ensemble, and those of the nested ensembles in their order.
 pub fn explore_with_nested(
     outer: &NestedEnsemble,
     inner: &[NestedEnsemble],

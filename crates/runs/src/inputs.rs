@@ -38,7 +38,7 @@ pub enum InputError {
     },
 }
 
-/// Values by name, with the texts of those that were given as texts.
+/// Input values by name, with the texts of the values that were given as texts.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct InputValues {
     pub(crate) values: RunContext,
@@ -55,7 +55,7 @@ impl From<RunContext> for InputValues {
     }
 }
 
-/// Returns the inputs of a run: what is given, and the defaults of the others. `None`: the ensemble declares no inputs.
+/// Returns the inputs of a run: the given values, and the defaults of the others. Returns `None` if the ensemble declares no inputs.
 ///
 /// # Errors
 /// All inputs that are wrong.
@@ -79,7 +79,7 @@ pub(crate) fn resolve_inputs(ensemble: &Ensemble, given: &InputValues) -> Result
     if wrong.is_empty() { Ok(Some(inputs)) } else { Err(wrong) }
 }
 
-/// Returns the names that are no inputs.
+/// Returns an error for each name that is not a declared input, with a similar name.
 pub(crate) fn list_undeclared_inputs<'a>(
     ensemble: &Ensemble,
     declared: &[InputDeclaration],
@@ -93,8 +93,8 @@ pub(crate) fn list_undeclared_inputs<'a>(
     wrong.collect()
 }
 
-/// Returns the inputs that an ensemble declares as the JSON Schema of one map, for tools that are ensembles: `input` is
-/// the task, unless an input has this name. `None`: the ensemble declares no inputs.
+/// Returns the declared inputs as the JSON Schema of one object, for ensembles that are tools. Adds the task as `input`, unless an input
+/// has this name. Returns `None` if the ensemble declares no inputs.
 pub fn inputs_schema(ensemble: &Ensemble) -> Option<Value> {
     let declared = ensemble.inputs.as_ref()?;
     let mut properties: JsonMap = JsonMap::new();
@@ -121,7 +121,11 @@ pub fn inputs_schema(ensemble: &Ensemble) -> Option<Value> {
     }))
 }
 
-/// Returns the value of one input.
+/// Returns the value of one input: the argument, or the default. If the parsed argument does not match the schema, its text is tried.
+///
+/// # Errors
+///
+/// The value is missing or does not match the schema.
 fn resolve_input_value(input: &InputDeclaration, given: &InputValues) -> Result<Arc<Value>, InputError> {
     let Some(value) = given.values.get(&input.name) else {
         let missing = || InputError::Missing {
@@ -145,7 +149,7 @@ fn resolve_input_value(input: &InputDeclaration, given: &InputValues) -> Result<
 }
 
 impl InputError {
-    /// Redacts the secrets in a value that the error shows.
+    /// Redacts the secrets in the values that the error shows.
     pub(crate) fn redact_schema_errors(&mut self, secrets: &Secrets) {
         if let Self::OffSchema { errors, .. } = self {
             let redact = |error: &mut String| *error = secrets.redact(std::mem::take(error)).into_owned();
@@ -180,7 +184,7 @@ impl fmt::Display for InputError {
     }
 }
 
-/// Returns all of them, one in a line.
+/// Formats all errors, one per line.
 pub(crate) fn format_input_errors(wrong: &[InputError]) -> String {
     let lines: Vec<String> = wrong.iter().map(InputError::to_string).collect();
     lines.join("\n       ")

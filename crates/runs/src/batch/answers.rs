@@ -13,10 +13,10 @@ use super::row::{CellValue, LABEL_COLUMN};
 use super::row_place::sort_errors;
 use super::{BatchRow, RowError, RowPlace, TableLine};
 
-/// The columns of the table of questions.
+/// The columns of the CSV table of open questions.
 const COLUMNS: [&str; 7] = ["run", "id", "row", "agent", "question", "choices", "answer"];
 
-/// An answer for one row.
+/// An answer for an input agent in one row of a batch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RowAnswer {
     /// Where it was read.
@@ -29,8 +29,7 @@ pub struct RowAnswer {
     pub answer: Value,
 }
 
-/// Returns the answers of a table in CSV: one answer per line with the columns `agent` and `answer`, or one row per line
-/// with a column for each agent. The column `run`, `id` or `row` names the row. Empty answers are left out.
+/// Parses a CSV table of answers: one answer per line, or one row per line with a column for each agent. Skips empty answers.
 ///
 /// # Errors
 /// All errors of the table, and lines that name no row.
@@ -76,7 +75,7 @@ pub fn parse_answer_table(name: &str, text: &str, label_column: Option<&str>) ->
     if wrong.is_empty() { Ok(answers) } else { Err(wrong) }
 }
 
-/// Returns the open questions of rows as CSV, one question per line, with the given answers that were not used.
+/// Renders the open questions of the rows as CSV, one question per line, with the answers that no question has used.
 pub(super) fn questions_to_csv<'a>(
     lines: impl Iterator<Item = (TableLine<'a>, &'a RowAnswers)>,
     secrets: &Secrets,
@@ -108,7 +107,7 @@ pub(super) fn questions_to_csv<'a>(
 pub struct RowAnswers(Vec<(String, Value)>);
 
 impl RowAnswers {
-    /// Returns the answers for all rows with those of this row, which come first.
+    /// Returns the common answers, replaced by the answers of this row where both have one for an agent.
     pub(super) fn with_common_answers(&self, common: &PreparedAnswers) -> PreparedAnswers {
         let mut answers = common.clone();
         for (agent, answer) in &self.0 {
@@ -117,17 +116,17 @@ impl RowAnswers {
         answers
     }
 
-    /// Returns whether there are none.
+    /// Returns whether the row has no answers.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Returns the answers as a text that is the same for the same answers.
+    /// Renders the answers as a text. Equal answers have equal texts.
     pub(super) fn to_comparison_text(&self) -> String {
         format!("{:?}", self.0)
     }
 
-    /// Finds the text that was given for this question.
+    /// Finds the answer to this question. Returns `None` if no answer names the question, or if the answer is not a text.
     fn find_answer_text(&self, question: &PendingRequest, pending: &[PendingRequest]) -> Option<String> {
         let is_meant = |agent: &str| list_named_requests(agent, pending).contains(&question);
         let (_, answer) = self.0.iter().find(|(agent, _)| is_meant(agent))?;
@@ -135,7 +134,7 @@ impl RowAnswers {
     }
 }
 
-/// Returns whether one of these questions has an answer. `decides_tools`: permissions are decided, too.
+/// Returns whether one of these questions has an answer. With `decides_tools`, every permission request counts as answered.
 pub(super) fn has_answer_for_any(answers: &PreparedAnswers, questions: &[PendingRequest], decides_tools: bool) -> bool {
     questions.iter().any(|question| {
         if question.is_permission() {
@@ -149,7 +148,7 @@ pub(super) fn has_answer_for_any(answers: &PreparedAnswers, questions: &[Pending
     })
 }
 
-/// Finds rows by their names.
+/// An index of rows by run key, label and number.
 pub(super) struct RowDirectory<'r> {
     by_key: HashMap<&'r str, usize>,
     by_label: HashMap<&'r str, Vec<usize>>,
@@ -166,7 +165,7 @@ pub(super) struct DirectoryEntry<'r> {
 }
 
 impl<'r> RowDirectory<'r> {
-    /// Returns the directory of these rows, in the order of their numbers.
+    /// Indexes the rows, whose order is the order of their numbers.
     pub(super) fn new(rows: impl Iterator<Item = DirectoryEntry<'r>>) -> Self {
         let mut directory = Self {
             by_key: HashMap::new(),
@@ -183,7 +182,7 @@ impl<'r> RowDirectory<'r> {
         directory
     }
 
-    /// Returns the directory of all rows of a table with these keys.
+    /// Indexes all rows of a table. `keys` contains the run key of each row.
     pub(super) fn for_table(keys: &'r [String], rows: &'r [BatchRow]) -> Self {
         let rows = keys.iter().zip(rows).zip(1..);
         Self::new(rows.map(|((key, row), number)| DirectoryEntry {
@@ -215,7 +214,7 @@ impl<'r> RowDirectory<'r> {
         if wrong.is_empty() { Ok(answers) } else { Err(wrong) }
     }
 
-    /// Finds the index of a row by the id of its run, its label, or its number if no row has a label.
+    /// Finds the index of a row by the id of its run, by its label, or by its number if no row has a label.
     ///
     /// # Errors
     /// No row has this name, or several rows have it.

@@ -13,7 +13,7 @@ use std::collections::HashSet;
 use super::row::{CellValue, ParsedTable, TableRow};
 use super::row_place::{RowError, RowPlace, sort_errors};
 
-/// A position in a text: line and column from 1. Columns count characters.
+/// A position in a table: line and column from 1. Columns count characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct CellLineColumn {
     line: usize,
@@ -33,7 +33,7 @@ struct CellLine {
     end: CellLineColumn,
 }
 
-/// Reads the cells of a table.
+/// A reader that splits the text of a table into lines of cells.
 struct CsvCellReader<'t> {
     text: &'t str,
     delimiter: char,
@@ -54,11 +54,12 @@ impl<'t> CsvCellReader<'t> {
         }
     }
 
+    /// Returns the text that was not read yet.
     fn remaining_text(&self) -> &'t str {
         &self.text[self.offset..]
     }
 
-    /// Takes this number of bytes as they are.
+    /// Advances by this number of bytes, counts lines and columns, and returns the text that was passed.
     fn advance_bytes(&mut self, length: usize) -> &'t str {
         let taken = &self.remaining_text()[..length];
         let mut before = ' ';
@@ -79,7 +80,7 @@ impl<'t> CsvCellReader<'t> {
         taken
     }
 
-    /// Takes the end of a line. Returns whether there was one.
+    /// Skips one end of line. Returns whether there was one.
     fn skip_line_end(&mut self) -> bool {
         let rest = self.remaining_text();
         let length = if rest.starts_with("\r\n") {
@@ -91,7 +92,7 @@ impl<'t> CsvCellReader<'t> {
         length > 0
     }
 
-    /// Returns the next line that is not empty.
+    /// Skips empty lines and reads the cells of the next line. Returns `None` at the end of the text.
     fn read_next_line(&mut self) -> Option<CellLine> {
         while self.skip_line_end() {}
         if self.remaining_text().is_empty() {
@@ -107,6 +108,7 @@ impl<'t> CsvCellReader<'t> {
         Some(CellLine { cells, end })
     }
 
+    /// Reads one cell. A cell whose quote is not closed correctly ends with its first line, and an error is recorded.
     fn next_cell(&mut self) -> Cell {
         let (start, start_offset) = (self.position, self.offset);
         let is_quoted = self.remaining_text().starts_with('"');
@@ -136,16 +138,18 @@ impl<'t> CsvCellReader<'t> {
         Cell { text, start, is_quoted }
     }
 
+    /// Returns whether this character ends a cell: the delimiter or the end of a line.
     fn is_cell_terminator(&self, character: char) -> bool {
         character == self.delimiter || character == '\n' || character == '\r'
     }
 
+    /// Returns whether the reader is at the end of a cell, or at the end of the text.
     fn is_at_cell_end(&self) -> bool {
         let next = self.remaining_text().chars().next();
         next.is_none_or(|character| self.is_cell_terminator(character))
     }
 
-    /// Reads the text after an opening quote, up to the closing one. Returns whether there is a closing one.
+    /// Appends the text up to the closing quote to `text`. Returns whether a closing quote was found.
     fn read_until_closing_quote(&mut self, text: &mut String) -> bool {
         loop {
             let Some(length) = self.remaining_text().find('"') else {
@@ -161,12 +165,13 @@ impl<'t> CsvCellReader<'t> {
     }
 }
 
-/// The columns of a table, from its first line.
+/// The columns of a table, in the order of its first line.
 struct TableHeader {
     names: Vec<String>,
 }
 
 impl TableHeader {
+    /// Reads the column names from the first line. Adds errors for empty, repeated and wrongly delimited names.
     fn parse_header(line: CellLine, delimiter: char, errors: &mut Vec<(CellLineColumn, String)>) -> Self {
         let mut known = HashSet::new();
         for cell in &line.cells {
@@ -182,7 +187,7 @@ impl TableHeader {
         }
     }
 
-    /// Returns the row of a line; `None`: it has an error. A cell that is empty, or whose column has no name, is not given.
+    /// Converts the cells of a line to a row. Omits empty cells and cells without a column name. Returns `None` after an error.
     fn read_row(
         &self,
         source: &RowPlace,
@@ -212,7 +217,7 @@ impl TableHeader {
     }
 }
 
-/// Returns the error of a name of a column that contains the delimiter of another format.
+/// Returns an error if an unquoted column name contains the delimiter of another format.
 fn find_delimiter_error(cell: &Cell, delimiter: char) -> Option<(CellLineColumn, String)> {
     let others: &[(char, &str)] = match delimiter {
         '\t' => &[],
@@ -238,7 +243,7 @@ fn find_delimiter_error(cell: &Cell, delimiter: char) -> Option<(CellLineColumn,
     Some((position, format!("the first line contains {noun}: {advice}")))
 }
 
-/// Parses a CSV text, whose first line names the columns. A cell that is empty is not given. Empty lines are left out.
+/// Parses a CSV text, whose first line names the columns. Omits empty cells and empty lines. `name` names the source in errors.
 pub fn parse_csv(name: &str, text: &str, delimiter: u8) -> ParsedTable {
     let source = RowPlace::from_source(name);
     let delimiter = char::from(delimiter);

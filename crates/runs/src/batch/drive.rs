@@ -22,7 +22,7 @@ use crate::start::ready::ReadyRun;
 use crate::start::recorded_run::RecordedRun;
 use crate::start::runs::{HeldRun, WhichRun};
 
-/// The options of the work on a batch.
+/// The options for the work on a batch: the number of parallel runs, a cost limit and a durable engine.
 #[derive(Clone)]
 pub struct BatchOptions {
     /// The largest number of runs at once.
@@ -33,7 +33,7 @@ pub struct BatchOptions {
     pub engine: Option<Arc<dyn BatchRunEngine>>,
 }
 
-/// The reason why the work has ended.
+/// The reason why the work on a batch ended.
 #[derive(Debug, Clone, PartialEq)]
 pub enum BatchWorkEnd {
     /// All rows have ended.
@@ -44,7 +44,7 @@ pub enum BatchWorkEnd {
     StoppedBy(RunCanceller),
 }
 
-/// A row has ended.
+/// The report of a row that has ended, with the progress and cost of the whole batch.
 pub struct RowReport<'a> {
     /// The number of the row in the table, from 1.
     pub number: usize,
@@ -58,10 +58,10 @@ pub struct RowReport<'a> {
     pub cost: Option<Cost>,
 }
 
-/// Holds the runs of a batch in the place of this process: a durable execution engine.
+/// A durable execution engine that drives the runs of a batch instead of this process.
 pub trait BatchRunEngine: Send + Sync {
-    /// Drives a new run to its end, and keeps a copy of it in the store. A run with this id that goes on already, or has
-    /// ended, is taken up. When the future is dropped, the run goes on.
+    /// Drives a run to its end and stores a copy. If the engine has a run with this id, waits for that run. Dropping the future does not
+    /// stop the run.
     fn drive_or_attach_run<'a>(
         &'a self,
         ready: ReadyRun,
@@ -70,8 +70,8 @@ pub trait BatchRunEngine: Send + Sync {
         store: &'a dyn RunStore,
     ) -> BoxFuture<'a, Result<Arc<dyn StoredRun>, RunError>>;
 
-    /// Lets a run go on that was cancelled, of which the store has a copy, and keeps a copy of it when it has ended. When the future is
-    /// dropped, the run goes on. `at`: now.
+    /// Resumes a cancelled run of the engine, waits for its end and stores a copy. Dropping the future does not stop the run. `at` is the
+    /// current time.
     fn resume_cancelled_run<'a>(
         &'a self,
         id: RunId,
@@ -80,7 +80,7 @@ pub trait BatchRunEngine: Send + Sync {
     ) -> BoxFuture<'a, Result<Arc<dyn StoredRun>, RunError>>;
 }
 
-/// The arguments of a run apart from its input, for an engine.
+/// The arguments of a run, apart from its input, for an engine.
 #[derive(Debug, Clone)]
 pub struct EngineRunOptions {
     /// The answers of input agents.
@@ -91,7 +91,7 @@ pub struct EngineRunOptions {
     pub denied_tools: Vec<String>,
 }
 
-/// The work for a row.
+/// The work that a row needs: none, a new run, or the rest of a run.
 enum RowWork {
     /// The run has ended already.
     AlreadyEnded(Box<BatchEntry>),
@@ -101,7 +101,7 @@ enum RowWork {
     Resume(RunId, Box<(HeldRun, RunOptions)>),
 }
 
-/// The data of a row before it runs.
+/// The data of a row that is needed to decide about its run and to start the run.
 struct RowInput {
     key: String,
     row: BatchRow,
@@ -123,11 +123,12 @@ enum RowOutcome {
 }
 
 impl Batch {
-    /// Runs the ensemble for all rows that have a task. `options` gives the options of one run; input, values and answers come from the
-    /// row. `told` is called with each row that ends. When `stop` is ready, the runs are cancelled and can go on later.
+    /// Runs the ensemble for all rows that have a task. `options` creates the options of one run. `told` receives each row that ends. When
+    /// `stop` is ready, the runs are cancelled and can be resumed.
     ///
     /// # Errors
-    /// A run cannot begin, or a file cannot be written; the other runs are cancelled then, and can go on later.
+    ///
+    /// A run cannot start, or a file cannot be written. The other runs are cancelled then, and can be resumed.
     pub async fn run_rows(
         &mut self,
         driving: &BatchOptions,
@@ -146,6 +147,7 @@ impl Batch {
         result
     }
 
+    /// Runs the rows of the queue, several at once, until all rows have ended, the cost limit is reached, or `stop` is ready.
     async fn run_planned_rows(
         &self,
         (rows, tasks, busy): (&mut [PlannedRow], &[RowTask], &mut Vec<(usize, String)>),
@@ -204,6 +206,7 @@ impl Batch {
         }
     }
 
+    /// Collects the data of the row for its run. The answers of the row replace the common answers.
     fn row_input(&self, planned: &PlannedRow, task: RowTask) -> RowInput {
         RowInput {
             key: planned.key.clone(),
@@ -215,7 +218,7 @@ impl Batch {
         }
     }
 
-    /// Returns the outcome, after its result was added to the index.
+    /// Appends the result of an ended row to the index. Returns the outcome unchanged.
     fn append_outcome_to_index(&self, outcome: RowOutcome) -> Result<RowOutcome, RunError> {
         if let RowOutcome::Ended(_, entry) = &outcome {
             self.append_entry(entry)?;
@@ -223,7 +226,7 @@ impl Batch {
         Ok(outcome)
     }
 
-    /// Runs the ensemble for one row, to its end or until it is cancelled.
+    /// Runs the ensemble for one row until the run ends or is cancelled, in this process or in the engine.
     async fn run_row(
         &self,
         input: RowInput,
@@ -280,7 +283,7 @@ impl Batch {
         Ok(RowOutcome::Ended(number, Box::new(entry)))
     }
 
-    /// Finds out what the row needs: a new run, the rest of a run, or nothing.
+    /// Decides the work for a row: a new run, the rest of a run, or none. Takes the lease of a run that is to be resumed.
     async fn decide_row_work(&self, input: &RowInput, options: RunOptions) -> Result<RowWork, RunError> {
         let is_resumed = match input.task {
             RowTask::Resume | RowTask::Answer => true,
@@ -311,7 +314,7 @@ impl Batch {
         self.resume_or_start_try(input, latest, leased_run, options).await
     }
 
-    /// Continues a run, unless it has ended meanwhile, or timed out with other limits than those of the file.
+    /// Resumes a run. Returns the entry of a run that ended meanwhile, and starts a new try after a timeout with outdated limits.
     async fn resume_or_start_try(
         &self,
         input: &RowInput,
@@ -337,7 +340,7 @@ impl Batch {
         Ok(RowWork::Resume(latest, Box::new((leased_run, options))))
     }
 
-    /// Makes a try ready.
+    /// Deletes the folder of an earlier run with the id of this try, and prepares the run of the try.
     fn prepare_new_try(&self, input: &RowInput, number: u32, mut options: RunOptions) -> Result<RowWork, RunError> {
         let id = format_row_run_id(&input.key, &self.version.digest, number);
         self.files.discard_run(&id)?;
@@ -354,6 +357,7 @@ struct BatchCostTotal {
 }
 
 impl BatchCostTotal {
+    /// Sums the known costs of the tries of these rows.
     fn from_rows(rows: &[PlannedRow]) -> Self {
         let spent = super::sum_costs(rows.iter().filter_map(|planned| planned.tries.known_cost()));
         Self {
@@ -362,7 +366,7 @@ impl BatchCostTotal {
         }
     }
 
-    /// Replaces the result of the row by that of this try.
+    /// Sets the result of a try of the row, and adds the difference to the total cost. `number` is the number of the try.
     fn record_try_result(&mut self, planned: &mut PlannedRow, number: u32, entry: BatchEntry) {
         let before = planned.tries.known_cost();
         if number != planned.tries.latest {
@@ -377,7 +381,7 @@ impl BatchCostTotal {
     }
 }
 
-/// Drives a run in this process, to its end or until it is cancelled.
+/// Drives a run in this process until the run ends or is cancelled. Returns the entry of the row.
 async fn drive_in_process(
     key: &str,
     run_id: &RunId,
@@ -397,6 +401,7 @@ async fn drive_in_process(
     BatchEntry::from_ended_run(key, run_id.as_str(), &finished.state).ok_or(RunError::NotBegun)
 }
 
+/// Reports the row if it has a result. `left` is the number of rows that have not ended.
 fn report_ended_row(told: &mut impl FnMut(&RowReport<'_>), planned: &PlannedRow, left: usize, total: &BatchCostTotal) {
     if let Some(entry) = &planned.tries.entry {
         told(&RowReport {

@@ -40,7 +40,7 @@ pub struct BatchEntry {
     pub usage: Value,
 }
 
-/// The meaning of a success with exhausted agents.
+/// The meaning of a successful run with exhausted agents: a success or a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ExhaustedRowPolicy {
     /// The row succeeded.
@@ -50,7 +50,7 @@ pub enum ExhaustedRowPolicy {
     Refused,
 }
 
-/// The standing of a row in the report, in the order of the report.
+/// The status of a row in the report, in the order of the report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RowStatus {
     /// The run failed.
@@ -66,7 +66,7 @@ pub enum RowStatus {
 }
 
 impl RowStatus {
-    /// Returns the name for programs.
+    /// Returns the status as a word of the JSON output.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Failed => "failed",
@@ -79,7 +79,7 @@ impl RowStatus {
 }
 
 impl BatchEntry {
-    /// Returns the result of the row whose run has this state. Returns `None` if the run has not ended.
+    /// Creates the entry of a row from the state of its run. `id` is the key of the row. Returns `None` if the run has not ended.
     pub(crate) fn from_ended_run(id: &str, run: &str, state: &ConversationState) -> Option<Self> {
         let run_end = state.run_end()?;
         let document = RunResult(state);
@@ -105,18 +105,18 @@ impl BatchEntry {
         self.usage.get("cost")?.as_f64().map(Cost::from_amount)
     }
 
-    /// Returns a number of the usage, such as `input_tokens`.
+    /// Returns a count of the usage, such as `input_tokens`. Returns 0 if the usage has no such count.
     pub fn usage_count(&self, what: &str) -> u64 {
         self.usage.get(what).and_then(Value::as_u64).unwrap_or_default()
     }
 
-    /// Returns whether models were asked whose price is not known.
+    /// Returns whether the try used models whose price is not known.
     pub fn is_unpriced(&self) -> bool {
         let has_usage = self.usage_count("input_tokens") + self.usage_count("output_tokens") > 0;
         self.cost().is_none() && has_usage
     }
 
-    /// Returns whether the run was interrupted, so that it continues with the batch.
+    /// Returns whether the run was cancelled, so that the next call on the batch resumes the run.
     pub fn is_interrupted(&self) -> bool {
         self.outcome == CompletionReason::Cancelled
     }
@@ -133,7 +133,7 @@ impl BatchEntry {
         apply_fail_on_limit(run_exit_code(self.outcome, success, None), is_refused)
     }
 
-    /// Returns the standing of the row in the report.
+    /// Returns the status of the row in the report.
     pub fn status(&self, limits: ExhaustedRowPolicy) -> RowStatus {
         match self.exit_code(limits) {
             0 => RowStatus::Succeeded,
@@ -144,7 +144,7 @@ impl BatchEntry {
         }
     }
 
-    /// Returns what a run left undone although it went on: exhausted agents, failed parts and failed tool calls.
+    /// Describes the unfinished work of a run that continued: exhausted agents, failed parts and failed tool calls.
     pub(super) fn describe_open_work(&self) -> Option<String> {
         let exhausted = self.exhausted.iter().map(ToString::to_string);
         let failed_work = self.failed_work.iter().flat_map(FailedWork::list_sentences);
@@ -152,7 +152,7 @@ impl BatchEntry {
         (!sentences.is_empty()).then(|| sentences.join("; "))
     }
 
-    /// Returns the agents whose questions wait for an answer; `a person` if an older index does not name them.
+    /// Joins the names of the agents whose questions wait for an answer. Returns `a person` if an older index does not name the agents.
     pub fn waiting_agent_names(&self) -> String {
         let mut agents: Vec<&str> = self.questions.iter().map(|question| &*question.agent).collect();
         agents.dedup();
@@ -163,8 +163,7 @@ impl BatchEntry {
     }
 }
 
-/// Returns the sum of two usages: of all numbers that both have, by name. Other values are those of the later one; `null`
-/// is no usage.
+/// Sums two usages: adds the numbers that both contain, by name, and takes all other values of the later usage.
 pub(super) fn sum_usage(earlier: &Value, later: &Value) -> Value {
     match (earlier, later) {
         (Value::Null, usage) | (usage, Value::Null) => usage.clone(),

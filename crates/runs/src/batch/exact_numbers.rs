@@ -1,11 +1,11 @@
 //! Numbers in tables: those that a value keeps with all their digits.
 
-/// Returns the message about a number that would be changed.
+/// Formats the error message about a number whose digits would be lost.
 pub(super) fn inexact_number_message(text: &str) -> String {
     format!("the number `{text}` has too many digits to be kept; use a string")
 }
 
-/// Finds the first number in a JSON text that does not keep all its digits as a value.
+/// Finds the first number in a JSON text that a JSON value cannot represent with all digits.
 pub(super) fn find_inexact_number(json: &str) -> Option<&str> {
     let is_in_number = |character: char| character.is_ascii_digit() || "+-.eE".contains(character);
     let mut rest = json;
@@ -25,7 +25,7 @@ pub(super) fn find_inexact_number(json: &str) -> Option<&str> {
     }
 }
 
-/// Returns the text after the JSON string at its beginning.
+/// Returns the text after the JSON string at the start of this text.
 fn skip_string(json: &str) -> &str {
     let mut is_escaped = false;
     let end = json[1..].find(|character: char| {
@@ -36,6 +36,7 @@ fn skip_string(json: &str) -> &str {
     end.map_or("", |end| &json[end + 2..])
 }
 
+/// Returns whether a JSON value keeps all digits of this number.
 fn is_exact_number(text: &str) -> bool {
     if text.parse::<i64>().is_ok() || text.parse::<u64>().is_ok() {
         return true;

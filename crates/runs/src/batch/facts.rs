@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::identity::VersionParts;
 
-/// The facts of the last call that worked on a batch.
+/// The record of the last call that worked on a batch: ensemble, data, models, rows and versions.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct LastBatchCall {
     /// The version of the file.
@@ -32,14 +32,14 @@ pub(super) struct LastBatchCall {
 }
 
 impl LastBatchCall {
-    /// Parses the text of the file; `None` if it is empty, torn, or of another program.
+    /// Parses the text of the file. Returns `None` if the text is empty, incomplete, or of another version of the format.
     pub(super) fn parse(text: &str) -> Option<Self> {
         serde_json::from_str(text)
             .ok()
             .filter(|facts: &Self| facts.version == 1)
     }
 
-    /// Returns the text of the file.
+    /// Serializes the record as JSON.
     pub(super) fn to_json_text(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }

@@ -26,7 +26,7 @@ const KEY_DIGITS: usize = 16;
 /// The digests of the parts of a version, by their names for messages.
 pub(super) type VersionParts = BTreeMap<String, String>;
 
-/// Everything that all rows have in common and that can change their results.
+/// The digests of everything that all rows have in common and that can change their results.
 pub(super) struct BatchVersion {
     /// The digest in the ids of runs.
     pub(super) digest: String,
@@ -35,7 +35,7 @@ pub(super) struct BatchVersion {
 }
 
 impl BatchVersion {
-    /// Reads the version of an ensemble with these overrides of models, as its files are now.
+    /// Computes the version of an ensemble with these model overrides from its files as they are now.
     pub(super) fn compute(runs: &Runs, prepared: &PreparedEnsemble, models: &[String]) -> Result<Self, RunError> {
         let none = BTreeMap::new();
         let options = DefinitionOptions {
@@ -59,14 +59,14 @@ impl BatchVersion {
     }
 }
 
-/// Lists the names of the parts that two versions do not share.
+/// Lists the names of the parts that differ between two versions, including parts that only one version has.
 pub(super) fn list_changed_parts(old: &VersionParts, new: &VersionParts) -> Vec<String> {
     let differs = |name: &&String| old.get(*name) != new.get(*name);
     let names = new.keys().chain(old.keys().filter(|name| !new.contains_key(*name)));
     names.filter(differs).cloned().collect()
 }
 
-/// The name of the run of a row.
+/// The parsed id of the run of a row: row key, version and number of the try.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RowRunName<'a> {
     /// The key of the row.
@@ -78,7 +78,7 @@ pub(super) struct RowRunName<'a> {
 }
 
 impl<'a> RowRunName<'a> {
-    /// Parses the id of a run; `None` if it is not the run of a row.
+    /// Parses the id of a run. Returns `None` if the id is not that of the run of a row.
     pub(super) fn parse(id: &'a str) -> Option<Self> {
         let (key, rest) = id.rsplit_once("-v")?;
         let (version, number) = match rest.split_once("-try") {
@@ -90,7 +90,7 @@ impl<'a> RowRunName<'a> {
     }
 }
 
-/// Returns the id of the run of a row.
+/// Formats the id of the run of a row. `number` is the number of the try.
 pub(super) fn format_row_run_id(key: &str, version: &str, number: u32) -> RunId {
     RunId::new(match number {
         0 | 1 => format!("{key}-v{version}"),
@@ -98,7 +98,7 @@ pub(super) fn format_row_run_id(key: &str, version: &str, number: u32) -> RunId 
     })
 }
 
-/// Returns the keys of rows: digests of what each run is given. Rows that are equal have different keys.
+/// Computes the keys of rows, which are digests of the input and values of each row. Equal rows get different keys.
 pub(super) fn build_row_keys(rows: &[BatchRow]) -> Vec<String> {
     let mut counts: HashMap<String, u32> = HashMap::new();
     let keys = rows.iter().map(|row| {

@@ -38,7 +38,7 @@ impl DecodedTable {
     }
 }
 
-/// Decodes the bytes of a table.
+/// Decodes the bytes of a table from UTF-8. Records an error for each line that is not UTF-8. `name` names the source.
 pub fn decode_table(name: &str, bytes: &[u8]) -> DecodedTable {
     let source = RowPlace::from_source(name);
     if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
@@ -62,6 +62,7 @@ pub fn decode_table(name: &str, bytes: &[u8]) -> DecodedTable {
     }
 }
 
+/// Returns the error of the first byte of the line that is not UTF-8.
 fn find_invalid_byte(place: &RowPlace, line: &[u8]) -> Option<RowError> {
     let error = std::str::from_utf8(line).err()?;
     let (before, after) = line.split_at(error.valid_up_to());
@@ -98,8 +99,7 @@ impl<'de: 't, 't> Deserialize<'de> for RawObject<'t> {
     }
 }
 
-/// Parses a text in the format JSON Lines. Empty lines are left out. Errors are all lines that are no JSON objects, that
-/// have a key twice, or that have a number with too many digits.
+/// Parses a text in the format JSON Lines. Skips empty lines. Lines that are not objects, repeat a key or have inexact numbers are errors.
 pub fn parse_json_lines(name: &str, text: &str) -> ParsedTable {
     let source = RowPlace::from_source(name);
     let mut table = ParsedTable::default();
@@ -116,6 +116,11 @@ pub fn parse_json_lines(name: &str, text: &str) -> ParsedTable {
     table
 }
 
+/// Parses one line as a row.
+///
+/// # Errors
+///
+/// The line is not a JSON object, repeats a key, or contains a number with too many digits.
 fn parse_line(place: &RowPlace, line: &str) -> Result<TableRow, Vec<RowError>> {
     let error_at = |column: Option<usize>, what: String| RowError {
         place: column.map_or_else(|| place.clone(), |column| place.with_column(column)),
@@ -154,7 +159,7 @@ fn parse_line(place: &RowPlace, line: &str) -> Result<TableRow, Vec<RowError>> {
     })
 }
 
-/// Returns the error without "at line 1 column 3".
+/// Returns the error message without "at line 1 column 3".
 fn error_text_without_position(error: &serde_json::Error) -> String {
     let text = error.to_string();
     text.split(" at line ").next().unwrap_or(&text).to_owned()

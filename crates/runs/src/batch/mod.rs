@@ -58,7 +58,7 @@ pub use summary::{BatchSummary, FoundRow, find_batch, index_run_end, list_batche
 pub use table::{MergedResults, TableLine, merge_results, json_lines_to_csv, to_json_lines};
 pub use tries::TriesTotals;
 
-/// The rows of a batch, with what has come of them.
+/// The rows of a batch with their results, and the files of the batch.
 pub struct Batch {
     runs: Runs,
     prepared: Arc<PreparedEnsemble>,
@@ -77,7 +77,7 @@ pub struct Batch {
     busy: Vec<(usize, String)>,
 }
 
-/// A row with its place in the batch.
+/// A row with its number, key, answers and tries.
 struct PlannedRow {
     /// The number of the row in the table, from 1.
     number: usize,
@@ -87,7 +87,7 @@ struct PlannedRow {
     tries: RowTries,
 }
 
-/// The rows of a batch with the options that decide which of them run.
+/// The request to work on a batch: rows, and options that decide which rows run.
 #[derive(Debug, Default)]
 pub struct BatchRequest<'a> {
     /// The name.
@@ -112,7 +112,7 @@ pub struct BatchRequest<'a> {
     pub decides_tools: bool,
 }
 
-/// A part of the rows: those whose number leaves this remainder.
+/// A share of the rows of a table, for one of several processes: part `part` of `of`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BatchShard {
     part: usize,
@@ -120,7 +120,7 @@ pub struct BatchShard {
 }
 
 impl BatchShard {
-    /// Returns whether the row with this number, from 1, is in this part.
+    /// Returns whether the row with this number, from 1, belongs to the share.
     fn contains(self, number: usize) -> bool {
         (number - 1) % self.of == self.part - 1
     }
@@ -144,7 +144,7 @@ impl fmt::Display for BatchShard {
     }
 }
 
-/// An error that prevents working on a batch.
+/// An error that prevents work on a batch.
 #[derive(Debug, thiserror::Error)]
 pub enum BatchError {
     /// Another process works on it.
@@ -170,10 +170,11 @@ impl From<StoreError> for BatchError {
 }
 
 impl Batch {
-    /// Opens the batch to work on its rows, or on a part of them.
+    /// Opens the batch to run its rows: takes the lock, writes the facts of this call, and completes the index.
     ///
     /// # Errors
-    /// Another process works on the batch, its folder cannot be used, a model override cannot be read, or an answer names no row.
+    ///
+    /// Another process works on the batch, its folder cannot be used, a model override is invalid, or an answer names no row.
     pub async fn open_for_work(
         runs: &Runs,
         prepared: Arc<PreparedEnsemble>,
@@ -191,10 +192,11 @@ impl Batch {
         Ok(batch)
     }
 
-    /// Opens the batch to look at it. Nothing is written, and another process can work on the batch meanwhile.
+    /// Opens the batch without writing and without a lock. Another process can work on the batch meanwhile.
     ///
     /// # Errors
-    /// The folder cannot be read, a model override cannot be read, or an answer names no row.
+    ///
+    /// The folder cannot be read, a model override is invalid, or an answer names no row.
     pub async fn open_read_only(
         runs: &Runs,
         prepared: Arc<PreparedEnsemble>,
@@ -205,6 +207,7 @@ impl Batch {
         Self::load_with_files(runs, prepared, request, open_files).await
     }
 
+    /// Loads the batch: assigns the answers to rows, and reads the recorded tries of each row. `open_files` opens the folder.
     async fn load_with_files(
         runs: &Runs,
         prepared: Arc<PreparedEnsemble>,
@@ -253,6 +256,7 @@ impl Batch {
         })
     }
 
+    /// Writes the facts of this call, with the versions of all earlier calls.
     fn write_call_record(&self, data: String, models: Vec<String>) -> Result<(), BatchError> {
         let mut versions = self.earlier_versions.clone();
         versions.insert(self.version.digest.clone(), self.version.parts.clone());
@@ -275,7 +279,7 @@ impl Batch {
         Ok(self.files.replace_facts(&facts.to_json_text())?)
     }
 
-    /// Lists the names of rows that contain no secret, by the numbers of the rows.
+    /// Lists the labels that contain no secret, by the numbers of the rows.
     fn list_secretless_labels(&self) -> BTreeMap<usize, String> {
         let labels = self
             .rows
@@ -287,9 +291,10 @@ impl Batch {
             .collect()
     }
 
-    /// Checks the answers of all rows that are to run, before the first of them runs.
+    /// Checks the answers of all rows that are to run, before the first row runs.
     ///
     /// # Errors
+    ///
     /// All answers that their questions cannot take, and answers for agents that do not ask.
     pub fn check_answers(&self, options: impl Fn() -> Result<RunOptions, RunError>) -> Result<(), BatchError> {
         let mut wrong = Vec::new();
@@ -337,34 +342,34 @@ impl Batch {
         self.rows.len()
     }
 
-    /// Are there no rows?
+    /// Returns whether the batch has no rows.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// Returns the ensemble.
+    /// Returns the ensemble of the batch.
     pub fn prepared_ensemble(&self) -> &Arc<PreparedEnsemble> {
         &self.prepared
     }
 
-    /// Returns the process that works on the batch, if there is one.
+    /// Returns the process id of the process that works on the batch, if there is one.
     pub fn working_process_id(&self) -> Option<u32> {
         self.files.working_process()
     }
 
-    /// Returns the rows that other processes execute, by number, each with the error that says so.
+    /// Returns the rows that other processes execute: the number of each row, and the error with the owner.
     pub fn busy_rows(&self) -> &[(usize, String)] {
         &self.busy
     }
 
-    /// Iterates over the results of the rows, in their order; `None` for those that have not ended.
+    /// Iterates over all rows with their results, in the order of the table, without secrets. Rows that have not ended have no entry.
     pub fn table_lines(&self) -> impl Iterator<Item = TableLine<'_>> {
         self.rows
             .iter()
             .map(|planned| planned.redacted_table_line(&self.secrets, self.limits))
     }
 
-    /// Returns the open questions as a table in CSV that a person can fill in.
+    /// Renders the open questions as a CSV table in which an operator can fill in the answers.
     ///
     /// # Errors
     /// The table cannot be written.
@@ -376,7 +381,7 @@ impl Batch {
         answers::questions_to_csv(lines, &self.secrets)
     }
 
-    /// Returns the number of rows by outcome, in order of precedence. Rows that have not ended are not counted.
+    /// Counts the ended rows by outcome, in order of precedence. Omits outcomes without rows.
     pub fn count_rows_by_outcome(&self) -> Vec<(CompletionReason, usize)> {
         let count = |reason| {
             let entries = self.rows.iter().filter_map(|planned| planned.tries.entry.as_ref());
@@ -386,18 +391,18 @@ impl Batch {
         all.filter(|(_, count)| *count > 0).collect()
     }
 
-    /// Counts the rows by their standing.
+    /// Counts the rows by their status in the report.
     pub fn count_rows_by_status(&self) -> RowStatusCounts {
         let entries = self.rows.iter().map(|planned| planned.tries.entry.as_ref());
         RowStatusCounts::from_entries(entries, self.limits)
     }
 
-    /// Returns the cost of all tries of all rows, also of earlier calls. Returns `None` if no cost is known.
+    /// Returns the cost of all tries of all rows, including earlier calls. Returns `None` if no cost is known.
     pub fn total_cost(&self) -> Option<Cost> {
         sum_costs(self.rows.iter().filter_map(|planned| planned.tries.known_cost()))
     }
 
-    /// Returns the number of rows whose models have no price, so that their cost is not known.
+    /// Counts the rows that used models without a known price.
     pub fn count_unpriced(&self) -> usize {
         let entries = self.rows.iter().filter_map(|planned| planned.tries.entry.as_ref());
         entries.filter(|entry| entry.is_unpriced()).count()
@@ -406,25 +411,26 @@ impl Batch {
     /// Writes the table of results into the folder of the batch, and returns its path.
     ///
     /// # Errors
-    /// It cannot be written.
+    ///
+    /// The file cannot be written.
     pub fn write_results(&self) -> Result<PathBuf, BatchError> {
         let text = to_json_lines(self.table_lines());
         self.files.replace_results(&text).map_err(RunError::from)?;
         Ok(self.files.results_path())
     }
 
-    /// Returns the folder of a run.
+    /// Returns the folder of a run of this batch. `run` is the id of the run.
     pub fn run_folder(&self, run: &str) -> PathBuf {
         self.files.run_store().runs_folder().join(run)
     }
 
-    /// Adds the entry to the index.
+    /// Appends the entry to the index of the batch.
     fn append_entry(&self, entry: &BatchEntry) -> Result<(), RunError> {
         append_entry_to_index(&self.files, entry)
     }
 }
 
-/// Returns the errors without secrets.
+/// Redacts the secrets in the messages of the errors.
 pub fn redact_errors(wrong: Vec<RowError>, secrets: &Secrets) -> Vec<RowError> {
     let redact = |error: RowError| RowError {
         what: secrets.redact(error.what).into_owned(),
@@ -433,15 +439,16 @@ pub fn redact_errors(wrong: Vec<RowError>, secrets: &Secrets) -> Vec<RowError> {
     wrong.into_iter().map(redact).collect()
 }
 
-/// Adds the entry to the index of the batch.
+/// Appends the entry to the index of the batch as a JSON line.
 fn append_entry_to_index(files: &BatchFiles, entry: &BatchEntry) -> Result<(), RunError> {
     let line = serde_json::to_string(entry).unwrap_or_default();
     Ok(files.add_line(&line)?)
 }
 
-/// Opens the folder of a batch to change it.
+/// Opens and locks the folder of a batch.
 ///
 /// # Errors
+///
 /// Another process works on the batch, or the folder cannot be used.
 fn open_files_for_work(project_root: &Path, name: &str) -> Result<BatchFiles, BatchError> {
     BatchFiles::open(project_root, name).map_err(|error| match error {
@@ -454,6 +461,7 @@ fn open_files_for_work(project_root: &Path, name: &str) -> Result<BatchFiles, Ba
 }
 
 impl PlannedRow {
+    /// Returns the row with its result as a line of the table of results, without secrets.
     fn redacted_table_line(&self, secrets: &Secrets, limits: ExhaustedRowPolicy) -> TableLine<'_> {
         TableLine {
             number: self.number,

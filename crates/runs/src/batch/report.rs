@@ -7,7 +7,7 @@ use ensemble_core::conversation::CompletionReason;
 use super::entry::{ExhaustedRowPolicy, RowStatus};
 use super::{BatchEntry, TableLine};
 
-/// The numbers of rows by their standing.
+/// The number of rows with each status.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RowStatusCounts {
     /// All rows.
@@ -25,13 +25,14 @@ pub struct RowStatusCounts {
 }
 
 impl RowStatusCounts {
-    /// Counts rows by their results; `None`: the row has not ended.
+    /// Counts rows by their entries. A row without an entry has not ended.
     pub fn from_entries<'a>(entries: impl Iterator<Item = Option<&'a BatchEntry>>, limits: ExhaustedRowPolicy) -> Self {
         let mut counts = Self::default();
         entries.for_each(|entry| counts.count_entry(entry, limits));
         counts
     }
 
+    /// Counts one row under its status. A waiting row is counted under the agents that it waits for.
     fn count_entry(&mut self, entry: Option<&BatchEntry>, limits: ExhaustedRowPolicy) {
         self.rows += 1;
         match entry.map_or(RowStatus::Left, |entry| entry.status(limits)) {
@@ -51,7 +52,7 @@ impl RowStatusCounts {
         self.waiting.values().sum()
     }
 
-    /// Returns the counts that are not 0, failures first: `5 failed · 75 wait for gate · 220 completed`.
+    /// Formats the counts that are not 0, failures first: `5 failed · 75 wait for gate · 220 completed`.
     pub fn to_summary_line(&self) -> String {
         let waiting = self.waiting.iter().map(|(agent, count)| {
             let verb = if *count == 1 { "waits" } else { "wait" };
@@ -72,7 +73,7 @@ impl RowStatusCounts {
     }
 }
 
-/// Rows that failed for the same cause.
+/// Rows with the same cause, with one example of the cause and of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CauseGroup {
     /// The outcome with its cause: `agent_failed: sorter: HTTP 500`. Words that differ from row to row are `…`.
@@ -83,8 +84,8 @@ pub struct CauseGroup {
     pub run: String,
 }
 
-/// Groups the rows that failed or that a limit cut off by their causes, the largest group first. Causes are equal if they
-/// differ only in quoted texts and in words with digits, but not in numbers such as exit codes.
+/// Groups the rows that failed or reached a limit by cause, the largest group first. Quoted texts and words with digits do not distinguish
+/// causes.
 pub fn group_failures<'a>(lines: impl Iterator<Item = TableLine<'a>>) -> Vec<CauseGroup> {
     group_rows_by_cause(lines, |entry, limits| {
         let is_failure = matches!(entry.status(limits), RowStatus::Failed | RowStatus::Limited);
@@ -92,7 +93,7 @@ pub fn group_failures<'a>(lines: impl Iterator<Item = TableLine<'a>>) -> Vec<Cau
     })
 }
 
-/// Groups the rows that succeeded although agents were exhausted, or parts or tool calls failed, the largest group first.
+/// Groups the rows that succeeded with exhausted agents, failed parts or failed tool calls, the largest group first.
 pub fn group_open_work<'a>(lines: impl Iterator<Item = TableLine<'a>>) -> Vec<CauseGroup> {
     group_rows_by_cause(lines, |entry, limits| {
         let open_work = entry.describe_open_work();
@@ -140,7 +141,7 @@ fn group_rows_by_cause<'a>(
     groups
 }
 
-/// The highest number of characters of a cause.
+/// The maximum number of characters of a cause.
 const MAX_CAUSE: usize = 160;
 
 /// The words after which a number distinguishes causes: `HTTP 500`, `exit code 3`, `answered 503`.
@@ -149,8 +150,7 @@ const WORDS_BEFORE_CODES: [&str; 8] = ["http", "code", "status", "answered", "er
 /// The replacement of a word that differs from row to row.
 const DIFFERENT_WORD_MARK: &str = "…";
 
-/// Returns the outcome and the first line of its details. A line that announces the output of a program is followed by the
-/// last line of the output.
+/// Describes the cause in one line: the outcome and the first line of its details, and the last line of a program's output.
 pub(super) fn describe_short_cause(entry: &BatchEntry) -> String {
     let detail = entry.detail.as_deref().unwrap_or_default();
     let mut lines: Vec<&str> = detail.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
@@ -186,17 +186,18 @@ struct CauseWord {
 }
 
 impl CauseWord {
+    /// Returns the text for comparing causes: the word, or a placeholder if the word is variable.
     fn grouping_text(&self) -> &str {
         if self.is_variable { DIFFERENT_WORD_MARK } else { &self.text }
     }
 
+    /// Returns the word, or a placeholder if the word differs between the rows of the group.
     fn common_text(&self) -> &str {
         if self.is_same { &self.text } else { DIFFERENT_WORD_MARK }
     }
 }
 
-/// Splits a cause into words. Quoted texts and words with digits are variable, except numbers that are codes, and except
-/// the outcome and the word after it, which is the name of an agent.
+/// Splits a cause into words. Quoted texts and words with digits are variable, except codes, the outcome and the agent after it.
 fn split_cause(cause: &str) -> Vec<CauseWord> {
     let mut words = Vec::new();
     let mut rest = cause;

@@ -16,10 +16,10 @@ use super::exact_numbers::{find_inexact_number, inexact_number_message};
 use super::row_place::{RowError, RowPlace, sort_errors};
 use crate::inputs::{InputValues, resolve_inputs};
 
-/// The column that holds the input of the run, if the ensemble declares no input of this name.
+/// The column that contains the input of the run, if the ensemble declares no input of this name.
 pub const INPUT_COLUMN: &str = "input";
 
-/// A row: what one run is given.
+/// A row of a batch: the input and values of one run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct BatchRow {
     /// Where it was read.
@@ -34,11 +34,11 @@ pub struct BatchRow {
     pub label: Option<Arc<str>>,
 }
 
-/// The column that names rows, unless another is chosen.
+/// The default column of the labels of rows.
 pub const LABEL_COLUMN: &str = "id";
 
 impl BatchRow {
-    /// Returns the row as files and messages show it: without secrets.
+    /// Returns the row without secrets, as files and messages show the row.
     pub(super) fn redact(&self, secrets: &Secrets) -> Cow<'_, Self> {
         if secrets.is_empty() {
             return Cow::Borrowed(self);
@@ -80,7 +80,7 @@ pub struct ColumnMapping {
 }
 
 impl ColumnMapping {
-    /// Returns the name under which a run is given the column; `None`: it is left out.
+    /// Returns the input name of the column. Returns `None` if the column is ignored.
     fn input_name<'c>(&'c self, column: &'c str) -> Option<&'c str> {
         if let Some(name) = self.input_names.get(column) {
             return Some(name);
@@ -88,10 +88,11 @@ impl ColumnMapping {
         (!self.ignored_columns.iter().any(|ignored| ignored == column)).then_some(column)
     }
 
-    /// The columns that `known` does not contain.
+    /// Checks that every column of the mapping is one of the known columns.
     ///
     /// # Errors
-    /// Each of them, with one that is spelled alike.
+    ///
+    /// Each unknown column, with a suggestion of a similar column.
     pub fn check_column_names<'a>(&self, known: impl Iterator<Item = &'a str> + Clone) -> Result<(), Vec<String>> {
         let mut wrong = Vec::new();
         let named_columns = self.input_names.keys().chain(&self.ignored_columns);
@@ -107,7 +108,7 @@ impl ColumnMapping {
     }
 }
 
-/// A row of a table before its columns have a meaning: where it was read, and its cells in order.
+/// A row of a table before its columns are mapped to inputs: its place, and its cells in order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TableRow {
     /// Where it was read.
@@ -116,7 +117,7 @@ pub struct TableRow {
     pub cells: Vec<(String, CellValue)>,
 }
 
-/// The rows of a table that could be read, and the errors of the others.
+/// The rows of a table that could be parsed, and the errors of the other rows.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ParsedTable {
     /// The rows without errors.
@@ -126,7 +127,7 @@ pub struct ParsedTable {
 }
 
 impl ParsedTable {
-    /// Adds errors of the same table.
+    /// Adds errors of the same table, and sorts all errors by place.
     #[must_use]
     pub fn with_errors(mut self, errors: Vec<RowError>) -> Self {
         self.errors.extend(errors);
@@ -145,7 +146,7 @@ pub enum CellValue {
 }
 
 impl CellValue {
-    /// Returns the cell as the name of a row; `None` if it is no text and no number.
+    /// Returns the cell as the label of a row. Returns `None` if the cell is neither a text nor a number.
     fn to_label(&self) -> Option<Arc<str>> {
         match self {
             Self::Text(text) | Self::Value(Value::String(text)) => Some(text.as_str().into()),
@@ -155,7 +156,7 @@ impl CellValue {
     }
 }
 
-/// Returns the row of a file in a folder: `file` is its name, and `input` its text.
+/// Creates the row of a file in a folder, with the columns `file` (its name) and `input` (its text).
 pub fn table_row_from_file(name: &str, file: &str, text: String) -> TableRow {
     TableRow {
         place: RowPlace::from_source(name),
@@ -166,10 +167,11 @@ pub fn table_row_from_file(name: &str, file: &str, text: String) -> TableRow {
     }
 }
 
-/// Resolves the values of each run, with the values that all runs share. All rows are checked that could be read.
+/// Resolves the input and values of each row, with the values that all rows share. Checks all rows.
 ///
 /// # Errors
-/// All errors of the table, and all rows whose values do not fit the ensemble, in the order of the table.
+///
+/// All errors of the table, and all rows whose values do not match the ensemble, in the order of the table.
 pub fn resolve_rows(
     table: ParsedTable,
     columns: &ColumnMapping,
@@ -205,6 +207,7 @@ pub fn resolve_rows(
     }
 }
 
+/// Maps the cells of one row to the input, the label and the values of the run.
 fn resolve_row(
     cells: TableRow,
     columns: &ColumnMapping,
@@ -249,10 +252,11 @@ fn resolve_row(
     Ok(row)
 }
 
-/// Returns the value of a text: the text, unless the schema of the input refuses it; then the JSON value that it spells.
+/// Returns the text of a cell, or the JSON value that the text contains if the input's schema does not accept a text.
 ///
 /// # Errors
-/// The text contains a number that a value cannot hold.
+///
+/// The text contains a number that a JSON value cannot represent exactly.
 fn resolve_text_cell(name: &str, text: String, ensemble: &Ensemble) -> Result<Value, String> {
     let value = Value::from(text);
     let Some(input) = ensemble.find_input(name) else {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
 
-/// A place in a table: `tickets.jsonl:17:3`. Places are ordered as they follow each other in the table.
+/// A place in a table: `tickets.jsonl:17:3`. Places are ordered by their position in the table.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RowPlace {
     /// The name of the file, in a form for messages.
@@ -17,7 +17,7 @@ pub struct RowPlace {
 }
 
 impl RowPlace {
-    /// Returns the place of a whole file.
+    /// Returns the place of a whole table.
     pub fn from_source(name: impl Into<Arc<str>>) -> Self {
         Self {
             source: name.into(),
@@ -26,7 +26,7 @@ impl RowPlace {
         }
     }
 
-    /// Returns the place of a line of the same file.
+    /// Returns the place of a line of the same table, without a column.
     #[must_use]
     pub fn with_line(&self, line: usize) -> Self {
         Self {
@@ -66,7 +66,7 @@ impl Serialize for RowPlace {
     }
 }
 
-/// An error of a table.
+/// An error at a place of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RowError {
     /// The place of the error.

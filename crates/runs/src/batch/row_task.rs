@@ -11,7 +11,7 @@ use super::identity::list_changed_parts;
 use super::tries::sum_costs;
 use super::{Batch, BatchEntry, PlannedRow};
 
-/// Rows that run again although their runs have ended.
+/// A selection of rows that run again although their runs have ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RetriedRows {
     /// Those whose exit code is not 0.
@@ -21,7 +21,7 @@ pub enum RetriedRows {
 }
 
 impl RetriedRows {
-    /// Returns whether the row with this result is one of them.
+    /// Returns whether the row with this result runs again.
     fn selects_row(self, entry: &BatchEntry, limits: ExhaustedRowPolicy) -> bool {
         match self {
             Self::Failed => !entry.has_exit_code_zero(limits) && entry.status(limits) != RowStatus::Waiting,
@@ -30,7 +30,7 @@ impl RetriedRows {
     }
 }
 
-/// The task of a row.
+/// The task of a row in the next call, with its reason.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RowTask {
     /// The run has ended with an earlier version of what its result depends on, so the row runs again.
@@ -58,7 +58,7 @@ impl RowTask {
         !matches!(self, Self::Elsewhere(_) | Self::Nothing)
     }
 
-    /// Returns the name for programs.
+    /// Returns the task as a word of the JSON output.
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::RunOutdated { .. } => "outdated",
@@ -71,7 +71,7 @@ impl RowTask {
         }
     }
 
-    /// Returns why this number of rows run or do not, with the number: `2 run again: tool `search` has changed`.
+    /// Describes why this number of rows run or do not run: `2 run again: tool `search` has changed`. `rows` is the number.
     pub fn describe_for_rows(&self, rows: usize) -> String {
         let choose = |one: &'static str, several: &'static str| if rows == 1 { one } else { several };
         let run = choose("runs", "run");
@@ -106,7 +106,7 @@ pub struct TaskGroup {
 }
 
 impl Batch {
-    /// Returns the rows by their tasks.
+    /// Groups the rows by their tasks, with the number and cost of the rows.
     pub fn group_rows_by_task(&self) -> Vec<TaskGroup> {
         let mut groups: BTreeMap<RowTask, TaskGroup> = BTreeMap::new();
         for planned in &self.rows {
@@ -122,13 +122,13 @@ impl Batch {
         groups.into_values().collect()
     }
 
-    /// Returns the number of rows that the next call runs.
+    /// Counts the rows that the next call runs.
     pub fn count_rows_to_run(&self) -> usize {
         let rows = self.rows.iter();
         rows.filter(|planned| self.decide_task(planned).is_executed()).count()
     }
 
-    /// Decides what the next call does with the row.
+    /// Decides the task of a row in the next call.
     pub(super) fn decide_task(&self, planned: &PlannedRow) -> RowTask {
         let tries = &planned.tries;
         if let Some(open) = &tries.open {
@@ -158,7 +158,7 @@ impl Batch {
         }
     }
 
-    /// Lists the parts that have changed since this version.
+    /// Lists the parts that have changed since this version. Returns an empty list if the version is unknown.
     fn list_changes_since_version(&self, version: &str) -> Vec<String> {
         let old = self.earlier_versions.get(version);
         old.map_or_else(Vec::new, |old| list_changed_parts(old, &self.version.parts))

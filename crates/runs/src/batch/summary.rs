@@ -21,7 +21,7 @@ use crate::prepare::PreparedEnsemble;
 use crate::start::runs::Runs;
 use crate::store::files::BatchFiles;
 
-/// A batch in a list.
+/// A batch in a list of batches, loaded from its index and its last call.
 pub struct BatchSummary {
     /// The name.
     pub name: String,
@@ -59,7 +59,7 @@ pub struct FoundRow<'b> {
     pub entry: Option<&'b BatchEntry>,
 }
 
-/// A row in a list.
+/// A row of a batch summary, with the latest entry of its run.
 struct SummaryRow {
     /// The number of the row in the table, from 1.
     number: usize,
@@ -80,9 +80,10 @@ pub fn list_batches(project_root: &Path) -> Result<Vec<BatchSummary>, StoreError
     names.map(|name| BatchSummary::load(project_root, &name)).collect()
 }
 
-/// Reads the batch of this name. Returns `None` if the project has no batch of this name.
+/// Loads the batch of this name. Returns `None` if the project has no such batch.
 ///
 /// # Errors
+///
 /// The folder of the batches, or the batch, cannot be read.
 pub fn find_batch(project_root: &Path, name: &str) -> Result<Option<BatchSummary>, StoreError> {
     let is_known = BatchFiles::list_names(project_root)?.iter().any(|known| known == name);
@@ -92,6 +93,7 @@ pub fn find_batch(project_root: &Path, name: &str) -> Result<Option<BatchSummary
 /// Deletes the batch with all its runs.
 ///
 /// # Errors
+///
 /// A process works on the batch or executes one of its runs, or the folder cannot be deleted.
 pub fn remove_idle_batch(project_root: &Path, name: &str) -> Result<(), BatchError> {
     let files = open_files_for_work(project_root, name)?;
@@ -106,10 +108,10 @@ pub fn remove_idle_batch(project_root: &Path, name: &str) -> Result<(), BatchErr
     Ok(files.remove_batch()?)
 }
 
-/// Adds the end of a run to the index of its batch, if the run is one of a row. A process that works on the batch meanwhile
-/// is left alone: the next call on the batch reads the end from the journal.
+/// Appends the end of a run to the index of its batch. Does nothing if the run belongs to no batch or the batch is locked.
 ///
 /// # Errors
+///
 /// The index cannot be written.
 pub fn index_run_end(run_folder: &Path, state: &ConversationState) -> Result<(), BatchError> {
     let Some((project_root, name, run)) = parse_batch_run_folder(run_folder) else {
@@ -128,7 +130,7 @@ pub fn index_run_end(run_folder: &Path, state: &ConversationState) -> Result<(),
     }
 }
 
-/// Returns the project, the name of the batch and the id of the run in this folder; `None`: the run is not in a batch.
+/// Returns the project folder, the batch name and the run id of the folder of a run. Returns `None` if the run is not in a batch.
 fn parse_batch_run_folder(folder: &Path) -> Option<(&Path, &str, &str)> {
     let runs = folder.parent()?;
     let batch = runs.parent()?;
@@ -141,9 +143,10 @@ fn parse_batch_run_folder(folder: &Path) -> Option<(&Path, &str, &str)> {
 }
 
 impl BatchSummary {
-    /// Reads the batch of this name.
+    /// Loads the batch of this name.
     ///
     /// # Errors
+    ///
     /// Its files cannot be read.
     pub fn load(project_root: &Path, name: &str) -> Result<Self, StoreError> {
         let files = BatchFiles::inspect(project_root, name)?;
@@ -195,21 +198,22 @@ impl BatchSummary {
         })
     }
 
-    /// Returns whether rows can continue: they wait for an answer, were cut off by a time limit, or have not ended.
+    /// Returns whether rows can continue: rows that wait for an answer, reached a time limit, or have not ended.
     pub fn has_resumable_rows(&self) -> bool {
         let mut entries = self.rows.iter().map(|row| row.entry.as_ref());
         entries.any(|entry| entry.is_none_or(|entry| entry.outcome.is_resumable()))
     }
 
-    /// Returns the folders of the runs of the rows, each with the number of its row.
+    /// Lists the folders of the runs of all rows, each with the number of its row.
     pub fn list_run_folders(&self) -> impl Iterator<Item = (usize, PathBuf)> {
         let runs = self.folder.join("runs");
         self.rows.iter().map(move |row| (row.number, runs.join(&row.run)))
     }
 
-    /// Finds a row by the id of its run, its name, or its number if the rows have no names.
+    /// Finds a row by the id of its run, by its label, or by its number if no row has a label.
     ///
     /// # Errors
+    ///
     /// No row has this name, or several rows have it.
     pub fn find_row(&self, name: &str) -> Result<FoundRow<'_>, String> {
         let directory = RowDirectory::new(self.rows.iter().map(|row| DirectoryEntry {
@@ -220,11 +224,12 @@ impl BatchSummary {
         Ok(self.to_found_row(&self.rows[directory.find_row(name)?]))
     }
 
-    /// Returns all rows.
+    /// Returns all rows of the batch.
     pub fn list_rows(&self) -> Vec<FoundRow<'_>> {
         self.rows.iter().map(|row| self.to_found_row(row)).collect()
     }
 
+    /// Converts a row of the summary to a found row, with the folder of its run.
     fn to_found_row<'b>(&self, row: &'b SummaryRow) -> FoundRow<'b> {
         FoundRow {
             number: row.number,
@@ -239,20 +244,21 @@ impl BatchSummary {
         self.rows.iter().map(|row| row.number)
     }
 
-    /// Lists the keys of the rows, which follow from their values only.
+    /// Lists the keys of the rows, which depend only on their values.
     pub fn list_row_keys(&self) -> impl Iterator<Item = &str> {
         self.rows.iter().map(|row| row.key.as_str())
     }
 
-    /// Returns the results of the rows, in their order.
+    /// Returns the entry of each row, in the order of the rows.
     pub fn list_row_entries(&self) -> Vec<Option<&BatchEntry>> {
         self.rows.iter().map(|row| row.entry.as_ref()).collect()
     }
 
-    /// Lists what can change results and has changed since the last call.
+    /// Lists the parts that can change results and have changed since the last call.
     ///
     /// # Errors
-    /// An override of models cannot be read.
+    ///
+    /// A model override is invalid.
     pub fn list_changed_version_parts(&self, runs: &Runs, prepared: &PreparedEnsemble) -> Result<Vec<String>, RunError> {
         let now = BatchVersion::compute(runs, prepared, &self.models)?;
         let before = self.parts.as_ref();

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use super::tries::TriesTotals;
 use super::{BatchEntry, BatchRow, ExhaustedRowPolicy, RowError, RowPlace};
 
-/// A row and what has come of it.
+/// A row with its result, as a line of the table of results.
 #[derive(Clone)]
 pub struct TableLine<'a> {
     /// The number of the row, from 1.
@@ -62,7 +62,7 @@ impl Serialize for TableLine<'_> {
     }
 }
 
-/// Returns the table as JSON Lines.
+/// Renders the table as JSON Lines.
 pub fn to_json_lines<'a>(lines: impl Iterator<Item = TableLine<'a>>) -> String {
     let mut table = Vec::new();
     for line in lines {
@@ -72,10 +72,11 @@ pub fn to_json_lines<'a>(lines: impl Iterator<Item = TableLine<'a>>) -> String {
     String::from_utf8(table).expect("JSON is UTF-8")
 }
 
-/// Returns the table as CSV, from its lines as JSON: first what the runs were given, then the keys of their results.
+/// Converts a table of results from JSON Lines to CSV: first the inputs, then the keys of the results.
 ///
 /// # Errors
-/// A line is no line of results.
+///
+/// A line is not a line of results.
 pub fn json_lines_to_csv(json_lines: &str) -> io::Result<String> {
     const FIRST: [&str; 4] = ["row", "outcome", "detail", "run"];
     const USED: [&str; 4] = ["requests", "input_tokens", "output_tokens", "cost"];
@@ -106,7 +107,7 @@ pub fn json_lines_to_csv(json_lines: &str) -> io::Result<String> {
     String::from_utf8(bytes).map_err(io::Error::other)
 }
 
-/// Returns the keys of the maps under `key`, each once, in the order in which they occur.
+/// Collects the keys of the maps under `key` of all lines, each once, in the order in which they occur.
 fn collect_keys(lines: &[Value], key: &str) -> Vec<String> {
     let mut keys = indexmap::IndexSet::new();
     let maps = lines.iter().filter_map(|line| line.get(key)?.as_object());
@@ -116,7 +117,7 @@ fn collect_keys(lines: &[Value], key: &str) -> Vec<String> {
     keys.into_iter().collect()
 }
 
-/// Returns a cell: a text as it is, nothing for null, all else as JSON.
+/// Returns the text of a cell: a text unchanged, nothing for null, and JSON for all other values.
 fn to_cell_text(value: Option<&Value>) -> String {
     match value {
         None | Some(Value::Null) => String::new(),
@@ -125,7 +126,7 @@ fn to_cell_text(value: Option<&Value>) -> String {
     }
 }
 
-/// Results of several parts as one table.
+/// The results of several parts of a batch, as one table.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct MergedResults {
     /// The table, in the order of the rows.
@@ -136,10 +137,11 @@ pub struct MergedResults {
     pub missing_rows: Vec<u64>,
 }
 
-/// Merges the results of parts of a batch, each with its name. Of two lines for a row, one that has ended counts.
+/// Merges the results of parts of a batch, each a name and a text. If two lines have the same row, the ended line is used.
 ///
 /// # Errors
-/// All lines that are no results, and rows that two parts have with different values.
+///
+/// All lines that are not results, and rows that two parts have with different values.
 pub fn merge_results(parts: &[(String, String)]) -> Result<MergedResults, Vec<RowError>> {
     let mut lines: BTreeMap<u64, Value> = BTreeMap::new();
     let mut wrong = Vec::new();
@@ -182,7 +184,7 @@ pub fn merge_results(parts: &[(String, String)]) -> Result<MergedResults, Vec<Ro
     Ok(merged)
 }
 
-/// Has a run with this outcome ended?
+/// Returns whether a run with this outcome has ended and was not cancelled.
 fn is_final_outcome(outcome: &Value) -> bool {
     !outcome.is_null() && outcome != "cancelled"
 }

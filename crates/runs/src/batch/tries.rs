@@ -39,7 +39,7 @@ pub(super) struct RowTries {
     pub(super) is_unindexed: bool,
 }
 
-/// The tries of a row, taken together.
+/// The number of all tries of a row, with their usage.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TriesTotals {
     /// The number of tries that have begun.
@@ -48,7 +48,7 @@ pub struct TriesTotals {
     pub usage: Value,
 }
 
-/// A try that has begun and has not ended.
+/// A try that has started and has not ended.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct OpenTry {
     /// The process that drives it.
@@ -57,7 +57,7 @@ pub(super) struct OpenTry {
     pub(super) cost: Option<Cost>,
 }
 
-/// A try that has ended with another version of what its result depends on.
+/// A try that ended with another version of the batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct OutdatedTry {
     /// The version.
@@ -71,7 +71,7 @@ impl RowTries {
         sum_usage(&self.earlier_usage, latest)
     }
 
-    /// Returns the tries taken together.
+    /// Returns the number and usage of all tries.
     pub(super) fn totals(&self) -> TriesTotals {
         let has_latest = self.entry.is_some() || self.open.is_some();
         TriesTotals {
@@ -80,19 +80,19 @@ impl RowTries {
         }
     }
 
-    /// Returns the cost of all tries, as far as it is known.
+    /// Returns the sum of the known costs of all tries.
     pub(super) fn known_cost(&self) -> Option<Cost> {
         let open = self.open.as_ref().and_then(|open| open.cost);
         let latest = self.entry.as_ref().and_then(BatchEntry::cost);
         sum_costs([self.earlier_cost(), latest, open].into_iter().flatten())
     }
 
-    /// Returns the cost of all tries but the latest.
+    /// Returns the cost of all tries except the latest.
     fn earlier_cost(&self) -> Option<Cost> {
         self.earlier_usage.get("cost")?.as_f64().map(Cost::from_amount)
     }
 
-    /// Notes that another try begins: what the latest one has used counts on.
+    /// Sets the latest try to this number, and moves the usage of the previous try to the earlier usage.
     pub(super) fn start_next_try(&mut self, number: u32) {
         if let Some(entry) = self.entry.take() {
             self.add_earlier_usage(&entry.usage);
@@ -100,18 +100,19 @@ impl RowTries {
         self.latest = number;
     }
 
+    /// Adds the usage of one try to the usage of earlier tries, and counts the try.
     fn add_earlier_usage(&mut self, usage: &Value) {
         self.earlier_usage = sum_usage(&self.earlier_usage, usage);
         self.earlier_count += 1;
     }
 }
 
-/// Returns the sum of costs; `None` if there are none.
+/// Sums costs. Returns `None` if there are no costs.
 pub(super) fn sum_costs(costs: impl Iterator<Item = Cost>) -> Option<Cost> {
     costs.reduce(|sum, cost| sum + cost)
 }
 
-/// The index of a batch and the names of its runs.
+/// The index of a batch by run, and the run names of each row key.
 pub(super) struct BatchIndexRecords {
     /// The last line of each run.
     entries: HashMap<String, BatchEntry>,
@@ -119,7 +120,7 @@ pub(super) struct BatchIndexRecords {
     runs: HashMap<String, Vec<String>>,
 }
 
-/// A try as it is recorded.
+/// A try as recorded in the index or the journal.
 enum RecordedTry {
     Ended(Box<BatchEntry>),
     Open(OpenTry, Value),
@@ -128,7 +129,7 @@ enum RecordedTry {
 }
 
 impl BatchIndexRecords {
-    /// Reads the index and the names of the runs.
+    /// Loads the index, and the names of the run folders.
     pub(super) fn load(files: &BatchFiles) -> Result<Self, RunError> {
         let mut records = Self {
             entries: HashMap::new(),
@@ -144,6 +145,7 @@ impl BatchIndexRecords {
         Ok(records)
     }
 
+    /// Adds a run to the runs of its row key, unless the run is known. Ignores names that are not runs of rows.
     fn add_run_name(&mut self, run: &str) {
         let Some(name) = RowRunName::parse(run) else { return };
         let runs = self.runs.entry(name.key.to_owned()).or_default();
@@ -152,7 +154,7 @@ impl BatchIndexRecords {
         }
     }
 
-    /// Returns what is recorded of the row, of this version and of others.
+    /// Loads the tries of the row with this key, of this version and of other versions.
     pub(super) async fn load_row_tries(
         &self,
         (key, version): (&str, &str),
@@ -198,6 +200,7 @@ impl BatchIndexRecords {
         Ok(tries)
     }
 
+    /// Loads one try from the index, or from its journal if the index does not have the final end.
     async fn read_try(
         &self,
         run: &str,
@@ -244,11 +247,12 @@ impl RecordedTry {
     }
 }
 
+/// Returns the usage of the run as JSON.
 fn history_usage_to_json(history: &RunHistory) -> Value {
     json!(history.usage())
 }
 
-/// Returns whether the end that the index has is the end of the journal.
+/// Returns whether the entry of the index describes this end of the journal.
 fn is_indexed_end(entry: &BatchEntry, end: &RunEnded, history: &RunHistory) -> bool {
     let pending = history.pending_requests();
     let addresses = pending.iter().map(|request| &request.address);
@@ -257,7 +261,7 @@ fn is_indexed_end(entry: &BatchEntry, end: &RunEnded, history: &RunHistory) -> b
         && (!is_waiting || addresses.eq(entry.questions.iter().map(|question| &question.address)))
 }
 
-/// Reads the end of a run. Of a run of another version (without `project`), only the outcome and the usage are read.
+/// Loads the end of a try. Without `project`, only the outcome and the usage are loaded.
 async fn load_try_end(
     run: &str,
     history: &RunHistory,
@@ -287,7 +291,7 @@ async fn load_try_end(
     })))
 }
 
-/// Parses the lines of an index. Lines that cannot be read are left out: their runs are found by their names.
+/// Parses the lines of an index. Skips lines that cannot be parsed, because their runs are found by their names.
 pub(super) fn parse_index_lines(text: &str) -> impl Iterator<Item = BatchEntry> {
     text.lines().filter_map(|line| serde_json::from_str(line).ok())
 }

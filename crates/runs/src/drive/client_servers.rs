@@ -11,12 +11,11 @@ use ensemble_language::ensemble::is_safe_for_keys;
 use ensemble_project::mcp_config::{McpConfig, McpConfigServer, expand_variables};
 use thiserror::Error;
 
-/// The servers of tools that a client gives to a run, by their names. They are in no record: a run that goes on is given them
-/// again.
+/// The MCP servers that a client provides for a run, by name. Records do not contain the servers, so a resumed run needs them again.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct ClientServers(BTreeMap<Arc<str>, ClientServer>);
 
-/// A server for the Model Context Protocol that a client has named.
+/// An MCP server that a client provides.
 #[derive(Clone, PartialEq, Eq)]
 pub enum ClientServer {
     /// A child process, over its standard streams.
@@ -37,7 +36,7 @@ pub enum ClientServer {
     },
 }
 
-/// An error in a file of servers.
+/// An error in a configuration of client servers.
 #[derive(Debug, Error)]
 pub enum ClientServersError {
     /// A server is of a kind that is not supported.
@@ -73,7 +72,7 @@ pub enum ClientServersError {
 }
 
 impl ClientServers {
-    /// Adds a server; one of the same name before it is replaced.
+    /// Adds a server. Replaces an earlier server of the same name.
     pub fn insert_server(&mut self, name: impl Into<Arc<str>>, server: ClientServer) {
         self.0.insert(name.into(), server);
     }
@@ -83,7 +82,7 @@ impl ClientServers {
         self.0.get(name)
     }
 
-    /// Returns whether there is none.
+    /// Returns whether there are no servers.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -93,12 +92,11 @@ impl ClientServers {
         self.0.keys()
     }
 
-    /// Creates the servers of a file such as `.mcp.json`. In strings, `${DIGEST_PREFIX_LENGTH}` and `${DIGEST_PREFIX_LENGTH:-DEFAULT_ENDPOINT}` are values of the
-    /// environment, which `variable` reads.
+    /// Creates the servers of a file such as `.mcp.json`. Expands `${DIGEST_PREFIX_LENGTH}` and `${DIGEST_PREFIX_LENGTH:-DEFAULT_ENDPOINT}` with `variable`.
     ///
     /// # Errors
-    /// A server is of another kind, a variable without a default is not set, or a value would be sent over `http://` to
-    /// another machine.
+    ///
+    /// A server is of another kind, a variable without a default is not set, or a value would be sent over `http://` to another machine.
     pub fn from_config(config: McpConfig, variable: &dyn Fn(&str) -> Option<String>) -> Result<Self, ClientServersError> {
         let mut servers = Self::default();
         for (name, written) in config.servers {
@@ -108,7 +106,7 @@ impl ClientServers {
         Ok(servers)
     }
 
-    /// Adds the headers, and the variables and arguments whose names say that they are secrets.
+    /// Adds all headers, and the variables and arguments with names of secrets, to the secrets of the run.
     pub(crate) fn register_secrets(&self, secrets: &Secrets) {
         for server in self.0.values() {
             match server {
@@ -145,7 +143,11 @@ pub(crate) fn list_secret_argument_values<'a>(arguments: impl IntoIterator<Item 
     keys
 }
 
-/// Returns the server with the values of the environment.
+/// Converts the configuration of a server, with its environment variables expanded.
+///
+/// # Errors
+///
+/// The kind is not supported, a variable is not set, or a secret would be sent without encryption.
 fn resolve_server(
     name: &str,
     written: &McpConfigServer,

@@ -7,7 +7,7 @@ use ensemble_core::request::{AnswerAuthor, AnswerRefusal, RequestAddress};
 
 use crate::drive::events::{RunEvent, RunEventKind};
 
-/// Returns the refusal of an answer to the latest decided request with a fitting address. Returns `None` if there is none.
+/// Returns the refusal of an answer to the latest decided request with a matching address. Returns `None` if there is no such request.
 pub(crate) fn refuse_decided_in_events(events: &[RunEvent], fits: impl Fn(&RequestAddress) -> bool) -> Option<AnswerRefusal> {
     let records = events.iter().filter_map(|event| match &event.kind {
         RunEventKind::Committed(record) => Some(&**record),
@@ -16,7 +16,7 @@ pub(crate) fn refuse_decided_in_events(events: &[RunEvent], fits: impl Fn(&Reque
     refuse_decided_in_records(records, fits)
 }
 
-/// Returns the refusal of an answer to the latest decided request with a fitting address in these records.
+/// Returns the refusal of an answer to the latest decided request with a matching address. Returns `None` if there is no such request.
 pub(crate) fn refuse_decided_in_records<'r>(
     records: impl DoubleEndedIterator<Item = &'r Record>,
     fits: impl Fn(&RequestAddress) -> bool,
@@ -44,7 +44,7 @@ pub(crate) fn refuse_decided_in_records<'r>(
     records.rev().find_map(decided)
 }
 
-/// An answer of an option that no question has taken.
+/// An answer of an option that no question has used.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UnusedAnswer {
     /// The address, or the name of the agent.
@@ -57,7 +57,7 @@ pub struct UnusedAnswer {
     pub decided_refusal: Option<AnswerRefusal>,
 }
 
-/// Returns the refusal of an answer to the latest decided request that a text names.
+/// Returns the refusal of an answer to the latest decided request that this text names.
 pub(crate) fn refuse_decided_by_name(events: &[RunEvent], given: &str) -> Option<AnswerRefusal> {
     refuse_decided_in_events(events, |address| address.match_name(given).is_some())
 }

@@ -21,10 +21,10 @@ use ensemble_core::thread::{ExecutionRef, LiveOutput, LiveUpdate, ToolCall};
 use ensemble_core::trace::{SpanContext, TraceParent};
 use tokio::sync::Notify;
 
-/// Most events that wait for a subscriber; one that is slower reads records from the log.
+/// The maximum number of events that wait for a subscriber. A slower subscriber reads the records from the log.
 const MAX_WAITING_EVENTS: usize = 1024;
 
-/// An event of a run.
+/// An event of a run or of a nested run.
 #[derive(Debug, Clone)]
 pub struct RunEvent {
     /// The run, which may be inside the one that is followed ([`RunId::nested_names`] tells where).
@@ -46,7 +46,7 @@ pub enum RunEventKind {
     PermissionRequested(PermissionRequest),
 }
 
-/// A piece of an execution that is under way.
+/// A piece of the output of an execution that is still running.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LiveEvent {
     /// The agent.
@@ -59,7 +59,7 @@ pub struct LiveEvent {
     pub kind: LiveEventKind,
 }
 
-/// A piece that is not committed.
+/// The kind of a live event, which is not recorded.
 #[derive(Debug, Clone, PartialEq)]
 pub enum LiveEventKind {
     /// The next part of the model's text.
@@ -83,23 +83,23 @@ pub enum LiveEventKind {
     PaceChanged(String),
 }
 
-/// Receives the records of a run and of its nested runs, and makes a trace of them.
+/// A receiver of the records of a run and its nested runs, which creates a trace from them.
 pub trait RunTracer: Send + Sync {
-    /// Returns the span that the run is a part of.
+    /// Returns the span that contains the run.
     fn parent_span(&self) -> Option<TraceParent>;
 
-    /// Returns whether this trace is recorded. The processes that the run calls receive the answer.
+    /// Returns whether this trace is recorded. Processes that the run starts get the same decision.
     fn is_sampled(&self, trace: &[u8; 16]) -> bool;
 
     /// Returns the values that no record may contain.
     fn secret_values(&self) -> Vec<String>;
 
-    /// A record of the run, or of a run inside it, was committed. This must not wait.
+    /// Receives a record that the run or a nested run has committed. Implementations must not block.
     fn observe_record(&self, run: &RunId, record: &Record, state: &ConversationState);
 }
 
 impl RunEvent {
-    /// Are both the same question, or the same request for permission?
+    /// Returns whether both events are the same question, or the same permission request.
     fn is_same_request(&self, other: &Self) -> bool {
         match (&self.kind, &other.kind) {
             (RunEventKind::QuestionAsked(one), RunEventKind::QuestionAsked(other)) => one == other,
@@ -109,10 +109,11 @@ impl RunEvent {
     }
 }
 
-/// Hands events on to subscribers. Clones share them.
+/// A distributor of run events to the tracer and to subscribers. Clones share the subscribers.
 #[derive(Clone, Default)]
 pub(crate) struct EventHub(Arc<HubSubscribers>);
 
+/// The shared state of an event hub: tracer, subscribers and their queues.
 #[derive(Default)]
 struct HubSubscribers {
     /// Who makes a trace.
@@ -124,6 +125,7 @@ struct HubSubscribers {
     queues: Mutex<EventQueues>,
 }
 
+/// The open queues of all subscribers.
 #[derive(Debug, Default)]
 struct EventQueues {
     open: Vec<Weak<EventQueue>>,
@@ -131,12 +133,14 @@ struct EventQueues {
     are_closed: bool,
 }
 
+/// The queue of events of one subscriber.
 #[derive(Debug, Default)]
 struct EventQueue {
     state: Mutex<EventQueueState>,
     changed: Notify,
 }
 
+/// The waiting events of a subscriber. If `is_behind`, the queue was emptied because the subscriber was too slow.
 #[derive(Debug, Default)]
 struct EventQueueState {
     events: VecDeque<RunEvent>,
@@ -146,12 +150,13 @@ struct EventQueueState {
     is_closed: bool,
 }
 
+/// Locks the mutex, also after a panic of another thread.
 fn lock_ignoring_poison<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl EventHub {
-    /// Tells this tracer of all records, too.
+    /// Creates a hub that also sends all records to this tracer.
     pub(crate) fn with_tracer(tracer: Option<Arc<dyn RunTracer>>) -> Self {
         Self(Arc::new(HubSubscribers {
             tracer,
@@ -164,7 +169,7 @@ impl EventHub {
         self.0.tracer.as_deref()
     }
 
-    /// Returns the segment that the record `seq` of this run begins, in this span; `None` without telemetry.
+    /// Returns the span of the segment that starts with record `seq` of this run, inside the parent span. Returns `None` without a tracer.
     pub(crate) fn segment_span_context(&self, run: &RunId, seq: u64, parent: Option<&TraceParent>) -> Option<SpanContext> {
         let tracer = self.tracer()?;
         let parent = parent.and_then(TraceParent::span_context);
@@ -175,16 +180,17 @@ impl EventHub {
         })
     }
 
-    /// The run has its id from now on.
+    /// Sets the id of the outermost run. A second call has no effect.
     pub(crate) fn set_outermost_run(&self, outermost: RunId) {
         let _ = self.0.outermost.set(outermost);
     }
 
-    /// Does anybody listen?
+    /// Returns whether there are subscribers.
     pub(crate) fn has_subscribers(&self) -> bool {
         self.0.count.load(Ordering::Acquire) > 0
     }
 
+    /// Sends an event to all subscribers, and removes queues of dropped subscribers. Creates the event only if there are subscribers.
     pub(crate) fn send_event(&self, run: &RunId, kind: impl FnOnce() -> RunEventKind) {
         if !self.has_subscribers() {
             return;
@@ -204,7 +210,7 @@ impl EventHub {
         self.0.count.store(queues.open.len(), Ordering::Release);
     }
 
-    /// No more events come: subscribers end when they have read what there is.
+    /// Closes all queues. Subscribers end after they have read the waiting events.
     pub(crate) fn close_queues(&self) {
         let mut queues = lock_ignoring_poison(&self.0.queues);
         queues.are_closed = true;
@@ -214,7 +220,7 @@ impl EventHub {
         }
     }
 
-    /// Events of the run from the record `from` on.
+    /// Subscribes to the events of a run, from the record with the number `from`.
     pub(crate) fn subscribe_run(&self, run: Arc<dyn StoredRun>, from: u64) -> EventSubscription {
         let queue = Arc::new(EventQueue::default());
         let mut queues = lock_ignoring_poison(&self.0.queues);
@@ -231,13 +237,14 @@ impl EventHub {
         }
     }
 
-    /// Returns a reporter that hands the records of one run on.
+    /// Creates a reporter that sends the records of one run to the subscribers and the tracer.
     pub(crate) fn create_run_reporter(&self, run: RunId) -> HubReporter {
         HubReporter { hub: self.clone(), run }
     }
 }
 
 impl EventQueue {
+    /// Appends an event and wakes the subscriber. Empties a full queue and marks the subscriber as behind.
     fn push_event(&self, event: RunEvent) {
         let mut state = lock_ignoring_poison(&self.state);
         if state.is_behind {
@@ -254,7 +261,7 @@ impl EventQueue {
     }
 }
 
-/// Hands the records of one run on.
+/// A reporter that sends the records of one run to the hub.
 pub(crate) struct HubReporter {
     hub: EventHub,
     run: RunId,
@@ -270,7 +277,7 @@ impl Reporter for HubReporter {
     }
 }
 
-/// Hands live pieces on: to subscribers, and to a receiver of live output; without those of inner runs, unless it takes them.
+/// A receiver of live output that forwards updates to subscribers and to another receiver, which gets those of nested runs only on request.
 pub(crate) struct HubLiveOutput {
     pub(crate) hub: EventHub,
     pub(crate) live_output: Option<Arc<dyn LiveOutput>>,
@@ -298,6 +305,7 @@ impl LiveOutput for HubLiveOutput {
 }
 
 impl LiveEventKind {
+    /// Creates the kind of a live event from an update.
     fn from_update(update: LiveUpdate<'_>) -> Self {
         match update {
             LiveUpdate::Text(text) => Self::Text(text.to_owned()),
@@ -328,12 +336,12 @@ pub(crate) struct EventSubscription {
 }
 
 impl EventSubscription {
-    /// Adds these questions and requests after the records that are in the log.
+    /// Adds open questions and permission requests, which are returned after the records of the log.
     pub(crate) fn with_open_requests(self, open: Vec<RunEvent>) -> Self {
         Self { open, ..self }
     }
 
-    /// Returns the next event; `None` when the run is closed and everything was handed out.
+    /// Returns the next event. Waits for it if necessary. Returns `None` when the run is closed and every event was returned.
     pub(super) async fn next_event(&mut self) -> Result<Option<RunEvent>, ReadError> {
         loop {
             if let Some(event) = self.ready.pop_front() {
@@ -366,7 +374,7 @@ impl EventSubscription {
         }
     }
 
-    /// Hands out an event, unless it is a record that was read from the log already.
+    /// Queues the event for the client, unless it was returned before. Reads missing records from the log first.
     async fn queue_unread_event(&mut self, event: RunEvent) -> Result<(), ReadError> {
         let RunEventKind::Committed(record) = &event.kind else {
             let twin = self.open.iter().position(|open| open.is_same_request(&event));
@@ -389,7 +397,7 @@ impl EventSubscription {
     }
 }
 
-/// Reads the records of a run and of the runs inside it, each once.
+/// A reader of the records of a run and of its nested runs, each record once.
 pub(crate) struct RunTreeReader {
     run: Arc<dyn StoredRun>,
     /// The number of the next record of each run that is handed out; 0 for a run that is not named.
@@ -397,6 +405,7 @@ pub(crate) struct RunTreeReader {
     logs: HashMap<RunId, FollowedLog>,
 }
 
+/// A log of one run that is read step by step, with its open executions.
 struct FollowedLog {
     run: Arc<dyn StoredRun>,
     follower: Box<dyn RunFollower>,
@@ -405,6 +414,7 @@ struct FollowedLog {
 }
 
 impl FollowedLog {
+    /// Opens the log of this run.
     fn new(run: Arc<dyn StoredRun>) -> Self {
         Self {
             follower: run.open_follower(),
@@ -415,6 +425,7 @@ impl FollowedLog {
 }
 
 impl RunTreeReader {
+    /// Creates a reader that starts at the record with the number `from`.
     pub(crate) fn new(run: Arc<dyn StoredRun>, from: u64) -> Self {
         Self {
             next: HashMap::from([(run.id().clone(), from)]),
@@ -423,23 +434,24 @@ impl RunTreeReader {
         }
     }
 
+    /// Returns the number of the next record of this run that was not returned.
     fn next_unread_seq(&self, run: &RunId) -> u64 {
         self.next.get(run).copied().unwrap_or_default()
     }
 
-    /// The record with that number was handed out.
+    /// Marks the record with this number, and all earlier records of the run, as returned.
     fn mark_record_returned(&mut self, run: &RunId, seq: u64) {
         self.next.insert(run.clone(), seq + 1);
     }
 
-    /// Returns all records that were not handed out.
+    /// Reads all records of the run and its nested runs that were not returned.
     pub(crate) async fn read_unread_records(&mut self) -> Result<Vec<RunEvent>, ReadError> {
         let mut events = Vec::new();
         self.read_run_log(self.run.clone(), &mut events).await?;
         Ok(events)
     }
 
-    /// Returns the records of one run inside the run that were not handed out.
+    /// Reads the records of one nested run that were not returned.
     async fn read_nested_unread(&mut self, run: &RunId) -> Result<Vec<RunEvent>, ReadError> {
         let mut events = Vec::new();
         if let Some(stored_run) = self.find_nested_run(run).await {
@@ -448,6 +460,7 @@ impl RunTreeReader {
         Ok(events)
     }
 
+    /// Finds a nested run by its id.
     async fn find_nested_run(&self, run: &RunId) -> Option<Arc<dyn StoredRun>> {
         let mut stored_run = self.run.clone();
         let depth = self.run.id().nested_names().count();
@@ -457,7 +470,7 @@ impl RunTreeReader {
         (stored_run.id() == run).then_some(stored_run)
     }
 
-    /// Reads the log of a run, and where an execution ends, the runs inside it first.
+    /// Reads the log of a run. Where an execution ends, reads the nested runs of the execution first.
     fn read_run_log<'a>(
         &'a mut self,
         run: Arc<dyn StoredRun>,
@@ -497,7 +510,7 @@ impl RunTreeReader {
         })
     }
 
-    /// Notes which executions are open; the execution that the record ends, if it is handed out.
+    /// Updates the open executions. Returns the agent and execution that the record ends, if the record was not returned before.
     fn track_open_executions(&mut self, id: &RunId, record: &Record) -> Option<(Arc<str>, u32)> {
         let next = self.next_unread_seq(id);
         let log = self.logs.get_mut(id)?;
@@ -518,6 +531,7 @@ impl RunTreeReader {
         }
     }
 
+    /// Reads the logs of the nested runs of one execution.
     async fn read_execution_nested_runs(
         &mut self,
         id: &RunId,

@@ -23,7 +23,8 @@ type ClockReader = dyn Fn() -> DateTime<Utc> + Send + Sync;
 /// A number from 0 to 1, exclusive.
 type RandomSource = dyn Fn() -> f64 + Send + Sync;
 
-/// The world around runs. Nothing in the run layer reads the environment, the clock or randomness from elsewhere.
+/// The environment of runs: variables, clock, randomness, helper programs, model network and operator. The run layer uses no other source
+/// of them.
 #[derive(Clone)]
 pub struct RunHost {
     variables: Arc<EnvironmentReader>,
@@ -96,7 +97,7 @@ impl RunHost {
         }
     }
 
-    /// Tells the time with this function.
+    /// Reads the current time with this function.
     #[must_use]
     pub fn with_clock(self, now: impl Fn() -> DateTime<Utc> + Send + Sync + 'static) -> Self {
         Self {
@@ -105,7 +106,7 @@ impl RunHost {
         }
     }
 
-    /// Draws random numbers (at least 0, less than 1) with this function.
+    /// Generates random numbers with this function. They must be at least 0 and less than 1.
     #[must_use]
     pub fn with_randomness(self, random: impl Fn() -> f64 + Send + Sync + 'static) -> Self {
         Self {
@@ -114,8 +115,8 @@ impl RunHost {
         }
     }
 
-    /// Starts a process beside each run that kills the run's child processes should this process be killed. The
-    /// command has to call [`run_watchdog`](ensemble_process::run_watchdog).
+    /// Starts a process with each run that kills the run's child processes if this process is killed. The command must call
+    /// [`run_watchdog`](ensemble_process::run_watchdog).
     #[must_use]
     pub fn with_watchdog(self, command: Option<ProgramInvocation>) -> Self {
         Self {
@@ -135,9 +136,9 @@ impl RunHost {
         }
     }
 
-    /// Starts processes that have a `sandbox` through this command. It has to call
-    /// [`run_sandbox_helper`](ensemble_process::confine::run_sandbox_helper) with the arguments that follow
-    /// its own. Without it an ensemble with a `sandbox` does not run.
+    /// Starts processes that have a `sandbox` through this command, which must call
+    /// [`run_sandbox_helper`](ensemble_process::confine::run_sandbox_helper) with the arguments that follow its own. Without a command,
+    /// ensembles with a `sandbox` do not run.
     #[must_use]
     pub fn with_sandbox_helper(self, command: Option<ProgramInvocation>) -> Self {
         Self {
@@ -146,8 +147,8 @@ impl RunHost {
         }
     }
 
-    /// Starts the built-in external agent (`acp: simulated`) by this command. It has to call
-    /// [`serve_simulated_agent`](ensemble_agents::agent::acp::serve_simulated_agent). Without it there is none.
+    /// Starts the built-in external agent (`acp: simulated`) with this command, which must call
+    /// [`serve_simulated_agent`](ensemble_agents::agent::acp::serve_simulated_agent). Without a command, the agent is not available.
     #[must_use]
     pub fn with_simulated_acp(self, command: Option<ProgramInvocation>) -> Self {
         Self {
@@ -156,7 +157,7 @@ impl RunHost {
         }
     }
 
-    /// Asks this operator, and not the holder of a run's handle.
+    /// Sends questions to this operator instead of the holder of a run's handle.
     #[must_use]
     pub fn with_operator(self, operator: Arc<dyn Operator>) -> Self {
         Self {
@@ -165,7 +166,7 @@ impl RunHost {
         }
     }
 
-    /// Asks nobody: a run with an open question ends as `waiting_for_input`.
+    /// Sends questions to no operator: a run with an open question ends as `waiting_for_input`.
     #[must_use]
     pub fn without_operator(self) -> Self {
         self.with_operator(Arc::new(UnattendedOperator))
@@ -179,7 +180,7 @@ impl RunHost {
         }
     }
 
-    /// With these servers of tools for runs whose options name none.
+    /// Uses these MCP servers for runs whose options contain no servers.
     #[must_use]
     pub fn with_default_client_servers(self, servers: ClientServers) -> Self {
         Self {
@@ -188,14 +189,14 @@ impl RunHost {
         }
     }
 
-    /// Gives all runs one access to models: they share rate limits, pauses and connections.
+    /// Shares one model network between all runs: rate limits, pauses and connections.
     #[must_use]
     pub fn with_shared_model_network(self) -> Self {
         let network = Some(self.model_network());
         Self { network, ..self }
     }
 
-    /// With the token of a server: no child process and no model gets it. `variable`: the variable that contains it.
+    /// Withholds the token of a server, and `variable`, which contains the token, from child processes and models.
     #[must_use]
     pub fn with_server_token(self, token: &str, variable: Option<&str>) -> Self {
         let secret_values = self.secret_values.iter().map(String::as_str).chain([token]);
@@ -212,7 +213,7 @@ impl RunHost {
         }
     }
 
-    /// Returns the variable of the environment. A variable that carries rights of the user is not returned.
+    /// Returns the variable of the environment. Returns `None` for a variable that grants rights of the user.
     pub fn read_variable(&self, name: &str) -> Option<String> {
         if self.is_private_variable(name) {
             return None;
@@ -220,7 +221,7 @@ impl RunHost {
         (self.variables)(name)
     }
 
-    /// Returns whether the variable carries rights of the user, so that nothing in a file can name it.
+    /// Returns whether the variable grants rights of the user. No file can use such a variable.
     pub(crate) fn is_private_variable(&self, name: &str) -> bool {
         carries_rights(name) || self.private_variables.iter().any(|private| private == name)
     }
@@ -263,7 +264,7 @@ impl RunHost {
         &self.client_servers
     }
 
-    /// Returns the operator; `None`: whoever holds the run's handle.
+    /// Returns the operator. Returns `None` if the holder of the run's handle answers.
     pub(crate) fn operator(&self) -> Option<Arc<dyn Operator>> {
         match &self.operator {
             OperatorSource::Handle => None,
@@ -271,7 +272,7 @@ impl RunHost {
         }
     }
 
-    /// Returns the way to models, with this environment, clock and randomness.
+    /// Returns the shared model network, or a new one with the environment, clock and randomness of this host.
     pub fn model_network(&self) -> ModelNetwork {
         if let Some(shared) = &self.network {
             return shared.clone();

@@ -19,10 +19,11 @@ use tokio::sync::{oneshot, watch};
 use crate::drive::events::{EventHub, RunEvent, RunEventKind};
 use crate::drive::host::RunHost;
 
-/// The requests of a run that wait for an answer. Clones share them.
+/// The open questions and permission requests of a run, and the answers to them. Clones share the requests.
 #[derive(Clone)]
 pub(crate) struct OpenRequestDesk(Arc<RequestDeskShared>);
 
+/// The shared parts of a request desk.
 struct RequestDeskShared {
     hub: EventHub,
     host: RunHost,
@@ -31,6 +32,7 @@ struct RequestDeskShared {
     changes: watch::Sender<u64>,
 }
 
+/// The open, expected and decided requests of a request desk.
 #[derive(Default)]
 struct RequestDeskState {
     next: u64,
@@ -41,18 +43,21 @@ struct RequestDeskState {
 }
 
 impl RequestDeskState {
+    /// Returns the addresses of the open requests.
     fn open_addresses(&self) -> Vec<RequestAddress> {
         let open = self.open.iter();
         open.map(|open| open.request.request().address.clone()).collect()
     }
 }
 
+/// A request that waits for an answer, with the channel of the answer.
 struct OpenDeskRequest {
     number: u64,
     request: OperatorRequest,
     answer: oneshot::Sender<(RequestAnswer, AnswerAuthor)>,
 }
 
+/// A request that was answered, with the answer, its author and its time.
 struct DecidedDeskRequest {
     address: RequestAddress,
     digest: RequestDigest,
@@ -61,7 +66,7 @@ struct DecidedDeskRequest {
     at: DateTime<Utc>,
 }
 
-/// An answer of a client.
+/// An answer of a client to a request that was shown to the client.
 #[derive(Debug, Clone)]
 pub(crate) struct ClientAnswer {
     /// The address of the request that was shown.
@@ -74,14 +79,14 @@ pub(crate) struct ClientAnswer {
     pub(crate) by: AnswerAuthor,
 }
 
-/// The result of an answer that was not refused.
+/// The result of an answer that was not refused: delivered, or too early.
 enum AnswerDelivery {
     Delivered,
     /// The run was resumed and has not asked again yet.
     NotAskedYet,
 }
 
-/// Withdraws the request when it is dropped.
+/// A guard that withdraws the request when the guard is dropped.
 struct WithdrawRequestGuard<'a> {
     desk: &'a OpenRequestDesk,
     number: u64,
@@ -110,20 +115,22 @@ impl OpenRequestDesk {
         }))
     }
 
+    /// Locks the state, also after a panic of another thread.
     fn lock_state(&self) -> MutexGuard<'_, RequestDeskState> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Notifies the subscribers that the requests have changed.
     fn notify_subscribers(&self) {
         self.0.changes.send_modify(|changes| *changes += 1);
     }
 
-    /// Sets the requests that the run had recorded before it was resumed, and asks again.
+    /// Sets the recorded requests that a resumed run is expected to ask again.
     pub(crate) fn set_expected_requests(&self, requests: Vec<PendingRequest>) {
         self.lock_state().expected_requests = requests;
     }
 
-    /// Returns whether the request was recorded before the run was resumed, and is not asked again yet.
+    /// Returns whether a resumed run is expected to ask the request with this digest again.
     pub(crate) fn is_request_expected(&self, digest: &RequestDigest) -> bool {
         let state = self.lock_state();
         state
@@ -132,7 +139,7 @@ impl OpenRequestDesk {
             .any(|expected| expected.digest == *digest)
     }
 
-    /// Changes when a request is asked, decided or withdrawn.
+    /// Returns a receiver that changes when a request is asked, decided or withdrawn.
     pub(crate) fn subscribe_changes(&self) -> watch::Receiver<u64> {
         self.0.changes.subscribe()
     }
@@ -145,15 +152,16 @@ impl OpenRequestDesk {
         open
     }
 
-    /// Returns the open requests, as events.
+    /// Returns the open requests as events, in the order of the file.
     pub(crate) fn open_request_events(&self) -> Vec<RunEvent> {
         self.sorted_open_requests().into_iter().map(to_run_event).collect()
     }
 
-    /// Answers a request. If a resumed run has not asked again yet, waits until it asks.
+    /// Answers a request. If a resumed run has not asked the request again yet, waits until the run asks.
     ///
     /// # Errors
-    /// The request is decided, is not the one that was shown, or does not take the answer.
+    ///
+    /// The request is decided, differs from the one that was shown, or does not accept the answer.
     pub(crate) async fn answer_request_when_asked(&self, answer: ClientAnswer) -> Result<(), AnswerRefusal> {
         let mut changes = self.subscribe_changes();
         loop {
@@ -168,6 +176,7 @@ impl OpenRequestDesk {
         }
     }
 
+    /// Delivers the answer to an open request and records the decision. Refuses answers to decided, unknown or different requests.
     fn try_deliver_answer(&self, given: &ClientAnswer) -> Result<AnswerDelivery, AnswerRefusal> {
         let mut state = self.lock_state();
         let is_same =
@@ -234,7 +243,8 @@ impl OpenRequestDesk {
         }
     }
 
-    /// Adds a request, and waits for its answer. Returns `None` if the desk is gone.
+    /// Opens a request, sends an event, and waits for the answer. Withdraws the request if the future is dropped. Returns `None` if the
+    /// desk is dropped.
     async fn open_and_wait(&self, request: OperatorRequest) -> Option<(RequestAnswer, AnswerAuthor)> {
         let (answer, answered) = oneshot::channel();
         let number = {
@@ -258,6 +268,7 @@ impl OpenRequestDesk {
     }
 }
 
+/// Converts a request to an event of its run.
 fn to_run_event(request: OperatorRequest) -> RunEvent {
     RunEvent {
         run: request.run_id().clone(),

@@ -51,7 +51,7 @@ pub struct RunHandle {
     closed_signal: watch::Receiver<()>,
 }
 
-/// The conversation from an input or a message to its end.
+/// The state of the conversation since the latest input or message: open, ended or failed.
 #[derive(Debug, Clone)]
 enum RunSegmentState {
     /// It goes on.
@@ -62,7 +62,7 @@ enum RunSegmentState {
     Failed(String),
 }
 
-/// A run that is over.
+/// A run that has ended and is closed.
 pub struct FinishedRun {
     /// The run.
     pub run: RunId,
@@ -128,17 +128,17 @@ impl RunHandle {
         }
     }
 
-    /// Returns the run's id.
+    /// Returns the id of the run.
     pub fn id(&self) -> &RunId {
         self.stored_run.id()
     }
 
-    /// Returns the ensemble, as the run has it.
+    /// Returns the ensemble as the run uses it.
     pub fn prepared_ensemble(&self) -> &Arc<PreparedEnsemble> {
         &self.prepared
     }
 
-    /// Returns the run as it is stored.
+    /// Returns the stored run.
     pub fn stored_run(&self) -> &Arc<dyn StoredRun> {
         &self.stored_run
     }
@@ -161,18 +161,18 @@ impl RunHandle {
         !matches!(&*self.leg.borrow(), RunSegmentState::Open)
     }
 
-    /// Waits until the run is closed: nothing of it is under way, and its lease is given back.
+    /// Waits until the run is closed: no execution is running, and the lease is released.
     pub(crate) fn wait_until_closed(&self) -> impl Future<Output = ()> + Send + 'static {
         let mut closed = self.closed_signal.clone();
         async move { while closed.changed().await.is_ok() {} }
     }
 
-    /// Returns the questions and permission requests that wait for an answer, in the order of the file.
+    /// Returns the open questions and permission requests, in the order of the file.
     pub fn open_requests(&self) -> Vec<OperatorRequest> {
         self.desk.sorted_open_requests()
     }
 
-    /// Returns whether the request was recorded before the run was resumed, and is not asked again yet.
+    /// Returns whether a resumed run is expected to ask the recorded request with this digest again.
     pub(crate) fn is_request_expected(&self, digest: &RequestDigest) -> bool {
         self.desk.is_request_expected(digest)
     }
@@ -182,7 +182,7 @@ impl RunHandle {
         self.desk.subscribe_changes()
     }
 
-    /// Answers a question or a permission request that was shown. In a resumed run, waits until the request is asked again.
+    /// Answers a question or a permission request that was shown. In a resumed run, waits until the run asks the request again.
     ///
     /// # Errors
     /// [`RunError::Answer`]: the request is decided, is not the one that was shown, or does not take the answer.
@@ -213,7 +213,8 @@ impl RunHandle {
         .map_err(RunError::from)
     }
 
-    /// Returns the answers of options that no question has taken, each with the answer that was used instead.
+    /// Lists the answers of options that no question has used, each with the answer that was used instead. Reads the journal if there are
+    /// such answers.
     ///
     /// # Errors
     /// The journal cannot be read.
@@ -236,7 +237,7 @@ impl RunHandle {
             .collect())
     }
 
-    /// Waits until the request with this address, or with this bare name of its agent, is open, and returns it.
+    /// Waits until the request with this address, or with this bare name of its agent, is open. Returns the request.
     ///
     /// # Errors
     /// The conversation ended without the request, or the name is not unique.
@@ -274,13 +275,13 @@ impl RunHandle {
         }
     }
 
-    /// Stops the run: what is under way is dropped and killed, what had finished is kept, and the turn stays open for
-    /// a resume. A conversation that has ended stays as it is.
+    /// Cancels the run: stops running executions, keeps finished ones, and leaves the turn open for a resume. Does not change a run that
+    /// has ended.
     pub fn cancel(&self, by: RunCanceller) {
         let _ = self.interruptions.send(RunInterruption::Cancelled { by });
     }
 
-    /// Returns a function that cancels the run, for a task that does not hold the run.
+    /// Returns a function that cancels the run, for a task without the handle.
     pub fn create_canceller(&self) -> impl Fn(RunCanceller) + Send + Sync + Clone + 'static {
         let interruptions = self.interruptions.clone();
         move |by| {
@@ -288,7 +289,7 @@ impl RunHandle {
         }
     }
 
-    /// Waits until the conversation has ended, and says how.
+    /// Waits until the conversation has ended, and returns its end.
     ///
     /// # Errors
     /// The log failed, so the run stopped; [`Self::wait_and_close`] has the error.
@@ -304,7 +305,7 @@ impl RunHandle {
         })
     }
 
-    /// Returns how the conversation has ended. Returns `None` while it continues, or if its log failed.
+    /// Returns the end of the conversation. Returns `None` while the conversation continues, or if its log failed.
     pub fn try_outcome(&self) -> Option<RunEnded> {
         match &*self.leg.borrow() {
             RunSegmentState::Ended(ended) => Some(RunEnded::clone(ended)),
@@ -312,8 +313,8 @@ impl RunHandle {
         }
     }
 
-    /// Adds a user message to a conversation that has ended, and goes on; [`Self::wait`] then waits for the new
-    /// end. Waits for the end of the conversation if it goes on.
+    /// Waits for the end of the conversation, then continues the conversation with a user message. [`Self::wait`] then waits for the new
+    /// end.
     ///
     /// # Errors
     /// The conversation waits for input, or its log failed.
@@ -329,7 +330,7 @@ impl RunHandle {
         leg.changed().await.map_err(|_| RunError::Closed)
     }
 
-    /// Waits for the end of the conversation, closes the run, and gives its last state.
+    /// Waits for the end of the conversation, closes the run, and returns its last state.
     ///
     /// # Errors
     /// The log failed, so the run stopped.
@@ -353,7 +354,7 @@ struct RunDriverChannels {
     segment_sender: watch::Sender<RunSegmentState>,
 }
 
-/// Tells several reporters.
+/// A reporter that forwards each event to several reporters and to the event hub.
 struct ReporterFanout {
     reporters: Vec<Box<dyn Reporter + Send>>,
     hub: HubReporter,

@@ -16,15 +16,13 @@ use super::events::{EventSubscription, RunTreeReader, RunEvent};
 /// The pause between two reads of the log of a run that another process executes.
 const LOG_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// The events of a run, in order, as a [`Stream`] that ends when the run is closed and every event was returned.
-///
-/// An event is returned once. An item is an error when the log cannot be read; the next poll tries again. Dropping the
-/// stream ends the subscription and changes nothing in the run.
+/// A [`Stream`] of the events of a run, each once and in order. The stream ends when the run is closed. An item is an error if the log
+/// cannot be read, and the next poll tries again. Dropping the stream does not affect the run.
 #[must_use = "a stream does nothing until it is polled"]
 pub struct RunEventStream(BoxStream<'static, Result<RunEvent, ReadError>>);
 
 impl RunEventStream {
-    /// Returns the events of a run that this process executes.
+    /// Creates the events of a run that this process executes.
     pub(crate) fn from_subscription(subscription: EventSubscription) -> Self {
         let next_event = async |mut subscription: EventSubscription| {
             let event = subscription.next_event().await.transpose()?;
@@ -33,8 +31,8 @@ impl RunEventStream {
         Self(Box::pin(stream::unfold(subscription, next_event)))
     }
 
-    /// Returns the records of a run that another process executes, or no process, from the record `from` on. Live events
-    /// and questions are missing.
+    /// Creates the records of a run that another process or no process executes, from the record `from` on, without live events and
+    /// questions.
     pub(crate) fn from_stored_run(run: Arc<dyn StoredRun>, from: u64) -> Self {
         let log = StoredRunEvents {
             log: RunTreeReader::new(run.clone(), from),
@@ -48,8 +46,8 @@ impl RunEventStream {
         Self(Box::pin(stream::unfold(log, next_event)))
     }
 
-    /// Returns the next event; `None` when the run is closed and every event was returned. This is
-    /// [`TryStreamExt::try_next`] without its import.
+    /// Returns the next event. Returns `None` when the run is closed and every event was returned. Equals [`TryStreamExt::try_next`]
+    /// without its import.
     ///
     /// # Errors
     /// The log cannot be read.
@@ -66,7 +64,7 @@ impl Stream for RunEventStream {
     }
 }
 
-/// The records of a run that a client has not received yet.
+/// The records of a run of another process that a client has not received yet.
 struct StoredRunEvents {
     run: Arc<dyn StoredRun>,
     log: RunTreeReader,
@@ -75,7 +73,8 @@ struct StoredRunEvents {
 }
 
 impl StoredRunEvents {
-    /// Returns the next event; `None` when every record was returned and no process executes the run.
+    /// Returns the next record. Polls the log while a process executes the run. Returns `None` when no process does and every record was
+    /// returned.
     async fn next_event(&mut self) -> Result<Option<RunEvent>, ReadError> {
         loop {
             if let Some(event) = self.ready.pop_front() {

@@ -35,7 +35,7 @@ use crate::start::ready::{ReadyRun, RunOpening, replace_runners};
 use crate::start::recorded_run::{RecordedRun, is_rerun_on_resume, load_recorded_ensemble};
 use crate::start::runs::{Runs, WhichRun};
 
-/// A fork that is ready.
+/// A fork that is ready to start, with its changes and its further user messages.
 pub struct PreparedFork {
     /// Begins the new run.
     pub ready: ReadyRun,
@@ -58,7 +58,7 @@ pub struct ForkChanges {
     pub changed_agents: Vec<(Arc<str>, u32)>,
 }
 
-/// The text by which a fork is decided.
+/// The ensemble of a fork, with its changes and its external definitions.
 pub(crate) struct ForkEnsemble {
     pub(crate) prepared: Arc<PreparedEnsemble>,
     /// The file, if the text is edited.
@@ -70,14 +70,14 @@ pub(crate) struct ForkEnsemble {
 }
 
 impl ForkEnsemble {
-    /// Returns whether the agent must be executed again, whatever the record contains.
+    /// Returns whether the agent must be executed again, even if its reads are unchanged.
     fn must_execute_again(&self, agent: &str, execution: u32) -> bool {
         self.changes.invalidates_agent(agent)
             || !self.recorded_definitions.is_latest(agent, execution)
             || is_rerun_on_resume(&self.prepared, agent)
     }
 
-    /// Returns the agents whose shared executions were performed with another definition, each with the last of them.
+    /// Returns the agents whose kept executions were performed with another definition, each with the last such execution.
     pub(crate) fn list_outdated_executions(&self, kept: &[Record]) -> BTreeMap<Arc<str>, u32> {
         let mut outdated = BTreeMap::new();
         for (_, start) in list_execution_starts(kept) {
@@ -91,7 +91,7 @@ impl ForkEnsemble {
     }
 }
 
-/// A fork, before its agents are ready.
+/// A fork whose agents are not built yet.
 struct UnbuiltFork {
     origin: RecordedRun,
     /// The records that both have, the first included.
@@ -109,8 +109,8 @@ struct UnbuiltFork {
 }
 
 impl UnbuiltFork {
-    /// With what the new run goes on. Beside inputs, what stands in the context can be set, save inputs of the run
-    /// before that the text does not take any more.
+    /// Returns the inputs and context of the new run. Changes can also set values of the context, except inputs that the new ensemble does
+    /// not declare.
     fn carry_run_inputs(&self, before: &RunStarted) -> Result<CarriedInputs, RunError> {
         let mut state = ConversationState::new(self.origin.prepared.plan.clone());
         if !self.context_changes.values.is_empty() {
@@ -129,8 +129,8 @@ impl UnbuiltFork {
 }
 
 impl Runs {
-    /// Makes a new run ready that begins with the records of another up to the end of a turn (0: only the input), with
-    /// the values of `set` in its context and in place of its inputs, and decided by the ensemble `edited` if one is given.
+    /// Prepares a new run that starts with the records of another run up to the end of turn `at_turn` (0: only the input). The values of
+    /// `set` replace inputs and values of the context. The ensemble `edited`, if any, decides the new run.
     ///
     /// # Errors
     /// There is no such run or turn, or an ensemble or an agent cannot run.
@@ -173,8 +173,8 @@ impl Runs {
         self.build_fork(fork, options)
     }
 
-    /// Makes a new run ready that repeats one execution of another, with all that followed from it. With `part` only the
-    /// part of this key is repeated of the execution.
+    /// Prepares a new run that repeats one execution of another run, and everything that followed from the execution. With `part`, only the
+    /// part with this key is repeated.
     ///
     /// # Errors
     /// There is no such run or execution, or an ensemble or an agent cannot run.
@@ -223,11 +223,12 @@ impl Runs {
         self.build_fork(fork, options)
     }
 
-    /// Makes a new run ready that goes on from the last finished turn of a run that was cut short, decided by an
-    /// edited ensemble. What had finished of the open turn is taken over where the edit does not concern it.
+    /// Prepares a new run that continues an interrupted run from its last finished turn, decided by an edited ensemble. Keeps the finished
+    /// results of the open turn that the edit does not affect.
     ///
     /// # Errors
-    /// There is no such run, it has ended, somebody drives it, or the ensemble or an agent cannot run.
+    ///
+    /// There is no such run, the run has ended, another process drives the run, or the ensemble or an agent cannot run.
     pub async fn prepare_edited_resume(
         &self,
         which: impl Into<WhichRun>,
@@ -262,11 +263,12 @@ impl Runs {
         Ok(forked)
     }
 
-    /// Makes a new run ready that goes on from the end of another with a user message, decided by an edited ensemble, and
-    /// with the values of `set` in its context and in place of its inputs.
+    /// Prepares a new run that continues an ended run with a user message, decided by an edited ensemble. The values of `set` replace
+    /// inputs and values of the context.
     ///
     /// # Errors
-    /// There is no such run, it has not ended or waits for input, or the ensemble or an agent cannot run.
+    ///
+    /// There is no such run, the run has not ended or waits for input, or the ensemble or an agent cannot run.
     pub async fn prepare_edited_continuation(
         &self,
         which: impl Into<WhichRun>,
@@ -307,8 +309,8 @@ impl Runs {
         Ok(forked)
     }
 
-    /// Loads the text by which a fork is decided: the file, if one is given, else the text of the other run. Adds to the
-    /// options what replaced agents in the other run.
+    /// Loads the ensemble of a fork: the edited file, if any, or the recorded ensemble. Adds the stubs and responders of the other run to
+    /// the options.
     pub(crate) async fn load_fork_ensemble(
         &self,
         origin: &RecordedRun,
@@ -349,6 +351,7 @@ impl Runs {
         })
     }
 
+    /// Builds the agents of the fork, and assembles the first records of the new run.
     fn build_fork(&self, fork: UnbuiltFork, options: RunOptions) -> Result<PreparedFork, RunError> {
         let before = fork.origin.start_event()?.clone();
         let models = effective_model_overrides(&options, &before).to_vec();
@@ -439,7 +442,11 @@ impl Runs {
     }
 }
 
-/// Returns the key of a part of the execution.
+/// Resolves the key of a recorded part of the execution.
+///
+/// # Errors
+///
+/// The execution has no part with this key.
 fn resolve_part_key(origin: &RecordedRun, start: &AgentStart, key: &str) -> Result<Arc<str>, RunError> {
     let mut keys: Vec<Arc<str>> = Vec::new();
     for record in &origin.journal.records {
@@ -462,7 +469,7 @@ fn resolve_part_key(origin: &RecordedRun, start: &AgentStart, key: &str) -> Resu
         })
 }
 
-/// Returns the overrides of models of a run that continues from another: its own, or else those of the other run.
+/// Returns the model overrides of the options, or those of the other run if the options have none.
 fn effective_model_overrides<'o>(options: &'o RunOptions, before: &'o RunStarted) -> &'o [String] {
     match options.models.is_empty() {
         true => &before.models,
@@ -470,7 +477,7 @@ fn effective_model_overrides<'o>(options: &'o RunOptions, before: &'o RunStarted
     }
 }
 
-/// Removes definitions from a shared record: the first event of the new run says which executions are outdated.
+/// Removes the definitions from a shared record, because the first event of the new run names the outdated executions.
 fn remove_definitions(record: &mut Record) {
     match &mut record.event {
         Event::RunResumed(resumed) => resumed.definitions = None,
@@ -479,7 +486,7 @@ fn remove_definitions(record: &mut Record) {
     }
 }
 
-/// Returns whether there is an answer for this agent, or for an agent inside it. It precedes a recorded one.
+/// Returns whether there is an answer for this agent, or for an agent nested in it. Such an answer replaces a recorded one.
 fn has_replacing_answer(plan: &Plan, kind: &AgentKind, name: &str, answers: &PreparedAnswers) -> bool {
     let is_inside = |given: &str| match given.parse::<RequestAddress>() {
         Ok(address) if address.segments().len() > 1 => *address.segments()[0].agent == *name,
@@ -496,7 +503,7 @@ fn has_replacing_answer(plan: &Plan, kind: &AgentKind, name: &str, answers: &Pre
     }
 }
 
-/// Changed agents that ran, each with the turn in which it first ran.
+/// Lists the changed agents that were executed, each with the turn of the first execution.
 fn list_changed_executed_agents(kept: &[Record], changes: &EnsembleChanges) -> Vec<(Arc<str>, u32)> {
     let mut changed_agents: Vec<(Arc<str>, u32)> = Vec::new();
     for (turn, agent) in list_executed_agents(kept) {
@@ -507,6 +514,7 @@ fn list_changed_executed_agents(kept: &[Record], changes: &EnsembleChanges) -> V
     changed_agents
 }
 
+/// Returns the error for an edited resume of a run that has ended, with the agent that failed.
 fn already_ended_error(origin: &RecordedRun, file: &str) -> RunError {
     let state = &origin.state;
     let failed = state.first_failed_agent().map(|id| origin.prepared.plan.agent_name(id));

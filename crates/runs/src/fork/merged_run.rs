@@ -19,7 +19,7 @@ use crate::start::new_run::NewRun;
 use crate::start::recorded_run::RecordedRun;
 use crate::start::runs::{Runs, WhichRun};
 
-/// A run that contains the messages of two others.
+/// A run that contains the messages of two other runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MergedRun {
     /// The new run.
@@ -32,7 +32,7 @@ pub struct MergedRun {
     pub added_messages: [usize; 2],
 }
 
-/// A run of a merge, which no other process executes meanwhile.
+/// A run that is merged, with the lease that prevents other processes from executing it.
 struct LeasedOrigin {
     recorded: RecordedRun,
     text: ForkEnsemble,
@@ -101,6 +101,11 @@ impl Runs {
         })
     }
 
+    /// Takes the lease of the run, and loads its records and its ensemble.
+    ///
+    /// # Errors
+    ///
+    /// Another process executes the run, or the run cannot be loaded.
     async fn lease_and_load_origin(&self, run: Arc<dyn StoredRun>) -> Result<LeasedOrigin, RunError> {
         let lease = run.acquire_lease().await.map_err(|error| match error {
             StoreError::Leased { id, owner } => RunMergeError::Running { run: id, owner }.into(),
@@ -116,8 +121,7 @@ impl Runs {
     }
 }
 
-/// Returns the agents whose executions were performed with another definition than the present one, each with the new number
-/// of the last of them.
+/// Returns the agents whose executions were performed with another definition, each with the new number of the last such execution.
 fn list_outdated_executions(origins: &[LeasedOrigin; 2], merged: &MergedRecords) -> BTreeMap<Arc<str>, u32> {
     let mut outdated: BTreeMap<Arc<str>, u32> = BTreeMap::new();
     for (origin, numbers) in origins.iter().zip(&merged.executions) {

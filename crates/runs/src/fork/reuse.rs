@@ -17,18 +17,18 @@ use crate::error::RunError;
 use crate::fork::reused_results::{AddedInputNames, OptionalReads, ReusableResults, digest_reads};
 use crate::start::recorded_run::RecordedRun;
 
-/// An agent, and which of its executions.
+/// The name of an agent, and the number of one of its executions.
 type ExecutionKey = (Arc<str>, u32);
 
-/// The executions that are repeated in any case.
+/// An execution, or one part of it, that is repeated even if its result could be reused.
 pub(crate) struct ExecutionToRepeat {
     pub(crate) execution_key: ExecutionKey,
     /// Only the part of this key.
     pub(crate) part: Option<Arc<str>>,
 }
 
-/// Returns the results of the origin from turn `from` on, save those of executions that are `out`, and those of the
-/// execution that is repeated and of everything that followed from it.
+/// Collects the results of the origin from turn `from` on. Excludes executions for which `is_out` is true, the repeated execution, and
+/// everything that followed from it.
 pub(crate) fn collect_reusable_results(
     origin: &RecordedRun,
     from: u32,
@@ -76,7 +76,8 @@ pub(crate) fn collect_reusable_results(
     Ok(reuse)
 }
 
-/// Returns the digest of what each execution of the turn reads. Those that follow from one that is repeated are noted.
+/// Computes the digest of the values that each execution of the turn reads. Adds the executions that follow from a repeated one to
+/// `followed`.
 fn digest_reads_and_mark_followers(
     plan: &Plan,
     state: &ConversationState,
@@ -101,7 +102,7 @@ fn digest_reads_and_mark_followers(
     reads
 }
 
-/// Does the execution follow from one of those: by what it reads, by who asked for it, or by what it remembers?
+/// Returns whether the execution follows from one of these: by its reads, its request or its memory.
 fn follows_from_repeated(
     plan: &Plan,
     state: &ConversationState,
@@ -122,7 +123,7 @@ fn follows_from_repeated(
     reads || is_requested || (remembers && is_among(&start.agent, start.execution - 1))
 }
 
-/// Returns the part, with the iterations that earlier records contain.
+/// Returns the part with the iterations of earlier records.
 fn with_earlier_iterations(part: &PartEnded, state: &ConversationState) -> PartEnded {
     let slots = state.open_turn().into_iter().flat_map(|turn| &turn.slots);
     let slot = slots.into_iter().find(|slot| slot.start.agent == part.agent);
@@ -131,7 +132,7 @@ fn with_earlier_iterations(part: &PartEnded, state: &ConversationState) -> PartE
     matching_part.map_or_else(|| part.clone(), |ended| PartEnded::clone(ended))
 }
 
-/// Returns the parts that have ended, with what all their attempts cost.
+/// Lists the ended parts of the execution, each with the usage of all its attempts.
 fn list_parts_with_total_usage(slot: &ExecutionSlot) -> Vec<Arc<PartEnded>> {
     let with_all = |part: &Arc<PartEnded>| match slot.parts.failed_attempts.get(&part.key) {
         None => part.clone(),
@@ -143,7 +144,7 @@ fn list_parts_with_total_usage(slot: &ExecutionSlot) -> Vec<Arc<PartEnded>> {
     slot.parts.ended_parts.iter().map(with_all).collect()
 }
 
-/// Returns the recorded result, with the cost of all its attempts.
+/// Returns the recorded result with the usage of all its attempts and parts.
 fn result_with_total_usage(finished: &ExecutionFinished, state: &ConversationState) -> AttemptResult {
     let slots = state.open_turn().into_iter().flat_map(|turn| &turn.slots);
     let slot = slots.into_iter().find(|slot| slot.start.agent == finished.agent);

@@ -13,10 +13,10 @@ use ensemble_core::runner::{AttemptOutcome, AttemptResult, BoxFuture, ExecutionI
 use ensemble_language::data::{RunContext, sha256_of_text};
 use ensemble_language::plan::{AgentId, HistoryRead, Plan};
 
-/// Parts by key.
+/// The ended parts of an execution, by key.
 type PartsByKey = HashMap<Arc<str>, Arc<PartEnded>>;
 
-/// Results that may be taken over.
+/// The results of another run that a run can reuse.
 #[derive(Debug, Default)]
 pub(crate) struct ReusableResults {
     results: HashMap<(Arc<str>, u32), (String, AttemptResult)>,
@@ -25,8 +25,8 @@ pub(crate) struct ReusableResults {
     added_inputs: AddedInputNames,
 }
 
-/// Inputs that the run before did not take. What reads the same but for them reads the same: an agent whose text names
-/// one was changed, too.
+/// The names of inputs that the previous run did not have. They are ignored when reads are compared, because a text that uses one has
+/// changed.
 #[derive(Debug, Default)]
 pub(crate) struct AddedInputNames {
     /// Those that are not among its inputs.
@@ -36,7 +36,7 @@ pub(crate) struct AddedInputNames {
 }
 
 impl AddedInputNames {
-    /// Returns the added ones of `inputs` that the previous run did not take.
+    /// Collects the names of `inputs` that the previous run did not have.
     pub(crate) fn from_previous_run(before: &RunStarted, inputs: &RunContext) -> Self {
         let names = inputs.iter().map(|(name, _)| name.clone());
         let inputs: HashSet<Arc<str>> = names.filter(|name| before.inputs.get(name).is_none()).collect();
@@ -48,7 +48,7 @@ impl AddedInputNames {
     }
 }
 
-/// The values that the agent reads in addition to those of every execution.
+/// The optional values that an agent reads: the context and the history.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OptionalReads {
     /// Has it no dependencies, or a list of items, so that it reads whatever anybody says?
@@ -58,7 +58,7 @@ pub(crate) struct OptionalReads {
 }
 
 impl OptionalReads {
-    /// Returns the values that this agent reads.
+    /// Returns the optional values that this agent reads.
     pub(crate) fn for_agent(plan: &Plan, agent: AgentId) -> Self {
         Self {
             // The expressions of a `random_for_each` may read anything.
@@ -68,17 +68,15 @@ impl OptionalReads {
     }
 }
 
-/// Answers from what may be taken over, and has everything else performed.
+/// A runner that returns reusable results, and executes everything else with another runner.
 pub(crate) struct ReusingRunner {
     runner: Arc<dyn Runner>,
     results: Arc<ReusableResults>,
     reads: OptionalReads,
 }
 
-/// Returns the digest of what an execution reads: the input, the outputs of its dependencies, the request, and what the
-/// agent and its model have said before; where a prompt without variables is followed by what everybody has said, that;
-/// for an agent without dependencies also the context; for one that reads the history also that; and the inputs of the
-/// run. Inputs that were `added` do not count.
+/// Computes the digest of all values that an execution reads, such as its input, dependencies, requests and thread. Includes the context
+/// and history only if the agent reads them, and ignores the inputs in `added`.
 pub(crate) fn digest_reads(execution: &ExecutionInput, reads: OptionalReads, added: &AddedInputNames) -> String {
     let context = reads.context.then(|| without_names(&execution.context, &added.context));
     let inputs = without_names(&execution.inputs, &added.inputs);
@@ -100,7 +98,7 @@ pub(crate) fn digest_reads(execution: &ExecutionInput, reads: OptionalReads, add
     sha256_of_text(&read.to_string())
 }
 
-/// Returns the values, without those of these names.
+/// Returns the values without the values of these names.
 fn without_names(values: &Arc<RunContext>, names: &HashSet<Arc<str>>) -> Arc<RunContext> {
     if names.is_empty() {
         return values.clone();
@@ -114,7 +112,7 @@ fn without_names(values: &Arc<RunContext>, names: &HashSet<Arc<str>>) -> Arc<Run
 }
 
 impl ReusableResults {
-    /// Keeps what an execution came to; a later entry replaces an earlier one.
+    /// Stores the result of an execution with the digest `read` of its reads. Replaces an earlier result.
     pub(crate) fn insert_execution(
         &mut self,
         agent: Arc<str>,
@@ -125,7 +123,7 @@ impl ReusableResults {
         self.results.insert((agent, execution), (read, observation));
     }
 
-    /// Keeps what a part came to.
+    /// Stores the result of a part. Replaces an earlier result.
     pub(crate) fn insert_part(&mut self, part: PartEnded) {
         let parts = self.parts.entry((part.agent.clone(), part.execution)).or_default();
         Arc::make_mut(parts).insert(part.key.clone(), Arc::new(part));
@@ -136,7 +134,7 @@ impl ReusableResults {
         self.results.is_empty() && self.parts.is_empty()
     }
 
-    /// For a run with those inputs beside the ones of the run before.
+    /// Ignores these inputs when reads are compared.
     pub(crate) fn with_added_inputs(self, added: AddedInputNames) -> Self {
         Self {
             added_inputs: added,
@@ -144,6 +142,7 @@ impl ReusableResults {
         }
     }
 
+    /// Finds the result of this execution, if the digest of its reads is unchanged.
     fn find_result(&self, execution: &ExecutionInput, reads: OptionalReads) -> Option<&AttemptResult> {
         let key = (execution.agent_name.clone(), execution.execution);
         let (read, observation) = self.results.get(&key)?;
@@ -152,7 +151,7 @@ impl ReusableResults {
 }
 
 impl ReusingRunner {
-    /// Puts the results before `runner`.
+    /// Creates a runner that prefers these results to executions by `runner`.
     pub(crate) fn new(runner: Arc<dyn Runner>, results: Arc<ReusableResults>, reads: OptionalReads) -> Self {
         Self { runner, results, reads }
     }

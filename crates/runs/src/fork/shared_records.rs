@@ -10,12 +10,12 @@ use crate::error::RunError;
 use crate::prepare::PreparedEnsemble;
 use crate::start::recorded_run::{RecordedRun, is_rerun_on_resume};
 
-/// Iterates over the agents that ran, with their turns.
+/// Lists the agents that were executed, each with the turn, in order.
 pub(crate) fn list_executed_agents(records: &[Record]) -> impl Iterator<Item = (u32, &Arc<str>)> {
     list_execution_starts(records).map(|(turn, start)| (turn, &start.agent))
 }
 
-/// Returns the executions that were started, each with its turn.
+/// Lists the executions that were started, each with the turn.
 pub(crate) fn list_execution_starts(records: &[Record]) -> impl Iterator<Item = (u32, &AgentStart)> {
     let turns = records.iter().filter_map(|record| match &record.event {
         Event::TurnStarted(turn) => Some(turn),
@@ -24,7 +24,12 @@ pub(crate) fn list_execution_starts(records: &[Record]) -> impl Iterator<Item = 
     turns.flat_map(|turn| turn.starts.iter().map(|start| (turn.turn, start)))
 }
 
-/// Returns the records up to the end of the turn, with the values that a fork set after it.
+/// Returns the records up to the end of the turn, including values that a fork set directly after the turn. Turn 0 ends after the first
+/// record.
+///
+/// # Errors
+///
+/// The run has no such finished turn.
 pub(crate) fn records_until_turn(origin: &RecordedRun, turn: u32) -> Result<&[Record], RunError> {
     let records = &origin.journal.records;
     let ends = |record: &Record| match &record.event {
@@ -47,7 +52,7 @@ pub(crate) fn records_until_turn(origin: &RecordedRun, turn: u32) -> Result<&[Re
     })
 }
 
-/// Returns the records up to the end of the last finished turn, or to the message after it.
+/// Returns the records up to the end of the last finished turn, or up to the message after the turn.
 pub(crate) fn records_until_finished_turn(records: &[Record]) -> &[Record] {
     let is_kept = |record: &Record| {
         matches!(
@@ -59,8 +64,8 @@ pub(crate) fn records_until_finished_turn(records: &[Record]) -> &[Record] {
     &records[..end]
 }
 
-/// Returns the records, with the last turn open again where an agent with `on_resume: rerun` ran in it: without its
-/// result.
+/// Returns the records. If an agent with `on_resume: rerun` was executed in the last turn, removes its results, so that the turn is open
+/// again.
 pub(crate) fn reopen_turn_for_reruns(kept: &[Record], turn: u32, prepared: &PreparedEnsemble) -> Vec<Record> {
     let again: Vec<&Arc<str>> = list_executed_agents(kept)
         .filter(|(ran_in, agent)| *ran_in == turn && is_rerun_on_resume(prepared, agent))
@@ -83,7 +88,11 @@ pub(crate) fn reopen_turn_for_reruns(kept: &[Record], turn: u32, prepared: &Prep
     kept.iter().filter(stays).cloned().collect()
 }
 
-/// Every agent that has run must be in the ensemble that goes on.
+/// Checks that the ensemble contains every agent that was executed.
+///
+/// # Errors
+///
+/// An agent is missing.
 pub(crate) fn check_agents_exist(kept: &[Record], prepared: &PreparedEnsemble, turn: u32) -> Result<(), RunError> {
     match list_executed_agents(kept).find(|(_, agent)| prepared.plan.find_agent_id(agent).is_none()) {
         None => Ok(()),
@@ -94,7 +103,7 @@ pub(crate) fn check_agents_exist(kept: &[Record], prepared: &PreparedEnsemble, t
     }
 }
 
-/// Returns the start of the agent in that turn, and the position of the turn's first record.
+/// Returns the start of the agent in this turn, and the index of the turn's first record.
 pub(crate) fn find_execution_start<'a>(records: &'a [Record], agent: &str, turn: u32) -> Option<(usize, &'a AgentStart)> {
     records.iter().enumerate().find_map(|(at, record)| match &record.event {
         Event::TurnStarted(started) if started.turn == turn => {
@@ -105,7 +114,7 @@ pub(crate) fn find_execution_start<'a>(records: &'a [Record], agent: &str, turn:
     })
 }
 
-/// The run has no such execution.
+/// Returns the error that the agent was not executed in this turn, with the executions that the run has.
 pub(crate) fn missing_execution_error(origin: &RecordedRun, agent: &str, turn: u32) -> RunError {
     let records = &origin.journal.records;
     let mut agents: Vec<String> = Vec::new();
@@ -126,7 +135,7 @@ pub(crate) fn missing_execution_error(origin: &RecordedRun, agent: &str, turn: u
     }
 }
 
-/// Returns the messages that were added to the run later.
+/// Lists the user messages that were added after the input.
 pub(crate) fn list_later_messages(records: &[Record]) -> Vec<Arc<str>> {
     let messages = records.iter().filter_map(|record| match &record.event {
         Event::MessageAdded(message) => Some(message.text.clone()),

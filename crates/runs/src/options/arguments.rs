@@ -18,10 +18,11 @@ use crate::error::RunError;
 use crate::options::run_options::ReplyCacheFolder;
 use crate::project::Project;
 
-/// Overrides of models, read.
+/// Parses the overrides of models.
 ///
 /// # Errors
-/// The first that cannot be read.
+///
+/// The first override that is invalid.
 pub fn parse_model_overrides(models: &[String]) -> Result<Vec<ModelOverride>, RunError> {
     let parse = |model: &String| {
         let read: Result<ModelOverride, _> = model.parse();
@@ -33,7 +34,7 @@ pub fn parse_model_overrides(models: &[String]) -> Result<Vec<ModelOverride>, Ru
     models.iter().map(parse).collect()
 }
 
-/// Returns the cache in that folder.
+/// Opens the cache of replies in this folder. Returns `None` without a folder.
 pub(crate) fn open_reply_cache(given: Option<&ReplyCacheFolder>, project: &Project) -> Result<Option<ReplyCache>, RunError> {
     let Some(ReplyCacheFolder {
         folder,
@@ -56,7 +57,8 @@ pub(crate) fn open_reply_cache(given: Option<&ReplyCacheFolder>, project: &Proje
     opened.map(Some).map_err(failed)
 }
 
-/// The input agents of an ensemble and of those inside it.
+/// The questions of all input agents of an ensemble and of its nested ensembles. Incomplete if an agent with nested ensembles was not
+/// built.
 #[derive(Debug, Default)]
 pub(crate) struct InputAgentQuestions {
     /// Their questions before a run, each with an address without keys of parts.
@@ -66,7 +68,7 @@ pub(crate) struct InputAgentQuestions {
 }
 
 impl InputAgentQuestions {
-    /// Adds those of the ensemble at this address.
+    /// Adds the input agents of the ensemble at this address.
     pub(crate) fn add_input_agents(&self, ensemble: &Ensemble, address: &RequestAddress) {
         let mut questions = self.questions.lock().unwrap_or_else(PoisonError::into_inner);
         questions.extend(ensemble.agents.iter().filter_map(|agent| {
@@ -87,7 +89,7 @@ impl InputAgentQuestions {
         }));
     }
 
-    /// Notes that this agent was not made ready, because something stands in for it.
+    /// Marks the questions as incomplete if the agent, which a stub replaces, could contain nested ensembles.
     pub(crate) fn mark_agent_unbuilt(&self, agent: &Agent) {
         let holds_ensembles = match &agent.kind {
             AgentKind::Ensemble { .. } => true,
@@ -99,8 +101,8 @@ impl InputAgentQuestions {
         }
     }
 
-    /// Checks all answers of options before a run: their addresses, choices and schemas. In a file, a bare name means every
-    /// agent with the name. In an option, it must be unique.
+    /// Checks all answers of options before a run: their addresses, choices and schemas. In a file, a bare name means every agent with the
+    /// name. In an option, the name must be unique.
     ///
     /// # Errors
     /// The first answer that no question can take.
@@ -134,7 +136,11 @@ impl InputAgentQuestions {
         Ok(())
     }
 
-    /// Finds the questions that a text names.
+    /// Finds the questions that a text names most precisely. Returns an empty list if none matches and the questions are incomplete.
+    ///
+    /// # Errors
+    ///
+    /// No question, or several questions, have the name.
     fn resolve_questions<'q>(
         &self,
         given: &str,
@@ -162,13 +168,14 @@ impl InputAgentQuestions {
     }
 }
 
+/// Returns the addresses of the questions, sorted and without duplicates.
 fn sorted_addresses(questions: &[PendingRequest]) -> Vec<String> {
     let addresses: BTreeSet<String> = questions.iter().map(|question| question.address.to_string()).collect();
     addresses.into_iter().collect()
 }
 
-/// Returns whether a permission can be about this name: a tool, an external agent, the address of a call, or `*` for all
-/// tools. An ensemble with nested ensembles has every name, because their tools are not known here.
+/// Returns whether a permission can have this name: a tool, an external agent, the address of a call, or `*`. Accepts every name if the
+/// ensemble has nested ensembles, whose tools are unknown here.
 pub fn can_name_permission(name: &str, ensemble: &Ensemble) -> bool {
     let has_nested_ensembles = ensemble.agents.iter().any(|agent| agent.kind_name() == "ensemble")
         || ensemble
@@ -189,7 +196,11 @@ pub fn can_name_permission(name: &str, ensemble: &Ensemble) -> bool {
         || tool_definition.is_some_and(|tool| member.is_none() || is_server(tool))
 }
 
-/// Refuses permissions (or their denial) for tools that do not exist.
+/// Checks that permissions name existing tools. `is_denied` selects the error message: denials instead of permissions.
+///
+/// # Errors
+///
+/// The first unknown name.
 pub(crate) fn check_permission_names(allowed: &[String], is_denied: bool, ensemble: &Ensemble) -> Result<(), RunError> {
     match allowed.iter().find(|name| !can_name_permission(name, ensemble)) {
         Some(name) => {
@@ -207,7 +218,7 @@ pub(crate) fn check_permission_names(allowed: &[String], is_denied: bool, ensemb
     }
 }
 
-/// Does it name an external agent, or a kind of its tools (`coder.edit`)?
+/// Returns whether the name is that of an external agent, or of a kind of its tools (`coder.edit`).
 fn names_external_agent(ensemble: &Ensemble, name: &str) -> bool {
     let of_agent = |agent: &Agent| {
         let suffix = name.strip_prefix(&*agent.name);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use ensemble_core::conversation::{Record, RunStarted};
 use ensemble_core::runner::BoxFuture;
 
-/// A run inside a run that is to be driven.
+/// A nested run that an engine is to drive.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NestedRunStart {
     /// Its name in the run that it is inside.
@@ -45,16 +45,15 @@ pub(crate) struct TimedNestedDriver {
     pub(crate) limit: Option<Duration>,
 }
 
-/// Drives the runs of inner ensembles, in place of the run that they are inside. Only such runs come here as are all of their
-/// agent's execution, or of a part of it.
+/// A driver of nested runs instead of the outer run. Each nested run is the whole execution of its agent, or a part of it.
 pub trait NestedRunDriver: Send + Sync {
-    /// Does it drive the inner runs of this agent?
+    /// Returns whether this driver drives the nested runs of the agent.
     fn drives_agent(&self, agent: &str) -> bool;
 
-    /// Was a run with this name begun in an attempt that did not end, so that the next attempt goes on with it?
+    /// Returns whether an attempt that did not end started a run with this name, so that the next attempt resumes the run.
     fn has_unfinished_run(&self, name: &str) -> bool;
 
-    /// Drives a run to its end, or until it waits for an answer, within the time limit of the attempt. The runs of an agent with `random_for_each` are
-    /// driven side by side.
+    /// Drives a run until it ends, waits for an answer, or exceeds the time limit of the attempt. The runs of an agent with `random_for_each` are
+    /// driven in parallel.
     fn drive_nested_run(&self, start: NestedRunStart) -> BoxFuture<'_, NestedRunResult>;
 }

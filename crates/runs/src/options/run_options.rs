@@ -19,7 +19,7 @@ use crate::drive::client_servers::ClientServers;
 use crate::drive::events::RunTracer;
 use crate::options::replacements::AgentReplacements;
 
-/// The options of a run. By default the input is the ensemble's `default_task`.
+/// The options of a run. The default input is the ensemble's `default_task`.
 #[derive(Default)]
 pub struct RunOptions {
     /// The id of a new run; without one, an id of its time.
@@ -77,7 +77,7 @@ pub struct ReplyCacheFolder {
 }
 
 impl RunOptions {
-    /// With this input.
+    /// Sets the input of the run.
     #[must_use]
     pub fn with_input(self, input: impl Into<Arc<str>>) -> Self {
         Self {
@@ -86,14 +86,14 @@ impl RunOptions {
         }
     }
 
-    /// With this input, or this value in the context where the ensemble declares no inputs.
+    /// Sets the value of a declared input, or a value of the context if the ensemble declares no inputs.
     #[must_use]
     pub fn with_input_value(mut self, key: impl Into<Arc<str>>, value: impl Into<Value>) -> Self {
         self.context.insert(key.into(), Arc::new(value.into()));
         self
     }
 
-    /// Likewise with a text as from a command line: a JSON value if it is one, otherwise the text itself.
+    /// Sets a value from a text, as on a command line: the parsed JSON value if the text is valid JSON, otherwise the text.
     #[must_use]
     pub fn with_text_value(mut self, key: impl Into<Arc<str>>, text: impl Into<Arc<str>>) -> Self {
         let (key, text) = (key.into(), text.into());
@@ -103,7 +103,7 @@ impl RunOptions {
         self
     }
 
-    /// With this answer of an input agent, every time it asks; a list answers by execution.
+    /// Sets the answer of an input agent to all its questions. A list answers the executions in order.
     #[must_use]
     pub fn with_answer(mut self, agent: impl Into<String>, answer: impl Into<Value>) -> Self {
         self.answers.insert_file_entry(agent, answer.into());
@@ -124,7 +124,7 @@ impl RunOptions {
         self
     }
 
-    /// With another model for a profile (`*`: all), as `PROVIDER/MODEL` or `simulated`.
+    /// Replaces the model of a profile (`*`: of all profiles) with `PROVIDER/MODEL` or `simulated`.
     #[must_use]
     pub fn with_model_override(mut self, profile: &str, model: &str) -> Self {
         self.models.push(format!("{profile}={model}"));
@@ -145,13 +145,13 @@ impl RunOptions {
         self
     }
 
-    /// With this durability.
+    /// Sets the durability of the journal.
     #[must_use]
     pub fn with_durability(self, durability: Durability) -> Self {
         Self { durability, ..self }
     }
 
-    /// Tells this reporter of each event.
+    /// Adds a reporter, which receives each event.
     #[must_use]
     pub fn with_reporter(mut self, reporter: impl Reporter + Send + 'static) -> Self {
         self.reporters.push(Box::new(reporter));

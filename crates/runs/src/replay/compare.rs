@@ -10,16 +10,17 @@ use ensemble_core::log::{CommitError, LogFuture, ReplayDecision, ReplayDivergenc
 use ensemble_core::runner::BoxFuture;
 use ensemble_core::store::ReadError;
 
-/// Tells what was decided, in order.
+/// A reader of the recorded decisions of a run, in order.
 pub(crate) trait RecordedDecisionReader: Send {
-    /// Returns the next decision. After [`RecordedDecision::Ended`] it is not asked again.
+    /// Reads the next decision. Is not called again after [`RecordedDecision::Ended`].
     ///
     /// # Errors
+    ///
     /// The record cannot be read.
     fn read_next_decision(&mut self) -> BoxFuture<'_, Result<RecordedDecision, ReadError>>;
 }
 
-/// A recorded decision.
+/// A recorded decision: a turn, or the end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum RecordedDecision {
     /// A turn began.
@@ -40,7 +41,7 @@ pub(crate) enum RecordedDecision {
     },
 }
 
-/// Compares instead of writing.
+/// A log that writes nothing and compares every decision with the recorded one.
 pub(crate) struct DecisionComparisonLog<'a> {
     recorded_decisions: &'a mut dyn RecordedDecisionReader,
     /// Decisions that were the same.
@@ -50,7 +51,7 @@ pub(crate) struct DecisionComparisonLog<'a> {
 }
 
 impl<'a> DecisionComparisonLog<'a> {
-    /// Compares with these, which follow `last_turn`.
+    /// Creates a log that compares with these decisions, which follow the turn `last_turn`.
     pub(crate) fn new(recorded_decisions: &'a mut dyn RecordedDecisionReader, last_turn: u32) -> Self {
         Self {
             recorded_decisions,
@@ -59,6 +60,11 @@ impl<'a> DecisionComparisonLog<'a> {
         }
     }
 
+    /// Reads the next recorded decision, and counts it as equal if it is a turn with the same agents.
+    ///
+    /// # Errors
+    ///
+    /// The decisions differ, or the record ends or cannot be read.
     async fn compare_turn(&mut self, decided: &TurnStarted) -> Result<(), CommitError> {
         let agents: BTreeSet<Arc<str>> = decided.starts.iter().map(|start| start.agent.clone()).collect();
         match self.recorded_decisions.read_next_decision().await? {
@@ -90,6 +96,11 @@ impl<'a> DecisionComparisonLog<'a> {
         }
     }
 
+    /// Reads the next recorded decision, and counts it as equal if it is this end, or an end without a recorded reason.
+    ///
+    /// # Errors
+    ///
+    /// The record continues with a turn, ends differently, or cannot be read.
     async fn compare_end(&mut self, decided: CompletionReason) -> Result<(), CommitError> {
         let turn = self.last_turn + 1;
         match self.recorded_decisions.read_next_decision().await? {
@@ -121,6 +132,7 @@ impl RunLog for DecisionComparisonLog<'_> {
     }
 }
 
+/// Returns the error that the recorded and the new decision of this turn differ.
 fn divergence_error<T>(turn: u32, recorded: ReplayDecision, decided: ReplayDecision) -> Result<T, CommitError> {
     Err(CommitError::Diverged(Box::new(ReplayDivergence {
         turn,

@@ -64,7 +64,7 @@ pub struct ReplayOptions {
     pub interruptions: Option<UnboundedReceiver<RunInterruption>>,
 }
 
-/// A record that was decided again.
+/// The result of a replay, with the state of the replayed conversation.
 pub struct ReplayResult {
     /// What came of it.
     pub outcome: ReplayOutcome,
@@ -74,7 +74,7 @@ pub struct ReplayResult {
     pub state: ConversationState,
 }
 
-/// The end of a replay.
+/// The outcome of a replay: same decisions, an incomplete record, or a difference.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReplayOutcome {
     /// Every decision was the same.
@@ -89,7 +89,7 @@ pub enum ReplayOutcome {
 }
 
 impl ReplayResult {
-    /// Returns the reasons why agents that ran in the record do not run now.
+    /// Lists the agents that were executed in the record but not in the diverging decision, each with the reason.
     pub fn list_missing_agent_reasons(&self) -> Vec<(String, AgentSkipReason)> {
         let ReplayOutcome::Diverged(divergence) = &self.outcome else {
             return Vec::new();
@@ -109,10 +109,11 @@ impl ReplayResult {
 }
 
 impl Runs {
-    /// Returns the record that was named: a run's id, a run's folder, a journal, or a saved result.
+    /// Resolves the record that a replay reads: a run by id, name or folder, a journal file, or a saved result.
     ///
     /// # Errors
-    /// There is none.
+    ///
+    /// There is no such run, or the folder is not a run.
     pub async fn resolve_record(&self, which: impl Into<WhichRun>) -> Result<RunRecord, RunError> {
         let which = which.into();
         let WhichRun::Named(given) = &which else {
@@ -140,9 +141,10 @@ impl Runs {
         Ok(RunRecord::Run(self.resolve_run(which).await?))
     }
 
-    /// Decides a record again.
+    /// Replays a record: decides every turn again and compares the decisions, with live agents executed again.
     ///
     /// # Errors
+    ///
     /// The record cannot be read, or the ensemble or a live agent cannot run.
     pub fn replay_record<'f>(
         &'f self,
@@ -191,7 +193,7 @@ impl Runs {
         })
     }
 
-    /// Returns the record and the ensemble that decides about it.
+    /// Opens the record for reading, and loads the ensemble that decides the replay.
     async fn open_record_with_ensemble(
         &self,
         record: RunRecord,
@@ -243,7 +245,7 @@ impl Runs {
     }
 }
 
-/// Tells all of them.
+/// A reporter that forwards each event to several borrowed reporters.
 struct BorrowedReporters<'a>(&'a mut [Box<dyn Reporter + Send>]);
 
 impl Reporter for BorrowedReporters<'_> {
@@ -254,11 +256,17 @@ impl Reporter for BorrowedReporters<'_> {
     }
 }
 
+/// Returns a runner for each agent that returns the recorded results.
 fn build_replay_runners(prepared: &PreparedEnsemble, recording: &SharedTurnRecording) -> Vec<Arc<dyn Runner>> {
     let runner: Arc<dyn Runner> = Arc::new(ReplayRunner(recording.clone()));
     vec![runner; prepared.plan.agent_count()]
 }
 
+/// Replaces the runners of the live agents with runners that execute.
+///
+/// # Errors
+///
+/// An agent does not exist.
 fn replace_with_live_runners(
     runners: &mut [Arc<dyn Runner>],
     made: &RequestCountGuard,
@@ -275,7 +283,7 @@ fn replace_with_live_runners(
     Ok(())
 }
 
-/// Decides every turn again.
+/// The decider of a replay, with the runners and the reporter.
 struct ReplayDecider<'a> {
     host: &'a crate::drive::host::RunHost,
     runners: &'a [Arc<dyn Runner>],
@@ -283,7 +291,7 @@ struct ReplayDecider<'a> {
 }
 
 impl ReplayDecider<'_> {
-    /// Decides the record again; returns the end, and how many decisions were the same.
+    /// Decides the record again. Returns the outcome, and the number of equal decisions.
     async fn replay_decisions(
         self,
         state: &mut ConversationState,

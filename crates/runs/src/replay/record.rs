@@ -21,10 +21,10 @@ use crate::error::RunError;
 use crate::inputs::InputValues;
 use crate::start::carried_inputs::carry_inputs_over;
 
-/// Is told how far a long record was read: the position of the log.
+/// A callback that receives the current position in the log while a long record is read.
 pub type LogPositionCallback = dyn Fn(u64) + Send + Sync;
 
-/// The contents of a record, whatever its form.
+/// The contents of a record of a run, independent of its form.
 pub(crate) struct RunRecording {
     /// With what the run was started.
     pub(crate) start_event: RunStarted,
@@ -34,7 +34,7 @@ pub(crate) struct RunRecording {
 }
 
 impl RunRecording {
-    /// Reads the log. With `for_models` also the messages between models and agents.
+    /// Reads the start of a log. With `for_models`, the exchanges between agents and models are read as well.
     pub(crate) async fn from_log(
         mut reader: Box<dyn RunReader>,
         for_models: bool,
@@ -64,7 +64,7 @@ impl RunRecording {
         })
     }
 
-    /// Reads the records of a saved result.
+    /// Creates the recording from the records of a saved result.
     pub(crate) async fn from_saved_records(saved: SavedRecords) -> Result<Self, RunError> {
         let mut recordings = Self::from_log(Box::new(InMemoryRecordReader(saved.records.into_iter())), false, None).await?;
         recordings.turns.is_log = false;
@@ -73,7 +73,7 @@ impl RunRecording {
         Ok(recordings)
     }
 
-    /// Gives the run the inputs that the ensemble declares, which may be others than it was started with.
+    /// Sets the inputs to those that the ensemble declares, which can differ from those of the record.
     pub(crate) fn set_declared_inputs(&mut self, ensemble: &Ensemble) -> Result<(), RunError> {
         let carried = carry_inputs_over(ensemble, &self.start_event, &[], &InputValues::default(), |_| false);
         let run_arguments = carried.map_err(RunError::Inputs)?.run_arguments;
@@ -81,20 +81,20 @@ impl RunRecording {
         Ok(())
     }
 
-    /// Hands over the records that are not decided again.
+    /// Passes the records that are not decided again to `each`, and loads the results of an open turn.
     pub(crate) async fn forward_undecided_records(&mut self, mut each: impl FnMut(&Record) + Send) -> Result<(), RunError> {
         let open = self.turns.read_undecided_records(&mut each).await?;
         self.recording.set_current_turn(open);
         Ok(())
     }
 
-    /// Reads the message that follows the records that are not decided again.
+    /// Reads the user message that follows the records that are not decided again.
     pub(crate) async fn read_next_message(&mut self) -> Result<Option<MessageAdded>, RunError> {
         self.turns.read_turn_rest().await?;
         Ok(self.take_next_message())
     }
 
-    /// Returns the message that was added after the end that has been reached.
+    /// Takes the user message after the end that was reached.
     pub(crate) fn take_next_message(&mut self) -> Option<MessageAdded> {
         self.turns.take_message()
     }
@@ -110,7 +110,7 @@ impl RecordedDecisionReader for RunRecording {
     }
 }
 
-/// Reads records that are in memory.
+/// A reader of records that are in memory.
 struct InMemoryRecordReader(std::vec::IntoIter<Record>);
 
 impl RunReader for InMemoryRecordReader {
@@ -127,7 +127,7 @@ impl RunReader for InMemoryRecordReader {
     }
 }
 
-/// Turns as a log tells them.
+/// A reader of a log that returns one turn at a time.
 struct LoggedTurnReader {
     reader: Box<dyn RunReader>,
     /// Records that are not decided again.
@@ -147,7 +147,7 @@ struct LoggedTurnReader {
 }
 
 impl LoggedTurnReader {
-    /// Takes the message after the end that has been reached.
+    /// Takes the user message after the end that was reached.
     fn take_message(&mut self) -> Option<MessageAdded> {
         match self.pending_event.take() {
             Some(Event::MessageAdded(message)) => {
@@ -158,6 +158,7 @@ impl LoggedTurnReader {
         }
     }
 
+    /// Reads the next turn: the decision and the results of its executions. Reports progress. Returns the end if no turn follows.
     async fn read_next_turn(&mut self) -> Result<(RecordedDecision, RecordedTurn), ReadError> {
         if self.pending_event.is_none() {
             self.read_turn_rest().await?;
@@ -184,6 +185,7 @@ impl LoggedTurnReader {
         Ok((decision, self.read_turn_rest().await?))
     }
 
+    /// Reads the records that are not decided again. Returns the results of the last turn if the turn is open.
     async fn read_undecided_records(&mut self, each: &mut (dyn FnMut(&Record) + Send)) -> Result<RecordedTurn, ReadError> {
         let mut is_open = false;
         for _ in 0..self.given_records {
@@ -204,7 +206,7 @@ impl LoggedTurnReader {
         }
     }
 
-    /// Reads on to the next turn or message, or to the end.
+    /// Reads the results up to the next turn, message or end, and keeps the next turn or message for later.
     async fn read_turn_rest(&mut self) -> Result<RecordedTurn, ReadError> {
         let mut executions: HashMap<Arc<str>, RecordedExecutionResult> = HashMap::new();
         let mut accounts: HashMap<Arc<str>, ExecutionAccount> = HashMap::new();
@@ -292,6 +294,7 @@ impl LoggedTurnReader {
     }
 }
 
+/// Returns the names of the agents that the turn starts.
 fn list_started_agents(turn: &TurnStarted) -> BTreeSet<Arc<str>> {
     turn.starts.iter().map(|start| start.agent.clone()).collect()
 }

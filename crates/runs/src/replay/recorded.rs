@@ -25,20 +25,20 @@ pub(crate) struct RecordedTurn {
     pub(crate) cut_by: Option<RunInterruption>,
 }
 
-/// The turn of a record that is being decided again. Whoever reads the record sets it.
+/// The recorded turn that is being replayed. The reader of the record sets the turn, and runners take its results.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SharedTurnRecording(Arc<Mutex<RecordedTurn>>);
 
-/// Answers for every agent from one recording.
+/// A runner for all agents that returns the results of one recording.
 pub(crate) struct ReplayRunner(pub(crate) SharedTurnRecording);
 
 impl SharedTurnRecording {
-    /// From now on this turn is told of.
+    /// Sets the turn whose results are returned next.
     pub(crate) fn set_current_turn(&self, turn: RecordedTurn) {
         *self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = turn;
     }
 
-    /// Takes the result of the agent in this turn; a recording returns it once.
+    /// Takes the recorded outcome of the agent in this turn. Returns an interruption if the record has no result, or if it was taken.
     fn take_attempt_outcome(&self, agent: &str) -> AttemptOutcome {
         let mut turn = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         match turn.executions.remove(agent) {

@@ -24,6 +24,7 @@ use ensemble_scripts::regular_files;
 
 use crate::error::RunError;
 
+/// The JSON document of a saved result.
 #[derive(Deserialize)]
 struct SavedResultJson {
     run_id: Option<String>,
@@ -45,6 +46,7 @@ struct SavedResultJson {
     conversation_history: Vec<SavedExecution>,
 }
 
+/// An execution in the conversation history of a saved result.
 #[derive(Deserialize)]
 struct SavedExecution {
     turn_number: u32,
@@ -62,7 +64,7 @@ struct SavedExecution {
     timestamp: Value,
 }
 
-/// The records that a saved result stands for.
+/// The records that were reconstructed from a saved result.
 pub struct SavedRecords {
     /// The records that such a run would have left, as far as the result contains them.
     pub records: Vec<Record>,
@@ -75,7 +77,7 @@ pub struct SavedRecords {
 }
 
 impl SavedRecords {
-    /// Reads the saved result in `path`.
+    /// Loads the saved result from this file.
     ///
     /// # Errors
     /// The file cannot be read, or contains no result.
@@ -102,10 +104,10 @@ impl SavedRecords {
     }
 }
 
-/// The largest saved result that is read, in bytes: 1 GiB.
+/// The maximum size of a saved result, in bytes: 1 GiB.
 const MAX_SAVED_RESULT_BYTES: u64 = 1 << 30;
 
-/// Converts a result to records.
+/// Converts a saved result to records. Shifts turns that count from 0, so that they count from 1.
 fn convert_to_records(mut saved: SavedResultJson) -> SavedRecords {
     let reason = saved.completion_reason.as_deref().and_then(find_completion_reason);
     // Turns count from 1; a record that counts from 0 is shifted.
@@ -154,7 +156,7 @@ fn convert_to_records(mut saved: SavedResultJson) -> SavedRecords {
     }
 }
 
-/// Collects the events of a saved result.
+/// The events that are reconstructed from a saved result.
 struct SavedResultEvents {
     /// The time of the latest event.
     latest: DateTime<Utc>,
@@ -164,10 +166,12 @@ struct SavedResultEvents {
 }
 
 impl SavedResultEvents {
+    /// Adds an event with the time of the latest execution.
     fn add_event(&mut self, event: Event) {
         self.events.push((self.latest, event));
     }
 
+    /// Adds the start, the executions and the end of a turn.
     fn add_turn(&mut self, turn: u32, entries: Vec<SavedExecution>) {
         let started_at = self.latest;
         let (mut starts, mut ends) = (Vec::new(), Vec::new());
@@ -206,8 +210,8 @@ impl SavedResultEvents {
         }));
     }
 
-    /// Adds a message, and the end of the conversation before it. If the conversation had been cut short, its last turn was
-    /// abandoned with the executions that had not ended.
+    /// Adds a user message, and the end of the conversation before it. After an interruption, the last turn is abandoned with its
+    /// unfinished executions.
     fn add_message(&mut self, later: LaterMessage) {
         let cut_by = match later.ended {
             Some(CompletionReason::Timeout) => Some(RunInterruption::Timeout),
@@ -229,11 +233,12 @@ impl SavedResultEvents {
         self.add_event(Event::MessageAdded(later.message));
     }
 
-    /// Notes that executions of the last turn may be missing.
+    /// Marks the last turn as partial: executions can be missing.
     fn mark_last_turn_partial(&mut self) {
         self.partial_turns.extend(self.last_turn());
     }
 
+    /// Returns the number of the last turn that was started.
     fn last_turn(&self) -> Option<u32> {
         self.events.iter().rev().find_map(|(_, event)| match event {
             Event::TurnStarted(started) => Some(started.turn),
@@ -242,6 +247,7 @@ impl SavedResultEvents {
     }
 }
 
+/// Creates the event of the end of a run. Omits a detail that repeats the reason.
 fn build_end_event(completion_reason: CompletionReason, success: Option<bool>, detail: Option<String>) -> RunEnded {
     RunEnded {
         completion_reason,
@@ -256,6 +262,7 @@ fn build_end_event(completion_reason: CompletionReason, success: Option<bool>, d
     }
 }
 
+/// Creates the first event of the run.
 fn build_start_event(mut saved: SavedResultJson) -> RunStarted {
     RunStarted {
         format: FORMAT,
@@ -282,17 +289,18 @@ fn build_start_event(mut saved: SavedResultJson) -> RunStarted {
     }
 }
 
-/// Parses a reason that this program writes; others are not compared.
+/// Returns the completion reason with this name. Returns `None` for a name of another program, which is not compared.
 fn find_completion_reason(text: &str) -> Option<CompletionReason> {
     CompletionReason::ALL.into_iter().find(|reason| reason.as_str() == text)
 }
 
 impl SavedExecution {
-    /// Returns when the execution ended, if the entry has a timestamp of this program.
+    /// Parses the time of the end of the execution. Returns `None` if the entry has no timestamp of this program.
     fn parse_timestamp(&self) -> Option<DateTime<Utc>> {
         self.timestamp.as_str()?.parse().ok()
     }
 
+    /// Converts the entry to the event of a finished execution.
     fn into_finished_event(self, turn: u32, execution: u32) -> ExecutionFinished {
         let success = self.success.unwrap_or(self.error.is_null());
         let execution_time = self.execution_time.as_f64().unwrap_or_default();
@@ -322,12 +330,13 @@ impl SavedExecution {
     }
 }
 
-/// Returns the output itself, or the object that is JSON text under `result`.
+/// Returns the output itself, or the object in the JSON text under `result`.
 fn parse_saved_output(data: Value) -> JsonMap {
     let inner = data.get("result").and_then(Value::as_str).and_then(parse_whole_object);
     inner.unwrap_or_else(|| value_to_output(data))
 }
 
+/// Parses the failure of an execution from its output and error.
 fn parse_saved_failure(data: &Value, error: &Value) -> ExecutionFailure {
     let kind = data
         .get("kind")
