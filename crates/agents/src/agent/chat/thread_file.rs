@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use ensemble_core::thread::{Thread, ThreadError};
 
-/// The methods of a [`Thread`] that read and write files.
+/// Methods of a [`Thread`] that read and write files.
 ///
 /// ```
 /// use ensemble_agents::agent::chat::{Dialogue, Thread, ThreadFile};
@@ -29,20 +29,20 @@ use ensemble_core::thread::{Thread, ThreadError};
 /// # }
 /// ```
 pub trait ThreadFile: Sized {
-    /// Writes the thread to the file, as [`Thread::to_json`] does. Only the owner of a new file can read it.
+    /// Writes the thread to the file as JSON. Only the owner can read a new file.
     ///
     /// # Errors
     /// The file cannot be written.
     fn save(&self, path: impl AsRef<Path>) -> Result<(), ThreadFileError>;
 
-    /// Reads a thread that [`save`](ThreadFile::save) has written.
+    /// Loads a thread that [`save`](ThreadFile::save) has written.
     ///
     /// # Errors
     /// The file cannot be read, or is not a saved thread.
     fn load(path: impl AsRef<Path>) -> Result<Self, ThreadFileError>;
 }
 
-/// The error of a thread in a file.
+/// Error in reading or writing a thread file.
 #[derive(Debug, thiserror::Error)]
 pub enum ThreadFileError {
     /// The file cannot be read or written.
@@ -89,7 +89,7 @@ impl ThreadFile for Thread {
     }
 }
 
-/// Writes the text to a new file beside the path, and renames it to the path.
+/// Writes the text to a temporary file in the same folder, and renames the file to the path.
 fn replace_file(path: &Path, text: &str) -> io::Result<()> {
     let mut name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_owned();
     name.push(format!(".{}.new", std::process::id()));

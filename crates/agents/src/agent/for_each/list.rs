@@ -11,7 +11,7 @@ use ensemble_language::condition::{ConditionFacts, Expression, PartFacts, PartVa
 use ensemble_language::data::{ExecutionFailure, FailureKind};
 use ensemble_language::ensemble::{ForEach, ForEachItems};
 
-/// The compiled list of a `for_each`.
+/// Compiled list of a `for_each`: the source of the items and the expression for their keys.
 pub(super) struct ForEachList {
     items: ItemSource,
     key: Option<Expression>,
@@ -19,12 +19,14 @@ pub(super) struct ForEachList {
     max_items: usize,
 }
 
+/// Source of the items: an expression or fixed values.
 enum ItemSource {
     Expression(Expression),
     Values(Vec<Arc<Value>>),
 }
 
 impl ForEachList {
+    /// Compiles the list of a `for_each`. `times` becomes a list of the numbers from 0.
     pub(super) fn compile_spec(spec: &ForEach) -> Result<Self, BuildError> {
         let items = match &spec.items {
             ForEachItems::Expression(text) => {
@@ -43,7 +45,7 @@ impl ForEachList {
         })
     }
 
-    /// Returns the parts of an execution. Adds to `notes` what the expressions read in vain.
+    /// Evaluates the list and builds one part for each item. Adds keys that the expressions did not find to `notes`.
     ///
     /// # Errors
     /// The expressions give no list, too many items, or a key twice: a failure of kind `schema`.
@@ -78,6 +80,7 @@ impl ForEachList {
         Ok(parts)
     }
 
+    /// Evaluates the items. A map becomes a list of `key` and `value` objects. Adds keys that were not found to `notes`.
     fn evaluate_items(
         &self,
         facts: &ConditionFacts,
@@ -104,6 +107,8 @@ impl ForEachList {
         }
     }
 
+    /// Evaluates the key of a part as text. Without a key expression, returns the index. Takes the index of the item and the count of
+    /// items.
     fn evaluate_key(
         &self,
         facts: &ConditionFacts,
@@ -136,12 +141,12 @@ impl ForEachList {
     }
 }
 
-/// Returns a failure because of the list.
+/// Creates a failure of kind `schema` about the list.
 pub(super) fn list_failure(message: String) -> ExecutionFailure {
     ExecutionFailure::new(FailureKind::Schema, message)
 }
 
-/// Returns an expression of `for_each`.
+/// Compiles an expression of a `for_each`. `key` names the expression in the error.
 pub(super) fn compile_expression(key: &str, text: &str, names: PartVariables<'_>) -> Result<Expression, BuildError> {
     let compiled = Expression::compile_with(text, names);
     compiled.map_err(|error| BuildError::Expression {
@@ -150,6 +155,7 @@ pub(super) fn compile_expression(key: &str, text: &str, names: PartVariables<'_>
     })
 }
 
+/// Returns a phrase for the kind of the value, such as "an empty text".
 fn value_kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "nothing",

@@ -21,7 +21,7 @@ const LONGEST_MESSAGE: usize = 16 << 20;
 /// The transport to a child process.
 pub(crate) type Transport = AsyncRwTransport<RoleClient, LimitedLines<ChildStdout>, ChildStdin>;
 
-/// Starts the child process.
+/// Starts the child process of a server and returns its transport. The watchdog kills the process if this process is killed.
 pub(crate) async fn start_child(
     address: &McpAddress,
     watchdog: Option<Arc<ProcessWatchdog>>,
