@@ -30,13 +30,13 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// The longest pause after a refusal if the provider does not state one.
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// A provider that has accepted nothing for so long is not waited for.
+/// Time without an accepted request after which requests fail.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The number of refusals without a success between them after which the limit of the account is used up.
+/// Number of consecutive refusals after which the limit of the account counts as used up.
 const REFUSALS_OF_ACCOUNT: u32 = 5;
 
-/// The pace of one profile.
+/// Pace of the requests of one profile, from its limits and the refusals of the provider.
 #[derive(Debug)]
 pub(crate) struct ProviderPace {
     limits: RateLimit,
@@ -46,6 +46,7 @@ pub(crate) struct ProviderPace {
     state: Mutex<PaceState>,
 }
 
+/// Recent requests and refusals of a profile.
 #[derive(Debug, Default)]
 struct PaceState {
     /// The requests of the last minute.
@@ -68,6 +69,7 @@ struct PaceState {
     changes: Vec<PaceChange>,
 }
 
+/// Start of a request, with its estimated tokens.
 #[derive(Debug)]
 struct RequestStart {
     number: u64,
@@ -75,7 +77,7 @@ struct RequestStart {
     tokens: u64,
 }
 
-/// A request that may be made now; it counts as under way until this is dropped.
+/// Guard of a request that can be sent now. The request counts as in flight until the guard is dropped.
 #[derive(Debug)]
 pub(crate) struct AdmittedRequest<'p> {
     pace: &'p ProviderPace,
@@ -84,11 +86,12 @@ pub(crate) struct AdmittedRequest<'p> {
     _permit: Option<OwnedSemaphorePermit>,
 }
 
-/// The provider has accepted nothing for too long.
+/// Error of a request that waited too long, because the provider accepted no request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct PaceTimeout;
 
 impl ProviderPace {
+    /// Creates the pace for these limits.
     pub(crate) fn new(limits: RateLimit) -> Self {
         let permits = limits
             .concurrent
@@ -101,7 +104,7 @@ impl ProviderPace {
         }
     }
 
-    /// Waits until a request of about this number of tokens may be made. The clock is paused while the pace is the reason.
+    /// Waits until a request of about this number of tokens can start. Pauses the clock meanwhile.
     pub(crate) async fn wait_for_admission(
         &self,
         tokens: u64,
@@ -138,25 +141,25 @@ impl ProviderPace {
         }
     }
 
-    /// Returns the number of successes so far, for [`ProviderPace::is_alive`].
+    /// Returns the number of accepted requests so far.
     pub(crate) fn success_count(&self) -> u64 {
         self.lock_state().successes
     }
 
-    /// Returns whether the provider has accepted a request since there were so many successes, or may be accepting one now.
+    /// Returns whether the provider has accepted requests since it had `since` successes, or has requests in flight.
     pub(crate) fn is_alive(&self, since: u64) -> bool {
         let state = self.lock_state();
         let has_given_up = state.gives_up_at.is_some_and(|at| at <= Instant::now());
         !has_given_up && (state.successes > since || state.in_flight > 0)
     }
 
-    /// Returns for how long no request starts because the limit of the account is used up.
+    /// Returns the remaining pause because the limit of the account is used up.
     pub(crate) fn account_pause(&self) -> Duration {
         let until = self.lock_state().blocked_until;
         until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()))
     }
 
-    /// Returns for how long no request starts because of the account or of the limits that the provider states.
+    /// Returns the remaining pause because of the account or the limits that the provider reports.
     pub(crate) fn remaining_pause(&self) -> Duration {
         let now = Instant::now();
         let mut state = self.lock_state();
@@ -168,7 +171,7 @@ impl ProviderPace {
         until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now))
     }
 
-    /// Removes and returns the changes of the pace that were not reported yet.
+    /// Takes the changes of the pace that were not reported yet.
     pub(crate) fn take_changes(&self) -> Vec<PaceChange> {
         std::mem::take(&mut self.lock_state().changes)
     }
@@ -179,7 +182,7 @@ impl ProviderPace {
 }
 
 impl PaceState {
-    /// Returns when a request may start. Returns `None` if it can start now.
+    /// Returns the time at which a request can start. Returns `None` if it can start now.
     fn earliest_start(&mut self, limits: &RateLimit, tokens: u64, now: Instant) -> Option<Instant> {
         while self.starts.front().is_some_and(|start| start.at + MINUTE <= now) {
             self.starts.pop_front();
@@ -208,7 +211,7 @@ impl PaceState {
             .max()
     }
 
-    /// Returns when enough of the oldest requests are a minute old. Returns `None` if no waiting is needed.
+    /// Returns the time at which enough of the oldest requests are a minute old. Returns `None` if no wait is needed.
     fn find_free_time(&self, is_enough: impl Fn(u64, u64) -> bool) -> Option<Instant> {
         let (mut seen, mut freed) = (0, 0);
         let mut last = None;
@@ -222,6 +225,7 @@ impl PaceState {
         last
     }
 
+    /// Records the start of a request, and returns its number.
     fn start_request(&mut self, tokens: u64, now: Instant) -> u64 {
         self.request_count += 1;
         self.in_flight += 1;
@@ -234,7 +238,7 @@ impl PaceState {
         self.request_count
     }
 
-    /// Stops all requests for this time. Without a stated pause, each further pause is twice as long.
+    /// Blocks all requests for the stated pause, or for the usual pause, which doubles with each repetition.
     fn block_requests(&mut self, stated: Option<Duration>, usual: Duration, now: Instant) {
         let is_new = self.blocked_until.is_none_or(|until| until <= now);
         let pause = match stated {
@@ -248,7 +252,7 @@ impl PaceState {
 }
 
 impl AdmittedRequest<'_> {
-    /// The provider has answered; `tokens`: those of request and reply.
+    /// Records an accepted request: its tokens, and the limits that the response reports.
     pub(crate) fn record_success(&self, tokens: Option<u64>, reported: &[ReportedLimit]) {
         let mut state = self.pace.lock_state();
         let now = Instant::now();
@@ -267,7 +271,7 @@ impl AdmittedRequest<'_> {
         }
     }
 
-    /// The provider has refused the request for too many requests. `usual`: the pause if the provider states none.
+    /// Records a refusal because of too many requests. `usual` is the pause if the provider states none.
     pub(crate) fn record_refusal(&self, error: &ModelError, usual: Duration) {
         let stated = error.retry_after;
         if stated.is_some_and(|pause| pause > MAX_PAUSE) {

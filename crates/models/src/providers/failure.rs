@@ -18,7 +18,7 @@ use ensemble_language::ensemble::{HttpProvider, ModelProfile, ProviderApi};
 /// The maximum number of characters of a provider message that an error quotes.
 const MAX_QUOTED: usize = 400;
 
-/// The target of a request, for error messages.
+/// Target of a request, for error messages.
 pub(crate) struct RequestTarget<'a> {
     pub(crate) provider: &'static HttpProvider,
     pub(crate) profile: &'a ModelProfile,
@@ -30,7 +30,7 @@ pub(crate) struct RequestTarget<'a> {
 }
 
 impl RequestTarget<'_> {
-    /// Returns the name of the provider, with its address if the profile sets one.
+    /// Returns the name of the provider, with its address if the address is not the default.
     fn provider_name(&self) -> String {
         match self.address.is_usual {
             false => format!("{} at {}", self.provider.name, self.address.base),
@@ -38,6 +38,7 @@ impl RequestTarget<'_> {
         }
     }
 
+    /// Creates an error with redacted message and without a retry pause.
     fn model_error(&self, message: String, retryable: bool) -> ModelError {
         ModelError {
             message: self.credentials.redact_fragment(&message),
@@ -48,7 +49,7 @@ impl RequestTarget<'_> {
         }
     }
 
-    /// Returns the error of a connection that failed, or broke off before the answer.
+    /// Creates the error of a connection that failed, or was lost before the response.
     pub(crate) fn connection_error(&self, error: &reqwest::Error) -> ModelError {
         let base_url = &self.address.base;
         if is_connection_refused(error) {
@@ -75,7 +76,7 @@ impl RequestTarget<'_> {
         self.model_error(message, true)
     }
 
-    /// Returns the error of a reply that began and cannot be used.
+    /// Creates the error of a reply that started and cannot be used.
     pub(crate) fn reply_error(&self, broken: ReplyError) -> ModelError {
         let provider = self.provider_name();
         match broken {
@@ -110,14 +111,14 @@ impl RequestTarget<'_> {
         }
     }
 
-    /// The answer has a content type that a reply cannot have.
+    /// Creates the error of a response whose content type cannot be a reply. `start` is the beginning of the body.
     pub(crate) fn unexpected_content_type(&self, content_type: &str, start: &str) -> ModelError {
         let (who, start) = (self.provider_name(), shorten_message(start));
         let message = format!("{who} answered with {content_type} instead of a reply: {start}; is `base_url` right?");
         self.model_error(message, false)
     }
 
-    /// The answer has an error status.
+    /// Creates the error of a response with an error status.
     pub(crate) fn status_error(
         &self,
         status: StatusCode,
@@ -147,6 +148,7 @@ impl RequestTarget<'_> {
         }
     }
 
+    /// Returns a hint for the user about this status, if there is one.
     fn find_advice(&self, status: StatusCode, headers: &HeaderMap) -> Option<String> {
         let model = &self.profile.model;
         match status.as_u16() {
@@ -178,7 +180,7 @@ impl RequestTarget<'_> {
     }
 }
 
-/// Can the same request succeed later?
+/// Returns whether the same request can succeed later.
 fn can_retry_help(status: StatusCode, headers: &HeaderMap, body: &str) -> bool {
     // No money comes from waiting.
     if is_quota_exhausted(status, headers, body) {
@@ -196,7 +198,7 @@ fn can_retry_help(status: StatusCode, headers: &HeaderMap, body: &str) -> bool {
     }
 }
 
-/// Words of errors that only a payment ends, in lower case.
+/// Phrases of errors that only a payment resolves, in lower case.
 const UNPAID: [&str; 10] = [
     "insufficient_quota",
     "billing_hard_limit_reached",
@@ -210,11 +212,10 @@ const UNPAID: [&str; 10] = [
     "payment required",
 ];
 
-/// Words that also occur in errors that end by themselves: Gemini writes them for the limits of a minute, with a pause.
+/// Phrases that also occur in temporary errors: Gemini uses them for limits per minute, together with a pause.
 const UNPAID_WITHOUT_PAUSE: [&str; 2] = ["exceeded your current quota", "billing details"];
 
-/// Returns whether the account has used up its quota or its money. Answers of other statuses are not read for it: they can
-/// repeat the text of the request.
+/// Returns whether the account has used up its quota or money. Reads only some statuses, because other bodies can repeat the request.
 fn is_quota_exhausted(status: StatusCode, headers: &HeaderMap, body: &str) -> bool {
     if !matches!(status.as_u16(), 400 | 402 | 403 | 429) {
         return false;
@@ -225,12 +226,12 @@ fn is_quota_exhausted(status: StatusCode, headers: &HeaderMap, body: &str) -> bo
     names_exhausted_quota(&body) || may_be_unpaid && UNPAID_WITHOUT_PAUSE.iter().any(|words| body.contains(words))
 }
 
-/// Returns whether this text, in lower case, says that the account has used up its quota or its money.
+/// Returns whether the text, in lower case, contains a phrase about a used-up quota.
 fn names_exhausted_quota(text: &str) -> bool {
     UNPAID.iter().any(|words| text.contains(words))
 }
 
-/// Words of providers whose content filter stops a request.
+/// Phrases of content filters that stop a request.
 const FILTERED: [&str; 8] = [
     "content_filter",
     "content filter",
@@ -242,7 +243,7 @@ const FILTERED: [&str; 8] = [
     "safety system",
 ];
 
-/// Returns the cause that a message names, in lower case.
+/// Finds the error kind that a message in lower case describes.
 fn find_error_kind(said: &str) -> Option<ModelErrorKind> {
     let has = |words: &[&str]| words.iter().any(|word| said.contains(word));
     if has(&FILTERED) {
@@ -251,6 +252,7 @@ fn find_error_kind(said: &str) -> Option<ModelErrorKind> {
     is_context_too_long(said).then_some(ModelErrorKind::ContextTooLong)
 }
 
+/// Classifies an error response by its status, headers and body.
 fn classify_status(status: StatusCode, headers: &HeaderMap, body: &str, has_schema: bool) -> ModelErrorKind {
     match status.as_u16() {
         400 | 403 | 413 | 422 => {}
@@ -274,7 +276,7 @@ fn classify_status(status: StatusCode, headers: &HeaderMap, body: &str, has_sche
     }
 }
 
-/// Does the provider reject an image or a document? Its message contains one of these words then.
+/// Returns whether the provider rejects an image or a document, by words in the body.
 fn rejects_files(body: &str) -> bool {
     const WORDS: [&str; 8] = [
         "unknown variant",
@@ -290,7 +292,7 @@ fn rejects_files(body: &str) -> bool {
     WORDS.iter().any(|word| body.contains(word))
 }
 
-/// Does the provider reject the schema? Its message contains one of these words then.
+/// Returns whether the provider rejects the schema, by words in the body.
 fn rejects_schema(status: StatusCode, body: &str) -> bool {
     const WORDS: [&str; 5] = [
         "schema",
@@ -303,7 +305,7 @@ fn rejects_schema(status: StatusCode, body: &str) -> bool {
     matches!(status.as_u16(), 400 | 422) && WORDS.iter().any(|word| body.contains(word))
 }
 
-/// Returns the error message in the body of an answer.
+/// Finds the error message in the body of a response.
 fn find_error_message(body: &str) -> Option<String> {
     let value: Option<Value> = serde_json::from_str(body).ok();
     let error_message = value.as_ref().and_then(|value| {
@@ -318,7 +320,7 @@ fn find_error_message(body: &str) -> Option<String> {
         .filter(|text| !text.trim().is_empty())
 }
 
-/// Returns the error that a stream reports, and whether a retry may help.
+/// Converts an error event of a stream, and decides whether a retry can help.
 pub(crate) fn stream_error(error: &Value) -> ReplyError {
     let message = error.get("message").unwrap_or(error);
     let message = message.as_str().map_or_else(|| message.to_string(), str::to_owned);
@@ -334,7 +336,7 @@ pub(crate) fn stream_error(error: &Value) -> ReplyError {
     }
 }
 
-/// Returns the text on one line, truncated to [`MAX_QUOTED`] characters.
+/// Returns the text on one line, truncated to the maximum number of quoted characters.
 fn shorten_message(text: &str) -> String {
     let mut line = String::new();
     for word in text
@@ -354,6 +356,7 @@ fn shorten_message(text: &str) -> String {
     line
 }
 
+/// Returns whether a cause of the error is a refused connection.
 fn is_connection_refused(error: &reqwest::Error) -> bool {
     let mut cause = error.source();
     while let Some(error) = cause {
@@ -366,7 +369,7 @@ fn is_connection_refused(error: &reqwest::Error) -> bool {
     false
 }
 
-/// Returns the innermost cause; the message has the address in another place.
+/// Returns the shortened innermost cause, because the other causes repeat the address. Returns a fixed text if the error has no cause.
 pub(crate) fn innermost_cause(error: &reqwest::Error) -> String {
     let mut cause: &dyn std::error::Error = error;
     while let Some(deeper) = cause.source() {
