@@ -15,16 +15,16 @@ use std::path::{Path, PathBuf};
 use crate::ProgramInvocation;
 use ensemble_language::ensemble::AcpProgram;
 
-/// Characters that only a shell understands.
+/// Characters that need a shell.
 const SHELL_SYNTAX: &str = "|&;<>$`*?()~#\n";
 
-/// Words that a shell knows, and that need not exist as programs.
+/// Builtin commands of a shell, which need not exist as programs.
 const SHELL_WORDS: [&str; 19] = [
     "!", ":", "alias", "cd", "command", "eval", "exec", "exit", "export", "read", "readonly", "return", "set", "trap",
     "type", "ulimit", "umask", "unset", "wait",
 ];
 
-/// Words with which a command of the shell's own language begins.
+/// Words that start a compound command of the shell language.
 const SHELL_KEYWORDS: [&str; 13] = [
     "if", "for", "while", "until", "case", "{", "[", "[[", ".", "source", "test", "true", "false",
 ];
@@ -32,7 +32,7 @@ const SHELL_KEYWORDS: [&str; 13] = [
 /// The search path for programs if PATH is not set.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// The folders in which scripts are searched and run.
+/// Folders in which scripts are searched and run.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ScriptFolders {
     /// The folder of the ensemble file.
@@ -41,7 +41,7 @@ pub struct ScriptFolders {
     pub project_root: PathBuf,
 }
 
-/// The resolved form of a `script:`.
+/// Resolved value of `script`: a Rhai file or a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ResolvedScript {
     /// A Rhai script, run inside the process.
@@ -50,7 +50,7 @@ pub enum ResolvedScript {
     Process(ProgramInvocation),
 }
 
-/// An error that prevents running a `script:`.
+/// Error that prevents running a `script`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScriptLookupError {
     /// The reason.
@@ -62,7 +62,7 @@ pub struct ScriptLookupError {
 }
 
 impl ScriptLookupError {
-    /// Returns the error of a file that is not there.
+    /// Creates the error of a missing file.
     pub fn for_missing_file(message: impl Into<String>, help: impl Into<String>) -> Self {
         Self {
             is_missing_file: true,
@@ -79,8 +79,7 @@ impl fmt::Display for ScriptLookupError {
 
 impl std::error::Error for ScriptLookupError {}
 
-/// Lists the paths at which the Rhai script of this name is searched, each with its name in messages. Returns nothing if the name
-/// is not that of a Rhai script.
+/// Lists the possible paths of the Rhai script with this name, each with its name in messages. Returns an empty list for other names.
 pub fn list_rhai_files(script: &str, places: &ScriptFolders) -> Vec<(PathBuf, String)> {
     let name = script.trim();
     if ScriptKind::from_extension(Path::new(name)) != ScriptKind::Rhai {
@@ -93,7 +92,7 @@ pub fn list_rhai_files(script: &str, places: &ScriptFolders) -> Vec<(PathBuf, St
     places.list_candidates(name).into_iter().map(with_name).collect()
 }
 
-/// Returns whether there is a file that `script` or its first word can mean.
+/// Returns whether a file exists that `script` or its first word can mean.
 pub fn names_file(script: &str, places: &ScriptFolders) -> bool {
     let script = script.trim();
     let words = [
@@ -104,7 +103,10 @@ pub fn names_file(script: &str, places: &ScriptFolders) -> bool {
     quoted || words.into_iter().flatten().any(|name| places.find_file(name).is_some())
 }
 
-/// Finds what `script` names: a file, or else a command line.
+/// Resolves a `script`: a file, or else a command line.
+///
+/// Files are searched in the folder of the ensemble, the project root and its `scripts/`, in this order. A command line can start with such
+/// a file.
 ///
 /// A file is sought in the ensemble file's folder, the project root and its `scripts/`, in this order. A
 /// command line may begin with such a file; its other words are the program's own affair.
@@ -129,8 +131,7 @@ pub fn resolve_script(script: &str, places: &ScriptFolders) -> Result<ResolvedSc
     }
 }
 
-/// Finds what `script` names, as [`resolve_script`] does, for an agent with further arguments. A line whose special
-/// characters are all in quotes needs no shell then.
+/// Resolves a `script` that has separate `args`. A line whose special characters are all quoted needs no shell.
 ///
 /// # Errors
 /// As [`resolve_script`]. A shell reads the line, and the line does not use its arguments.
@@ -155,13 +156,14 @@ pub fn resolve_script_with_arguments(
     resolve_interpreted("sh", vec!["-c".into(), script.into(), "sh".into()], script, places)
 }
 
-/// Returns the error of a line that a shell reads and that does not use its arguments.
+/// Returns the error of a shell line that does not use its `args`.
 pub fn find_unused_arguments(script: &str, places: &ScriptFolders) -> Option<ScriptLookupError> {
     let error = unused_arguments_error(script.trim())?;
     let resolved = resolve_script_with_arguments(script, places);
     (resolved.err().as_ref() == Some(&error)).then_some(error)
 }
 
+/// Returns an error unless the shell line uses its positional arguments.
 fn unused_arguments_error(script: &str) -> Option<ScriptLookupError> {
     let is_argument = |(at, _): (usize, &str)| {
         let next = script[at + 1..].trim_start_matches('{').chars().next();
@@ -177,7 +179,7 @@ fn unused_arguments_error(script: &str) -> Option<ScriptLookupError> {
     })
 }
 
-/// Returns whether a character that only a shell understands is outside of quotes.
+/// Returns whether a character that needs a shell is outside of quotes.
 fn has_unquoted_syntax(script: &str) -> bool {
     let mut quote = None;
     let mut is_escaped = false;
@@ -198,8 +200,7 @@ fn has_unquoted_syntax(script: &str) -> bool {
     false
 }
 
-/// Returns the script files that `script` names: the file that is run, and further words that are files with the extension
-/// of a script. A program on PATH is none of them.
+/// Finds the script files in the `script`: the file that runs, and other words that are script files. Ignores programs on `PATH`.
 pub fn find_files(script: &str, places: &ScriptFolders) -> Vec<PathBuf> {
     let script = script.trim();
     if let Some(file) = places.find_file(script) {
@@ -213,7 +214,7 @@ pub fn find_files(script: &str, places: &ScriptFolders) -> Vec<PathBuf> {
     find_files_in_words(&words, places)
 }
 
-/// Returns the script files among the words of a command line, as [`find_files`] does.
+/// Finds the script files among the words of a command line.
 pub fn find_files_in_words(words: &[String], places: &ScriptFolders) -> Vec<PathBuf> {
     let Some((program, arguments)) = words.split_first() else {
         return Vec::new();
@@ -230,14 +231,15 @@ pub fn find_files_in_words(words: &[String], places: &ScriptFolders) -> Vec<Path
     files
 }
 
-/// Returns whether `script` must be a file, and is no program on PATH.
+/// Returns whether `script` must be a file, rather than a program on `PATH` or a shell line.
 pub fn must_be_file(script: &str) -> bool {
     let first = script.split_whitespace().next().unwrap_or_default();
     is_file_path(first) && !script.contains(|character| SHELL_SYNTAX.contains(character))
 }
 
-/// Finds the program that a run needs for this `script`: what the script names, and the first word of a line that a shell
-/// reads. Words behind an assignment, and words that a shell expands or knows, are not examined.
+/// Resolves the program that this `script` needs, including the first word of a shell line.
+///
+/// Ignores words after an assignment, and words that a shell expands or knows.
 ///
 /// # Errors
 /// As [`resolve_script`]. There is no such program.
@@ -266,6 +268,7 @@ pub fn find_needed_program(script: &str, places: &ScriptFolders) -> Result<Resol
     }
 }
 
+/// Creates the error of a missing command in a shell line.
 fn missing_command_error(program: &str, places: &ScriptFolders) -> ScriptLookupError {
     match program.contains('/') {
         true => ScriptLookupError::for_missing_file(
@@ -282,7 +285,7 @@ fn missing_command_error(program: &str, places: &ScriptFolders) -> ScriptLookupE
     }
 }
 
-/// Finds the program of a command line that is already split into words.
+/// Resolves the program of a command line that is already split into words.
 pub fn resolve_words(words: &[String], places: &ScriptFolders) -> Result<ResolvedScript, ScriptLookupError> {
     match words {
         [program, arguments @ ..] if !program.trim().is_empty() => {
@@ -329,7 +332,7 @@ pub fn resolve_external(program: &AcpProgram, places: &ScriptFolders) -> Result<
     }
 }
 
-/// Returns a command line whose first word is a file or a program on PATH.
+/// Resolves a command whose first word is a file or a program on `PATH`.
 fn resolve_command(
     program: &str,
     arguments: Vec<OsString>,
@@ -342,8 +345,7 @@ fn resolve_command(
     }
 }
 
-/// Returns the file of that name, if there is one that is meant: one that cannot be run does not hide a program on
-/// PATH.
+/// Resolves the file with this name. Returns `None` without a file, or if it cannot run and a program on `PATH` has the name.
 fn resolve_file(
     name: &str,
     arguments: Vec<OsString>,
@@ -354,12 +356,12 @@ fn resolve_file(
     is_meant.then_some(launched)
 }
 
-/// Does it name a file, and never a program on PATH?
+/// Returns whether the name means a file, and never a program on `PATH`.
 fn is_file_path(name: &str) -> bool {
     name.contains('/') || ScriptKind::from_extension(Path::new(name)) != ScriptKind::Program
 }
 
-/// Resolves how to run a file, by its name and its run bit.
+/// Resolves how to run a file, by its extension and its executable bit.
 fn resolve_launch(
     file: &Path,
     arguments: Vec<OsString>,
@@ -390,6 +392,7 @@ fn resolve_launch(
     }
 }
 
+/// Resolves a script that needs an interpreter on `PATH`.
 fn resolve_interpreted(
     interpreter: &str,
     arguments: Vec<OsString>,
@@ -405,6 +408,7 @@ fn resolve_interpreted(
     ))
 }
 
+/// Creates a resolved process.
 fn resolved_process(program: impl Into<PathBuf>, arguments: Vec<OsString>) -> ResolvedScript {
     ResolvedScript::Process(ProgramInvocation {
         program: program.into(),
@@ -412,6 +416,7 @@ fn resolved_process(program: impl Into<PathBuf>, arguments: Vec<OsString>) -> Re
     })
 }
 
+/// Creates the error of a script that does not exist or is not a file, with the searched paths.
 fn missing_error(program: &str, places: &ScriptFolders) -> ScriptLookupError {
     let candidates = places.list_candidates(program);
     let mut searched_places: Vec<String> = candidates.iter().map(|path| format!("`{}`", path.display())).collect();
@@ -448,6 +453,7 @@ fn missing_error(program: &str, places: &ScriptFolders) -> ScriptLookupError {
     )
 }
 
+/// Creates an error that does not concern a missing file.
 fn lookup_error(message: impl Into<String>, help: impl Into<String>) -> ScriptLookupError {
     ScriptLookupError {
         message: message.into(),
@@ -456,6 +462,7 @@ fn lookup_error(message: impl Into<String>, help: impl Into<String>) -> ScriptLo
     }
 }
 
+/// Returns whether the line needs a shell: special characters, an assignment, or a builtin.
 fn needs_shell(script: &str, places: &ScriptFolders) -> bool {
     let first = script.split_whitespace().next().unwrap_or_default();
     script.contains(|character| SHELL_SYNTAX.contains(character))
@@ -463,7 +470,7 @@ fn needs_shell(script: &str, places: &ScriptFolders) -> bool {
         || SHELL_WORDS.contains(&first) && places.find_file(first).is_none()
 }
 
-/// Does it begin like `NAME=value`?
+/// Returns whether the line starts like `NAME=value`.
 fn assigns_a_variable(script: &str) -> bool {
     script.split_once('=').is_some_and(|(name, _)| {
         name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
@@ -473,7 +480,7 @@ fn assigns_a_variable(script: &str) -> bool {
     })
 }
 
-/// The kind of a script, by the extension of its file.
+/// Kind of a script, by the extension of its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ScriptKind {
     Rhai,
@@ -485,6 +492,7 @@ enum ScriptKind {
 }
 
 impl ScriptKind {
+    /// Determines the kind by the extension of the file.
     fn from_extension(file: &Path) -> Self {
         match file.extension().and_then(|extension| extension.to_str()) {
             Some("rhai") => Self::Rhai,
@@ -497,13 +505,12 @@ impl ScriptKind {
 }
 
 impl ScriptFolders {
-    /// Returns the first file of that name: in the folder of the ensemble file, the project root, or its `scripts`
-    /// folder.
+    /// Finds the first file with this name: in the folder of the ensemble, the project root, or its `scripts` folder.
     pub fn find_file(&self, name: &str) -> Option<PathBuf> {
         self.list_candidates(name).into_iter().find(|path| path.is_file())
     }
 
-    /// Every place where a file of that name may be, absolute, since scripts run elsewhere than we do.
+    /// Lists the absolute paths at which a file with this name is searched.
     fn list_candidates(&self, name: &str) -> Vec<PathBuf> {
         let scripts = self.project_root.join("scripts");
         let mut candidates: Vec<PathBuf> = Vec::new();
@@ -517,28 +524,30 @@ impl ScriptFolders {
         candidates
     }
 
-    /// Returns the file that an attachment names; paths that are not absolute begin at the folder of the ensemble.
+    /// Resolves the path of an attachment relative to the folder of the ensemble.
     pub fn attachment(&self, path: &str) -> PathBuf {
         self.ensemble_dir.join(path)
     }
 
-    /// Returns the file as messages call it: relative to the project root if the file is below it.
+    /// Returns the path for messages: relative to the project root if the file is below it.
     pub fn display_path(&self, file: &Path) -> String {
         let root = std::path::absolute(&self.project_root).unwrap_or_default();
         file.strip_prefix(root).unwrap_or(file).display().to_string()
     }
 }
 
-/// Returns whether it is a program on PATH.
+/// Returns whether the program is on `PATH`.
 pub fn is_on_path(program: &str, places: &ScriptFolders) -> bool {
     find_on_path(program, places)
 }
 
+/// Returns whether an executable with this name is in a folder of `PATH`.
 fn find_on_path(program: &str, places: &ScriptFolders) -> bool {
     let path = env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into());
     env::split_paths(&path).any(|folder| is_executable(&places.project_root.join(folder).join(program)))
 }
 
+/// Returns whether the path is a file with an executable bit.
 fn is_executable(file: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt;
     file.metadata()
