@@ -7,7 +7,7 @@ use crate::reply::{Reply, file_reply};
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 const STYLE: &str = "text/css; charset=utf-8";
 
-/// Returns the file at this path.
+/// Finds the embedded file of the page at this path.
 pub(crate) fn find_page_file(path: &str) -> Option<Reply> {
     let (content_type, text) = match path {
         "/" => ("text/html; charset=utf-8", include_str!("page/index.html")),

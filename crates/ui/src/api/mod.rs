@@ -22,7 +22,7 @@ use crate::reply::{self, Reply, RequestFailure};
 
 pub(crate) use query::RequestQuery;
 
-/// Answers a question. Nothing changes.
+/// Answers a GET request, which changes nothing.
 pub(crate) async fn answer_get(app: &Arc<UiApp>, path: &str, query: &RequestQuery) -> Result<Reply, RequestFailure> {
     if let Some(reply) = design::answer_get(app, path, query.required_text("file").ok()).await? {
         return Ok(reply);
@@ -53,7 +53,7 @@ pub(crate) async fn answer_get(app: &Arc<UiApp>, path: &str, query: &RequestQuer
     })
 }
 
-/// Does what is asked for.
+/// Performs the action of a POST request.
 pub(crate) async fn answer_post(app: &Arc<UiApp>, path: &str, given: &Value) -> Result<Reply, RequestFailure> {
     if let Some(reply) = design::answer_post(app, path, given).await? {
         return Ok(reply);
@@ -74,6 +74,7 @@ pub(crate) async fn answer_post(app: &Arc<UiApp>, path: &str, given: &Value) -> 
     Ok(reply::json_reply(&reply_document))
 }
 
+/// Creates the failure of an unknown path.
 fn unknown_path(path: &str) -> RequestFailure {
     RequestFailure::not_found(format!("there is nothing at {path}"))
 }

@@ -10,7 +10,7 @@ use super::usable_ensemble::take_edited_file;
 use crate::app::UiApp;
 use crate::reply::RequestFailure;
 
-/// Decides the turns of a run again: `{id, file}`. Nothing is executed, and nothing is written.
+/// Repeats the decisions about all turns of a run: `{id, file}`. Executes and writes nothing.
 pub(super) async fn replay_run(app: &Arc<UiApp>, given: &Value) -> Result<Value, RequestFailure> {
     let id = parse_run_id(given)?;
     let options = ReplayOptions {
@@ -29,6 +29,7 @@ pub(super) async fn replay_run(app: &Arc<UiApp>, given: &Value) -> Result<Value,
     Ok(replay_to_json(&replayed))
 }
 
+/// Converts the result of a replay to JSON.
 fn replay_to_json(replayed: &ReplayResult) -> Value {
     let compared = replayed.equal_decisions;
     match &replayed.outcome {

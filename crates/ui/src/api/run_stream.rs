@@ -11,7 +11,7 @@ use crate::events::BEAT;
 use crate::reply::{Reply, events_reply};
 use crate::watched_run::WatchedRun;
 
-/// The events of a run, until the client is gone.
+/// Streams the events of a run until the client disconnects.
 pub(super) async fn stream_run(watched: Arc<WatchedRun>, runs: RunService) -> Reply {
     let (sender, receiver) = mpsc::channel(64);
     tokio::spawn(async move {

@@ -25,7 +25,9 @@ use crate::conversations::{
 };
 use crate::reply::RequestFailure;
 
-/// Begins a run or goes on with that of the conversation, and sends what is said. The run goes on if nobody listens.
+/// Starts a run or continues the run of the conversation, and spawns a task that sends the reply to `said`.
+///
+/// The run continues if the client disconnects.
 pub(super) async fn start_answer(
     app: Arc<UiApp>,
     asked: ChatRequest,
@@ -58,7 +60,7 @@ pub(super) async fn start_answer(
     })
 }
 
-/// The run that will answer.
+/// Run that replies, and the record from which its reply is followed.
 struct StartedAnswer {
     run: RunId,
     /// The first record of the answer.
@@ -70,6 +72,7 @@ struct StartedAnswer {
 }
 
 impl StartedAnswer {
+    /// Creates the start at this record.
     fn from_record(run: RunId, from: u64) -> Self {
         Self {
             run,
@@ -80,7 +83,7 @@ impl StartedAnswer {
     }
 }
 
-/// Begins a run, or has that of the conversation go on.
+/// Starts a run, or continues the run of the conversation with the last message.
 async fn start_or_continue(app: &UiApp, asked: &ChatRequest, file: String) -> Result<StartedAnswer, RequestFailure> {
     let (runs, last) = (app.runs.clone(), asked.messages.last_text().to_owned());
     let is_named = |last: &LastReply| asked.run.as_deref().is_none_or(|id| last.run.matches_prefix(id));
@@ -118,7 +121,7 @@ async fn start_or_continue(app: &UiApp, asked: &ChatRequest, file: String) -> Re
     Ok(StartedAnswer::from_record(run, 0))
 }
 
-/// Has a run go on that was found in the records.
+/// Continues a run whose records match the messages: resumes it, answers its question, or adds the message.
 async fn continue_found_run(app: &UiApp, found: MatchingRun, last: String) -> Result<StartedAnswer, RequestFailure> {
     let (runs, run) = (app.runs.clone(), found.run.clone());
     app.run_on_driver(async move {
@@ -157,8 +160,7 @@ async fn continue_run(runs: &RunService, run: &RunId, text: String) -> Result<()
     continued.await.map_err(RequestFailure::from)
 }
 
-/// Answers the request that the client was shown with its message. A request that does not take the answer stays open, so that
-/// its question is the reply again.
+/// Answers the request that the client was shown. An invalid answer leaves the request open, so the question is the reply again.
 async fn answer_shown_request(
     runs: &RunService,
     run: &RunId,
@@ -179,7 +181,7 @@ async fn answer_shown_request(
     }
 }
 
-/// Returns the agent whose text is the reply while it arrives: the only speaker of the ensemble, if it is a model.
+/// Finds the agent whose text is streamed as the reply: the only speaker of the ensemble, if it is a model.
 async fn find_voice(app: &UiApp, run: &RunId) -> Option<Arc<str>> {
     let watched = app.watch_run(run.as_str()).await.ok()?;
     let plan = watched.lock_view().await.plan.clone()?;
@@ -191,7 +193,7 @@ async fn find_voice(app: &UiApp, run: &RunId) -> Option<Arc<str>> {
     matches!(only.kind, AgentKind::Llm(_)).then(|| only.name.clone())
 }
 
-/// Listens to a run until it has answered.
+/// Listener that follows a run until it replies.
 struct ReplyListener {
     app: Arc<UiApp>,
     asked: ChatRequest,
@@ -202,7 +204,7 @@ struct ReplyListener {
 }
 
 impl ReplyListener {
-    /// Listens from that record on. `heard`: see [`StartedAnswer`].
+    /// Follows the run from record `from` and returns its reply. Sends streamed text to `said`. `heard` is the last shown question.
     async fn wait_for_reply(
         mut self,
         mut from: u64,
@@ -221,8 +223,9 @@ impl ReplyListener {
         self.follow_to_end(follow, said).await
     }
 
-    /// Waits until the run asks again what the client has heard, and answers it; or until its end, and adds the message. Where it asks
-    /// something else, that is the reply. The record from which the reply is to be followed.
+    /// Waits until the run repeats the shown question, and answers it, or until the run ends, and adds the message.
+    ///
+    /// Returns the record from which the reply is followed. Another question of the run becomes the reply.
     async fn send_after_question(&mut self, from: u64, heard: &str) -> Result<u64, RequestFailure> {
         let (runs, run) = (self.app.runs.clone(), self.run.clone());
         let last = self.asked.messages.last_text().to_owned();
@@ -261,6 +264,7 @@ impl ReplyListener {
         Err(RequestFailure::unavailable("the run was stopped"))
     }
 
+    /// Follows the events until the run ends or asks a question. Sends streamed text to `said`.
     async fn follow_to_end(
         self,
         mut follow: RunEvents,
@@ -299,6 +303,7 @@ impl ReplyListener {
         }
     }
 
+    /// Returns whether the event belongs to the streaming agent, in its first attempt.
     fn is_from_voice(&self, live: &LiveEvent) -> bool {
         live.attempt == 1 && self.voice.as_deref() == Some(&*live.agent)
     }
@@ -314,6 +319,7 @@ impl ReplyListener {
             .usage)
     }
 
+    /// Waits until the run is closed, and returns its reply or a failure.
     async fn reply_at_end(self, ended: &RunEnded) -> Result<ChatReply, RequestFailure> {
         let finish = match ended.completion_reason {
             _ if ended.is_success() => "stop",
@@ -344,7 +350,7 @@ impl ReplyListener {
         self.finish_reply(reply_text(&state), finish, None).await
     }
 
-    /// Returns the next message of this conversation belongs to this run.
+    /// Remembers the reply, so that the next message of the conversation finds this run, and returns it with its usage.
     async fn finish_reply(
         self,
         text: String,
@@ -362,11 +368,12 @@ impl ReplyListener {
     }
 }
 
+/// Creates the failure of a run that does not exist.
 fn missing_failure(error: impl std::fmt::Display) -> RequestFailure {
     RequestFailure::not_found(error.to_string())
 }
 
-/// Returns the text of a request for a client that shows no forms, with its hidden characters spelt out.
+/// Renders a request for a client without forms, with escaped hidden characters.
 fn request_text(open: &OperatorRequest) -> String {
     let request = open.request();
     match open {
@@ -380,7 +387,7 @@ fn request_text(open: &OperatorRequest) -> String {
     }
 }
 
-/// Returns whether the client has heard this request of the run: its text, alone or with its identity.
+/// Returns whether the client was shown this request of the run, alone or with its identity.
 fn was_heard(run: &RunId, open: &OperatorRequest, heard: &str) -> bool {
     let text = request_text(open);
     let identity = ShownRequest::new(open.request()).identity_line(run);

@@ -21,7 +21,7 @@ use serde_json::Value;
 use crate::app::UiApp;
 use crate::reply::{self, Reply, RequestFailure};
 
-/// Answers a question about this file. Nothing changes.
+/// Answers a GET request of the designer. Returns `None` for other paths.
 pub(crate) async fn answer_get(
     app: &Arc<UiApp>,
     path: &str,
@@ -40,7 +40,7 @@ pub(crate) async fn answer_get(
     }))
 }
 
-/// Does what is asked for.
+/// Performs a POST request of the designer. Returns `None` for other paths.
 pub(crate) async fn answer_post(app: &Arc<UiApp>, path: &str, given: &Value) -> Result<Option<Reply>, RequestFailure> {
     let body = given.clone();
     Ok(Some(match path {
@@ -60,7 +60,7 @@ pub(crate) async fn answer_post(app: &Arc<UiApp>, path: &str, given: &Value) -> 
     }))
 }
 
-/// Returns a text that must be given.
+/// Returns the text under this key. Fails if it is missing.
 fn required_text<'g>(given: &'g Value, name: &str) -> Result<&'g str, RequestFailure> {
     given[name]
         .as_str()

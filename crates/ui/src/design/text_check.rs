@@ -14,7 +14,7 @@ use crate::app::UiApp;
 use crate::reply::RequestFailure;
 use crate::view::draw_for_page;
 
-/// `{findings, agents}`. The findings are those of `validate`.
+/// Checks a text, and returns its findings and agents: `{findings, agents}`.
 pub(super) fn check_text(app: &UiApp, given: &Value) -> Result<Value, RequestFailure> {
     let (path, text) = parse_given_text(app, given)?;
     let project = app.runs.runs().project();
@@ -33,6 +33,7 @@ pub(super) fn check_text(app: &UiApp, given: &Value) -> Result<Value, RequestFai
     )
 }
 
+/// Converts a finding to JSON. A fix is included only if it changes the checked text.
 fn finding_to_json(finding: &Diagnostic, source: &SourceText, units: &Utf16Lines<'_>) -> Value {
     let is_here = finding.source.name() == source.name();
     let is_in_same_file = |fix: &&TextFix| *fix.file == *source.name();
@@ -69,7 +70,7 @@ fn finding_to_json(finding: &Diagnostic, source: &SourceText, units: &Utf16Lines
     })
 }
 
-/// Returns the graph of a text as SVG, without a style of its own.
+/// Draws the graph of a text as SVG without a style.
 pub(super) fn draw_text(app: &UiApp, given: &Value) -> Result<String, RequestFailure> {
     let (path, text) = parse_given_text(app, given)?;
     let loaded = load_ensemble(&SourceText::new(path.display().to_string(), text));
