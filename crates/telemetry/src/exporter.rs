@@ -23,24 +23,25 @@ use crate::settings::{BodyCompression, BodyEncoding, CollectorEndpoint, Telemetr
 
 /// Most spans that wait.
 const WAITING: usize = 4096;
-/// Most spans of one request, and its size from which on no span is added.
+/// Maximum number of spans in one request.
 const MOST: usize = 512;
+/// Size of a request above which no span is added.
 const LARGEST: usize = 2 << 20;
-/// How long spans are gathered for one request.
+/// Time in which spans are collected for one request.
 const GATHERED: Duration = Duration::from_secs(1);
 /// How often a request is sent.
 const TRIES: u32 = 5;
-/// The pause before the second try; each further one is twice as long.
+/// Pause before the second try, which doubles with each further try.
 const PAUSE: Duration = Duration::from_millis(500);
 /// The longest pause that a collector may ask for.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// How long the program waits at its end.
 const LAST: Duration = Duration::from_secs(5);
 
-/// Makes the HTTP client, on the thread of the exporter.
+/// Function that builds the HTTP client on the exporter thread.
 pub type HttpClient = Box<dyn FnOnce() -> Pin<Box<dyn Future<Output = Result<reqwest::Client, String>>>> + Send>;
 
-/// Sends spans to a collector.
+/// Exporter that sends spans to a collector on a background thread.
 #[derive(Debug)]
 pub struct SpanExporter {
     queue: Mutex<Option<mpsc::Sender<Span>>>,
@@ -49,7 +50,7 @@ pub struct SpanExporter {
     shared: Arc<ExportCounters>,
 }
 
-/// The numbers of spans by result of the export.
+/// Result of the export: the number of spans, the number of accepted spans, and the first problem.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ExportReport {
     /// All spans.
@@ -60,6 +61,7 @@ pub struct ExportReport {
     pub first_problem: Option<String>,
 }
 
+/// Counters that the exporter and its thread share.
 #[derive(Debug, Default)]
 struct ExportCounters {
     all: AtomicU64,
@@ -68,7 +70,7 @@ struct ExportCounters {
 }
 
 impl SpanExporter {
-    /// Starts the thread.
+    /// Starts the exporter thread.
     ///
     /// # Errors
     /// The system starts no thread.
@@ -109,7 +111,7 @@ impl SpanExporter {
         })
     }
 
-    /// Hands on a span, or drops it if too many wait.
+    /// Queues the span for the exporter thread. Drops the span and records a problem if the queue is full.
     pub fn send_span(&self, span: Span) {
         self.shared.all.fetch_add(1, Ordering::Relaxed);
         let queue = lock_mutex(&self.queue);
@@ -118,7 +120,7 @@ impl SpanExporter {
         }
     }
 
-    /// Waits until everything was sent, for a bounded time.
+    /// Waits a limited time until all spans are sent, and returns the report.
     pub fn finish_export(&self) -> ExportReport {
         self.deadline.send_replace(Some(Instant::now() + LAST));
         drop(lock_mutex(&self.queue).take());
@@ -132,12 +134,13 @@ impl SpanExporter {
 }
 
 impl ExportCounters {
+    /// Records the problem, unless there is an earlier one.
     fn record_problem(&self, problem: &str) {
         lock_mutex(&self.problem).get_or_insert_with(|| problem.to_owned());
     }
 }
 
-/// Returns a body in the form of gzip.
+/// Compresses a body with gzip.
 fn compress_gzip(body: &[u8]) -> Vec<u8> {
     let mut zip = GzEncoder::new(Vec::new(), flate2::Compression::default());
     zip.write_all(body)
@@ -154,6 +157,7 @@ struct SpanSender {
 }
 
 impl SpanSender {
+    /// Sends batches of spans until the queue closes.
     async fn send_all(&self, mut spans: mpsc::Receiver<Span>, client: HttpClient) {
         let Some(first) = spans.recv().await else { return };
         let client = match client().await {
@@ -178,7 +182,7 @@ impl SpanSender {
         }
     }
 
-    /// Sends spans, again if that may help, and gives the number of those that were rejected. `None`: it has failed.
+    /// Sends spans, with retries if useful. Returns the number of rejected spans, or `None` if sending failed.
     async fn post_batch(&self, batch: Vec<Span>, client: &reqwest::Client) -> Option<u64> {
         let body = match self.endpoint.encoding {
             BodyEncoding::Protobuf => self.resource.spans_to_protobuf(batch),
@@ -222,15 +226,17 @@ impl SpanSender {
         None
     }
 
+    /// Returns whether the program is about to exit.
     fn is_ending(&self) -> bool {
         self.until.borrow().is_some()
     }
 
+    /// Returns whether the deadline is before the end of this pause.
     fn ends_within(&self, pause: Duration) -> bool {
         self.until.borrow().is_some_and(|until| Instant::now() + pause > until)
     }
 
-    /// Waits, or until the program ends, which then tries at once.
+    /// Waits for the pause, or until the program starts to exit, because the next try follows at once then.
     async fn wait_before_retry(&self, pause: Duration) {
         let mut until = self.until.clone();
         if self.is_ending() {
@@ -241,7 +247,7 @@ impl SpanSender {
     }
 }
 
-/// Collects this span, and those that arrive soon.
+/// Collects this span and those that arrive within the batch time.
 async fn collect_batch(first: Span, spans: &mut mpsc::Receiver<Span>) -> Vec<Span> {
     let mut size = first.encoded_len();
     let mut batch = vec![first];
@@ -260,7 +266,7 @@ async fn collect_batch(first: Span, spans: &mut mpsc::Receiver<Span>) -> Vec<Spa
     batch
 }
 
-/// Waits until the time at the end is over.
+/// Waits until the final export time is over.
 async fn wait_for_deadline(mut until: watch::Receiver<Option<Instant>>) {
     let deadline = until
         .wait_for(Option::is_some)
@@ -273,6 +279,7 @@ async fn wait_for_deadline(mut until: watch::Receiver<Option<Instant>>) {
     }
 }
 
+/// Locks the mutex, also after a panic in another thread.
 fn lock_mutex<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
