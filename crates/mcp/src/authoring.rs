@@ -25,16 +25,17 @@ use crate::catalog::{ToolCatalog, resolve_quoted_file};
 use crate::skill::SKILL;
 use crate::tools::ToolArguments;
 
-/// The most states and the longest time of an exploration.
+/// Maximum number of states of an exploration.
 const STATES: u64 = 20_000;
+/// Maximum duration of an exploration.
 const LONGEST: Duration = Duration::from_secs(10);
-/// The name of a text that stands in no file.
+/// Name of a text that is not in a file.
 const TEXT: &str = "text.yaml";
 
-/// Draws an ensemble: mermaid, dot, svg or ascii.
+/// Function that draws an ensemble in a format: mermaid, dot, svg or ascii.
 pub type Draw = fn(&Ensemble, &str) -> Option<String>;
 
-/// The output of a tool.
+/// Output of a tool for authors: a text or a JSON document.
 pub(crate) enum AuthoringOutput {
     /// A text.
     Text(String),
@@ -42,12 +43,13 @@ pub(crate) enum AuthoringOutput {
     Document(Value),
 }
 
-/// An ensemble that a client names, or whose text it gives.
+/// Ensemble in the arguments of a call: a file, or a text.
 enum GivenEnsemble {
     File(PathBuf),
     Text(SourceText),
 }
 
+/// Takes the argument `ensemble` or `text`, but not both.
 fn parse_ensemble(arguments: &mut ToolArguments, project: &Project) -> Result<Option<GivenEnsemble>, String> {
     match (arguments.take_text("ensemble")?, arguments.take_text("text")?) {
         (Some(_), Some(_)) => Err("give `ensemble` or `text`, not both".to_owned()),
@@ -62,11 +64,12 @@ fn parse_ensemble(arguments: &mut ToolArguments, project: &Project) -> Result<Op
     }
 }
 
+/// Takes the argument `ensemble` or `text`. Fails if both are missing.
 fn require_ensemble(arguments: &mut ToolArguments, project: &Project) -> Result<GivenEnsemble, String> {
     parse_ensemble(arguments, project)?.ok_or_else(|| "give `ensemble` or `text`".to_owned())
 }
 
-/// `schema`.
+/// Returns the JSON Schema of a file format (tool `schema`).
 pub(crate) fn run_schema(mut arguments: ToolArguments) -> Result<AuthoringOutput, String> {
     let form = arguments.take_text("form")?;
     arguments.require_empty()?;
@@ -81,7 +84,7 @@ pub(crate) fn run_schema(mut arguments: ToolArguments) -> Result<AuthoringOutput
     }
 }
 
-/// `explain`.
+/// Explains the code of a finding (tool `explain`).
 pub(crate) fn run_explain(mut arguments: ToolArguments) -> Result<AuthoringOutput, String> {
     let code = arguments.require_text("code")?;
     arguments.require_empty()?;
@@ -100,7 +103,7 @@ pub(crate) fn run_explain(mut arguments: ToolArguments) -> Result<AuthoringOutpu
     )))
 }
 
-/// `validate`.
+/// Checks an ensemble or a text, or all invalid ensembles of the folder (tool `validate`).
 pub(crate) fn run_validate(mut arguments: ToolArguments, project: &Project) -> Result<AuthoringOutput, String> {
     let project = &project.clone().with_boundary();
     let given_ensemble = parse_ensemble(&mut arguments, project)?;
@@ -131,12 +134,13 @@ pub(crate) fn run_validate(mut arguments: ToolArguments, project: &Project) -> R
     ))
 }
 
+/// Loads and checks the text as an ensemble with this path.
 fn examine_text(source: &SourceText, file: &Path, project: &Project) -> Vec<Diagnostic> {
     let loaded = load_ensemble(source);
     check_loaded_ensemble(&loaded, &EnsembleFolder::for_file(file, project))
 }
 
-/// `check`.
+/// Explores the possible conversations of an ensemble (tool `check`).
 pub(crate) fn run_check(mut arguments: ToolArguments, project: &Project) -> Result<AuthoringOutput, String> {
     let project = &project.clone().with_boundary();
     let given_ensemble = require_ensemble(&mut arguments, project)?;
@@ -172,7 +176,7 @@ pub(crate) fn run_check(mut arguments: ToolArguments, project: &Project) -> Resu
     Ok(AuthoringOutput::Document(document))
 }
 
-/// Returns a text, as if it stood in the folder.
+/// Prepares a text as if it were a file in the folder.
 fn prepare_given_text(source: SourceText, project: &Project) -> Result<NestedEnsemble, String> {
     let folder = project.folder.clone();
     let root = project.project_root(&folder);
@@ -184,7 +188,7 @@ fn prepare_given_text(source: SourceText, project: &Project) -> Result<NestedEns
     })
 }
 
-/// `graph`.
+/// Draws an ensemble (tool `graph`).
 pub(crate) fn run_graph(
     mut arguments: ToolArguments,
     project: &Project,

@@ -45,7 +45,7 @@ const WRONG_PATH: GuardRefusal = GuardRefusal {
 
 type Service = StreamableHttpService<McpSession, LocalSessionManager>;
 
-/// Serves clients until the program ends.
+/// Serves clients until the program exits.
 ///
 /// # Errors
 /// The listener has no address, or one that others can reach.
@@ -81,6 +81,7 @@ pub fn serve_http(
     })
 }
 
+/// Checks the request, reads its body, and returns the response of the service.
 async fn answer_request(
     guard: &RequestGuard,
     bodies: &BodyReader,
@@ -96,6 +97,7 @@ async fn answer_request(
     Ok(service.handle(request).await.map(BodyExt::boxed_unsync))
 }
 
+/// Checks the host, the origin, the token and the path of a request. Fails with the refusal of the first failed check.
 fn check_request(guard: &RequestGuard, headers: &HeaderMap, path: &str) -> Result<(), GuardRefusal> {
     guard.check_host(headers)?;
     guard.check_page(headers)?;
@@ -106,6 +108,7 @@ fn check_request(guard: &RequestGuard, headers: &HeaderMap, path: &str) -> Resul
     }
 }
 
+/// Converts a refusal to an HTTP response.
 fn refusal_response(refusal: GuardRefusal) -> Response<Body> {
     let body = Full::new(Bytes::from_static(refusal.message.as_bytes()));
     let mut response = Response::new(body.boxed_unsync());
