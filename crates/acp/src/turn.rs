@@ -21,15 +21,15 @@ use crate::stop_reasons::StopReasons;
 use crate::updates::{SessionStory, SessionUpdate, UpdateSource};
 use crate::wire::{ClientWire, RpcError};
 
-/// The prompt that resumes a run which was cut short, without a message.
+/// Prompt that resumes an interrupted run without a message.
 const RESUME: &str = "/resume";
-/// Who cancels runs.
+/// Name in the journal of the client that cancels runs.
 const CLIENT: &str = "the client of the Agent Client Protocol";
 
 /// The note for a client whose prompt comes before the question was shown.
 const UNSHOWN_NOTE: &str = "The run waits for an answer to a question that was not shown here, so your message was not used. The question:\n\n";
 
-/// A prompt of a session.
+/// Prompt of a session while it is handled.
 pub(crate) struct SessionPrompt {
     pub(crate) session: Rc<AcpSession>,
     pub(crate) wire: Rc<ClientWire>,
@@ -46,7 +46,7 @@ enum PromptResult {
 }
 
 impl SessionPrompt {
-    /// Answers the prompt with the reason why it stopped.
+    /// Handles the prompt and returns its stop reason.
     pub(crate) async fn answer_prompt(mut self, text: String) -> Result<&'static str, RpcError> {
         if !self.session.has_told_unused.replace(true) {
             let unused = self.session.unused_servers();
@@ -70,6 +70,7 @@ impl SessionPrompt {
         }
     }
 
+    /// Starts, resumes or continues the run, or uses the prompt as an answer, and follows the run.
     async fn run_until_stop(&mut self, text: String) -> Result<PromptResult, RpcError> {
         let session = self.session.clone();
         let (service, id) = (&session.service, &session.id);
@@ -124,6 +125,7 @@ impl SessionPrompt {
         self.follow_run().await
     }
 
+    /// Loads the summary of the run of the session.
     async fn run_summary(&self) -> Result<RunSummary, RpcError> {
         self.session
             .service
@@ -132,7 +134,7 @@ impl SessionPrompt {
             .map_err(RpcError::internal_error)
     }
 
-    /// Tells what happens until the conversation ends.
+    /// Sends updates until the conversation ends. Shows questions and permission requests of the run to the client.
     async fn follow_run(&mut self) -> Result<PromptResult, RpcError> {
         let session = self.session.clone();
         let follow = session.service.follow_run(&session.id, session.next_seq.get()).await;
@@ -224,7 +226,7 @@ impl SessionPrompt {
         }
     }
 
-    /// Tells which parts and tool calls of a successful run failed.
+    /// Sends a last message about failed parts and tool calls of a successful run.
     async fn send_failed_work(&self) {
         let Ok(summary) = self.run_summary().await else {
             return;
@@ -244,10 +246,12 @@ impl SessionPrompt {
         }
     }
 
+    /// Sends an update of the session.
     async fn send_update(&self, update: SessionUpdate) {
         send_session_update(&self.wire, &self.session.id, update).await;
     }
 
+    /// Sends updates of the session in order.
     async fn send_updates(&self, updates: impl IntoIterator<Item = SessionUpdate>) {
         for update in updates {
             self.send_update(update).await;
@@ -255,7 +259,7 @@ impl SessionPrompt {
     }
 }
 
-/// Tells an update of a session.
+/// Sends an update of a session to the client.
 pub(crate) async fn send_session_update(wire: &ClientWire, session: &RunId, update: SessionUpdate) {
     wire.notify(
         "session/update",
@@ -274,11 +278,12 @@ fn open_questions(session: &AcpSession) -> Vec<QuestionRequest> {
     .collect()
 }
 
+/// Returns whether the question has choices.
 fn question_has_choices(asked: &QuestionRequest) -> bool {
     !asked.request.question.choices.is_empty()
 }
 
-/// Answers a request that the client has shown.
+/// Sends the answer to a shown request to the run.
 async fn answer_request(session: &AcpSession, request: &PendingRequest, answer: RequestAnswer) -> Result<(), RpcError> {
     let request_key = (&request.address, &request.digest);
     let answered = session.service.answer_request(
@@ -291,7 +296,7 @@ async fn answer_request(session: &AcpSession, request: &PendingRequest, answer: 
     answered.await.map_err(RpcError::internal_error)
 }
 
-/// Tells the client why its answer was not used.
+/// Sends a message to the client if its answer was not used.
 async fn report_refusal(session: &AcpSession, wire: &ClientWire, answered: Result<(), RpcError>) {
     if let Err(refusal) = answered {
         let note = session
@@ -302,7 +307,7 @@ async fn report_refusal(session: &AcpSession, wire: &ClientWire, answered: Resul
     }
 }
 
-/// Asks a question by a form, or by options. Without an answer the question stays open.
+/// Asks a question in a form or with options, and sends the answer to the run. Without an answer the question stays open.
 async fn ask_question(session: Rc<AcpSession>, wire: Rc<ClientWire>, shows_forms: bool, asked: QuestionRequest) {
     let id = session.id.as_str();
     let answer = if shows_forms {
@@ -329,7 +334,7 @@ async fn ask_question(session: Rc<AcpSession>, wire: Rc<ClientWire>, shows_forms
     }
 }
 
-/// Asks whether a tool may be called.
+/// Asks whether a tool may be called, and sends the decision to the run.
 async fn ask_permission(session: Rc<AcpSession>, wire: Rc<ClientWire>, wanted: PermissionRequest) {
     let card = SessionStory::tool_card_id(&wanted.run, &wanted.call);
     let params = protocol::permission_request(session.id.as_str(), &card, &wanted);
@@ -349,7 +354,7 @@ async fn ask_permission(session: Rc<AcpSession>, wire: Rc<ClientWire>, wanted: P
     }
 }
 
-/// Returns the error of a run that ended without a stop reason, with the position of the failure.
+/// Creates the error of a run that ended without a stop reason, with the position of the failure.
 fn failed_run_error(run: &RunId, ended: &RunEnded) -> RpcError {
     let reason = ended.completion_reason;
     let detail = ended.detail.as_deref().unwrap_or_default();
