@@ -7,7 +7,7 @@ use ensemble_history::RunHistory;
 use ensemble_language::data::ModelUsage;
 use ensemble_language::ensemble::{BudgetScope, BudgetStatus, ConversationLimits};
 
-/// The use of a budget in tokens, as a client shows it.
+/// Use of a budget in tokens, for the client.
 #[derive(Debug)]
 pub(crate) struct BudgetUpdate {
     pub(crate) used: u64,
@@ -40,8 +40,7 @@ impl SessionBudgetUse {
         }
     }
 
-    /// Returns the update for the client. Returns `None` if the budget cannot be stated in tokens: there is none, or it is a
-    /// cost, and nothing has cost anything yet.
+    /// Returns the update for the client. Returns `None` without a budget, or if a cost budget cannot be converted to tokens yet.
     ///
     /// The protocol states a usage in tokens. A budget that is only a cost is stated as the tokens that it buys at the
     /// average price so far.

@@ -25,7 +25,7 @@ pub(crate) struct SessionParameters {
     pub(crate) servers: ClientServers,
 }
 
-/// A choice of the session.
+/// Choice that the client can make for a session, with its values.
 pub(crate) struct SessionChoice {
     pub(crate) id: String,
     pub(crate) name: String,
@@ -35,15 +35,17 @@ pub(crate) struct SessionChoice {
     pub(crate) values: Vec<(String, String)>,
 }
 
+/// Parses the parameters of a request.
 fn parse_params<T: DeserializeOwned>(params: Value) -> Result<T, RpcError> {
     serde_json::from_value(params).map_err(RpcError::invalid_params)
 }
 
+/// Converts a message to JSON.
 fn to_json(message: impl serde::Serialize) -> Value {
     serde_json::to_value(message).unwrap_or_default()
 }
 
-/// Reads the facts that a client gives of itself in `initialize`.
+/// Parses the name and the capabilities of the client in `initialize`.
 pub(crate) fn parse_client_capabilities(params: Value) -> Result<ClientCapabilities, RpcError> {
     let request: acp::InitializeRequest = parse_params(params)?;
     let elicitation = request.client_capabilities.elicitation;
@@ -61,7 +63,7 @@ pub(crate) struct ClientCapabilities {
     pub(crate) shows_forms: bool,
 }
 
-/// Returns the capabilities of the server.
+/// Creates the response to `initialize` with the capabilities of the server.
 pub(crate) fn initialize_response(version: &str) -> Value {
     json!({
         "protocolVersion": 1,
@@ -76,6 +78,7 @@ pub(crate) fn initialize_response(version: &str) -> Value {
     })
 }
 
+/// Parses the parameters of `session/new`.
 pub(crate) fn parse_new_session(params: Value) -> Result<SessionParameters, RpcError> {
     let request: acp::NewSessionRequest = parse_params(params)?;
     Ok(SessionParameters {
@@ -85,6 +88,7 @@ pub(crate) fn parse_new_session(params: Value) -> Result<SessionParameters, RpcE
     })
 }
 
+/// Parses the parameters of `session/load` and `session/resume`.
 pub(crate) fn parse_resumed_session(params: Value) -> Result<SessionParameters, RpcError> {
     let request: acp::ResumeSessionRequest = parse_params(params)?;
     Ok(SessionParameters {
@@ -94,6 +98,7 @@ pub(crate) fn parse_resumed_session(params: Value) -> Result<SessionParameters, 
     })
 }
 
+/// Returns the folder if its path is absolute.
 fn require_absolute(cwd: PathBuf) -> Result<PathBuf, RpcError> {
     match cwd.is_absolute() {
         true => Ok(cwd),
@@ -104,6 +109,7 @@ fn require_absolute(cwd: PathBuf) -> Result<PathBuf, RpcError> {
     }
 }
 
+/// Converts the MCP servers of the client. Fails for transports that are not offered.
 fn client_servers(given: Vec<acp::McpServer>) -> Result<ClientServers, RpcError> {
     let mut servers = ClientServers::default();
     for server in given {
@@ -135,13 +141,14 @@ fn client_servers(given: Vec<acp::McpServer>) -> Result<ClientServers, RpcError>
     Ok(servers)
 }
 
-/// Returns the session and the text of a prompt.
+/// Parses the session id and the text of a prompt.
 pub(crate) fn parse_prompt(params: Value) -> Result<(String, String), RpcError> {
     let request: acp::PromptRequest = parse_params(params)?;
     let texts: Result<Vec<String>, RpcError> = request.prompt.into_iter().map(prompt_block_text).collect();
     Ok((request.session_id.0.to_string(), texts?.join("\n\n")))
 }
 
+/// Converts a block of a prompt to text. Fails for images and audio.
 fn prompt_block_text(block: acp::ContentBlock) -> Result<String, RpcError> {
     match block {
         acp::ContentBlock::Text(text) => Ok(text.text),
@@ -158,7 +165,7 @@ fn prompt_block_text(block: acp::ContentBlock) -> Result<String, RpcError> {
     }
 }
 
-/// Returns the session, the choice, and its value.
+/// Parses the session id, the id of the choice, and the chosen value.
 pub(crate) fn parse_set_option(params: Value) -> Result<(String, String, String), RpcError> {
     let request: acp::SetSessionConfigOptionRequest = parse_params(params)?;
     let Some(value_id) = request.value.as_value_id() else {
@@ -168,11 +175,13 @@ pub(crate) fn parse_set_option(params: Value) -> Result<(String, String, String)
     Ok((session, id, value_id.0.to_string()))
 }
 
+/// Converts the choices to JSON.
 pub(crate) fn config_options_json(choices: &[SessionChoice]) -> Value {
     let options: Vec<acp::SessionConfigOption> = choices.iter().map(config_option).collect();
     to_json(options)
 }
 
+/// Converts a choice to the type of the protocol.
 fn config_option(choice: &SessionChoice) -> acp::SessionConfigOption {
     let values = choice.values.iter();
     let values: Vec<acp::SessionConfigSelectOption> = values
@@ -186,7 +195,7 @@ fn config_option(choice: &SessionChoice) -> acp::SessionConfigOption {
     }
 }
 
-/// Returns a session in a list.
+/// Creates the JSON entry of a session in a list.
 pub(crate) fn session_list_entry(id: &str, cwd: &Path, title: &str, updated_at: String) -> Value {
     to_json(
         acp::SessionInfo::new(id.to_owned(), cwd)
@@ -195,7 +204,7 @@ pub(crate) fn session_list_entry(id: &str, cwd: &Path, title: &str, updated_at: 
     )
 }
 
-/// Returns a notification about a session.
+/// Creates the parameters of a `session/update` notification.
 pub(crate) fn update_notification(session: &str, update: SessionUpdate) -> Value {
     let update = match update {
         SessionUpdate::User(chunk) => acp::SessionUpdate::UserMessageChunk(content_chunk(chunk)),
@@ -219,6 +228,7 @@ pub(crate) fn update_notification(session: &str, update: SessionUpdate) -> Value
     to_json(acp::SessionNotification::new(session.to_owned(), update))
 }
 
+/// Converts a piece of a message to the type of the protocol.
 fn content_chunk(chunk: MessageChunk) -> acp::ContentChunk {
     let text = acp::ContentBlock::Text(acp::TextContent::new(chunk.text));
     let content = acp::ContentChunk::new(text).message_id(acp::MessageId::new(chunk.id));
@@ -228,7 +238,7 @@ fn content_chunk(chunk: MessageChunk) -> acp::ContentChunk {
     }
 }
 
-/// Returns the metadata of an update: the agent and its execution, with the names of the nested runs around it.
+/// Creates the metadata of an update: the agent and its execution, with the names of the outer runs.
 fn source_meta(source: &UpdateSource) -> Map<String, Value> {
     let mut names = json!({"agent": source.agent, "execution": source.execution});
     if !source.nested.is_empty() {
@@ -237,6 +247,7 @@ fn source_meta(source: &UpdateSource) -> Map<String, Value> {
     Map::from_iter([("ensemble".to_owned(), names)])
 }
 
+/// Converts a status to the type of the protocol, where failed counts as completed.
 fn to_plan_status(status: ProgressStatus) -> acp::PlanEntryStatus {
     match status {
         ProgressStatus::Pending => acp::PlanEntryStatus::Pending,
@@ -246,6 +257,7 @@ fn to_plan_status(status: ProgressStatus) -> acp::PlanEntryStatus {
     }
 }
 
+/// Converts a card to a tool call of the protocol.
 fn card_json(card: ProgressCard) -> Value {
     let status = match card.status {
         ProgressStatus::Pending => "pending",
@@ -269,7 +281,7 @@ fn card_json(card: ProgressCard) -> Value {
     json
 }
 
-/// May a tool be called?
+/// Creates a request for permission to call a tool.
 pub(crate) fn permission_request(session: &str, card: &str, wanted: &PermissionRequest) -> Value {
     json!({
         "sessionId": session,
@@ -287,18 +299,18 @@ pub(crate) fn permission_request(session: &str, card: &str, wanted: &PermissionR
     })
 }
 
-/// Returns the decision about a call. Returns `None` if the client has cancelled the question.
+/// Parses the decision about a call. Returns `None` if the client has cancelled the question.
 pub(crate) fn parse_permission_decision(answer: &Value) -> Option<PermissionDecision> {
     let decision = PermissionDecision::from_word(selected_option(answer)?);
     Some(decision.unwrap_or(PermissionDecision::Denied))
 }
 
-/// Returns the id of the option that was selected.
+/// Returns the id of the selected option.
 pub(crate) fn selected_option(answer: &Value) -> Option<&str> {
     answer["outcome"]["optionId"].as_str()
 }
 
-/// Returns a question with choices, as options.
+/// Creates a request that shows the choices of a question as options.
 pub(crate) fn question_options_request(session: &str, card: &str, asked: &QuestionRequest) -> Value {
     let choices = asked.request.shown_choices().into_iter().enumerate();
     let options: Vec<Value> = choices
@@ -308,7 +320,7 @@ pub(crate) fn question_options_request(session: &str, card: &str, asked: &Questi
     json!({"sessionId": session, "toolCall": tool_call, "options": options})
 }
 
-/// Returns a question as a form.
+/// Creates a request that shows a question as a form.
 pub(crate) fn question_form_request(session: &str, asked: &QuestionRequest) -> Value {
     let mut answer = json!({"type": "string", "title": escape_hidden(&asked.request.address.to_string())});
     if !asked.request.question.choices.is_empty() {
@@ -325,14 +337,14 @@ pub(crate) fn question_form_request(session: &str, asked: &QuestionRequest) -> V
     })
 }
 
-/// Returns the answer in the form of a question; `None`: there is none.
+/// Parses the answer in the form of a question. Returns `None` if the user did not answer.
 pub(crate) fn parse_form_answer(asked: &QuestionRequest, answer: &Value) -> Option<String> {
     (answer["action"] == "accept").then_some(())?;
     let shown = answer["content"]["answer"].as_str()?;
     Some(asked.find_shown_answer(shown).to_owned())
 }
 
-/// Returns the text of a question, line by line, with its hidden characters spelt out.
+/// Renders a question with escaped hidden characters, line by line.
 pub(crate) fn question_message(asked: &QuestionRequest) -> String {
     escape_hidden_lines(&question_request_text(asked))
 }

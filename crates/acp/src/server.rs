@@ -29,12 +29,12 @@ use crate::turn::{SessionPrompt, send_session_update};
 use crate::updates::session_title;
 use crate::wire::{ClientWire, RpcError, UnreadableLine, spawn_reader, spawn_writer};
 
-/// How long the client may take to read the rest when it is gone.
+/// Maximum time for the client to read the remaining messages at the end.
 const FINAL_WRITE_TIME: Duration = Duration::from_secs(1);
 /// Most sessions in a list.
 const MAX_LISTED_SESSIONS: usize = 100;
 
-/// The services of the program that the server needs.
+/// Services of the program that the server needs.
 pub struct AcpServices {
     /// The runs as seen from a folder.
     pub runs: Box<dyn Fn(&Path) -> Runs>,
@@ -46,7 +46,7 @@ pub struct AcpServices {
     pub version: &'static str,
 }
 
-/// Serves a client until the input ends. Runs that go on then are cut short, and can be resumed.
+/// Serves a client until its input ends. Running runs are interrupted then, and can be resumed.
 pub fn serve_acp(
     input: Box<dyn Read + Send>,
     output: Box<dyn Write + Send>,
@@ -55,6 +55,7 @@ pub fn serve_acp(
     Box::pin(serve_client(input, output, services))
 }
 
+/// Serves a client on the current thread.
 async fn serve_client(input: Box<dyn Read + Send>, output: Box<dyn Write + Send>, services: AcpServices) {
     let (wire, is_written) = spawn_writer(output);
     let mut messages = spawn_reader(input);
@@ -78,6 +79,7 @@ async fn serve_client(input: Box<dyn Read + Send>, output: Box<dyn Write + Send>
     let _unread = tokio::time::timeout(FINAL_WRITE_TIME, is_written).await;
 }
 
+/// Server of one client with its sessions.
 struct AcpServer {
     wire: Rc<ClientWire>,
     services: AcpServices,
@@ -89,6 +91,7 @@ struct AcpServer {
 }
 
 impl AcpServer {
+    /// Handles a message of the client. Spawns a task for a request.
     async fn handle_message(self: &Rc<Self>, message: Result<Value, UnreadableLine>) {
         let mut message = match message {
             Ok(message) => message,
@@ -135,6 +138,7 @@ impl AcpServer {
         }
     }
 
+    /// Cancels the prompts that a cancellation notification means.
     fn apply_cancellation(&self, method: &str, params: &Value) {
         for session in self.sessions.borrow().values() {
             let turn = session.turn.borrow();
@@ -150,6 +154,7 @@ impl AcpServer {
         }
     }
 
+    /// Handles a request other than a prompt. The first one must be `initialize`.
     async fn handle_request(&self, method: &str, params: Value) -> Result<Value, RpcError> {
         match method {
             "initialize" => {
@@ -193,7 +198,7 @@ impl AcpServer {
         }
     }
 
-    /// Takes a prompt, so that a cancellation that follows finds it.
+    /// Registers a prompt as the active one of its session, so that a later cancellation finds it.
     fn register_prompt(&self, id: &Value, params: Value) -> Result<(SessionPrompt, String), RpcError> {
         let (session, text) = protocol::parse_prompt(params)?;
         let session = self.resolve_session(&session)?;
@@ -214,19 +219,20 @@ impl AcpServer {
         Ok((prompt, text))
     }
 
+    /// Resolves an open session by its id.
     fn resolve_session(&self, id: &str) -> Result<Rc<AcpSession>, RpcError> {
         let session = self.sessions.borrow().get(id).cloned();
         session.ok_or_else(|| RpcError::new(-32002, format!("there is no session `{id}`")))
     }
 
-    /// Returns the runs of a folder, kept in its project.
+    /// Creates the service for the runs of a folder, stored in its project.
     fn run_service_for_folder(&self, folder: &Path) -> RunService {
         let runs = (self.services.runs)(folder);
         let store = FileStore::for_project(&runs.project().project_root(folder));
         RunService::new(runs.with_store(Arc::new(store)))
     }
 
-    /// Returns the ensembles that are served to a session, with their files.
+    /// Lists the ensembles that are offered to a session, with their files.
     fn list_ensembles(&self, cwd: &Path) -> Vec<(String, PathBuf)> {
         let folder = match &self.services.served_path {
             Some(file) if !file.is_dir() => return vec![(file.display().to_string(), file.clone())],
@@ -241,6 +247,7 @@ impl AcpServer {
             .collect()
     }
 
+    /// Creates a session with a new run id, without starting a run.
     fn create_session(&self, opened: SessionParameters) -> Result<Value, RpcError> {
         let service = self.run_service_for_folder(&opened.cwd);
         let host = service.runs().host();
@@ -254,6 +261,7 @@ impl AcpServer {
         Ok(answer)
     }
 
+    /// Opens the session of a recorded run. `is_told` sends the updates of its records to the client.
     async fn reopen_session(&self, opened: SessionParameters, is_told: bool) -> Result<Value, RpcError> {
         let session_id = opened.session.unwrap_or_default();
         let id = RunId::parse(&session_id).map_err(|error| RpcError::new(-32002, error))?;
@@ -287,6 +295,7 @@ impl AcpServer {
         Ok(answer)
     }
 
+    /// Lists the latest runs of a folder as sessions.
     async fn list_sessions(&self, cwd: Option<&Path>) -> Result<Value, RpcError> {
         let folder = cwd.unwrap_or(&self.services.folder);
         let summaries = self
@@ -303,8 +312,9 @@ impl AcpServer {
     }
 }
 
-/// Returns the question that the client has read with the record of the session, if it is the only one that waits. The
-/// record has no choices, so a question with choices was not shown.
+/// Finds the question that the client saw in the records of the session, if it is the only pending one.
+///
+/// Records show no choices, so a question with choices does not count as shown.
 fn find_shown_question(state: &ConversationState) -> Option<PendingRequest> {
     let mut questions = state.pending_requests().filter(|request| !request.is_permission());
     let question = questions
@@ -313,6 +323,7 @@ fn find_shown_question(state: &ConversationState) -> Option<PendingRequest> {
     questions.next().is_none().then(|| question.clone())
 }
 
+/// Returns whether the file is an ensemble.
 fn is_ensemble_file(runs: &Runs, file: &Path) -> bool {
     let source = runs.project().read_file(file);
     source.is_ok_and(|source| ensemble_language::loader::load_ensemble(&source).looks_like_ensemble())

@@ -20,10 +20,10 @@ use crate::wire::RpcError;
 
 /// The choice of the ensemble.
 const ENSEMBLE_CHOICE_ID: &str = "ensemble";
-/// The value of a profile that stays as its file says.
+/// Value of a model choice that keeps the model in the file.
 const UNCHANGED_MODEL_VALUE: &str = "as_written";
 
-/// A session.
+/// Session of a client, which corresponds to one run.
 pub(crate) struct AcpSession {
     pub(crate) id: RunId,
     pub(crate) service: RunService,
@@ -49,7 +49,7 @@ pub(crate) struct AcpSession {
     pub(crate) shown_question: RefCell<Option<PendingRequest>>,
 }
 
-/// A prompt that is worked on.
+/// Prompt that is being handled, with its cancellation.
 pub(crate) struct ActivePrompt {
     /// The id of its request.
     pub(crate) request: Value,
@@ -57,7 +57,7 @@ pub(crate) struct ActivePrompt {
 }
 
 impl AcpSession {
-    /// Returns a new session with the first of these ensembles.
+    /// Creates a session with the first of these ensembles.
     pub(crate) fn new(id: RunId, service: RunService, ensembles: Vec<(String, PathBuf)>) -> Result<Self, RpcError> {
         let Some((_, file)) = ensembles.first() else {
             return Err(RpcError::internal_error(
@@ -68,11 +68,12 @@ impl AcpSession {
         Ok(Self::with_state(id, service, read, ensembles, false))
     }
 
-    /// Returns the session of a recorded run.
+    /// Creates the session of a recorded run.
     pub(crate) fn for_recorded_run(id: RunId, service: RunService, read: Arc<Ensemble>) -> Self {
         Self::with_state(id, service, read, Vec::new(), true)
     }
 
+    /// Creates a session. `has_begun` means that its run exists.
     fn with_state(
         id: RunId,
         service: RunService,
@@ -98,19 +99,19 @@ impl AcpSession {
         }
     }
 
-    /// Returns the client as the source of an answer.
+    /// Creates the author of answers from the client.
     pub(crate) fn client_answer_author(&self) -> AnswerAuthor {
         let client = self.client.borrow();
         AnswerAuthor::with_user(AnswerSource::Acp, client.as_deref().unwrap_or_default())
     }
 
-    /// Returns the file of the ensemble.
+    /// Returns a reference to the file of the chosen ensemble.
     pub(crate) fn ensemble_ref(&self) -> EnsembleRef {
         let file = self.ensembles.get(self.chosen_index.get());
         EnsembleRef::from_file(file.map_or_else(String::new, |(_, file)| file.display().to_string()))
     }
 
-    /// Returns the options of a run that begins or goes on.
+    /// Creates the options of a run that starts or resumes.
     pub(crate) fn run_options(&self) -> RunOptions {
         let models = self.models.borrow();
         let options = RunOptions {
@@ -121,7 +122,7 @@ impl AcpSession {
         chosen_models.fold(options, |options, (profile, model)| options.with_model_override(profile, model))
     }
 
-    /// Returns the client's servers that no tool of the ensemble is. An inner ensemble could use all of them.
+    /// Returns the MCP servers of the client that no tool of the ensemble uses. Returns none if a nested ensemble could use them.
     pub(crate) fn unused_client_servers(&self) -> Vec<Arc<str>> {
         let read = self.current_ensemble.borrow();
         let mut agents = read.agents.iter();
@@ -139,11 +140,12 @@ impl AcpSession {
         servers.names().filter(|name| !is_used(name)).cloned().collect()
     }
 
-    /// Returns the values that the client can choose.
+    /// Converts the choices of the client to JSON.
     pub(crate) fn choices_json(&self) -> Value {
         config_options_json(&self.offered_choices())
     }
 
+    /// Lists the choices of the client: the ensemble before the start, and a model for each profile.
     fn offered_choices(&self) -> Vec<SessionChoice> {
         let read = self.current_ensemble.borrow();
         let models = self.models.borrow();
@@ -186,7 +188,7 @@ impl AcpSession {
         offered
     }
 
-    /// Makes a choice.
+    /// Sets the ensemble or the model of a profile to the chosen value.
     pub(crate) fn apply_choice(&self, id: &str, chosen: &str) -> Result<(), RpcError> {
         let offered = self.offered_choices();
         let choice = offered.iter().find(|choice| choice.id == id);
@@ -210,6 +212,7 @@ impl AcpSession {
     }
 }
 
+/// Prepares the ensemble in this file.
 fn load_ensemble(service: &RunService, file: &Path) -> Result<Arc<Ensemble>, RpcError> {
     let prepared = service
         .runs()

@@ -9,14 +9,14 @@ use ensemble_core::conversation::{CompletionReason, Event, ExecutionEnd, RunEnde
 use ensemble_core::store::{NestedRunName, RunId};
 use ensemble_core::thread::{StopReason, ThreadIteration};
 
-/// A run, an agent, and a part of the execution of the agent.
+/// Run, agent, and optional part of an execution.
 type StopReasonKey = (RunId, Arc<str>, Option<Arc<str>>);
 
-/// The latest stop reasons of the agents of a run and of its nested runs.
+/// Latest stop reasons of the agents of a run and of its nested runs.
 #[derive(Debug, Default)]
 pub(crate) struct StopReasons(BTreeMap<StopReasonKey, AgentStop>);
 
-/// The stop of the latest execution of an agent.
+/// Stop of the latest execution of an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct AgentStop {
     reason: StopReason,
@@ -61,6 +61,7 @@ impl StopReasons {
         }
     }
 
+    /// Stores or removes the stop of an agent.
     fn set_stop(&mut self, key: StopReasonKey, stop: Option<AgentStop>) {
         match stop {
             Some(stop) => drop(self.0.insert(key, stop)),
@@ -99,7 +100,7 @@ impl StopReasons {
         self.0.values().any(|stop| *stop == cut)
     }
 
-    /// Returns why the agent failed: itself, one of its parts, or an agent of a nested run. `failed`: `None` means any agent.
+    /// Finds the stop reason of a failed agent, one of its parts, or an agent of a nested run. `None` as `failed` means any agent.
     fn find_failure_reason(&self, run: &RunId, failed: Option<&Arc<str>>) -> Option<StopReason> {
         let failures = || self.0.iter().filter(|(_, stop)| stop.is_failure);
         let is_own = |(of, agent, _): &StopReasonKey| of == run && failed.is_none_or(|failed| failed == agent);
@@ -110,7 +111,7 @@ impl StopReasons {
     }
 }
 
-/// Returns whether an execution of this agent of the run contains the run `inner`.
+/// Returns whether an execution of this agent contains the run `inner`.
 fn contains_run(run: &RunId, agent: &str, inner: &RunId) -> bool {
     let depth = run.nested_names().count();
     let is_below = run.outermost() == inner.outermost() && run.nested_names().eq(inner.nested_names().take(depth));
@@ -118,6 +119,7 @@ fn contains_run(run: &RunId, agent: &str, inner: &RunId) -> bool {
     is_below && name.is_some_and(|name| name.agent == agent)
 }
 
+/// Returns the stop reason in the protocol. Returns `None` for a normal end and a cancellation.
 fn reason_word(reason: StopReason) -> Option<&'static str> {
     match reason {
         StopReason::MaxTokens => Some("max_tokens"),
@@ -127,7 +129,7 @@ fn reason_word(reason: StopReason) -> Option<&'static str> {
     }
 }
 
-/// Returns why the model of an execution stopped.
+/// Finds the stop reason of the model in an execution.
 fn find_stop(end: &ExecutionEnd, exchange: &[ThreadIteration]) -> Option<AgentStop> {
     let last = exchange.last().and_then(ThreadIteration::stop_reason);
     let (reason, is_failure) = match end {

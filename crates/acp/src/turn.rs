@@ -29,7 +29,7 @@ const CANCELLING_CLIENT: &str = "the client of the Agent Client Protocol";
 /// The note for a client whose prompt comes before the question was shown.
 const UNSHOWN_NOTE: &str = "The run waits for an answer to a question that was not shown here, so your message was not used. The question:\n\n";
 
-/// A prompt of a session.
+/// Prompt of a session while it is handled.
 pub(crate) struct SessionPrompt {
     pub(crate) session: Rc<AcpSession>,
     pub(crate) wire: Rc<ClientWire>,
@@ -124,6 +124,7 @@ impl SessionPrompt {
         self.follow_and_ask().await
     }
 
+    /// Loads the summary of the run of the session.
     async fn run_summary(&self) -> Result<RunSummary, RpcError> {
         self.session
             .service
@@ -244,10 +245,12 @@ impl SessionPrompt {
         }
     }
 
+    /// Sends an update of the session.
     async fn send_update(&self, update: SessionUpdate) {
         send_session_update(&self.wire, &self.session.id, update).await;
     }
 
+    /// Sends updates of the session in order.
     async fn send_updates(&self, updates: impl IntoIterator<Item = SessionUpdate>) {
         for update in updates {
             self.send_update(update).await;
@@ -255,7 +258,7 @@ impl SessionPrompt {
     }
 }
 
-/// Tells an update of a session.
+/// Sends an update of a session to the client.
 pub(crate) async fn send_session_update(wire: &ClientWire, session: &RunId, update: SessionUpdate) {
     wire.notify(
         "session/update",
@@ -274,11 +277,12 @@ fn open_questions(session: &AcpSession) -> Vec<QuestionRequest> {
     .collect()
 }
 
+/// Returns whether the question has choices.
 fn question_has_choices(asked: &QuestionRequest) -> bool {
     !asked.request.question.choices.is_empty()
 }
 
-/// Answers a request that the client has shown.
+/// Sends the answer to a shown request to the run.
 async fn answer_request(session: &AcpSession, request: &PendingRequest, answer: RequestAnswer) -> Result<(), RpcError> {
     let request_key = (&request.address, &request.digest);
     let answered = session.service.answer_request(
@@ -302,7 +306,7 @@ async fn report_unused_answer(session: &AcpSession, wire: &ClientWire, answered:
     }
 }
 
-/// Asks a question by a form, or by options. Without an answer the question stays open.
+/// Asks a question in a form or with options, and sends the answer to the run. Without an answer the question stays open.
 async fn ask_question(session: Rc<AcpSession>, wire: Rc<ClientWire>, shows_forms: bool, asked: QuestionRequest) {
     let id = session.id.as_str();
     let answer = if shows_forms {
@@ -329,7 +333,7 @@ async fn ask_question(session: Rc<AcpSession>, wire: Rc<ClientWire>, shows_forms
     }
 }
 
-/// Asks whether a tool may be called.
+/// Asks whether a tool may be called, and sends the decision to the run.
 async fn ask_permission(session: Rc<AcpSession>, wire: Rc<ClientWire>, wanted: PermissionRequest) {
     let card = SentUpdates::tool_card_id(&wanted.run, &wanted.call);
     let params = protocol::permission_request(session.id.as_str(), &card, &wanted);
@@ -349,7 +353,7 @@ async fn ask_permission(session: Rc<AcpSession>, wire: Rc<ClientWire>, wanted: P
     }
 }
 
-/// Returns the error of a run that ended without a stop reason, with the position of the failure.
+/// Creates the error of a run that ended without a stop reason, with the position of the failure.
 fn failed_run_error(run: &RunId, ended: &RunEnded) -> RpcError {
     let reason = ended.completion_reason;
     let detail = ended.detail.as_deref().unwrap_or_default();

@@ -18,7 +18,7 @@ use ensemble_language::ensemble::Ensemble;
 use ensemble_runs::{LiveEvent, LiveEventKind};
 use serde_json::Value;
 
-/// An update of a session.
+/// Update of a session for the client.
 #[derive(Debug)]
 pub(crate) enum SessionUpdate {
     User(MessageChunk),
@@ -30,7 +30,7 @@ pub(crate) enum SessionUpdate {
     Usage(BudgetUpdate),
 }
 
-/// A piece of a message.
+/// Piece of a message.
 #[derive(Debug)]
 pub(crate) struct MessageChunk {
     /// The id of the message.
@@ -40,7 +40,7 @@ pub(crate) struct MessageChunk {
     pub(crate) source: Option<UpdateSource>,
 }
 
-/// The execution of an agent to which an update belongs.
+/// Execution of an agent to which an update belongs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct UpdateSource {
     /// The names of the nested runs, the outermost first.
@@ -65,7 +65,7 @@ impl UpdateSource {
     }
 }
 
-/// The current message of an execution.
+/// Sent parts of the current message of an execution.
 #[derive(Debug, Clone, Copy)]
 struct MessageProgress {
     /// The number of the message in the execution, from 1.
@@ -88,6 +88,7 @@ impl Default for MessageProgress {
 }
 
 impl MessageProgress {
+    /// Returns the id of the current message of the card.
     fn message_id(self, card: &str) -> String {
         match self.number {
             1 => card.to_owned(),
@@ -95,7 +96,7 @@ impl MessageProgress {
         }
     }
 
-    /// The next piece belongs to another message.
+    /// Returns the progress of the next message.
     fn next(self) -> Self {
         Self {
             number: self.number + 1,
@@ -103,7 +104,7 @@ impl MessageProgress {
         }
     }
 
-    /// The message begins again: as another one, if a piece of it was sent.
+    /// Returns the progress of a message that starts again: a new message if a piece was sent.
     fn restart_message(self) -> Self {
         match self.has_text || self.has_thought {
             true => self.next(),
@@ -115,7 +116,7 @@ impl MessageProgress {
     }
 }
 
-/// The progress of an agent or a call.
+/// Status of an agent or a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ProgressStatus {
     Pending,
@@ -124,7 +125,7 @@ pub(crate) enum ProgressStatus {
     Failed,
 }
 
-/// An execution, or a call of a tool in it.
+/// Card of an execution or of a tool call in it.
 #[derive(Debug)]
 pub(crate) struct ProgressCard {
     pub(crate) id: String,
@@ -138,7 +139,7 @@ pub(crate) struct ProgressCard {
     pub(crate) text: Option<String>,
 }
 
-/// The updates of a run that were sent until now.
+/// State of the updates that were sent for a run.
 pub(crate) struct SentUpdates {
     run: RunId,
     agents: Vec<(String, ProgressStatus)>,
@@ -185,7 +186,7 @@ impl SentUpdates {
         }
     }
 
-    /// Returns the executions of the outermost run that go on.
+    /// Counts the running executions of the outermost run.
     pub(crate) fn count_running_agents(&self) -> usize {
         self.agents
             .iter()
@@ -193,7 +194,7 @@ impl SentUpdates {
             .count()
     }
 
-    /// Returns the updates for a record; `with_messages`: also for those of the user.
+    /// Creates the updates for a record. `with_messages` includes the messages of the user.
     pub(crate) fn updates_for_record(
         &mut self,
         run: &RunId,
@@ -260,6 +261,7 @@ impl SentUpdates {
         }
     }
 
+    /// Creates the card of an ended tool call.
     fn ended_call_update(&mut self, run: &RunId, ended: &ToolCallEnded) -> SessionUpdate {
         let (output, status) = match &ended.call.end {
             Some(ToolEnd::Result(result)) => (Some(result.clone()), ProgressStatus::Completed),
@@ -278,7 +280,7 @@ impl SentUpdates {
         })
     }
 
-    /// Returns the message of a reply, and the cards of its calls.
+    /// Creates the message of a reply, and the cards of its tool calls.
     fn reply_updates(&mut self, run: &RunId, reply: &ReplyReceived) -> Vec<SessionUpdate> {
         let within = &reply.within;
         let source = UpdateSource::new(run, &within.agent, within.execution);
@@ -297,6 +299,7 @@ impl SentUpdates {
         updates
     }
 
+    /// Creates the last message, the card and the usage of a finished execution.
     fn finished_execution_updates(
         &mut self,
         run: &RunId,
@@ -338,7 +341,7 @@ impl SentUpdates {
         updates
     }
 
-    /// Returns the updates for a live event.
+    /// Creates the update for a live event. Returns `None` if the client does not see it.
     pub(crate) fn update_for_live_event(&mut self, run: &RunId, live: LiveEvent) -> Option<SessionUpdate> {
         if *run != self.run || !self.speakers.contains(&live.agent) {
             return None;
@@ -379,8 +382,7 @@ impl SentUpdates {
         }
     }
 
-    /// Returns the reasoning and the text of an iteration that were not sent while they arrived. The next iteration begins
-    /// another message.
+    /// Creates messages for reasoning and text of an iteration that were not streamed. The next iteration starts a new message.
     fn unsent_iteration_updates(&mut self, source: &UpdateSource, iteration: &ThreadIteration) -> Vec<SessionUpdate> {
         let replies = iteration
             .messages
@@ -392,7 +394,7 @@ impl SentUpdates {
         self.unsent_message_updates(source, &text, &thought)
     }
 
-    /// Returns the last message of an execution, unless it was sent while it arrived.
+    /// Creates the last message of an execution, unless it was streamed.
     fn last_message_updates(
         &mut self,
         source: &UpdateSource,
@@ -425,7 +427,7 @@ impl SentUpdates {
         updates
     }
 
-    /// Returns the parts of the current message that were not sent while they arrived, if its agent speaks for the ensemble.
+    /// Creates messages for the parts of the current message that were not streamed, if the agent speaks for the ensemble.
     fn unsent_message_updates(&mut self, source: &UpdateSource, text: &str, thought: &str) -> Vec<SessionUpdate> {
         if !source.nested.is_empty() || !self.speakers.contains(&source.agent) {
             return Vec::new();
@@ -452,7 +454,7 @@ impl SentUpdates {
         updates
     }
 
-    /// Returns a text of the ensemble itself.
+    /// Creates a message of the ensemble itself.
     pub(crate) fn ensemble_note_update(&mut self, text: String) -> SessionUpdate {
         self.notes += 1;
         SessionUpdate::AgentMessage(MessageChunk {
@@ -462,7 +464,7 @@ impl SentUpdates {
         })
     }
 
-    /// Returns the question of this execution.
+    /// Creates a message with the question of this execution.
     pub(crate) fn question_update(source: UpdateSource, text: String) -> SessionUpdate {
         SessionUpdate::AgentMessage(MessageChunk {
             id: format!("{}?", source.card_id()),
@@ -471,6 +473,7 @@ impl SentUpdates {
         })
     }
 
+    /// Counts a message of the user, and creates its update if `is_told`.
     fn user_message_updates(&mut self, text: &str, is_told: bool) -> Vec<SessionUpdate> {
         self.messages += 1;
         let id = format!("user-{}", self.messages);
@@ -482,18 +485,20 @@ impl SentUpdates {
             .collect()
     }
 
+    /// Sets the status of an agent of the outermost run, and creates the update of the plan.
     fn set_agent_status(&mut self, is_outermost: bool, agent: &str, status: ProgressStatus) -> Option<SessionUpdate> {
         let entry = self.agents.iter_mut().find(|(name, _)| is_outermost && name == agent)?;
         entry.1 = status;
         Some(SessionUpdate::Plan(self.agents.clone()))
     }
 
-    /// Returns the id of the card of a call.
+    /// Returns the id of the card of a tool call.
     pub(crate) fn tool_card_id(run: &RunId, call: &str) -> String {
         let inside: String = run.nested_names().map(|name| format!("{name}/")).collect();
         format!("{inside}call:{call}")
     }
 
+    /// Creates a card, which is new if its id was not sent before.
     fn new_card(&mut self, id: String, source: &UpdateSource, title: &str, status: ProgressStatus) -> ProgressCard {
         ProgressCard {
             title: title.to_owned(),
@@ -509,7 +514,7 @@ impl SentUpdates {
     }
 }
 
-/// Returns the first line of a message, or the name of the ensemble.
+/// Returns the first line of the message, or the name of the ensemble.
 pub(crate) fn session_title(message: &str, ensemble: &str) -> String {
     let line = message.trim().lines().next().unwrap_or_default();
     match line {

@@ -11,12 +11,12 @@ use ensemble_wire::lines::LineBuffer;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 
-/// Most messages that wait for the client; whoever has another one waits with it.
+/// Maximum number of messages in the queue to the client. Senders wait while the queue is full.
 const MAX_QUEUED_MESSAGES: usize = 256;
 /// The maximum size of a message of the client, in bytes: 64 MiB.
 const MAX_MESSAGE_BYTES: usize = 64 << 20;
 
-/// An error that refuses a request.
+/// Error reply to a request.
 #[derive(Debug)]
 pub(crate) struct RpcError {
     pub(crate) code: i64,
@@ -33,18 +33,18 @@ impl RpcError {
         }
     }
 
-    /// The parameters of the request are wrong.
+    /// Creates the error of invalid parameters.
     pub(crate) fn invalid_params(message: impl ToString) -> Self {
         Self::new(-32602, message)
     }
 
-    /// Returns the error of work that failed.
+    /// Creates the error of failed work.
     pub(crate) fn internal_error(message: impl ToString) -> Self {
         Self::new(-32603, message)
     }
 }
 
-/// The way to the client.
+/// Sender of messages to the client, which matches responses to its requests.
 pub(crate) struct ClientWire {
     out: mpsc::Sender<Value>,
     pending_requests: RefCell<HashMap<i64, oneshot::Sender<Value>>>,
@@ -52,11 +52,13 @@ pub(crate) struct ClientWire {
 }
 
 impl ClientWire {
+    /// Sends a notification.
     pub(crate) async fn notify(&self, method: &str, params: Value) {
         self.send_message(json!({"jsonrpc": "2.0", "method": method, "params": params}))
             .await;
     }
 
+    /// Sends the result or the error of a request.
     pub(crate) async fn send_response(&self, id: Value, result: Result<Value, RpcError>) {
         let message = match result {
             Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
@@ -71,7 +73,7 @@ impl ClientWire {
         self.send_message(message).await;
     }
 
-    /// Asks the client; `None`: it refused, or it is gone.
+    /// Sends a request and waits for its result. Returns `None` after an error or a disconnection.
     pub(crate) async fn send_request(&self, method: &str, params: Value) -> Option<Value> {
         let id = self.next.get();
         self.next.set(id + 1);
@@ -82,7 +84,7 @@ impl ClientWire {
         answer.await.ok()?.get_mut("result").map(Value::take)
     }
 
-    /// The client has answered.
+    /// Passes a response of the client to the waiting request.
     pub(crate) fn deliver_response(&self, message: Value) {
         let sender = message["id"]
             .as_i64()
@@ -92,13 +94,14 @@ impl ClientWire {
         }
     }
 
+    /// Queues a message. Ignores a closed connection.
     async fn send_message(&self, message: Value) {
         // Without a client there is nobody to tell.
         let _gone = self.out.send(message).await;
     }
 }
 
-/// A line that is not a message.
+/// Line that is not a message, with the error reply.
 #[derive(Debug, PartialEq)]
 pub(crate) struct UnreadableLine {
     /// The id of the message; null if it is not known.
@@ -109,7 +112,7 @@ pub(crate) struct UnreadableLine {
     pub(crate) message: String,
 }
 
-/// Reads messages on a separate thread; a line that is too long or not JSON is an error.
+/// Spawns a thread that reads messages. A line that is too long or not JSON is an error.
 pub(crate) fn spawn_reader(input: Box<dyn Read + Send>) -> mpsc::Receiver<Result<Value, UnreadableLine>> {
     let (sender, received) = mpsc::channel(64);
     std::thread::spawn(move || {
@@ -137,7 +140,7 @@ pub(crate) fn spawn_reader(input: Box<dyn Read + Send>) -> mpsc::Receiver<Result
     received
 }
 
-/// Writes messages on a thread of its own. The receiver is told when all is written.
+/// Spawns a thread that writes messages. The receiver is notified when all messages are written.
 pub(crate) fn spawn_writer(mut output: Box<dyn Write + Send>) -> (ClientWire, oneshot::Receiver<()>) {
     let (out, mut messages) = mpsc::channel::<Value>(MAX_QUEUED_MESSAGES);
     let (done, is_done) = oneshot::channel();

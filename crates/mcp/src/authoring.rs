@@ -25,16 +25,17 @@ use crate::catalog::{EnsembleToolCatalog, resolve_readable_ensemble};
 use crate::skill::SKILL_MARKDOWN;
 use crate::tools::ToolArguments;
 
-/// The most states and the longest time of an exploration.
+/// Maximum number of states of an exploration.
 const MAX_EXPLORED_STATES: u64 = 20_000;
+/// Maximum duration of an exploration.
 const MAX_EXPLORATION_TIME: Duration = Duration::from_secs(10);
-/// The name of a text that stands in no file.
+/// Name of a text that is not in a file.
 const TEXT_FILE_NAME: &str = "text.yaml";
 
-/// Draws an ensemble: mermaid, dot, svg or ascii.
+/// Function that draws an ensemble in a format: mermaid, dot, svg or ascii.
 pub type DrawGraph = fn(&Ensemble, &str) -> Option<String>;
 
-/// The output of a tool.
+/// Output of a tool for authors: a text or a JSON document.
 pub(crate) enum AuthoringOutput {
     /// A text.
     Text(String),
@@ -42,12 +43,13 @@ pub(crate) enum AuthoringOutput {
     Document(Value),
 }
 
-/// An ensemble that a client names, or whose text it gives.
+/// Ensemble in the arguments of a call: a file, or a text.
 enum EnsembleArgument {
     File(PathBuf),
     Text(SourceText),
 }
 
+/// Takes the argument `ensemble` or `text`, but not both.
 fn take_ensemble_argument(arguments: &mut ToolArguments, project: &Project) -> Result<Option<EnsembleArgument>, String> {
     match (arguments.take_text_argument("ensemble")?, arguments.take_text_argument("text")?) {
         (Some(_), Some(_)) => Err("give `ensemble` or `text`, not both".to_owned()),
@@ -62,11 +64,12 @@ fn take_ensemble_argument(arguments: &mut ToolArguments, project: &Project) -> R
     }
 }
 
+/// Takes the argument `ensemble` or `text`. Fails if both are missing.
 fn take_required_ensemble(arguments: &mut ToolArguments, project: &Project) -> Result<EnsembleArgument, String> {
     take_ensemble_argument(arguments, project)?.ok_or_else(|| "give `ensemble` or `text`".to_owned())
 }
 
-/// `schema`.
+/// Returns the JSON Schema of a file format (tool `schema`).
 pub(crate) fn run_schema_tool(mut arguments: ToolArguments) -> Result<AuthoringOutput, String> {
     let form = arguments.take_text_argument("form")?;
     arguments.require_no_rest()?;
@@ -81,7 +84,7 @@ pub(crate) fn run_schema_tool(mut arguments: ToolArguments) -> Result<AuthoringO
     }
 }
 
-/// `explain`.
+/// Explains the code of a finding (tool `explain`).
 pub(crate) fn run_explain_tool(mut arguments: ToolArguments) -> Result<AuthoringOutput, String> {
     let code = arguments.take_required_text("code")?;
     arguments.require_no_rest()?;
@@ -100,7 +103,7 @@ pub(crate) fn run_explain_tool(mut arguments: ToolArguments) -> Result<Authoring
     )))
 }
 
-/// `validate`.
+/// Checks an ensemble or a text, or all invalid ensembles of the folder (tool `validate`).
 pub(crate) fn run_validate_tool(mut arguments: ToolArguments, project: &Project) -> Result<AuthoringOutput, String> {
     let project = &project.clone().with_boundary();
     let given_ensemble = take_ensemble_argument(&mut arguments, project)?;
@@ -131,12 +134,13 @@ pub(crate) fn run_validate_tool(mut arguments: ToolArguments, project: &Project)
     ))
 }
 
+/// Loads and checks the text as an ensemble with this path.
 fn check_text(source: &SourceText, file: &Path, project: &Project) -> Vec<Diagnostic> {
     let loaded = load_ensemble(source);
     check_loaded_ensemble(&loaded, &EnsembleFolder::for_file(file, project))
 }
 
-/// `check`.
+/// Explores the possible conversations of an ensemble (tool `check`).
 pub(crate) fn run_check_tool(mut arguments: ToolArguments, project: &Project) -> Result<AuthoringOutput, String> {
     let project = &project.clone().with_boundary();
     let given_ensemble = take_required_ensemble(&mut arguments, project)?;
@@ -172,7 +176,7 @@ pub(crate) fn run_check_tool(mut arguments: ToolArguments, project: &Project) ->
     Ok(AuthoringOutput::Document(document))
 }
 
-/// Returns a text, as if it stood in the folder.
+/// Prepares a text as if it were a file in the folder.
 fn prepare_ensemble_text(source: SourceText, project: &Project) -> Result<NestedEnsemble, String> {
     let folder = project.folder.clone();
     let root = project.project_root(&folder);
@@ -184,7 +188,7 @@ fn prepare_ensemble_text(source: SourceText, project: &Project) -> Result<Nested
     })
 }
 
-/// `graph`.
+/// Draws an ensemble (tool `graph`).
 pub(crate) fn run_graph_tool(
     mut arguments: ToolArguments,
     project: &Project,

@@ -19,7 +19,7 @@ use serde_json::{Map, Value, json};
 use crate::names::choose_tool_names;
 use crate::status::status_document_schema;
 
-/// The ensembles of a folder.
+/// Ensembles of a folder that are offered as tools, and invalid ones.
 #[derive(Debug, Default)]
 pub struct EnsembleToolCatalog {
     /// The ensembles that can be run.
@@ -51,7 +51,7 @@ pub struct InvalidEnsembleFile {
 }
 
 impl EnsembleToolCatalog {
-    /// Reads the ensembles of the folder that can be run by name. What stands outside of the folder is none of them.
+    /// Loads the ensembles of the folder that can be run by name. Ignores files outside of the folder.
     pub fn load_catalog(project: &Project) -> Self {
         let mut invalid_ensembles = Vec::new();
         let mut valid_ensembles = Vec::new();
@@ -87,16 +87,16 @@ impl EnsembleToolCatalog {
         }
     }
 
-    /// Returns the ensemble of the tool with this name.
+    /// Returns the entry of the tool with this name.
     pub(crate) fn take_entry(self, tool: &str) -> Option<EnsembleToolEntry> {
         self.entries.into_iter().find(|entry| entry.tool == tool)
     }
 }
 
-/// What changes when the ensembles of the folder change: their files with their times and sizes.
+/// Files of the ensembles with their times and sizes, which change when an ensemble changes.
 pub(crate) type FolderFingerprint = Vec<(PathBuf, Option<std::time::SystemTime>, u64)>;
 
-/// Returns the folder as it is now.
+/// Reads the current fingerprint of the folder.
 pub(crate) fn folder_fingerprint(project: &Project) -> FolderFingerprint {
     let files = project.list_all_named_files().into_iter().map(|(_, file)| {
         let about = project.folder.join(&file).metadata().ok();
@@ -106,7 +106,7 @@ pub(crate) fn folder_fingerprint(project: &Project) -> FolderFingerprint {
     files.collect()
 }
 
-/// Returns the file of an ensemble that a client names: by its name, or by a path from the folder.
+/// Resolves the file of an ensemble that a client names: by name, or by a path relative to the folder.
 ///
 /// # Errors
 /// It is not there, or not inside the folder.
@@ -126,8 +126,9 @@ fn resolve_ensemble_file(project: &Project, given: &str) -> Result<PathBuf, Stri
     }
 }
 
-/// Returns the file of an ensemble that a client names. Findings quote the text of the file, and a client can name any file of
-/// the folder, so a file that is not an ensemble is refused.
+/// Resolves the file of an ensemble that a client names, and checks that the file is an ensemble.
+///
+/// Findings quote the text of the file, so other files are refused.
 ///
 /// # Errors
 /// It is not there, not inside the folder, cannot be read, or is not an ensemble.
@@ -142,7 +143,7 @@ pub(crate) fn resolve_readable_ensemble(project: &Project, given: &str) -> Resul
 }
 
 impl EnsembleToolEntry {
-    /// Returns the tool, as a client sees it.
+    /// Converts the entry to a tool definition.
     pub(crate) fn to_tool(&self) -> Tool {
         let annotations = ToolAnnotations::from_raw(None, Some(false), None, Some(false), None);
         Tool::new(
@@ -155,6 +156,7 @@ impl EnsembleToolEntry {
         .with_annotations(annotations)
     }
 
+    /// Renders the description of the tool: ensemble, agents, questions and file.
     fn tool_description(&self) -> String {
         let ensemble = &self.ensemble;
         let mut text = match ensemble.description.as_deref().map(str::trim) {
@@ -186,7 +188,7 @@ impl EnsembleToolEntry {
         text
     }
 
-    /// Returns the schema of the inputs of the tool.
+    /// Builds the JSON Schema for the inputs of the tool.
     pub(crate) fn tool_input_schema(&self) -> Map<String, Value> {
         let default = self.ensemble.default_task.as_deref().map(str::trim);
         let mut schema = match schema_of_inputs(&self.ensemble) {
@@ -215,7 +217,7 @@ impl EnsembleToolEntry {
         }
     }
 
-    /// Returns the schema of the result, as far as it is known.
+    /// Builds the JSON Schema for the result, as far as it is known.
     fn tool_result_schema(&self) -> Value {
         match &self.ensemble.result {
             None => json!({"type": "object", "description": "The context at the end."}),
@@ -245,7 +247,7 @@ impl EnsembleToolEntry {
     }
 }
 
-/// Allows the reply of a model, which stands beside the keys that its schema names.
+/// Adds the key `response`, which the reply of a model can have, to a schema.
 fn allow_response(schema: &mut Value) {
     if schema.get("additionalProperties").is_some()
         && let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut)
@@ -255,7 +257,7 @@ fn allow_response(schema: &mut Value) {
     }
 }
 
-/// Takes away what a schema cannot mean as a part of another: references count from the root.
+/// Removes references, because they refer to the root of the original schema.
 fn drop_references(schema: &mut Value) {
     let refers = ["\"$ref\"", "\"$dynamicRef\""]
         .iter()

@@ -45,7 +45,7 @@ const WRONG_PATH_REFUSAL: GuardRefusal = GuardRefusal {
 
 type McpHttpService = StreamableHttpService<McpSession, LocalSessionManager>;
 
-/// Serves clients until the program ends.
+/// Serves clients until the program exits.
 ///
 /// # Errors
 /// The listener has no address, or one that others can reach.
@@ -81,6 +81,7 @@ pub fn serve_http(
     })
 }
 
+/// Checks the request, reads its body, and returns the response of the service.
 async fn check_and_answer_request(
     guard: &RequestGuard,
     bodies: &BodyReader,
@@ -96,6 +97,7 @@ async fn check_and_answer_request(
     Ok(service.handle(request).await.map(BodyExt::boxed_unsync))
 }
 
+/// Checks the host, the origin, the token and the path of a request. Fails with the refusal of the first failed check.
 fn check_path_and_guard(guard: &RequestGuard, headers: &HeaderMap, path: &str) -> Result<(), GuardRefusal> {
     guard.check_host(headers)?;
     guard.check_page(headers)?;
@@ -106,6 +108,7 @@ fn check_path_and_guard(guard: &RequestGuard, headers: &HeaderMap, path: &str) -
     }
 }
 
+/// Converts a refusal to an HTTP response.
 fn refusal_response(refusal: GuardRefusal) -> Response<Body> {
     let body = Full::new(Bytes::from_static(refusal.message.as_bytes()));
     let mut response = Response::new(body.boxed_unsync());

@@ -32,8 +32,9 @@ pub(crate) struct EnsembleToolName {
     pub(crate) is_qualified: bool,
 }
 
-/// Returns a name for each ensemble, in order: its own name, or its name with a digest of its path if others have the same
-/// name or it is in `reserved`. So a new file gets the tool of no other file. `ensembles`: names and paths.
+/// Chooses a tool name for each ensemble, in order. Adds a digest of the path if others have the same name or it is reserved.
+///
+/// A new file never gets the tool name of another file. `ensembles` contains names and paths.
 pub(crate) fn choose_tool_names(ensembles: &[(String, String)], reserved: &[&str]) -> Vec<EnsembleToolName> {
     let plain: Vec<String> = ensembles.iter().map(|(name, _)| sanitize_name(name)).collect();
     let qualified: Vec<String> = ensembles
@@ -62,6 +63,7 @@ pub(crate) fn choose_tool_names(ensembles: &[(String, String)], reserved: &[&str
     (0..plain.len()).map(choose).collect()
 }
 
+/// Appends a digest of the path to the name.
 fn qualify_name(plain: &str, path: &str) -> String {
     let digest = sha256_of_text(path);
     let digest = &digest[..NAME_DIGEST_LENGTH];

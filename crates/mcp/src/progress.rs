@@ -9,10 +9,10 @@ use rmcp::model::{ProgressNotificationParam, ProgressToken};
 use rmcp::service::RequestContext;
 use rmcp::{Peer, RoleServer};
 
-/// How long a client may take to receive a message; one that takes longer gets no more.
+/// Maximum time for a client to receive a message. A slower client gets no further progress.
 const MAX_SEND_TIME: Duration = Duration::from_secs(5);
 
-/// Progress for one request.
+/// Sender of progress messages for one request.
 pub(crate) struct ProgressSender {
     /// `None`: nobody wants to know.
     to: Option<(Peer<RoleServer>, ProgressToken)>,
@@ -20,6 +20,7 @@ pub(crate) struct ProgressSender {
 }
 
 impl ProgressSender {
+    /// Creates a sender. Without a progress token in the request it sends nothing.
     pub(crate) fn new(context: &RequestContext<RoleServer>) -> Self {
         let token = context.meta.get_progress_token();
         Self {
@@ -28,7 +29,7 @@ impl ProgressSender {
         }
     }
 
-    /// Sends a record, if clients need to know it; `failure_effect` is what a failure in it means for the run.
+    /// Sends a progress message for the record, if it matters to clients. `failure_effect` describes the effect of a failure on the run.
     pub(crate) async fn send_progress(&mut self, record: &Record, failure_effect: Option<&'static str>) {
         let (Some((peer, token)), Some(message)) = (&self.to, progress_message(&record.event)) else {
             return;
@@ -46,7 +47,7 @@ impl ProgressSender {
     }
 }
 
-/// Returns the event in a few words.
+/// Renders the event in a few words. Returns `None` for events that are not reported.
 fn progress_message(event: &Event) -> Option<String> {
     Some(match event {
         Event::TurnStarted(turn) => {

@@ -17,7 +17,7 @@ use rmcp::model::{
 use rmcp::service::RequestContext;
 use serde_json::{Value, json};
 
-/// The decisions about a call, as a client names them.
+/// Permission decisions with their names for clients.
 pub(crate) const DECISION_WORDS: [(&str, PermissionDecision); 3] = [
     ("once", PermissionDecision::Once),
     ("always", PermissionDecision::Always),
@@ -27,7 +27,7 @@ pub(crate) const DECISION_WORDS: [(&str, PermissionDecision); 3] = [
 /// The maximum number of characters of a client's name before its session.
 const MAX_CLIENT_NAME_CHARS: usize = 30;
 
-/// The way in which a client lets people be asked.
+/// Method by which a client asks the user a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum QuestionMethod {
     /// The server asks while the call goes on.
@@ -39,7 +39,7 @@ pub(crate) enum QuestionMethod {
 }
 
 impl QuestionMethod {
-    /// Returns how the client of a request lets people be asked.
+    /// Determines the method from the capabilities of the client.
     pub(crate) fn for_client(context: &RequestContext<RoleServer>) -> Self {
         let has_forms = |client: ClientCapabilities| {
             client
@@ -59,7 +59,7 @@ impl QuestionMethod {
     }
 }
 
-/// Returns the client of a request as the source of an answer, with its name, if the client gave one, and its session.
+/// Creates the author of answers from this client, with its name and session.
 pub(crate) fn client_answer_author(context: &RequestContext<RoleServer>) -> AnswerAuthor {
     let client = context.peer.peer_info();
     let name = client.as_ref().map_or("", |client| client.client_info.name.as_str());
@@ -71,22 +71,22 @@ pub(crate) fn client_answer_author(context: &RequestContext<RoleServer>) -> Answ
     AnswerAuthor::with_user(AnswerSource::Mcp, &user)
 }
 
-/// Returns the id of the client's session, which a client over HTTP has.
+/// Returns the session id of an HTTP client.
 fn http_session(context: &RequestContext<RoleServer>) -> Option<&str> {
     let request = context.extensions.get::<Parts>()?;
     request.headers.get("mcp-session-id")?.to_str().ok()
 }
 
-/// A request as a form that a client shows to a person.
+/// Request to the operator as a form for the client.
 pub(crate) struct ClientRequestForm(pub(crate) OperatorRequest);
 
 impl ClientRequestForm {
-    /// Returns the key that tells the request from others: the digest of what is shown.
+    /// Returns the digest of the request, which distinguishes it from other requests.
     pub(crate) fn request_digest(&self) -> &str {
         self.0.request().digest.as_str()
     }
 
-    /// Returns the form.
+    /// Converts the request to an elicitation of the protocol.
     ///
     /// # Errors
     /// The form cannot be said in the protocol.
@@ -132,7 +132,7 @@ impl ClientRequestForm {
         })
     }
 
-    /// Takes what the person has said: whether something was said.
+    /// Sends the answer in an elicitation result to the run. Returns `false` if the user did not answer.
     ///
     /// # Errors
     /// The run does not take it.
@@ -171,7 +171,7 @@ impl ClientRequestForm {
     }
 }
 
-/// Returns the decision with this name.
+/// Parses the name of a decision, in any case.
 pub(crate) fn parse_decision(word: &str) -> Option<PermissionDecision> {
     let known_decision = DECISION_WORDS
         .iter()

@@ -33,13 +33,13 @@ use crate::tools::{self, ToolArguments};
 
 pub use crate::authoring::DrawGraph;
 
-/// Who cancels a run, in its journal.
+/// Name in the journal of the client that cancels a run.
 const CANCELLING_CLIENT: &str = "an MCP client";
 
-/// Estimates the cost of an ensemble's run from a recorded run.
+/// Function that estimates the cost of a run of an ensemble from a recorded run.
 pub type EstimateFn = dyn Fn(String, String) -> Pin<Box<dyn Future<Output = Result<Value, String>> + Send>> + Send + Sync;
 
-/// The services that the server offers to all its clients.
+/// Services of the program that the server offers to all clients.
 pub struct McpServices {
     /// The runs of the folder. Their host has no operator: clients are asked.
     pub runs: RunService,
@@ -55,7 +55,7 @@ pub struct McpServices {
     pub version: &'static str,
 }
 
-/// A client.
+/// Session of one client.
 pub struct McpSession {
     services: Arc<McpServices>,
     /// The requests that run an ensemble, so that their cancellation stops it.
@@ -64,14 +64,14 @@ pub struct McpSession {
     known_folder: Mutex<FolderFingerprint>,
 }
 
-/// A request that runs an ensemble.
+/// State of a call that runs an ensemble.
 enum RunningToolCall {
     Starting,
     Started(RunId),
     Cancelled,
 }
 
-/// The reason why a call has no result.
+/// Reason why a call has no result: an error of the tool, or of the protocol.
 enum McpCallError {
     /// The caller can mend it.
     ToolError(String),
@@ -95,7 +95,7 @@ impl From<RunError> for McpCallError {
 }
 
 impl McpSession {
-    /// For a client that has just come.
+    /// Creates the session of a new client.
     pub fn for_client(services: Arc<McpServices>) -> Self {
         let fingerprint = folder_fingerprint(services.runs.runs().project());
         Self {
@@ -105,15 +105,17 @@ impl McpSession {
         }
     }
 
+    /// Returns the service for the runs of the project.
     fn run_service(&self) -> &RunService {
         &self.services.runs
     }
 
+    /// Returns the served project.
     fn project(&self) -> &Project {
         self.run_service().runs().project()
     }
 
-    /// Returns the folder, from what the client knows of it on.
+    /// Creates a watcher that starts with the folder as the client knows it.
     fn watch_folder_from_known(&self) -> WatchedFolder {
         WatchedFolder {
             project: self.project().clone(),
@@ -121,10 +123,12 @@ impl McpSession {
         }
     }
 
+    /// Locks the running calls, also after a panic in another thread.
     fn lock_calls(&self) -> MutexGuard<'_, HashMap<RequestId, RunningToolCall>> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Calls a built-in tool or starts the ensemble with the name in the request.
     async fn call_named_tool(&self, request: CallToolRequestParams, context: &RequestContext<RoleServer>) -> McpToolReply {
         if let Some(state) = request.request_state.clone() {
             return self.continue_repeated_call(request, &state, context).await;
@@ -199,7 +203,7 @@ impl McpSession {
         }
     }
 
-    /// Does something that takes time, and not on the thread that drives runs.
+    /// Runs slow work on a blocking thread, away from the thread that drives runs.
     async fn run_blocking(
         &self,
         work: impl FnOnce(&Project, DrawGraph) -> Result<AuthoringOutput, String> + Send + 'static,
@@ -210,6 +214,7 @@ impl McpSession {
     }
 }
 
+/// Converts the output of a tool for authors to a response.
 fn authoring_response(said: AuthoringOutput) -> CallToolResponse {
     match said {
         AuthoringOutput::Text(text) => CallToolResult::success(vec![ContentBlock::text(text)]).into(),
@@ -217,7 +222,7 @@ fn authoring_response(said: AuthoringOutput) -> CallToolResponse {
     }
 }
 
-/// Returns a document, also as text for clients that know only texts.
+/// Creates a response with a JSON document, also as text for clients that support only text.
 fn document_response(value: Value, is_error: bool) -> CallToolResponse {
     let mut result = CallToolResult::success(vec![ContentBlock::text(value.to_string())]);
     result.structured_content = Some(value);

@@ -11,7 +11,7 @@ use ensemble_runs::service::run_service::RunService;
 use ensemble_runs::{RecordedRun, RunError};
 use serde_json::{Map, Value, json};
 
-/// Returns the document as a JSON Schema, with the schema of the result.
+/// Builds the JSON Schema of a status document, with the schema of the result.
 pub(crate) fn status_document_schema(result: Value) -> Map<String, Value> {
     let mut statuses: Vec<&str> = RunState::state_names().collect();
     statuses.sort_unstable();
@@ -54,13 +54,13 @@ pub(crate) fn status_document_schema(result: Value) -> Map<String, Value> {
     schema
 }
 
-/// The state of a run, and whether it is the end of a run that has failed.
+/// State of a run as JSON, and whether it is the end of a failed run.
 pub(crate) struct StatusDocument {
     pub(crate) document: Value,
     pub(crate) is_error: bool,
 }
 
-/// Returns the state of the run.
+/// Loads the state of the run.
 ///
 /// # Errors
 /// There is no such run, or it cannot be read.
@@ -105,7 +105,7 @@ pub(crate) async fn load_run_status(service: &RunService, id: &RunId) -> Result<
     Ok(StatusDocument { document, is_error })
 }
 
-/// Returns a run in a list.
+/// Converts the summary of a run to JSON.
 pub(crate) fn summary_json(summary: &RunSummary) -> Value {
     let mut document = json!({
         "run": summary.id,
@@ -133,6 +133,7 @@ pub(crate) fn summary_json(summary: &RunSummary) -> Value {
     document
 }
 
+/// Returns the declared result of a run, or its final context.
 fn result_json(recorded: &RecordedRun) -> Value {
     match recorded.state.run_value() {
         Some(result) => Value::clone(&result.value),
@@ -140,7 +141,7 @@ fn result_json(recorded: &RecordedRun) -> Value {
     }
 }
 
-/// Returns the error of the last execution that failed.
+/// Finds the error of the last failed execution.
 fn find_last_error(recorded: &RecordedRun) -> Option<String> {
     let mut records = recorded.journal.records.iter().rev();
     records.find_map(|record| match &record.event {
@@ -152,7 +153,7 @@ fn find_last_error(recorded: &RecordedRun) -> Option<String> {
     })
 }
 
-/// Returns an open request of a run that this process drives.
+/// Converts an open request of a run in this process to JSON.
 fn open_request_json(open: &OperatorRequest) -> Value {
     let mut document = pending_request_json(open.request());
     match open {
@@ -169,11 +170,12 @@ fn open_request_json(open: &OperatorRequest) -> Value {
     document
 }
 
-/// Returns a request, as every client gets it.
+/// Converts a pending request to JSON.
 fn pending_request_json(request: &PendingRequest) -> Value {
     json!(request)
 }
 
+/// Suggests the next call for a run with this status. Returns `None` for ended runs.
 fn suggest_next_step(id: &RunId, status: &str) -> Option<String> {
     let run = json!({"run": id});
     match status {

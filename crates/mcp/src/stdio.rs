@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use self::transport::StdioTransport;
 use crate::session::{McpServices, McpSession};
 
-/// Serves the client until its stream ends. Runs that go on are then interrupted when the program ends.
+/// Serves the client until its stream ends. Running runs are interrupted when the program exits, and can be resumed.
 ///
 /// # Errors
 /// The client does not speak the protocol, or the server has failed.

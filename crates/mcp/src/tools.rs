@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::status::status_document_schema;
 
-/// Their names, which no ensemble takes.
+/// Names of the built-in tools, which no ensemble gets as tool name.
 pub(crate) const BUILT_IN_TOOL_NAMES: [&str; 12] = [
     "run_status",
     "await_run",
@@ -25,7 +25,7 @@ pub(crate) const BUILT_IN_TOOL_NAMES: [&str; 12] = [
     "graph",
 ];
 
-/// The effect of a tool on its environment.
+/// Effect of a tool on its environment.
 #[derive(Clone, Copy)]
 enum ToolEffect {
     /// It only reads.
@@ -36,11 +36,12 @@ enum ToolEffect {
     Stops,
 }
 
-/// Returns the tools, as a client sees them.
+/// Lists the built-in tools.
 pub(crate) fn list_built_in_tools() -> Vec<Tool> {
     BUILT_IN_TOOL_NAMES.iter().map(|name| define_built_in_tool(name)).collect()
 }
 
+/// Builds the definition of a built-in tool, with its schemas and annotations.
 fn define_built_in_tool(name: &'static str) -> Tool {
     let (description, properties, required, effect) = tool_definition_parts(name);
     let schema = json!({
@@ -67,7 +68,7 @@ fn define_built_in_tool(name: &'static str) -> Tool {
     }
 }
 
-/// Returns the description, the properties, the required ones, and the effect.
+/// Returns the description, the properties, the required ones, and the effect of a built-in tool.
 fn tool_definition_parts(name: &str) -> (&'static str, Value, Value, ToolEffect) {
     let run = json!({"type": "string", "description": "The id of the run, or the beginning of the id."});
     let seconds = json!({
@@ -136,6 +137,7 @@ fn tool_definition_parts(name: &str) -> (&'static str, Value, Value, ToolEffect)
     }
 }
 
+/// Returns the description, the properties, the required ones, and the effect of a tool for authors.
 fn authoring_tool_parts(name: &str) -> (&'static str, Value, Value, ToolEffect) {
     let ensemble = json!({"type": "string", "description": "The name of an ensemble, or its path in the folder."});
     let text = json!({
@@ -185,7 +187,7 @@ fn authoring_tool_parts(name: &str) -> (&'static str, Value, Value, ToolEffect) 
     }
 }
 
-/// The arguments of a call, of which each is read once and none may be left.
+/// Arguments of a call. Each is taken once, and none may remain.
 pub(crate) struct ToolArguments(Map<String, Value>);
 
 impl ToolArguments {
@@ -193,7 +195,7 @@ impl ToolArguments {
         Self(given.unwrap_or_default())
     }
 
-    /// Returns the text with this name.
+    /// Takes the text with this name, if present.
     ///
     /// # Errors
     /// It is no text.
@@ -205,7 +207,7 @@ impl ToolArguments {
         }
     }
 
-    /// Likewise, which must be given.
+    /// Takes the text with this name. Fails if it is missing or not a text.
     ///
     /// # Errors
     /// It is missing, or no text.
@@ -213,7 +215,7 @@ impl ToolArguments {
         self.take_text_argument(name)?.ok_or_else(|| format!("`{name}` is missing"))
     }
 
-    /// Returns the number with this name, which is not negative.
+    /// Takes the number with this name, if present. It must not be negative.
     ///
     /// # Errors
     /// It is no such number.
@@ -227,7 +229,7 @@ impl ToolArguments {
         }
     }
 
-    /// Returns the map with this name.
+    /// Takes the map with this name, or an empty map.
     ///
     /// # Errors
     /// It is no map.
@@ -239,12 +241,12 @@ impl ToolArguments {
         }
     }
 
-    /// Returns all that is left.
+    /// Returns the remaining arguments.
     pub(crate) fn into_rest(self) -> Map<String, Value> {
         self.0
     }
 
-    /// Nothing is left.
+    /// Fails if there is an argument that the tool does not know.
     ///
     /// # Errors
     /// There is an argument that the tool does not know.

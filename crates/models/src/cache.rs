@@ -32,10 +32,10 @@ use ensemble_core::secrets::Secrets;
 use ensemble_language::data::sha256_of_text;
 use ensemble_language::ensemble::SIMULATED_PROVIDER;
 
-/// The number of characters of the digest of a request in the name of its entries; an entry contains the whole digest.
+/// Number of digest characters in the file name of an entry. The entry itself contains the whole digest.
 const DIGEST_PREFIX_LENGTH: usize = 16;
 
-/// A cache folder.
+/// Folder with cached replies of models.
 #[derive(Debug, Clone)]
 pub struct ReplyCache {
     folder: PathBuf,
@@ -45,7 +45,7 @@ pub struct ReplyCache {
 }
 
 impl ReplyCache {
-    /// Returns a folder to which replies are added; it is created with the first reply.
+    /// Opens a cache folder to which replies are added. The folder is created with the first reply.
     ///
     /// # Errors
     /// The path exists and is not a readable folder.
@@ -60,7 +60,7 @@ impl ReplyCache {
         }
     }
 
-    /// Returns a folder that answers all requests, without a provider.
+    /// Opens a cache folder that answers all requests, without a provider.
     ///
     /// # Errors
     /// The folder does not exist.
@@ -73,7 +73,7 @@ impl ReplyCache {
         })
     }
 
-    /// Returns the cache for the agents of the inner ensemble of this agent.
+    /// Returns the cache for the agents of the nested ensemble of this agent.
     #[must_use]
     pub fn for_nested_ensemble(&self, agent: &str) -> Self {
         Self {
@@ -85,7 +85,7 @@ impl ReplyCache {
 }
 
 impl Model {
-    /// Adds a cache in front of the providers, except simulated ones, which have no cost.
+    /// Adds a cache in front of the providers, except simulated ones, which cost nothing.
     #[must_use]
     pub fn with_cache(mut self, cache: &ReplyCache) -> Self {
         let secrets = self.network().secrets().clone();
@@ -101,7 +101,7 @@ impl Model {
     }
 }
 
-/// A provider behind a cache, for one agent.
+/// Provider behind a cache. Each entry answers only one request of a run.
 struct CachingProvider {
     inner: Arc<dyn ModelProvider>,
     cache: ReplyCache,
@@ -110,7 +110,7 @@ struct CachingProvider {
     used_entries: Mutex<HashSet<PathBuf>>,
 }
 
-/// The result of a search in the cache.
+/// Result of a search in the cache: a reply, or the path of the missing entry.
 enum CacheLookup {
     Reply(PathBuf, Box<ModelReply>),
     /// There is no entry; a reply would be stored at this path.
@@ -118,6 +118,7 @@ enum CacheLookup {
 }
 
 impl CachingProvider {
+    /// Wraps the provider. Requests are redacted with `secrets`.
     fn new(inner: Arc<dyn ModelProvider>, cache: ReplyCache, secrets: Secrets) -> Self {
         Self {
             inner,
@@ -127,6 +128,7 @@ impl CachingProvider {
         }
     }
 
+    /// Answers the request from the cache. Otherwise asks the provider and stores the reply, unless the cache is read-only.
     async fn answer_request(&self, request: ModelRequest, on_piece: &ReplyPieceCallback<'_>) -> Result<ModelReply, ModelError> {
         let mut warnings = Vec::new();
         let lookup = self.find_unused_reply(&request, &mut warnings);
@@ -160,6 +162,7 @@ impl CachingProvider {
         Ok(reply)
     }
 
+    /// Finds an unused entry for the request, preferably with the same request number. Adds warnings about damaged entries.
     fn find_unused_reply(&self, request: &ModelRequest, warnings: &mut Vec<String>) -> CacheLookup {
         let key = sha256_of_text(&self.redacted_request(request).to_string());
         let used = self.lock_used_entries();
@@ -191,8 +194,7 @@ impl CachingProvider {
         fallback.unwrap_or_else(|| CacheLookup::Missing(vacant.unwrap_or_default()))
     }
 
-    /// Returns a provider that does not take the schema, or files, is asked again without. That it does not, nobody can
-    /// tell without asking, so the cache alone looks for both.
+    /// Finds the reply to the request without the schema or files, because the provider may have refused them in the recorded run.
     fn find_reply_to_reduced_request(&self, request: &ModelRequest) -> Option<(PathBuf, Box<ModelReply>)> {
         if !self.cache.is_read_only {
             return None;
@@ -205,6 +207,7 @@ impl CachingProvider {
         })
     }
 
+    /// Finds the reply to the request with the schema in the prompt, or without a schema.
     fn find_without_schema(&self, request: &ModelRequest) -> Option<(PathBuf, Box<ModelReply>)> {
         request.output_schema.as_ref()?;
         let in_words = move_schema_to_messages(request.clone());
@@ -218,6 +221,7 @@ impl CachingProvider {
             .find_map(|request| self.find_stored_reply(request))
     }
 
+    /// Finds the reply to the request, and ignores warnings.
     fn find_stored_reply(&self, request: &ModelRequest) -> Option<(PathBuf, Box<ModelReply>)> {
         match self.find_unused_reply(request, &mut Vec::new()) {
             CacheLookup::Reply(path, reply) => Some((path, reply)),
@@ -225,7 +229,7 @@ impl CachingProvider {
         }
     }
 
-    /// Returns the error message for a missing reply, with the most similar request.
+    /// Renders the error about a missing reply, with the differences to the most similar request.
     fn missing_reply_message(&self, request: &ModelRequest) -> String {
         let folder = self.agent_folder(request);
         let miss_message = format!(
@@ -268,17 +272,19 @@ impl CachingProvider {
         }
     }
 
-    /// Returns all of a request that its reply depends on, without secrets.
+    /// Converts the parts of a request on which its reply depends to JSON, without secrets.
     fn redacted_request(&self, request: &ModelRequest) -> Value {
         let mut request_json = entry::request_to_json(request);
         self.secrets.redact_value(&mut request_json);
         request_json
     }
 
+    /// Returns the folder with the entries of the agent.
     fn agent_folder(&self, request: &ModelRequest) -> PathBuf {
         self.cache.folder.join(agent_folder_name(&request.agent_name))
     }
 
+    /// Locks the used entries, also after a panic in another thread.
     fn lock_used_entries(&self) -> MutexGuard<'_, HashSet<PathBuf>> {
         self.used_entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -298,7 +304,7 @@ impl ModelProvider for CachingProvider {
     }
 }
 
-/// Returns the name of an agent as the name of a folder.
+/// Converts the name of an agent to a valid folder name.
 fn agent_folder_name(agent: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     let name: String = agent.chars().map(|c| if plain(c) { c } else { '_' }).collect();

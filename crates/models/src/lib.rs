@@ -33,7 +33,7 @@ use ensemble_language::ensemble::ModelProfile;
 /// A future that can be stored.
 pub use ensemble_core::runner::BoxFuture;
 
-/// A piece of a reply that is still arriving.
+/// Piece of a reply that is still arriving.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReplyPiece<'a> {
     /// The next part of the text.
@@ -42,27 +42,29 @@ pub enum ReplyPiece<'a> {
     Reasoning(&'a str),
 }
 
-/// A callback that receives each piece of a reply when it arrives.
+/// Callback for each piece of a reply when it arrives.
 pub type ReplyPieceCallback<'a> = dyn Fn(ReplyPiece<'_>) + Send + Sync + 'a;
 
-/// A provider, which answers requests. There is one for each profile.
+/// Provider of a model, which answers requests. Each profile has one.
 pub trait ModelProvider: Send + Sync {
-    /// Answers one request. If the provider streams, `on_piece` receives each piece of the text and of the reasoning when
-    /// it arrives; the reply still has the whole text. The caller enforces time limits by dropping the future.
+    /// Answers one request. A streaming provider passes each piece of text and reasoning to `on_piece`; the reply has the whole text.
+    ///
+    /// The caller enforces time limits by dropping the future.
     fn complete_request<'a>(
         &'a self,
         request: ModelRequest,
         on_piece: &'a ReplyPieceCallback<'a>,
     ) -> BoxFuture<'a, Result<ModelReply, ModelError>>;
 
-    /// Does it keep the rate limit and the time limit of its profile itself?
+    /// Returns whether the provider enforces the rate limit and the time limit of its profile.
     fn enforces_own_limits(&self) -> bool {
         false
     }
 }
 
-/// Reads the text of a script that a profile or an agent names. The caller resolves the path as it does those of
-/// script agents: against the ensemble file's folder, then the project root, then its `scripts/`.
+/// Function that loads the text of a script which a profile or an agent names.
+///
+/// The caller resolves the path like a script agent: in the folder of the ensemble, the project root, then `scripts/`.
 pub type ScriptLoader = dyn Fn(&str) -> Result<String, String> + Send + Sync;
 
 /// A request of an agent to a model.
@@ -123,7 +125,7 @@ pub struct ModelReply {
     pub limits: Vec<ReportedLimit>,
 }
 
-/// A limit of requests or tokens that an answer of a provider states.
+/// Limit of requests or tokens that a response of a provider reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReportedLimit {
     /// The name of the header that states what remains.
@@ -149,7 +151,7 @@ pub enum LimitUnit {
     OutputTokens,
 }
 
-/// Tokens of one request.
+/// Token counts of one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RequestTokens {
     /// The tokens of the request.
@@ -160,7 +162,7 @@ pub struct RequestTokens {
     pub output: u64,
 }
 
-/// An error that a model gives instead of a reply.
+/// Error of a request to a model.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ModelError {
@@ -176,7 +178,7 @@ pub struct ModelError {
     pub limits: Vec<ReportedLimit>,
 }
 
-/// The causes of errors that are handled differently.
+/// Kind of a model error that needs separate handling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ModelErrorKind {
     /// Any other cause.
@@ -195,7 +197,7 @@ pub enum ModelErrorKind {
 }
 
 impl ModelError {
-    /// Returns an error that another try cannot mend.
+    /// Creates an error that no retry can fix.
     pub fn new_fatal(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
@@ -206,7 +208,7 @@ impl ModelError {
         }
     }
 
-    /// Returns an error that another try may mend.
+    /// Creates an error that a retry can fix.
     pub fn new_retryable(message: impl Into<String>) -> Self {
         Self {
             retryable: true,
@@ -216,7 +218,7 @@ impl ModelError {
 }
 
 impl ModelReply {
-    /// Returns why the model refused: the reason of the provider, and the text of the model.
+    /// Returns the reason of a refusal from the provider, with the text of the model.
     pub fn refusal_text(&self) -> String {
         match (&self.refusal, self.text.trim()) {
             (Some(reason), "") => reason.clone(),
@@ -226,7 +228,7 @@ impl ModelReply {
         }
     }
 
-    /// Returns a reply of text alone, that nobody counted.
+    /// Creates a reply with only a text, without token counts.
     pub fn from_text(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
@@ -242,13 +244,12 @@ impl ModelReply {
     }
 }
 
-/// Returns the model of a profile, as [`Reasoning::from`] names it.
+/// Returns the name of the model that [`Reasoning::from`] stores.
 fn reasoning_source(profile: &ModelProfile) -> String {
     format!("{}/{}", profile.provider, profile.model)
 }
 
-/// Returns the request with the output schema in words, for a provider that cannot enforce it: in the system message,
-/// or else in the last message of the user.
+/// Moves the output schema into the system message or the last user message, for a provider that cannot enforce it.
 fn move_schema_to_messages(mut request: ModelRequest) -> ModelRequest {
     let Some(schema) = request.output_schema.take() else {
         return request;
@@ -271,14 +272,16 @@ fn move_schema_to_messages(mut request: ModelRequest) -> ModelRequest {
     request
 }
 
-/// The estimate of a text's tokens wherever nobody counts them: a quarter of its bytes in UTF-8, rounded up.
+/// Estimates the tokens of a text: a quarter of its bytes in UTF-8, rounded up.
+///
+/// A token is four characters of English, two of Russian, and one and a third of Chinese.
 ///
 /// So a token has four characters of English, two of Russian, and one and a third of Chinese.
 pub fn estimate_tokens(text: &str) -> u64 {
     (text.len() as u64).div_ceil(4)
 }
 
-/// Returns the estimate of the tokens of an attachment: a text by its bytes, and a thousand for an image or a PDF.
+/// Estimates the tokens of an attachment: a text by its size, and a thousand for an image or a PDF.
 pub fn estimate_attachment_tokens(attachment: &Attachment) -> u64 {
     match attachment.is_text() {
         true => attachment.size.div_ceil(4),
@@ -286,7 +289,7 @@ pub fn estimate_attachment_tokens(attachment: &Attachment) -> u64 {
     }
 }
 
-/// Returns the estimate of the tokens of the files in the result of a call.
+/// Estimates the tokens of the files in the result of a call.
 pub fn estimate_result_file_tokens(call: &ToolCall) -> u64 {
     call.attachments.iter().map(estimate_attachment_tokens).sum()
 }

@@ -30,7 +30,7 @@ pub use self::support::list_unenforced_rules;
 pub(super) use self::temporary_folder::TemporaryFolder;
 use super::ProgramInvocation;
 
-/// The files and system resources that a process can reach and use. All paths are absolute and contain no links.
+/// Files and system resources that a process in a sandbox can use. All paths are absolute and without links.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SandboxRules {
     /// Files and folders that it may read.
@@ -51,7 +51,7 @@ pub struct SandboxRules {
     pub best_effort: bool,
 }
 
-/// The network addresses that a process can reach.
+/// Network addresses that a process in a sandbox can reach.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SandboxNetwork {
@@ -63,7 +63,7 @@ pub enum SandboxNetwork {
     All,
 }
 
-/// The sandbox of one command: rules, and the helper that applies them.
+/// Sandbox of one command: its rules, and the helper program that applies them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ProcessSandbox {
     /// The command that calls [`run_sandbox_helper`].
@@ -76,7 +76,7 @@ pub struct ProcessSandbox {
     pub ensemble_folder: PathBuf,
 }
 
-/// The task of a helper.
+/// Task of a sandbox helper, passed as an argument.
 #[derive(Debug, Serialize, Deserialize)]
 struct SandboxTask {
     rules: SandboxRules,
@@ -84,7 +84,7 @@ struct SandboxTask {
     temporary: PathBuf,
 }
 
-/// A command in its sandbox.
+/// Command that runs in a sandbox, with its temporary folder.
 pub(super) struct SandboxedCommand {
     pub(super) invocation: ProgramInvocation,
     /// Removed with it.
@@ -92,14 +92,14 @@ pub(super) struct SandboxedCommand {
 }
 
 impl ProcessSandbox {
-    /// With more variables that the process gets.
+    /// Allows the process to inherit these environment variables, too.
     pub(super) fn with_variables(&self, names: Vec<String>) -> Self {
         let mut sandbox = self.clone();
         sandbox.rules.env.extend(names);
         sandbox
     }
 
-    /// Returns the command that starts `invocation` in this sandbox.
+    /// Builds the command that starts `invocation` in this sandbox, and creates a temporary folder for it.
     ///
     /// # Errors
     /// Its temporary folder cannot be made.
@@ -139,11 +139,12 @@ impl ProcessSandbox {
     }
 }
 
+/// Returns the path without links. Returns `None` if it is not a file.
 fn resolve_file(path: &Path) -> Option<PathBuf> {
     path.canonicalize().ok().filter(|path| path.is_file())
 }
 
-/// Returns the path of a rule: relative to the folder of the ensemble, or to the home folder after `~`.
+/// Resolves the path of a rule: relative to the folder of the ensemble, or to the home folder after `~`.
 pub fn resolve_rule_path(path: &str, folder: &Path, home: Option<&str>) -> PathBuf {
     match (path.strip_prefix('~'), home) {
         (Some(""), Some(home)) => PathBuf::from(home),

@@ -10,7 +10,7 @@ use ensemble_core::runner::{AttemptOutcome, AttemptResult};
 use ensemble_core::secrets::Secrets;
 use ensemble_language::ensemble::{carries_rights, is_program_variable};
 
-/// What a program needs that is not the author's own: to be found, to know its user, and to write in the user's language.
+/// Environment variables that a foreign program needs: to be found, to know its user, and to choose a language.
 const MINIMAL_VARIABLES: [&str; 12] = [
     "PATH",
     "HOME",
@@ -26,16 +26,17 @@ const MINIMAL_VARIABLES: [&str; 12] = [
     "PWD",
 ];
 
-/// Returns whether a program that is not the author's own inherits the variable.
+/// Returns whether a foreign program inherits the variable.
 pub fn is_minimal_variable(variable: &str) -> bool {
     MINIMAL_VARIABLES.contains(&variable) || variable.starts_with("LC_")
 }
 
+/// Returns whether the variable belongs to the configuration of this program.
 fn is_own_variable(name: &OsStr) -> bool {
     is_program_variable(name.as_encoded_bytes())
 }
 
-/// The environment of a child process. The default is that of this process.
+/// Environment of a child process. The default is the environment of this process.
 #[derive(Debug, Clone, Default)]
 pub struct ChildEnvironment {
     is_minimal: bool,
@@ -44,7 +45,7 @@ pub struct ChildEnvironment {
 }
 
 impl ChildEnvironment {
-    /// For a program of the ensemble's author: the environment of this process, without the variables that are withheld.
+    /// Creates the environment for a program of the ensemble author: all variables of this process except withheld ones.
     pub fn for_user_program(secrets: Secrets) -> Self {
         Self {
             secrets,
@@ -52,7 +53,7 @@ impl ChildEnvironment {
         }
     }
 
-    /// For a program of somebody else: only what is needed to start it.
+    /// Creates the environment for a program of another author: only variables that it needs to start.
     pub fn for_foreign_program(secrets: Secrets) -> Self {
         Self {
             is_minimal: true,
@@ -60,19 +61,19 @@ impl ChildEnvironment {
         }
     }
 
-    /// With these variables too.
+    /// Adds these variables.
     #[must_use]
     pub fn with_variables(mut self, given: impl IntoIterator<Item = (String, String)>) -> Self {
         self.added_variables.extend(given);
         self
     }
 
-    /// Returns the names of the variables that it was given beside those that are inherited.
+    /// Returns the names of the added variables.
     pub fn added_names(&self) -> Vec<String> {
         self.added_variables.iter().map(|(name, _)| name.clone()).collect()
     }
 
-    /// Gives the environment to the command, which has been given none yet.
+    /// Sets the environment of the command.
     pub fn apply_to_command(&self, command: &mut Command) {
         if self.is_minimal {
             command.env_clear();
@@ -90,17 +91,17 @@ impl ChildEnvironment {
         command.envs(added.map(|(name, value)| (name, value)));
     }
 
-    /// Returns the secrets that the output of the process must not contain.
+    /// Returns the secrets that are redacted in the output of the process.
     pub fn secrets(&self) -> &Secrets {
         &self.secrets
     }
 
-    /// Returns the text, which is the end of a longer one, without the secrets of the environment and their parts.
+    /// Redacts the secrets in a text that is cut at its start, including parts of secrets.
     pub(crate) fn redact_fragment(&self, text: &str) -> String {
         self.secrets.redact_fragment(text)
     }
 
-    /// Returns the text without the secrets of the environment.
+    /// Redacts the secrets in the text.
     pub(crate) fn redact_text(&self, text: &str) -> String {
         self.secrets.redact(text).into_owned()
     }

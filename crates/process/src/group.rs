@@ -26,16 +26,15 @@ use ensemble_core::runner::AttemptLedger;
 /// The number of retries, and the pause between them, if another process has the program file open for writing.
 const BUSY_RETRIES: (u32, Duration) = (50, Duration::from_millis(5));
 
-/// The pause between two looks whether the child is stopped.
+/// Interval of the checks whether the child is stopped.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Makes the command the leader of a new process group.
+/// Configures the command as leader of a new process group, which is killed when the child is dropped.
 pub(super) fn make_group_leader(command: &mut Command) {
     command.process_group(0).kill_on_drop(true);
 }
 
-/// Starts the watchdog if necessary, and then the command. If another process has the program file open for writing, or
-/// the system has no room for a process, the start is retried.
+/// Starts the watchdog if necessary, then the command. Retries if the program file is open for writing or resources are missing.
 pub(super) async fn spawn_watched_with_retries(
     command: &mut Command,
     watchdog: Option<&ProcessWatchdog>,
@@ -59,7 +58,7 @@ pub(super) async fn spawn_watched_with_retries(
     }
 }
 
-/// Starts the command, with a mark that its children inherit.
+/// Starts the command with a mark that its children inherit.
 pub(super) fn spawn_marked_process(command: &mut Command) -> io::Result<StartedChild> {
     let mut mark = StrayProcessGuard::new();
     let (name, text) = mark.mark_variable();
@@ -70,14 +69,14 @@ pub(super) fn spawn_marked_process(command: &mut Command) -> io::Result<StartedC
     Ok(StartedChild { child, mark })
 }
 
-/// A child process that no group owns yet.
+/// Child process that no process group owns yet.
 pub(super) struct StartedChild {
     pub(super) child: Child,
     mark: StrayProcessGuard,
 }
 
-/// A child process and its group. Dropping this ends the group: with SIGTERM and a moment later SIGKILL if a watchdog
-/// knows it, otherwise with SIGKILL at once.
+/// Child process and its process group. Dropping this ends the group: with SIGTERM, then SIGKILL if a watchdog exists, otherwise with
+/// SIGKILL.
 ///
 /// It owns the child, so that the group is killed before the child is reaped: until then the number of the group cannot
 /// be reused.
@@ -92,7 +91,7 @@ pub(super) struct ProcessGroup {
 }
 
 impl ProcessGroup {
-    /// Returns the group that the child leads. The watchdog watches it from now on.
+    /// Creates the group that the child leads. The watchdog watches it from now on. A problem of the watchdog becomes a warning.
     pub(super) fn from_child(
         started: StartedChild,
         watchdog: Option<Arc<ProcessWatchdog>>,
@@ -119,19 +118,19 @@ impl ProcessGroup {
         }
     }
 
-    /// Keeps the folder until the group has ended.
+    /// Keeps the temporary folder until the group has ended.
     pub(super) fn keep_folder_until_end(&mut self, temporary: Option<TemporaryFolder>) {
         if let Some(temporary) = temporary {
             self.keep_until_end(temporary);
         }
     }
 
-    /// Keeps something until the group has ended.
+    /// Keeps a value until the group has ended.
     pub(super) fn keep_until_end(&mut self, held: impl Any + Send + Sync) {
         self.held_resources.push(Box::new(held));
     }
 
-    /// Waits for the end of the child, and then kills the other processes of the group.
+    /// Waits for the exit of the child, then kills the other processes of the group.
     pub(super) async fn wait_and_kill_rest(&mut self) -> io::Result<ExitStatus> {
         let Self { members, child, .. } = self;
         let Some(child) = child else {
@@ -148,7 +147,7 @@ impl ProcessGroup {
         status
     }
 
-    /// Waits until the child is stopped because it wants to read from the terminal, or to change it.
+    /// Waits until the system stops the child because it reads from the terminal or changes it.
     ///
     /// The group of a script is in the background of the terminal, so the system stops it there until somebody puts it
     /// in the foreground, which nobody does.
@@ -169,7 +168,7 @@ impl ProcessGroup {
         }
     }
 
-    /// Kills the group, once.
+    /// Kills the group, unless it was killed before.
     pub(super) fn kill_once(&mut self) {
         self.members.kill_with_descendants();
     }

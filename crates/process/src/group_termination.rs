@@ -13,13 +13,13 @@ use tokio::process::Child;
 
 use super::members::{GroupMembers, has_exited};
 
-/// The time between the two signals.
+/// Time between SIGTERM and SIGKILL.
 const TERMINATION_GRACE: Duration = Duration::from_millis(500);
 
 /// The pause between two looks whether a group has ended.
 const EXIT_CHECK_INTERVAL: Duration = Duration::from_millis(2);
 
-/// A group that was told to end. Its fields are dropped in this order.
+/// Process group that was sent SIGTERM. Its fields are dropped in this order.
 pub(super) struct TerminatingGroup {
     pub(super) members: GroupMembers,
     pub(super) child: Child,
@@ -29,6 +29,7 @@ pub(super) struct TerminatingGroup {
     pub(super) agent: String,
 }
 
+/// Groups that a background thread kills after the grace time.
 struct TerminationQueue {
     groups: Vec<(TerminatingGroup, Instant)>,
     /// The agents of the groups that the thread looks at, and of those in `groups`.
@@ -44,11 +45,12 @@ static TERMINATION_QUEUE: Mutex<TerminationQueue> = Mutex::new(TerminationQueue 
 
 static GROUP_ADDED: Condvar = Condvar::new();
 
+/// Locks the queue, also after a panic in another thread.
 fn lock_queue() -> MutexGuard<'static, TerminationQueue> {
     TERMINATION_QUEUE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Tells the group to end, and kills it after a moment. Without a thread that waits it is killed at once.
+/// Sends SIGTERM to the group, and queues it for SIGKILL after the grace time. Without a background thread, kills it at once.
 pub(super) fn terminate_then_kill(ending: TerminatingGroup) {
     let Some(leader) = ending.members.unkilled_leader() else { return };
     // An error means that nobody is left.
@@ -71,7 +73,7 @@ pub(super) fn terminate_then_kill(ending: TerminatingGroup) {
     }
 }
 
-/// Ends each group when its leader has ended or its time is over.
+/// Kills each group when its leader has exited or its grace time is over. Runs as thread until the queue is empty.
 fn run_termination_thread() {
     loop {
         let over: Vec<TerminatingGroup> = {
@@ -97,6 +99,7 @@ fn run_termination_thread() {
     }
 }
 
+/// Kills the group and waits until its leader has exited.
 fn kill_and_wait(ending: TerminatingGroup) {
     let TerminatingGroup {
         mut members,
@@ -113,7 +116,7 @@ fn kill_and_wait(ending: TerminatingGroup) {
     drop(held);
 }
 
-/// Waits until no group of the agent is ending; `None`: no group at all.
+/// Waits until no group of the agent is terminating. `None` waits for all agents.
 pub(super) async fn wait_for_terminations(agent: Option<&str>) {
     let is_ending = || {
         let queue = lock_queue();

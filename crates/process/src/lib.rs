@@ -71,7 +71,7 @@ use ensemble_language::data::{ExecutionFailure, FailureKind, JsonMap, KEPT_STREA
 #[cfg(not(unix))]
 compile_error!("scripts need process groups, which only Unix has");
 
-/// The default limit for the stdout of a script, in bytes.
+/// Default limit for the stdout of a script, in bytes.
 pub const DEFAULT_OUTPUT_CAP: usize = 10 * 1024 * 1024;
 
 /// The environment variable that marks the processes of a run.
@@ -84,7 +84,7 @@ const ATTEMPT: &str = "ENSEMBLE_ATTEMPT";
 const TURN: &str = "ENSEMBLE_TURN";
 const PART: &str = "ENSEMBLE_PART";
 
-/// A program and its arguments.
+/// Program with its arguments.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ProgramInvocation {
     /// A path, or a name that is searched on PATH.
@@ -93,7 +93,7 @@ pub struct ProgramInvocation {
     pub arguments: Vec<OsString>,
 }
 
-/// The limits of every child process of a run.
+/// Output limit, environment, sandbox and watchdog of every child process of a run.
 #[derive(Debug, Clone)]
 pub struct ProcessSettings {
     /// The limit for stdout, in bytes.
@@ -106,7 +106,9 @@ pub struct ProcessSettings {
     pub sandbox: Option<Arc<ProcessSandbox>>,
 }
 
-/// Runs the program in `folder`, within the bounds, and reads its output.
+/// Runs the program in `folder` and parses its stdout as output. The JSON object of the execution is its stdin.
+///
+/// Dropping the future kills the program and its whole process group.
 ///
 /// Dropping the future kills the program and all of its process group at once.
 pub async fn run_program(
@@ -118,7 +120,7 @@ pub async fn run_program(
     run_program_with_stdin(invocation, folder, bounds, execution, None).await
 }
 
-/// Runs the program like [`run_program`]; `stdin` replaces the JSON object.
+/// Runs the program like [`run_program`], with `stdin` instead of the JSON object.
 pub async fn run_program_with_stdin(
     invocation: &ProgramInvocation,
     folder: &Path,
@@ -136,6 +138,7 @@ pub async fn run_program_with_stdin(
     bounds.environment.redact_outcome(observed)
 }
 
+/// Runs the program and returns its output. Explains a failure by the sandbox if possible.
 async fn run_to_output(
     invocation: &ProgramInvocation,
     folder: &Path,
@@ -152,7 +155,7 @@ async fn run_to_output(
     })
 }
 
-/// A process with its pipes.
+/// Running process with its pipes.
 struct RunningProcess {
     group: ProcessGroup,
     stdin: Option<ChildStdin>,
@@ -240,11 +243,11 @@ async fn start_on_blocking_thread(
     started.unwrap_or_else(|| Err(io::Error::other("it was not started")))
 }
 
-/// A process that another thread starts. Dropping this waits for a start that is under way, and kills the process: later
-/// the runtime may be gone, and with it the way to know the process.
+/// Guard of a process that another thread starts. Dropping it waits for a start in progress, and kills the process.
 #[derive(Default)]
 struct StartingProcessGuard(Arc<Mutex<StartSlot>>);
 
+/// Result of a start on another thread, and whether the guard was dropped.
 #[derive(Default)]
 struct StartSlot {
     is_dropped: bool,
@@ -265,6 +268,7 @@ impl Drop for StartingProcessGuard {
     }
 }
 
+/// Builds the command with its environment, pipes and process group.
 fn build_command(
     invocation: &ProgramInvocation,
     folder: &Path,
@@ -297,6 +301,7 @@ fn build_command(
 }
 
 impl RunningProcess {
+    /// Takes the pipes of the started child and creates its process group.
     fn new(
         started: StartedChild,
         bounds: &ProcessSettings,
@@ -306,6 +311,7 @@ impl RunningProcess {
         Self::from_child(started, bounds, &execution.ledger, run_agent_key(execution), place)
     }
 
+    /// Takes the pipes of the started child and creates its process group for this agent key.
     fn from_child(
         mut started: StartedChild,
         bounds: &ProcessSettings,
@@ -405,7 +411,7 @@ pub async fn wait_and_kill_strays() {
     strays::kill_strays_and_wait().await;
 }
 
-/// A failure, with what a sandbox may explain it by.
+/// Failure with the stderr from which a sandbox can explain it.
 struct UnexplainedFailure {
     failure: ExecutionFailure,
     stderr: String,
@@ -420,6 +426,7 @@ impl From<ExecutionFailure> for UnexplainedFailure {
     }
 }
 
+/// Converts the exit status and stdout to an output or a failure.
 fn process_result(
     status: io::Result<ExitStatus>,
     stdout_buffer: &StdoutBuffer<'_>,
@@ -437,7 +444,7 @@ fn process_result(
     }
 }
 
-/// The stdout of the process so far. Its end is published to the ledger of the execution when this is dropped.
+/// Collected stdout of a process, up to a limit. Dropping it publishes the end of stdout to the ledger.
 struct StdoutBuffer<'a> {
     bytes: Vec<u8>,
     cap: usize,
@@ -453,6 +460,7 @@ impl Drop for StdoutBuffer<'_> {
 }
 
 impl<'a> StdoutBuffer<'a> {
+    /// Creates an empty buffer with this limit in bytes.
     fn new(cap: usize, ledger: &'a AttemptLedger) -> Self {
         Self {
             bytes: Vec::new(),
@@ -472,11 +480,12 @@ impl<'a> StdoutBuffer<'a> {
         String::from_utf8_lossy(end).into_owned()
     }
 
+    /// Returns whether stdout has exceeded the limit.
     fn is_too_large(&self) -> bool {
         self.bytes.len() > self.cap
     }
 
-    /// Reads the stream and returns when the limit is exceeded. At the end of the stream it does not return.
+    /// Reads the stream and returns when the limit is exceeded. Never returns if the stream ends before.
     async fn read_until_too_large(&mut self, stream: &mut (impl AsyncRead + Unpin)) {
         while !self.is_too_large() {
             self.bytes.reserve(self.bytes.len().clamp(4 * 1024, 64 * 1024));

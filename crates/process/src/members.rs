@@ -8,7 +8,7 @@ use super::strays::StrayProcessGuard;
 use super::tree;
 use super::watchdog::ProcessWatchdog;
 
-/// The process group, until it is killed.
+/// Process group that is killed at most once.
 #[derive(Default)]
 pub(super) struct GroupMembers {
     pub(super) leader: Option<Pid>,
@@ -17,7 +17,7 @@ pub(super) struct GroupMembers {
 }
 
 impl GroupMembers {
-    /// Kills the group if its leader has ended but is not reaped yet, so that the number of the group is still valid.
+    /// Kills the group if its leader has exited but is not reaped yet, so that the id of the group is still valid.
     ///
     /// `ChildRun::wait` reaps the child only after the reactor has reported its end. If the reactor runs on this thread,
     /// the child has ended before this check, so the number cannot belong to another process. Otherwise the leader may
@@ -31,12 +31,12 @@ impl GroupMembers {
         }
     }
 
-    /// The leader, until the group is killed.
+    /// Returns the leader, or `None` after the group was killed.
     pub(super) fn unkilled_leader(&self) -> Option<Pid> {
         self.leader
     }
 
-    /// Kills the group of a leader that has ended: nothing is below it any more.
+    /// Kills the group of a leader that has exited and has no descendants.
     fn kill_without_leader(&mut self) {
         if let Some(leader) = self.leader.take() {
             let _nobody_left = kill_process_group(leader, Signal::KILL);
@@ -46,7 +46,7 @@ impl GroupMembers {
         }
     }
 
-    /// Kills the group, and everything below its leader.
+    /// Kills the group and all descendants of its leader.
     pub(super) fn kill_with_descendants(&mut self) {
         if let Some(leader) = self.leader.take() {
             // A shell whose command is killed would go on with the next one before its own turn comes.
@@ -62,7 +62,7 @@ impl GroupMembers {
     }
 }
 
-/// Has the leader ended, whether or not it was waited for?
+/// Returns whether the process has exited, without reaping it.
 pub(super) fn has_exited(leader: Pid) -> bool {
     let look = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
     !matches!(waitid(WaitId::Pid(leader), look), Ok(None))

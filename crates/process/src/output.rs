@@ -11,7 +11,7 @@ use ensemble_language::data::{
     ExecutionFailure, FailureKind, JsonMap, strip_byte_order_mark, strip_last_newline, value_to_output,
 };
 
-/// Converts the bytes that a child process wrote; invalid UTF-8 is replaced, with a warning.
+/// Converts the stdout bytes of a child process to an output. Replaces invalid UTF-8 and adds a warning.
 pub fn output_from_bytes(bytes: &[u8], ledger: &AttemptLedger) -> Result<JsonMap, ExecutionFailure> {
     let text = String::from_utf8_lossy(bytes);
     if matches!(text, std::borrow::Cow::Owned(_)) {
@@ -20,7 +20,7 @@ pub fn output_from_bytes(bytes: &[u8], ledger: &AttemptLedger) -> Result<JsonMap
     output_from_text(&text, ledger)
 }
 
-/// Converts a text: one JSON value, otherwise the text itself.
+/// Converts a text to an output: one JSON value, otherwise the text itself.
 ///
 /// Text that contains a JSON object on lines of its own, or begins like one but is not valid, stays text. A warning says
 /// why, because a condition on a key of the object would be false without an explanation.
@@ -41,7 +41,7 @@ pub fn output_from_text(text: &str, ledger: &AttemptLedger) -> Result<JsonMap, E
     }
 }
 
-/// Converts a value: an object stays as it is, any other value is stored under `response`.
+/// Converts a JSON value to an output: keeps an object, and stores any other value under `response`.
 pub fn output_from_value(value: Value) -> Result<JsonMap, ExecutionFailure> {
     let output = value_to_output(value);
     match find_reported_error(&output) {
@@ -50,7 +50,7 @@ pub fn output_from_value(value: Value) -> Result<JsonMap, ExecutionFailure> {
     }
 }
 
-/// Returns the error text of an output that says `"success": false`.
+/// Returns the error text of an output with `"success": false`.
 pub fn find_reported_error(output: &JsonMap) -> Option<String> {
     if output.get("success") != Some(&Value::Bool(false)) {
         return None;
@@ -64,12 +64,13 @@ pub fn find_reported_error(output: &JsonMap) -> Option<String> {
     })
 }
 
+/// Returns whether the text starts like a JSON object.
 fn starts_with_object(text: &str) -> bool {
     let inside = text.trim_start().strip_prefix('{').map(str::trim_start);
     inside.is_some_and(|rest| rest.starts_with('"'))
 }
 
-/// Returns the warning about text before or after a JSON object that stands on lines of its own.
+/// Returns a warning if there is text before or after a JSON object on separate lines.
 fn surrounding_text_warning(text: &str) -> Option<String> {
     let SurroundedObject { line, place } = find_surrounded_object(text)?;
     Some(format!(

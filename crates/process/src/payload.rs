@@ -18,7 +18,7 @@ use ensemble_language::execution_history::ExecutionHistory;
 /// The number of bytes that are collected before they are written.
 const WRITE_BUFFER_BYTES: usize = 64 * 1024;
 
-/// Writes the text, or else the object, and drops the pipe, which closes it.
+/// Writes the text, or without a text the JSON object of the execution, and closes the pipe.
 pub(super) async fn write_stdin(mut pipe: impl AsyncWrite + Unpin, text: Option<&str>, execution: &ExecutionInput) {
     match text {
         Some(text) => {
@@ -28,7 +28,7 @@ pub(super) async fn write_stdin(mut pipe: impl AsyncWrite + Unpin, text: Option<
     }
 }
 
-/// Writes the object and a newline, and drops the pipe, which closes it.
+/// Writes the JSON object of the execution and a newline, and closes the pipe. Ignores errors, because a script can close its stdin.
 ///
 /// An error means that the script has closed its stdin, which is permitted.
 pub(super) async fn write_execution_json(pipe: impl AsyncWrite + Unpin, execution: &ExecutionInput) {
@@ -40,6 +40,7 @@ pub(super) async fn write_execution_json(pipe: impl AsyncWrite + Unpin, executio
     let _nobody_reads = stream.write_object(execution).await;
 }
 
+/// Buffered writer of the JSON object of an execution.
 struct ExecutionJsonWriter<W> {
     pipe: W,
     buffer: Vec<u8>,
@@ -47,6 +48,7 @@ struct ExecutionJsonWriter<W> {
 }
 
 impl<W: AsyncWrite + Unpin> ExecutionJsonWriter<W> {
+    /// Writes the whole object.
     async fn write_object(&mut self, execution: &ExecutionInput) -> io::Result<()> {
         self.buffer.push(b'{');
         self.write_field("input", &execution.input).await?;
@@ -73,11 +75,13 @@ impl<W: AsyncWrite + Unpin> ExecutionJsonWriter<W> {
         self.write_buffer().await
     }
 
+    /// Writes one field.
     async fn write_field(&mut self, name: &str, value: &(impl Serialize + Sync)) -> io::Result<()> {
         self.write_name(name)?;
         self.write_value(value).await
     }
 
+    /// Writes one field whose value is a map.
     async fn write_map<'a>(
         &mut self,
         name: &str,
@@ -97,6 +101,7 @@ impl<W: AsyncWrite + Unpin> ExecutionJsonWriter<W> {
         Ok(())
     }
 
+    /// Writes the field `history`, one entry at a time.
     async fn write_history(&mut self, past: &ExecutionHistory) -> io::Result<()> {
         self.write_name("history")?;
         self.buffer.push(b'[');
@@ -110,6 +115,7 @@ impl<W: AsyncWrite + Unpin> ExecutionJsonWriter<W> {
         Ok(())
     }
 
+    /// Writes the name of a field, after a comma if it is not the first one.
     fn write_name(&mut self, name: &str) -> io::Result<()> {
         if self.fields > 0 {
             self.buffer.push(b',');
@@ -120,6 +126,7 @@ impl<W: AsyncWrite + Unpin> ExecutionJsonWriter<W> {
         Ok(())
     }
 
+    /// Writes a value into the buffer, and the buffer to the pipe if it is full.
     async fn write_value(&mut self, value: &(impl Serialize + Sync)) -> io::Result<()> {
         serde_json::to_writer(&mut self.buffer, value)?;
         if self.buffer.len() >= WRITE_BUFFER_BYTES {
@@ -128,6 +135,7 @@ impl<W: AsyncWrite + Unpin> ExecutionJsonWriter<W> {
         Ok(())
     }
 
+    /// Writes the buffered bytes to the pipe and clears the buffer.
     async fn write_buffer(&mut self) -> io::Result<()> {
         self.pipe.write_all(&self.buffer).await?;
         self.buffer.clear();
@@ -135,7 +143,7 @@ impl<W: AsyncWrite + Unpin> ExecutionJsonWriter<W> {
     }
 }
 
-/// Returns the outputs of the agents, each agent once, even if several edges name it.
+/// Iterates over the outputs, each agent once, even if several dependencies name it.
 fn unique_outputs(outputs: &[(Arc<str>, Arc<Value>)]) -> impl Iterator<Item = (&Arc<str>, &Arc<Value>)> {
     let mut seen_names = HashSet::new();
     let all = outputs.iter().map(|(name, output)| (name, output));

@@ -2,7 +2,7 @@
 
 use std::os::fd::AsFd;
 
-/// Reads the present content of the pipe piece by piece, without waiting for more.
+/// Passes the present content of the pipe to `take`, piece by piece, without waiting for more.
 ///
 /// After the end of a child, the pipe contains all its remaining output. Other processes may still have the other end
 /// open and continue to write.

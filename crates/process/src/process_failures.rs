@@ -16,7 +16,7 @@ use ensemble_language::data::{ExecutionFailure, FailureKind, parse_whole_object,
 /// The maximum number of bytes of stderr that the failure of a service quotes.
 const MAX_QUOTED_STDERR_BYTES: usize = 2 * 1024;
 
-/// Returns the failure of a process that could not be started.
+/// Creates the failure of a process that could not be started.
 pub(super) fn start_failure(invocation: &ProgramInvocation, folder: &Path, error: &io::Error) -> ExecutionFailure {
     let program = invocation.program.display();
     let reason = match Errno::from_io_error(error) {
@@ -39,7 +39,7 @@ pub(super) fn start_failure(invocation: &ProgramInvocation, folder: &Path, error
     ExecutionFailure::new(FailureKind::Unavailable, format!("cannot start `{program}`: {reason}"))
 }
 
-/// Returns the failure of a process that did not end with status 0, without the ends of its streams.
+/// Creates the failure of a process that exited with an error status or a signal, with the reason from its output.
 pub(super) fn exit_failure(status: ExitStatus, stdout: &[u8], stderr: &str) -> ExecutionFailure {
     let (kind, mut error) = match (status.code(), status.signal()) {
         (Some(code), _) => (FailureKind::Exit, format!("the script ended with exit code {code}")),
@@ -64,7 +64,7 @@ pub(super) fn exit_failure(status: ExitStatus, stdout: &[u8], stderr: &str) -> E
 const INPUT_AGENT_HINT: &str =
     "a script cannot read the terminal: ask the question in an agent with `input:`, and depend on that agent";
 
-/// Returns the failure of a process that was stopped because it wants the terminal.
+/// Creates the failure of a process that was stopped because it read from the terminal.
 pub(super) fn terminal_stop_failure() -> ExecutionFailure {
     let error = format!("the script was stopped when it tried to read the terminal; {INPUT_AGENT_HINT}");
     ExecutionFailure::new(FailureKind::Signal, error)
@@ -75,7 +75,7 @@ pub(super) fn missing_pipes_failure() -> ExecutionFailure {
     ExecutionFailure::new(FailureKind::Exit, "the script has no pipes")
 }
 
-/// Returns the failure of a process that exceeded the limit for stdout.
+/// Creates the failure of a process that exceeded the limit for stdout.
 pub(super) fn output_limit_failure(cap: usize) -> ExecutionFailure {
     let error = format!(
         "the script wrote more than {cap} bytes to stdout and was stopped; write long output to a file and print the path of the file"
@@ -95,6 +95,7 @@ fn describe_missing_loader(program: &Path) -> String {
     }
 }
 
+/// Reads the interpreter in the first line of the script.
 fn read_interpreter(program: &Path) -> Option<String> {
     let mut line = Vec::new();
     let start = File::open(program).ok()?.take(256);
@@ -121,7 +122,7 @@ pub(super) fn is_open_for_writing(error: &io::Error) -> bool {
     error.kind() == ErrorKind::ExecutableFileBusy
 }
 
-/// Returns the names of the signals that end a process.
+/// Returns the name of a signal that ends a process.
 fn signal_name(number: i32) -> String {
     let names = [
         (Signal::HUP, "SIGHUP"),

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use crate::ProgramInvocation;
 use ensemble_language::ensemble::AcpProgram;
 
-/// Characters that only a shell understands.
+/// Characters that need a shell.
 const SHELL_SYNTAX: &str = "|&;<>$`*?()~#\n";
 
 /// Words that a shell knows, and that need not exist as programs.
@@ -24,7 +24,7 @@ const SHELL_BUILTINS: [&str; 19] = [
     "type", "ulimit", "umask", "unset", "wait",
 ];
 
-/// Words with which a command of the shell's own language begins.
+/// Words that start a compound command of the shell language.
 const SHELL_KEYWORDS: [&str; 13] = [
     "if", "for", "while", "until", "case", "{", "[", "[[", ".", "source", "test", "true", "false",
 ];
@@ -32,7 +32,7 @@ const SHELL_KEYWORDS: [&str; 13] = [
 /// The search path for programs if PATH is not set.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// The folders in which scripts are searched and run.
+/// Folders in which scripts are searched and run.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ScriptFolders {
     /// The folder of the ensemble file.
@@ -41,7 +41,7 @@ pub struct ScriptFolders {
     pub project_root: PathBuf,
 }
 
-/// The resolved form of a `script:`.
+/// Resolved value of `script`: a Rhai file or a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ResolvedScript {
     /// A Rhai script, run inside the process.
@@ -50,7 +50,7 @@ pub enum ResolvedScript {
     Process(ProgramInvocation),
 }
 
-/// An error that prevents running a `script:`.
+/// Error that prevents running a `script`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScriptLookupError {
     /// The reason.
@@ -62,7 +62,7 @@ pub struct ScriptLookupError {
 }
 
 impl ScriptLookupError {
-    /// Returns the error of a file that is not there.
+    /// Creates the error of a missing file.
     pub fn for_missing_file(message: impl Into<String>, help: impl Into<String>) -> Self {
         Self {
             is_missing_file: true,
@@ -104,7 +104,10 @@ pub fn matches_existing_file(script: &str, places: &ScriptFolders) -> bool {
     quoted || words.into_iter().flatten().any(|name| places.find_file(name).is_some())
 }
 
-/// Finds what `script` names: a file, or else a command line.
+/// Resolves a `script`: a file, or else a command line.
+///
+/// Files are searched in the folder of the ensemble, the project root and its `scripts/`, in this order. A command line can start with such
+/// a file.
 ///
 /// A file is sought in the ensemble file's folder, the project root and its `scripts/`, in this order. A
 /// command line may begin with such a file; its other words are the program's own affair.
@@ -129,8 +132,7 @@ pub fn resolve_script(script: &str, places: &ScriptFolders) -> Result<ResolvedSc
     }
 }
 
-/// Finds what `script` names, as [`resolve_script`] does, for an agent with further arguments. A line whose special
-/// characters are all in quotes needs no shell then.
+/// Resolves a `script` that has separate `args`. A line whose special characters are all quoted needs no shell.
 ///
 /// # Errors
 /// As [`resolve_script`]. A shell reads the line, and the line does not use its arguments.
@@ -162,6 +164,7 @@ pub fn find_unused_arguments_error(script: &str, places: &ScriptFolders) -> Opti
     (resolved.err().as_ref() == Some(&error)).then_some(error)
 }
 
+/// Returns an error unless the shell line uses its positional arguments.
 fn unused_arguments_error(script: &str) -> Option<ScriptLookupError> {
     let is_argument = |(at, _): (usize, &str)| {
         let next = script[at + 1..].trim_start_matches('{').chars().next();
@@ -230,14 +233,15 @@ pub fn find_script_files_in_words(words: &[String], places: &ScriptFolders) -> V
     files
 }
 
-/// Returns whether `script` must be a file, and is no program on PATH.
+/// Returns whether `script` must be a file, rather than a program on `PATH` or a shell line.
 pub fn must_be_file(script: &str) -> bool {
     let first = script.split_whitespace().next().unwrap_or_default();
     is_file_path(first) && !script.contains(|character| SHELL_SYNTAX.contains(character))
 }
 
-/// Finds the program that a run needs for this `script`: what the script names, and the first word of a line that a shell
-/// reads. Words behind an assignment, and words that a shell expands or knows, are not examined.
+/// Resolves the program that this `script` needs, including the first word of a shell line.
+///
+/// Ignores words after an assignment, and words that a shell expands or knows.
 ///
 /// # Errors
 /// As [`resolve_script`]. There is no such program.
@@ -266,6 +270,7 @@ pub fn resolve_needed_program(script: &str, places: &ScriptFolders) -> Result<Re
     }
 }
 
+/// Creates the error of a missing command in a shell line.
 fn missing_command_error(program: &str, places: &ScriptFolders) -> ScriptLookupError {
     match program.contains('/') {
         true => ScriptLookupError::for_missing_file(
@@ -329,7 +334,7 @@ pub fn resolve_external_program(program: &AcpProgram, places: &ScriptFolders) ->
     }
 }
 
-/// Returns a command line whose first word is a file or a program on PATH.
+/// Resolves a command whose first word is a file or a program on `PATH`.
 fn resolve_command(
     program: &str,
     arguments: Vec<OsString>,
@@ -354,12 +359,12 @@ fn resolve_script_file(
     is_meant.then_some(launched)
 }
 
-/// Does it name a file, and never a program on PATH?
+/// Returns whether the name means a file, and never a program on `PATH`.
 fn is_file_path(name: &str) -> bool {
     name.contains('/') || ScriptKind::from_extension(Path::new(name)) != ScriptKind::Program
 }
 
-/// Resolves how to run a file, by its name and its run bit.
+/// Resolves how to run a file, by its extension and its executable bit.
 fn resolve_launch(
     file: &Path,
     arguments: Vec<OsString>,
@@ -390,6 +395,7 @@ fn resolve_launch(
     }
 }
 
+/// Resolves a script that needs an interpreter on `PATH`.
 fn resolve_interpreted(
     interpreter: &str,
     arguments: Vec<OsString>,
@@ -405,6 +411,7 @@ fn resolve_interpreted(
     ))
 }
 
+/// Creates a resolved process.
 fn resolved_process(program: impl Into<PathBuf>, arguments: Vec<OsString>) -> ResolvedScript {
     ResolvedScript::Process(ProgramInvocation {
         program: program.into(),
@@ -448,6 +455,7 @@ fn missing_script_error(program: &str, places: &ScriptFolders) -> ScriptLookupEr
     )
 }
 
+/// Creates an error that does not concern a missing file.
 fn lookup_error(message: impl Into<String>, help: impl Into<String>) -> ScriptLookupError {
     ScriptLookupError {
         message: message.into(),
@@ -456,6 +464,7 @@ fn lookup_error(message: impl Into<String>, help: impl Into<String>) -> ScriptLo
     }
 }
 
+/// Returns whether the line needs a shell: special characters, an assignment, or a builtin.
 fn needs_shell(script: &str, places: &ScriptFolders) -> bool {
     let first = script.split_whitespace().next().unwrap_or_default();
     script.contains(|character| SHELL_SYNTAX.contains(character))
@@ -473,7 +482,7 @@ fn starts_with_assignment(script: &str) -> bool {
     })
 }
 
-/// The kind of a script, by the extension of its file.
+/// Kind of a script, by the extension of its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ScriptKind {
     Rhai,
@@ -485,6 +494,7 @@ enum ScriptKind {
 }
 
 impl ScriptKind {
+    /// Determines the kind by the extension of the file.
     fn from_extension(file: &Path) -> Self {
         match file.extension().and_then(|extension| extension.to_str()) {
             Some("rhai") => Self::Rhai,
@@ -497,8 +507,7 @@ impl ScriptKind {
 }
 
 impl ScriptFolders {
-    /// Returns the first file of that name: in the folder of the ensemble file, the project root, or its `scripts`
-    /// folder.
+    /// Finds the first file with this name: in the folder of the ensemble, the project root, or its `scripts` folder.
     pub fn find_file(&self, name: &str) -> Option<PathBuf> {
         self.list_candidate_paths(name).into_iter().find(|path| path.is_file())
     }
@@ -522,14 +531,14 @@ impl ScriptFolders {
         self.ensemble_dir.join(path)
     }
 
-    /// Returns the file as messages call it: relative to the project root if the file is below it.
+    /// Returns the path for messages: relative to the project root if the file is below it.
     pub fn display_path(&self, file: &Path) -> String {
         let root = std::path::absolute(&self.project_root).unwrap_or_default();
         file.strip_prefix(root).unwrap_or(file).display().to_string()
     }
 }
 
-/// Returns whether it is a program on PATH.
+/// Returns whether the program is on `PATH`.
 pub fn is_on_path(program: &str, places: &ScriptFolders) -> bool {
     exists_on_path(program, places)
 }
@@ -539,6 +548,7 @@ fn exists_on_path(program: &str, places: &ScriptFolders) -> bool {
     env::split_paths(&path).any(|folder| is_executable(&places.project_root.join(folder).join(program)))
 }
 
+/// Returns whether the path is a file with an executable bit.
 fn is_executable(file: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt;
     file.metadata()

@@ -14,15 +14,15 @@ use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 
-/// Open files that are not given to child processes and connections.
+/// Number of open files that are not available to child processes and connections.
 const RESERVED_FILES: u64 = 64;
 /// Open files of one child process, with those of its start.
 const FILES_PER_PROCESS: u64 = 6;
-/// The number of places, however few files may be open.
+/// Minimum number of permits, even if few files can be open.
 const MIN_PERMITS: u64 = 2;
 /// How long something that does not fit waits before it tries again, if nothing ends.
 const RETRY_PAUSE: Duration = Duration::from_millis(20);
-/// How often it tries again while nothing else is there that could end.
+/// Maximum number of retries while no other process or connection can release resources.
 const MAX_TRIES_WHEN_ALONE: u32 = 250;
 
 /// The limits of open files before they were raised.
@@ -30,20 +30,22 @@ static ORIGINAL_FILE_LIMIT: OnceLock<Rlimit> = OnceLock::new();
 
 static RESOURCE_ROOM: LazyLock<ResourceRoom> = LazyLock::new(|| ResourceRoom::new(getrlimit(Resource::Nofile).current));
 
+/// Semaphore for child processes and connections, sized by the limit of open files.
 struct ResourceRoom {
     permits: Semaphore,
     taken_count: AtomicUsize,
     permit_released: Notify,
 }
 
-/// A place. Dropping it lets the next one begin.
+/// Permit for a child process or a connection. Dropping it releases the permit.
 pub struct ResourcePermitGuard {
     room: &'static ResourceRoom,
     _permit: Option<SemaphorePermit<'static>>,
 }
 
-/// Raises the limit of open files of this process as far as the system allows. Child processes get the limit that was
-/// there before, where the system can do that (Linux).
+/// Raises the limit of open files of this process as far as the system allows.
+///
+/// On Linux, child processes get the original limit.
 pub fn raise_open_file_limit() {
     let before = getrlimit(Resource::Nofile);
     let raised = Rlimit {
@@ -55,7 +57,7 @@ pub fn raise_open_file_limit() {
     }
 }
 
-/// Gives a child process the limit of open files that was there before this process raised its own.
+/// Gives a child process the original limit of open files.
 pub fn restore_child_file_limit(child: Option<u32>) {
     #[cfg(target_os = "linux")]
     if let (Some(before), Some(pid)) = (ORIGINAL_FILE_LIMIT.get(), child)
@@ -67,18 +69,18 @@ pub fn restore_child_file_limit(child: Option<u32>) {
     let _higher = child;
 }
 
-/// Waits for a place for a child process or a connection.
+/// Waits for a permit for a child process or a connection.
 pub async fn wait_for_process_permit() -> ResourcePermitGuard {
     RESOURCE_ROOM.wait_for_permit().await
 }
 
-/// Returns whether the system has no room for a process or a file now.
+/// Returns whether the error means that the system has no room for another process or file now.
 pub fn is_out_of_resources(error: &io::Error) -> bool {
     let full = [Errno::MFILE, Errno::NFILE, Errno::AGAIN, Errno::NOMEM];
     Errno::from_io_error(error).is_some_and(|errno| full.contains(&errno))
 }
 
-/// Waits until there may be room again; `false` if that is not to be expected. `tries` counts the calls.
+/// Waits until resources can be available again. Returns `false` after too many calls, which `tries` counts.
 pub async fn wait_for_resources(tries: &mut u32) -> bool {
     // The caller has a place, too.
     if RESOURCE_ROOM.taken_count.load(Ordering::Relaxed) <= 1 {
@@ -89,6 +91,7 @@ pub async fn wait_for_resources(tries: &mut u32) -> bool {
 }
 
 impl ResourceRoom {
+    /// Creates permits for this limit of open files.
     fn new(open_files: Option<u64>) -> Self {
         let places = open_files.map_or(Semaphore::MAX_PERMITS as u64, |files| {
             files.saturating_sub(RESERVED_FILES) / FILES_PER_PROCESS

@@ -19,13 +19,13 @@ use super::{ChildEnvironment, ProcessWatchdog, ProgramInvocation, RUN_ID_VARIABL
 use crate::resource_room;
 use ensemble_core::runner::AttemptLedger;
 
-/// The time limit for a service to end after its stdin was closed.
+/// Time limit for the exit of a service after its stdin was closed.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The time limit for the rest of stderr after the end of a service.
+/// Time limit for the rest of stderr after the exit of a service.
 const STDERR_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// A child process and its stderr.
+/// Child process that runs until it is closed, with its stderr.
 pub struct ServiceProcess {
     group: ProcessGroup,
     stderr: ServiceStderr,
@@ -33,11 +33,11 @@ pub struct ServiceProcess {
     open: watch::Receiver<()>,
 }
 
-/// The end of the stderr that has not been taken yet; it grows while the service writes.
+/// Unread end of the stderr of a service, which grows while the service writes.
 #[derive(Clone, Default)]
 pub struct ServiceStderr(Arc<Mutex<Vec<u8>>>);
 
-/// The settings with which a service is started.
+/// Folder, environment, sandbox and watchdog of a service.
 pub struct ServiceOptions<'a> {
     /// The working folder.
     pub folder: &'a Path,
@@ -53,7 +53,7 @@ pub struct ServiceOptions<'a> {
     pub ledger: &'a AttemptLedger,
 }
 
-/// Starts the program and returns its stdin and stdout.
+/// Starts the program and returns it with its stdin and stdout.
 ///
 /// # Errors
 /// The program cannot be started; the text is the reason.
@@ -109,34 +109,35 @@ impl ServiceProcess {
         &self.stderr
     }
 
-    /// Waits a short time for the end of stderr, for a service that has ended or is about to end.
+    /// Waits a short time for the end of stderr, for a service that has exited or is about to exit.
     pub async fn wait_for_stderr(&self) {
         let mut open = self.open.clone();
         let _closed_or_held_by_others = tokio::time::timeout(STDERR_TIMEOUT, open.changed()).await;
     }
 
-    /// Waits a short time for the end of the service, and kills its process group. Its stdin must be closed before.
+    /// Waits a short time for the exit of the service, and kills its process group. Its stdin must be closed before.
     pub async fn wait_then_kill(self) {
         self.wait_with_limit_then_kill(EXIT_TIMEOUT).await;
     }
 
-    /// Waits this long for the end of the service, and kills its process group. Its stdin must be closed before.
+    /// Waits at most this long for the exit of the service, and kills its process group. Its stdin must be closed before.
     pub async fn wait_with_limit_then_kill(mut self, limit: Duration) {
         let _killed_otherwise = tokio::time::timeout(limit, self.group.wait_and_kill_rest()).await;
     }
 }
 
 impl ServiceStderr {
-    /// Returns the output since the last call, or the end of that output if it is long.
+    /// Takes the output since the last call, or only its end if it is long.
     pub fn take_output(&self) -> String {
         String::from_utf8_lossy(&std::mem::take(&mut *self.lock_bytes())).into_owned()
     }
 
-    /// Returns the last lines, to quote in an error.
+    /// Returns the last complete lines, to quote them in an error.
     pub fn last_lines(&self) -> String {
         process_failures::last_complete_lines(&String::from_utf8_lossy(&self.lock_bytes())).to_owned()
     }
 
+    /// Collects the end of the stream until it closes.
     async fn read_stream(self, mut stream: ChildStderr) {
         let mut piece = vec![0; 8 * 1024];
         while let Ok(count @ 1..) = stream.read(&mut piece).await {
@@ -149,6 +150,7 @@ impl ServiceStderr {
         }
     }
 
+    /// Locks the bytes, also after a panic in another thread.
     fn lock_bytes(&self) -> MutexGuard<'_, Vec<u8>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

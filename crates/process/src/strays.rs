@@ -20,7 +20,7 @@ pub(super) use others::{
 /// The variable with the mark of a process.
 pub(super) const PROCESS_MARK_VARIABLE: &str = "ENSEMBLE_PROCESS";
 
-/// The variable by which a watchdog is told whose processes it kills.
+/// Environment variable that names the process whose child processes a watchdog kills.
 pub(super) const WATCHED_OWNER_VARIABLE: &str = "ENSEMBLE_WATCHED";
 
 #[cfg(target_os = "linux")]
@@ -43,19 +43,20 @@ mod linux {
     use super::super::{leftovers, tree};
     use super::{PROCESS_MARK_VARIABLE, WATCHED_OWNER_VARIABLE};
 
-    /// The shortest time between two looks while processes run.
+    /// Minimum time between two searches while processes run.
     const MIN_SEARCH_PAUSE: Duration = Duration::from_millis(10);
 
-    /// The number of looks at the end.
+    /// Maximum number of searches at the end of a run.
     const MAX_FINAL_SEARCHES: usize = 500;
 
     static STRAY_COLLECTOR: OnceLock<StrayCollector> = OnceLock::new();
 
-    /// What every mark of this process begins with.
+    /// Prefix of every mark of this process.
     static OWNER_PREFIX: OnceLock<String> = OnceLock::new();
 
     static NEXT_MARK_NUMBER: AtomicU64 = AtomicU64::new(1);
 
+    /// Collector of orphaned processes below this process.
     #[derive(Default)]
     struct StrayCollector {
         /// Held for reading while a process starts: until then nobody knows its number.
@@ -63,6 +64,7 @@ mod linux {
         processes: Mutex<KnownProcesses>,
     }
 
+    /// Known children of this process and the marks that are in use.
     #[derive(Default)]
     struct KnownProcesses {
         /// The children that were started here; true: they have ended, or are about to.
@@ -74,15 +76,16 @@ mod linux {
         is_planned: bool,
     }
 
-    /// The mark of a process. When it is dropped, the process has ended, and what it has left behind is killed.
+    /// Guard of a started process. Dropping it, after the process has exited, kills the processes that the process left behind.
     #[derive(Debug)]
     pub(in super::super) struct StrayProcessGuard {
         text: String,
         pid: Option<i32>,
     }
 
-    /// Makes this process the parent of all orphans below it, and kills those that are left behind. For a program all of
-    /// whose child processes are started here: another child would be taken for an orphan.
+    /// Makes this process the parent of all orphans below it, and kills strays from now on.
+    ///
+    /// Only for programs that start all their children here: another child would be treated as a stray.
     ///
     /// # Errors
     /// The system refuses it.
@@ -92,7 +95,7 @@ mod linux {
         Ok(())
     }
 
-    /// Returns the prefix of the marks of this process, which only processes that it started can know.
+    /// Returns the secret prefix of the marks of this process, which only its child processes can know.
     pub(in super::super) fn own_mark_prefix() -> &'static str {
         OWNER_PREFIX.get_or_init(|| {
             let number = RandomState::new().build_hasher().finish();
@@ -100,13 +103,13 @@ mod linux {
         })
     }
 
-    /// To be held while a process starts.
+    /// Locks out the search for strays while a process starts.
     pub(in super::super) fn lock_for_start() -> Option<RwLockReadGuard<'static, ()>> {
         let collector = STRAY_COLLECTOR.get()?;
         Some(collector.start_lock.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// A process without a mark, which ends by itself.
+    /// Registers a child without a mark, which exits by itself and is no stray.
     pub(in super::super) fn register_unmarked_child(pid: u32) {
         if let (Some(collector), Ok(pid)) = (STRAY_COLLECTOR.get(), i32::try_from(pid)) {
             collector.lock_known().own_children.insert(pid, false);
@@ -114,7 +117,7 @@ mod linux {
     }
 
     impl StrayProcessGuard {
-        /// A new mark, for a process that is about to start.
+        /// Creates a mark for a process that is about to start.
         pub(in super::super) fn new() -> Self {
             let number = NEXT_MARK_NUMBER.fetch_add(1, Ordering::Relaxed);
             let text = format!("{}-{number}", own_mark_prefix());
@@ -124,12 +127,12 @@ mod linux {
             Self { text, pid: None }
         }
 
-        /// The variable that carries it.
+        /// Returns the name and value of the environment variable with the mark.
         pub(in super::super) fn mark_variable(&self) -> (&'static str, &str) {
             (PROCESS_MARK_VARIABLE, &self.text)
         }
 
-        /// The process has started.
+        /// Registers the id of the started process, so that it does not count as a stray.
         pub(in super::super) fn set_pid(&mut self, pid: Option<u32>) {
             self.pid = pid.and_then(|pid| i32::try_from(pid).ok());
             if let (Some(collector), Some(pid)) = (STRAY_COLLECTOR.get(), self.pid) {
@@ -169,7 +172,7 @@ mod linux {
         }
     }
 
-    /// Kills all strays, and waits until they have ended. Called at the end of a run.
+    /// Kills all strays and waits until they have exited. Called at the end of a run.
     pub(in super::super) async fn kill_strays_and_wait() {
         let Some(collector) = STRAY_COLLECTOR.get() else { return };
         for _ in 0..MAX_FINAL_SEARCHES {
@@ -180,7 +183,7 @@ mod linux {
         }
     }
 
-    /// Kills every process with a mark of that owner: the watchdog of an owner that was killed.
+    /// Kills every process with a mark of the owner in the environment. Called by the watchdog of a killed owner.
     pub(in super::super) fn kill_processes_of_owner() {
         if let Ok(owner) = std::env::var(WATCHED_OWNER_VARIABLE) {
             let mark = format!("{PROCESS_MARK_VARIABLE}={owner}-");
@@ -189,11 +192,12 @@ mod linux {
     }
 
     impl StrayCollector {
+        /// Locks the known processes, also after a panic in another thread.
         fn lock_known(&self) -> MutexGuard<'_, KnownProcesses> {
             self.processes.lock().unwrap_or_else(PoisonError::into_inner)
         }
 
-        /// Kills strays, and returns how many there are, those included that are about to end.
+        /// Kills strays and returns their number, including strays that are about to exit.
         fn kill_and_count_strays(&self) -> usize {
             let _none_starts = self.start_lock.write().unwrap_or_else(PoisonError::into_inner);
             let mut processes = self.lock_known();
@@ -210,6 +214,7 @@ mod linux {
     }
 
     impl KnownProcesses {
+        /// Returns whether the process is an orphan that no running process of this run owns.
         fn is_stray(&self, pid: i32) -> bool {
             match self.own_children.get(&pid) {
                 // Whoever started it waits for it.
@@ -224,7 +229,7 @@ mod linux {
         }
     }
 
-    /// Kills the stray with all below it, and waits for it if it has ended already.
+    /// Kills the stray and all its descendants. Returns whether the stray has been reaped.
     fn kill_tree_and_reap(pid: i32) -> bool {
         tree::kill_descendants(pid);
         tree::send_signal(pid, Signal::KILL);
@@ -232,6 +237,7 @@ mod linux {
         !matches!(waited, Some(Ok(None)))
     }
 
+    /// Reads the mark in the environment of the process.
     fn read_mark(pid: i32) -> Option<String> {
         let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
         let mut entries = environment.split(|byte| *byte == 0);
@@ -242,7 +248,7 @@ mod linux {
 
 #[cfg(not(target_os = "linux"))]
 mod others {
-    /// Other systems give orphans to the first process.
+    /// Does nothing: other systems give orphans to the first process.
     ///
     /// # Errors
     /// None.
@@ -250,6 +256,7 @@ mod others {
         Ok(())
     }
 
+    /// Guard of a started process, without an effect on this system.
     #[derive(Debug)]
     pub(in super::super) struct ProcessMark;
 

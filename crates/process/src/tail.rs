@@ -9,10 +9,10 @@ use ensemble_core::runner::AttemptLedger;
 /// The maximum number of bytes that are kept.
 pub use ensemble_core::runner::STDERR_KEPT as KEPT;
 
-/// How much more must have come before the notes are written anew, once there is plenty.
+/// Number of new bytes after which a long stream is published again.
 const PUBLISH_INTERVAL_BYTES: usize = 32 * 1024;
 
-/// The end of a stream, published to the ledger of the execution: as it grows, and when this is dropped.
+/// End of a stream, which is published to the ledger while it grows and when this is dropped.
 pub(super) struct StreamTail<'a> {
     ledger: &'a AttemptLedger,
     bytes: Vec<u8>,
@@ -30,7 +30,7 @@ impl<'a> StreamTail<'a> {
         }
     }
 
-    /// Reads until the end of the stream.
+    /// Reads the stream to its end, and publishes its tail to the ledger.
     pub(super) async fn read_to_end(&mut self, stream: &mut (impl AsyncRead + Unpin)) {
         loop {
             self.bytes.reserve(self.bytes.len().clamp(1024, KEPT));
@@ -41,12 +41,13 @@ impl<'a> StreamTail<'a> {
         }
     }
 
+    /// Appends bytes, and publishes the tail if enough bytes are new.
     pub(super) fn append_and_publish(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
         self.trim_and_publish(bytes.len());
     }
 
-    /// Returns the kept end.
+    /// Returns the kept end of the stream.
     pub(super) fn tail_text(&self) -> String {
         let skipped = self.bytes.len().saturating_sub(KEPT);
         let mut tail_bytes = &self.bytes[skipped..];
@@ -58,6 +59,7 @@ impl<'a> StreamTail<'a> {
         String::from_utf8_lossy(tail_bytes).into_owned()
     }
 
+    /// Limits the kept bytes, and publishes the tail if enough bytes are new.
     fn trim_and_publish(&mut self, count: usize) {
         self.unpublished_bytes += count;
         if self.bytes.len() > 2 * KEPT {
@@ -69,6 +71,7 @@ impl<'a> StreamTail<'a> {
         }
     }
 
+    /// Stores the tail in the ledger as stderr.
     fn publish_tail(&mut self) {
         self.unpublished_bytes = 0;
         self.ledger.set_stderr(self.tail_text());

@@ -7,13 +7,13 @@ use std::fs;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// The maximum number of looks while a tree is killed; each finds what was started during the one before.
+/// Maximum number of searches while a process tree is killed. Each finds processes that started during the search before.
 const MAX_KILL_PASSES: usize = 64;
 
 /// The maximum number of processes of one look.
 const MAX_LISTED_PROCESSES: usize = 10_000;
 
-/// The parent, the state and the resources of a process.
+/// Parent, state and resource usage of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ProcessStat {
     pub(super) parent: i32,
@@ -28,11 +28,12 @@ pub(super) struct ProcessStat {
     pub(super) started: u64,
 }
 
-/// Reads the state of the process. Returns `None` if there is no such process.
+/// Reads the state of the process. Returns `None` if the process does not exist.
 pub(super) fn read_stat(pid: i32) -> Option<ProcessStat> {
     parse_stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
 
+/// Parses the text of `/proc/PID/stat`.
 fn parse_stat(text: &str) -> Option<ProcessStat> {
     // `pid (name) state ppid …`, and the name may hold anything.
     let fields: Vec<&str> = text.rsplit_once(')')?.1.split_ascii_whitespace().collect();
@@ -48,7 +49,7 @@ fn parse_stat(text: &str) -> Option<ProcessStat> {
     })
 }
 
-/// Returns the children of the process, also those that have ended.
+/// Lists the children of the process, including exited ones.
 pub(super) fn list_children(pid: i32) -> Vec<i32> {
     let mut children = Vec::new();
     let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else {
@@ -65,7 +66,7 @@ pub(super) fn list_children(pid: i32) -> Vec<i32> {
     children
 }
 
-/// Returns the children of the first thread of the process, to which the system gives orphans.
+/// Lists the children of the first thread of the process, to which the system gives orphans.
 pub(super) fn list_adopted_children(pid: i32) -> Vec<i32> {
     match fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")) {
         Ok(text) => text
@@ -76,18 +77,19 @@ pub(super) fn list_adopted_children(pid: i32) -> Vec<i32> {
     }
 }
 
+/// Finds the children of the process by reading all processes.
 fn find_children(of: i32) -> Vec<i32> {
     let is_child = |pid: &i32| read_stat(*pid).is_some_and(|stat| stat.parent == of);
     list_process_ids().filter(is_child).collect()
 }
 
-/// Returns all processes.
+/// Lists the ids of all processes.
 pub(super) fn list_process_ids() -> impl Iterator<Item = i32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
-/// The processes below the process, parents first, until there are `most`.
+/// Lists the descendants of the process, parents first, up to `most`.
 pub(super) fn list_descendants(pid: i32, most: usize) -> Vec<i32> {
     let mut descendants = list_children(pid);
     let mut seen_pids: HashSet<i32> = descendants.iter().copied().collect();
@@ -102,7 +104,7 @@ pub(super) fn list_descendants(pid: i32, most: usize) -> Vec<i32> {
     descendants
 }
 
-/// Kills everything below the process. A process that was sent SIGKILL starts no other, so this ends.
+/// Kills all descendants of the process, and repeats the search until none is left.
 pub(super) fn kill_descendants(of: i32) {
     let mut killed_pids = HashSet::new();
     for _ in 0..MAX_KILL_PASSES {
@@ -119,7 +121,7 @@ pub(super) fn kill_descendants(of: i32) {
     }
 }
 
-/// Sends the signal; a process that is not there any more is none of our business.
+/// Sends the signal. Ignores processes that do not exist any more.
 pub(super) fn send_signal(pid: i32, signal: Signal) {
     if let Some(pid) = Pid::from_raw(pid)
         && !pid.is_init()

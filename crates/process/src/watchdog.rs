@@ -31,16 +31,17 @@ use super::{ProgramInvocation, strays, tree};
 /// The maximum number of starts of the watchdog: the first start and one restart.
 const MAX_WATCHDOG_STARTS: u8 = 2;
 
-/// The interval at which messages are read; the pipe has room for all messages of this time.
+/// Interval at which the watchdog reads messages. The pipe has room for all messages of this time.
 const POLL_INTERVAL: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
-/// The size of a message: the number of a process group to watch it, the negative number to forget it.
+/// Size of a message: the id of a process group to watch, or the negative id to forget it.
 const MESSAGE_SIZE: usize = size_of::<i32>();
 
-/// The watchdog of a run. It is started with the first group, and dropping this ends it.
+/// Watchdog process of a run, which kills child processes if this process is killed. Started with the first group; ends when dropped.
 #[derive(Debug)]
 pub struct ProcessWatchdog(Mutex<WatchdogState>);
 
+/// Watchdog process, its watched groups and its remaining starts.
 #[derive(Debug)]
 struct WatchdogState {
     command: ProgramInvocation,
@@ -52,7 +53,7 @@ struct WatchdogState {
 }
 
 impl ProcessWatchdog {
-    /// Returns a watchdog that `command` starts; the command must call [`run_watchdog`] with its stdin.
+    /// Creates a watchdog without starting it. `command` must call [`run_watchdog`] with its stdin.
     pub fn new(command: ProgramInvocation) -> Self {
         Self(Mutex::new(WatchdogState {
             command,
@@ -64,7 +65,7 @@ impl ProcessWatchdog {
         }))
     }
 
-    /// Starts the watchdog if it is not running. This is called before a child is started.
+    /// Starts the watchdog process if it is not running. Must be called before a child is started.
     pub(super) fn ensure_started(&self) {
         self.with_state(|state| {
             if state.process.is_none() {
@@ -73,7 +74,7 @@ impl ProcessWatchdog {
         });
     }
 
-    /// Watches the group from now on. The first call without a working watchdog returns a warning.
+    /// Watches the group from now on. Returns a warning at the first call without a working watchdog.
     pub(super) fn watch_group(&self, group: Pid) -> Option<String> {
         self.with_state(|state| {
             state.groups.push(group);
@@ -82,7 +83,7 @@ impl ProcessWatchdog {
         })
     }
 
-    /// Ends watching the group. This must be called before the leader is reaped: later its number may be reused.
+    /// Stops watching the group. Must be called before the leader is reaped, because its id can be reused later.
     pub(super) fn forget_group(&self, group: Pid) {
         self.with_state(|state| {
             state.groups.retain(|known| *known != group);
@@ -90,6 +91,7 @@ impl ProcessWatchdog {
         });
     }
 
+    /// Calls the function with the locked state.
     fn with_state<T>(&self, act: impl FnOnce(&mut WatchdogState) -> T) -> T {
         act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -111,7 +113,7 @@ impl WatchdogState {
         }
     }
 
-    /// Starts the watchdog process, unless the starts are used up.
+    /// Starts the watchdog process unless the maximum number of starts is reached.
     fn start_if_allowed(&mut self) {
         if self.is_given_up {
             return;
@@ -126,6 +128,7 @@ impl WatchdogState {
         started.unwrap_or_else(|error| self.record_start_failure(&error));
     }
 
+    /// Starts the process and sends all watched groups.
     fn start_process(&mut self) -> io::Result<()> {
         let mut process = WatchdogProcess::spawn_process(&self.command)?;
         for group in &self.groups {
@@ -144,7 +147,7 @@ impl WatchdogState {
     }
 }
 
-/// The watchdog process. Dropping this kills it, so that it does not kill any group.
+/// Running watchdog process. Dropping it kills the process, so that it does not kill any group.
 #[derive(Debug)]
 struct WatchdogProcess {
     child: Child,
@@ -152,7 +155,7 @@ struct WatchdogProcess {
 }
 
 impl WatchdogProcess {
-    /// Starts the process in its own process group, with an empty environment, the folder `/` and no output streams.
+    /// Starts the process in a separate process group, with an empty environment, in the folder `/`, without output streams.
     fn spawn_process(command: &ProgramInvocation) -> io::Result<Self> {
         let _nobody_looks = strays::lock_for_start();
         let mut child = Command::new(&command.program)
@@ -173,6 +176,7 @@ impl WatchdogProcess {
         Ok(process)
     }
 
+    /// Writes the message to the pipe.
     fn send_message(&mut self, message: i32) -> io::Result<()> {
         // A pipe takes so few bytes completely or not at all.
         self.messages.write_all(&message.to_ne_bytes())
@@ -186,8 +190,7 @@ impl Drop for WatchdogProcess {
     }
 }
 
-/// The main function of the watchdog process: it reads messages until the pipe closes and then kills every group that
-/// is still watched.
+/// Runs the watchdog process: reads messages until the pipe closes, then kills every watched group.
 ///
 /// It does not wake for each message, which would cost two context switches for every start of a child. Messages stay
 /// in the pipe until the next read; the end of the pipe wakes it at once.
@@ -216,6 +219,7 @@ pub fn run_watchdog(messages: impl AsFd) {
     strays::kill_processes_of_owner();
 }
 
+/// Adds or removes a process group, according to the sign of the number.
 fn apply_message(groups: &mut Vec<i32>, message: [u8; MESSAGE_SIZE]) {
     let number = i32::from_ne_bytes(message);
     groups.retain(|known| *known != number.saturating_abs());

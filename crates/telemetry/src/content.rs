@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 /// The longest text of one attribute in bytes; the rest is left out.
 const MAX_ATTRIBUTE_BYTES: usize = 64 << 10;
 
-/// The system instructions, the messages that were new to the model, and the reply.
+/// Span attributes with messages: system instructions, new messages, and the reply.
 pub(crate) struct MessageAttributes {
     /// `gen_ai.system_instructions`.
     pub(crate) system: Option<String>,
@@ -18,7 +18,7 @@ pub(crate) struct MessageAttributes {
     pub(crate) output: Option<String>,
 }
 
-/// Returns the messages of an iteration. The results of tools are in the spans of the calls.
+/// Creates the message attributes of an iteration. Tool results are in the spans of the calls.
 pub(crate) fn message_attributes(iteration: &ThreadIteration) -> MessageAttributes {
     let of = |role: Role| iteration.messages.iter().filter(move |message| message.role == role);
     let system: Vec<Value> = of(Role::System).map(|message| text_part(&message.content)).collect();
@@ -44,17 +44,17 @@ pub(crate) fn message_attributes(iteration: &ThreadIteration) -> MessageAttribut
     }
 }
 
-/// Renders one message as a list of messages.
+/// Renders one message as a JSON list of messages.
 pub(crate) fn single_message_json(role: &str, text: &str) -> String {
     limit_length(&json!([{"role": role, "parts": [text_part(text)]}]).to_string())
 }
 
-/// Returns a value as text, not longer than an attribute may be.
+/// Converts a value to text with the maximum length of an attribute.
 pub(crate) fn limited_value_text(value: &Value) -> String {
     limit_length(&value.to_string())
 }
 
-/// The text, not longer than an attribute may be.
+/// Shortens the text to the maximum length of an attribute.
 pub(crate) fn limit_length(text: &str) -> String {
     match text.len() > MAX_ATTRIBUTE_BYTES {
         true => format!("{}…", &text[..text.floor_char_boundary(MAX_ATTRIBUTE_BYTES)]),
@@ -62,14 +62,17 @@ pub(crate) fn limit_length(text: &str) -> String {
     }
 }
 
+/// Renders messages as JSON. Returns `None` without messages.
 fn messages_json(messages: Vec<Value>) -> Option<String> {
     (!messages.is_empty()).then(|| limit_length(&Value::Array(messages).to_string()))
 }
 
+/// Converts the text of a message to JSON with this role.
 fn message_with_role(role: &str, message: &Message) -> Value {
     json!({"role": role, "parts": [text_part(&message.content)]})
 }
 
+/// Creates a text part of a message.
 fn text_part(text: &str) -> Value {
     json!({"type": "text", "content": text})
 }

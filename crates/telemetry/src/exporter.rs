@@ -40,7 +40,7 @@ const FINAL_EXPORT_TIME: Duration = Duration::from_secs(5);
 /// Makes the HTTP client, on the thread of the exporter.
 pub type BuildHttpClient = Box<dyn FnOnce() -> Pin<Box<dyn Future<Output = Result<reqwest::Client, String>>>> + Send>;
 
-/// Sends spans to a collector.
+/// Exporter that sends spans to a collector on a background thread.
 #[derive(Debug)]
 pub struct SpanExporter {
     queue: Mutex<Option<mpsc::Sender<Span>>>,
@@ -49,7 +49,7 @@ pub struct SpanExporter {
     shared: Arc<ExportCounters>,
 }
 
-/// The numbers of spans by result of the export.
+/// Result of the export: the number of spans, the number of accepted spans, and the first problem.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ExportReport {
     /// All spans.
@@ -60,6 +60,7 @@ pub struct ExportReport {
     pub first_problem: Option<String>,
 }
 
+/// Counters that the exporter and its thread share.
 #[derive(Debug, Default)]
 struct ExportCounters {
     all: AtomicU64,
@@ -68,7 +69,7 @@ struct ExportCounters {
 }
 
 impl SpanExporter {
-    /// Starts the thread.
+    /// Starts the exporter thread.
     ///
     /// # Errors
     /// The system starts no thread.
@@ -118,7 +119,7 @@ impl SpanExporter {
         }
     }
 
-    /// Waits until everything was sent, for a bounded time.
+    /// Waits a limited time until all spans are sent, and returns the report.
     pub fn finish_export(&self) -> ExportReport {
         self.deadline.send_replace(Some(Instant::now() + FINAL_EXPORT_TIME));
         drop(lock_mutex(&self.queue).take());
@@ -137,7 +138,7 @@ impl ExportCounters {
     }
 }
 
-/// Returns a body in the form of gzip.
+/// Compresses a body with gzip.
 fn compress_gzip(body: &[u8]) -> Vec<u8> {
     let mut zip = GzEncoder::new(Vec::new(), flate2::Compression::default());
     zip.write_all(body)
@@ -226,11 +227,12 @@ impl ExporterThread {
         self.until.borrow().is_some()
     }
 
+    /// Returns whether the deadline is before the end of this pause.
     fn ends_within(&self, pause: Duration) -> bool {
         self.until.borrow().is_some_and(|until| Instant::now() + pause > until)
     }
 
-    /// Waits, or until the program ends, which then tries at once.
+    /// Waits for the pause, or until the program starts to exit, because the next try follows at once then.
     async fn wait_before_retry(&self, pause: Duration) {
         let mut until = self.until.clone();
         if self.is_deadline_set() {
@@ -241,7 +243,7 @@ impl ExporterThread {
     }
 }
 
-/// Collects this span, and those that arrive soon.
+/// Collects this span and those that arrive within the batch time.
 async fn collect_batch(first: Span, spans: &mut mpsc::Receiver<Span>) -> Vec<Span> {
     let mut size = first.encoded_len();
     let mut batch = vec![first];
@@ -260,7 +262,7 @@ async fn collect_batch(first: Span, spans: &mut mpsc::Receiver<Span>) -> Vec<Spa
     batch
 }
 
-/// Waits until the time at the end is over.
+/// Waits until the final export time is over.
 async fn wait_for_deadline(mut until: watch::Receiver<Option<Instant>>) {
     let deadline = until
         .wait_for(Option::is_some)
@@ -273,6 +275,7 @@ async fn wait_for_deadline(mut until: watch::Receiver<Option<Instant>>) {
     }
 }
 
+/// Locks the mutex, also after a panic in another thread.
 fn lock_mutex<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

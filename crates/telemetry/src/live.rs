@@ -13,7 +13,7 @@ use crate::exporter::{ExportReport, SpanExporter};
 use crate::settings::TraceSampler;
 use crate::span_fold::RunSpanBuilder;
 
-/// Makes spans of what is committed, and hands them on.
+/// Builder of spans from committed records, which sends them to an exporter.
 #[derive(Debug)]
 pub struct LiveTelemetry {
     /// The span that the program was started in.
@@ -25,7 +25,7 @@ pub struct LiveTelemetry {
 }
 
 impl LiveTelemetry {
-    /// Hands the spans of runs to this exporter.
+    /// Creates the telemetry of running runs.
     pub fn new(exporter: SpanExporter, sampler: TraceSampler, parent: Option<TraceParent>, with_content: bool) -> Self {
         Self {
             parent,
@@ -36,14 +36,14 @@ impl LiveTelemetry {
         }
     }
 
-    /// Returns whether this trace is recorded.
+    /// Returns whether the trace is exported.
     pub fn is_sampled(&self, trace: &[u8; 16]) -> bool {
         let parent = self.parent.as_ref().and_then(TraceParent::span_context);
         self.sampler
             .should_sample(trace, parent.as_ref().map(|parent: &SpanContext| parent.is_sampled))
     }
 
-    /// Takes a record of a run. `started`: the first event of the run.
+    /// Applies a record of a run to its spans, and sends finished spans. `started` is the first event of the run.
     pub fn send_spans_of_record(&self, run: &Arc<str>, record: &Record, started: Option<&RunStarted>) {
         let mut spans = Vec::new();
         {
@@ -59,7 +59,7 @@ impl LiveTelemetry {
         self.send_sampled(spans);
     }
 
-    /// Sends what is left, for a bounded time, and says what became of all.
+    /// Ends the open spans, waits a limited time until all are sent, and returns the report.
     pub fn close_and_finish_export(&self) -> ExportReport {
         let folds = std::mem::take(&mut *self.folds.lock().unwrap_or_else(PoisonError::into_inner));
         let mut spans = Vec::new();
@@ -70,6 +70,7 @@ impl LiveTelemetry {
         self.exporter.finish_export()
     }
 
+    /// Sends the spans of traces that are exported.
     fn send_sampled(&self, spans: Vec<Span>) {
         for span in spans {
             let trace: Option<[u8; 16]> = span.trace_id.as_slice().try_into().ok();

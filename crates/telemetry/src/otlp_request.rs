@@ -16,7 +16,7 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// What the spans come from, unless somebody names it.
 const DEFAULT_SERVICE_NAME: &str = "ensemble";
 
-/// The resource of the spans: `service.name` and further attributes of the user.
+/// Resource attributes of spans: the service name, and attributes of the user.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TelemetryResource {
     /// `service.name`; empty: `ensemble`.
@@ -26,7 +26,7 @@ pub struct TelemetryResource {
 }
 
 impl TelemetryResource {
-    /// Returns the spans as one message.
+    /// Creates an OTLP export request with the spans.
     pub(crate) fn to_export_request(&self, spans: Vec<Span>) -> ExportTraceServiceRequest {
         ExportTraceServiceRequest {
             resource_spans: vec![ResourceSpans {
@@ -48,17 +48,18 @@ impl TelemetryResource {
         }
     }
 
-    /// Returns the spans as JSON of OTLP.
+    /// Converts the spans to OTLP JSON.
     pub fn spans_to_json(&self, spans: Vec<Span>) -> String {
         let value = serde_json::to_value(self.to_export_request(spans)).unwrap_or_default();
         format!("{value:#}\n")
     }
 
-    /// Returns the spans as protobuf of OTLP.
+    /// Converts the spans to OTLP protobuf.
     pub fn spans_to_protobuf(&self, spans: Vec<Span>) -> Vec<u8> {
         self.to_export_request(spans).encode_to_vec()
     }
 
+    /// Creates the attributes of the resource.
     fn to_attributes(&self) -> SpanAttributes {
         let service = match self.service.is_empty() {
             true => DEFAULT_SERVICE_NAME,

@@ -20,12 +20,12 @@ pub struct RecordedRunTree {
     pub inner_runs: Vec<Self>,
 }
 
-/// The spans of a run, and of the runs inside it.
+/// Spans of a run and of its nested runs.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct RunTrace(Vec<Span>);
 
 impl RunTrace {
-    /// Folds a run, with what was said or without it.
+    /// Builds the spans of a run and its nested runs. `with_content` includes messages.
     pub fn from_run_tree(run: &RecordedRunTree, with_content: bool) -> Self {
         let mut spans = Vec::new();
         add_run_spans(run, RunSpanBuilder::new(with_content), with_content, &mut spans);
@@ -38,22 +38,23 @@ impl RunTrace {
         Self(spans)
     }
 
-    /// Returns the spans, by the time of their begin.
+    /// Returns the spans, sorted by start time.
     pub fn all_spans(&self) -> &[Span] {
         &self.0
     }
 
-    /// As JSON of OTLP.
+    /// Converts the spans to OTLP JSON.
     pub fn to_json(self, resource: &TelemetryResource) -> String {
         resource.spans_to_json(self.0)
     }
 
-    /// As protobuf of OTLP.
+    /// Converts the spans to OTLP protobuf.
     pub fn to_protobuf(self, resource: &TelemetryResource) -> Vec<u8> {
         resource.spans_to_protobuf(self.0)
     }
 }
 
+/// Adds the spans of a run and its nested runs to `spans`.
 fn add_run_spans(run: &RecordedRunTree, mut folded: RunSpanBuilder, with_content: bool, spans: &mut Vec<Span>) {
     for record in &run.records {
         folded.apply_run_record(record, None, spans);
@@ -70,7 +71,7 @@ fn add_run_spans(run: &RecordedRunTree, mut folded: RunSpanBuilder, with_content
     }
 }
 
-/// Returns the executions that may contain the run of this name.
+/// Returns the executions that can contain the nested run with this name.
 fn outer_spans_for(name: &str, placed: &[ExecutionSpan]) -> OuterSpanCandidates {
     let is_it = |one: &&ExecutionSpan| NestedRunName::belongs_to(name, &one.agent, one.execution);
     OuterSpanCandidates(placed.iter().filter(is_it).cloned().collect())

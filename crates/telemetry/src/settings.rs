@@ -15,7 +15,7 @@ const DEFAULT_ENDPOINT: &str = "http://localhost:4318";
 /// How long a request may take, unless somebody says it.
 const DEFAULT_REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The settings of the export of spans.
+/// Settings of the export of spans.
 #[derive(Debug, Clone)]
 pub struct TelemetrySettings {
     /// Where to.
@@ -26,7 +26,7 @@ pub struct TelemetrySettings {
     pub sampler: TraceSampler,
 }
 
-/// An address that takes spans.
+/// Address of a collector that receives spans.
 #[derive(Debug, Clone)]
 pub struct CollectorEndpoint {
     /// The address.
@@ -41,7 +41,7 @@ pub struct CollectorEndpoint {
     pub compression: BodyCompression,
 }
 
-/// The compression of a body.
+/// Compression of a request body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BodyCompression {
     /// Not at all.
@@ -50,7 +50,7 @@ pub enum BodyCompression {
     Gzip,
 }
 
-/// The form of a body.
+/// Encoding of a request body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BodyEncoding {
     /// Protobuf.
@@ -59,7 +59,7 @@ pub enum BodyEncoding {
     Json,
 }
 
-/// The choice of the traces that are recorded.
+/// Choice of the traces that are exported.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum TraceSampler {
     /// This share of all traces, chosen by their ids.
@@ -68,7 +68,7 @@ pub enum TraceSampler {
     Parent(f64),
 }
 
-/// The reason why nothing is exported.
+/// Reason why no spans are exported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TelemetrySettingsError {
     /// A variable says so.
@@ -78,7 +78,7 @@ pub enum TelemetrySettingsError {
 }
 
 impl TelemetrySettings {
-    /// Reads the variables of the environment.
+    /// Reads the settings from environment variables.
     ///
     /// # Errors
     /// Nothing is to be exported, or a variable has a value that cannot be used.
@@ -101,7 +101,7 @@ impl TelemetrySettings {
 }
 
 impl TelemetryResource {
-    /// Reads the variables of the environment.
+    /// Reads the resource attributes from environment variables.
     pub fn from_variables(set: impl Fn(&str) -> Option<String>) -> Self {
         let mut all = parse_pairs(&set("OTEL_RESOURCE_ATTRIBUTES").unwrap_or_default());
         let service_name = all
@@ -116,6 +116,7 @@ impl TelemetryResource {
 }
 
 impl CollectorEndpoint {
+    /// Reads the endpoint from environment variables. Variables for traces have precedence over general ones.
     fn from_variables(set: &dyn Fn(&str) -> Option<String>) -> Result<Self, TelemetrySettingsError> {
         // A variable for traces wins over the one for everything.
         let either = |name: &str| {
@@ -171,7 +172,7 @@ impl CollectorEndpoint {
         })
     }
 
-    /// Returns the address without what may be secret.
+    /// Returns the address without parts that can be secret.
     pub fn url_without_secrets(&self) -> String {
         let mut url = self.url.clone();
         let _no_password = url.set_password(None);
@@ -180,7 +181,7 @@ impl CollectorEndpoint {
         url.to_string()
     }
 
-    /// Returns the values of headers.
+    /// Returns the values of the headers, which are secrets.
     pub fn header_values(&self) -> Vec<String> {
         let values = self.headers.iter().filter_map(|(_, value)| value.to_str().ok());
         values.map(str::to_owned).collect()
@@ -188,6 +189,7 @@ impl CollectorEndpoint {
 }
 
 impl TraceSampler {
+    /// Reads the sampler from environment variables.
     fn from_variables(set: &dyn Fn(&str) -> Option<String>) -> Result<Self, TelemetrySettingsError> {
         let share = || {
             let share = set("OTEL_TRACES_SAMPLER_ARG").and_then(|value| value.parse::<f64>().ok());
@@ -208,7 +210,7 @@ impl TraceSampler {
         })
     }
 
-    /// Returns whether the trace is recorded. `parent`: whether the trace of the outer span is.
+    /// Returns whether the trace is exported. `parent` is the decision of the outer span.
     pub(crate) fn should_sample(self, trace: &[u8; 16], parent: Option<bool>) -> bool {
         let share = match (self, parent) {
             (Self::Parent(_), Some(is_sampled)) => return is_sampled,
@@ -223,13 +225,14 @@ impl TraceSampler {
     }
 }
 
-/// Returns the address of traces below this one.
+/// Appends the path of traces to the address.
 fn traces_url(mut url: Url) -> Url {
     let path = format!("{}/v1/traces", url.path().trim_end_matches('/'));
     url.set_path(&path);
     url
 }
 
+/// Parses the address in the variable `name`.
 fn parse_address(name: &str, text: &str) -> Result<Url, TelemetrySettingsError> {
     let url = Url::parse(text)
         .ok()
@@ -239,6 +242,7 @@ fn parse_address(name: &str, text: &str) -> Result<Url, TelemetrySettingsError> 
     })
 }
 
+/// Parses the list of headers in the variable `name`.
 fn parse_headers(name: &str, text: &str) -> Result<Vec<(HeaderName, HeaderValue)>, TelemetrySettingsError> {
     let parsed = parse_pairs(text).into_iter().map(|(key, value)| {
         let key: HeaderName = key.parse().ok()?;
@@ -252,13 +256,14 @@ fn parse_headers(name: &str, text: &str) -> Result<Vec<(HeaderName, HeaderValue)
     })
 }
 
-/// `key=value,key=value`, with `%2C` and the like in values.
+/// Parses `key=value,key=value`, with percent-encoded values.
 fn parse_pairs(text: &str) -> Vec<(String, String)> {
     let pairs = text.split(',').filter_map(|pair| pair.split_once('='));
     let pairs = pairs.map(|(key, value)| (decode_percent(key.trim()), decode_percent(value.trim())));
     pairs.filter(|(key, _)| !key.is_empty()).collect()
 }
 
+/// Decodes percent-encoded bytes.
 fn decode_percent(text: &str) -> String {
     let mut bytes = Vec::new();
     let mut rest = text.as_bytes();

@@ -10,11 +10,12 @@ use opentelemetry_proto::tonic::trace::v1::span::{Event, Link, SpanKind};
 use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 use opentelemetry_proto::tonic::trace::v1::{Span, Status};
 
-/// The flags of the protocol: it is known whether the parent is remote, and it is.
+/// Flag of the protocol: it is known whether the parent is remote.
 const REMOTE_FLAG_KNOWN: u32 = 0x100;
+/// Flag of the protocol: the parent is remote.
 const PARENT_IS_REMOTE: u32 = 0x200;
 
-/// The parent of a span.
+/// Parent of a span.
 pub(crate) enum SpanParent<'a> {
     /// Nothing.
     None,
@@ -24,7 +25,7 @@ pub(crate) enum SpanParent<'a> {
     Remote(&'a SpanContext),
 }
 
-/// Returns a span without attributes.
+/// Creates a span without attributes, with its start and end time in nanoseconds.
 pub(crate) fn new_internal_span(context: &SpanContext, parent: &SpanParent<'_>, name: String, (start, end): (u64, u64)) -> Span {
     let (parent, remote) = match parent {
         SpanParent::None => (Vec::new(), 0),
@@ -45,7 +46,7 @@ pub(crate) fn new_internal_span(context: &SpanContext, parent: &SpanParent<'_>, 
     }
 }
 
-/// A list of attributes.
+/// Attributes of a span.
 #[derive(Debug, Default)]
 pub(crate) struct SpanAttributes(pub(crate) Vec<KeyValue>);
 
@@ -62,13 +63,13 @@ impl SpanAttributes {
         self.with_value(key, Value::IntValue(i64::try_from(value).unwrap_or(i64::MAX)))
     }
 
-    /// Adds a number with a fraction.
+    /// Adds a fractional number.
     #[must_use]
     pub(crate) fn with_float(self, key: &str, value: f64) -> Self {
         self.with_value(key, Value::DoubleValue(value))
     }
 
-    /// Adds `true`, and nothing for `false`.
+    /// Adds `true`. Adds nothing for `false`.
     #[must_use]
     pub(crate) fn with_flag(self, key: &str, value: bool) -> Self {
         match value {
@@ -99,7 +100,7 @@ impl SpanAttributes {
         }
     }
 
-    /// Adds what was used of models, if anything was.
+    /// Adds the model usage, if there is any.
     #[must_use]
     pub(crate) fn with_usage(self, usage: Option<ModelUsage>) -> Self {
         let Some(usage) = usage.filter(|usage| *usage != ModelUsage::default()) else {
@@ -123,6 +124,7 @@ impl SpanAttributes {
         }
     }
 
+    /// Adds a value.
     fn with_value(mut self, key: &str, value: Value) -> Self {
         self.0.push(KeyValue {
             key: key.to_owned(),
@@ -133,7 +135,7 @@ impl SpanAttributes {
     }
 }
 
-/// Something that happened in a span.
+/// Creates an event of a span.
 pub(crate) fn new_span_event(name: &str, at: u64, attributes: SpanAttributes) -> Event {
     Event {
         time_unix_nano: at,
@@ -143,7 +145,7 @@ pub(crate) fn new_span_event(name: &str, at: u64, attributes: SpanAttributes) ->
     }
 }
 
-/// Returns a relation to a span of another trace.
+/// Creates a link to a span of another trace.
 pub(crate) fn new_span_link(to: &SpanContext, attributes: SpanAttributes) -> Link {
     Link {
         trace_id: to.trace.to_vec(),
@@ -155,7 +157,7 @@ pub(crate) fn new_span_link(to: &SpanContext, attributes: SpanAttributes) -> Lin
     }
 }
 
-/// Returns the status of what went wrong. The message is content.
+/// Creates the status of a failed span. The message counts as content.
 pub(crate) fn error_status(message: Option<&str>) -> Option<Status> {
     Some(Status {
         code: StatusCode::Error as i32,

@@ -18,7 +18,7 @@ use opentelemetry_proto::tonic::trace::v1::Span;
 use self::execution::OpenExecutionSpan;
 use self::segment::{SegmentSpan, SegmentStart};
 
-/// The position of an event: an execution, and the time that it took.
+/// Span of an execution with its start and end time in nanoseconds.
 #[derive(Debug, Clone)]
 pub struct ExecutionSpan {
     /// The agent.
@@ -31,11 +31,11 @@ pub struct ExecutionSpan {
     pub time: (u64, u64),
 }
 
-/// The outer span of a run, if its records do not contain it.
+/// Executions that can contain a run whose records do not name its outer span.
 #[derive(Debug, Clone, Default)]
 pub struct OuterSpanCandidates(pub Vec<ExecutionSpan>);
 
-/// Folds the records of one run.
+/// Builder of spans from the records of one run.
 #[derive(Debug, Default)]
 pub struct RunSpanBuilder {
     /// Do spans hold what was said?
@@ -51,14 +51,14 @@ pub struct RunSpanBuilder {
     execution_spans: Vec<ExecutionSpan>,
 }
 
-/// The contents of the first record.
+/// First record of a run.
 #[derive(Debug, Clone)]
 struct RunOrigin {
     started: RunStarted,
 }
 
 impl RunSpanBuilder {
-    /// With what was said, or without it.
+    /// Creates a builder. `with_content` includes messages in the spans.
     pub fn new(with_content: bool) -> Self {
         Self {
             with_content,
@@ -66,7 +66,7 @@ impl RunSpanBuilder {
         }
     }
 
-    /// Returns the fold of a run that is inside another.
+    /// Creates the builder for a nested run.
     pub fn for_nested_run(with_content: bool, outer_spans: OuterSpanCandidates) -> Self {
         Self {
             outer_spans,
@@ -75,13 +75,14 @@ impl RunSpanBuilder {
         }
     }
 
-    /// Returns the executions so far, with their spans.
+    /// Returns the executions so far with their spans.
     pub fn execution_spans(&self) -> &[ExecutionSpan] {
         &self.execution_spans
     }
 
-    /// Takes a record, and gives the spans that end with it. `started`: the first event of the run, which a fold that begins later has not
-    /// seen.
+    /// Applies a record, and adds the spans that end with it to `ended`.
+    ///
+    /// `started` is the first event of the run, for a builder that starts later.
     pub fn apply_run_record(&mut self, record: &Record, started: Option<&RunStarted>, ended: &mut Vec<Span>) {
         if let Event::RunStarted(started) = &record.event {
             self.is_copying = started.forked_from.is_some();
@@ -126,14 +127,14 @@ impl RunSpanBuilder {
         }
     }
 
-    /// Ends what has not ended.
+    /// Ends the open spans, and adds them to `ended`.
     pub fn close_open_spans(&mut self, ended: &mut Vec<Span>) {
         if let Some(segment) = self.segment.take() {
             segment.close_without_end(self, ended);
         }
     }
 
-    /// Returns whether this is a record of the run from which this one was copied.
+    /// Returns whether the record belongs to the run from which this run was copied. Tracks the start and end of the copied records.
     fn is_copied_record(&mut self, record: &Record, at: u64) -> bool {
         if !self.is_copying || record.seq == 0 {
             return false;
@@ -149,6 +150,7 @@ impl RunSpanBuilder {
         self.is_copying
     }
 
+    /// Opens the span of a segment that starts with record `seq`.
     fn open_segment(&mut self, seq: u64, trace: Option<&TraceParent>, opened: SegmentStart) {
         let Some(origin) = &self.origin else { return };
         let recorded = trace.and_then(TraceParent::span_context);
@@ -156,7 +158,7 @@ impl RunSpanBuilder {
         self.segment = Some(SegmentSpan::new(&origin.started, seq, outer, opened, self.now));
     }
 
-    /// Returns the execution that contains a run whose records do not say it.
+    /// Finds the execution that contains this run by the current time.
     fn find_outer_span(&self) -> Option<SpanContext> {
         let holds = |placed: &&ExecutionSpan| placed.time.0 <= self.now && self.now <= placed.time.1;
         let all = &self.outer_spans.0;
@@ -164,6 +166,7 @@ impl RunSpanBuilder {
         outer_span.map(|placed| placed.context.clone())
     }
 
+    /// Applies an event to the open segment.
     fn apply_in_segment(&mut self, event: &Event, ended: &mut Vec<Span>) {
         let Some(mut segment) = self.segment.take() else {
             return;
@@ -172,6 +175,7 @@ impl RunSpanBuilder {
         self.segment = Some(segment);
     }
 
+    /// Stores the span of an ended execution.
     fn add_execution_span(&mut self, execution: &OpenExecutionSpan) {
         self.execution_spans.push(ExecutionSpan {
             agent: execution.agent.clone(),
@@ -182,7 +186,7 @@ impl RunSpanBuilder {
     }
 }
 
-/// Returns the time in nanoseconds since 1970.
+/// Converts a time to nanoseconds since 1970.
 fn to_nanoseconds(at: DateTime<Utc>) -> u64 {
     let nanos = at.timestamp_nanos_opt().unwrap_or_default();
     u64::try_from(nanos).unwrap_or_default()

@@ -29,13 +29,13 @@ const BODY_LIMITS: BodyLimits = BodyLimits {
     total: 64 << 20,
     timeout: Duration::from_secs(30),
 };
-/// The limits of bodies with which a page gets its cookie. They contain the token.
+/// Limits of the request bodies with which a page gets its cookie. The bodies contain the token.
 const SESSION_BODY_LIMITS: BodyLimits = BodyLimits {
     largest: 4 << 10,
     total: 1 << 20,
     timeout: Duration::from_secs(5),
 };
-/// Most runs whose fold is kept while nobody looks at them.
+/// Maximum number of runs that stay in memory although no client follows them.
 const MAX_UNFOLLOWED_RUNS: usize = 8;
 
 /// The settings of a server.
@@ -70,7 +70,7 @@ pub struct NewEnsembleFile {
     pub is_shared: bool,
 }
 
-/// The data that all requests share.
+/// State that all requests share.
 pub(crate) struct UiState {
     pub(crate) guard: RequestGuard,
     /// Reads bodies of requests with the token.
@@ -92,6 +92,7 @@ pub(crate) struct UiState {
 }
 
 impl UiState {
+    /// Creates the state for a server on this port.
     pub(crate) fn new(settings: UiServerSettings, port: u16) -> Self {
         Self {
             guard: RequestGuard::new(settings.token, port),
@@ -110,7 +111,7 @@ impl UiState {
         }
     }
 
-    /// Waits for the future on the thread that drives runs, since it may begin one.
+    /// Runs the future on the thread that drives runs, because it can start a run.
     pub(crate) async fn run_on_driver_thread<T: Send + 'static>(
         &self,
         future: impl Future<Output = Result<T, ApiFailure>> + Send + 'static,
@@ -119,7 +120,7 @@ impl UiState {
         task_result.unwrap_or_else(|_| Err(ApiFailure::unavailable("the program is shutting down")))
     }
 
-    /// Does work that reads files on a thread for such work, in which other requests are answered.
+    /// Runs work that reads files on a blocking thread, so that other requests are answered meanwhile.
     pub(crate) async fn run_blocking<T: Send + 'static>(
         self: &Arc<Self>,
         work: impl FnOnce(&Self) -> Result<T, ApiFailure> + Send + 'static,
@@ -133,14 +134,14 @@ impl UiState {
         })
     }
 
-    /// Returns the run with this id, or the run inside a run: `ID/sub/AGENT-1-1`.
+    /// Resolves a run by its id, also a nested run: `ID/sub/AGENT-1-1`.
     pub(crate) async fn resolve_stored_run(&self, id: &str) -> Result<Arc<dyn StoredRun>, ApiFailure> {
         let id = RunId::parse(id).map_err(not_found_failure)?;
         let store = self.runs.runs().store();
         store.find_run_with_id(&id).await.map_err(not_found_failure)
     }
 
-    /// Returns the fold of the run, up to its last record.
+    /// Returns the watched run, with all records up to now. Discards runs that no client follows, if there are too many.
     pub(crate) async fn get_current_watched_run(&self, id: &str) -> Result<Arc<WatchedRun>, ApiFailure> {
         let run = self.resolve_stored_run(id).await?;
         let watched = {
@@ -161,6 +162,7 @@ impl UiState {
     }
 }
 
+/// Creates the failure of a run that does not exist.
 fn not_found_failure(error: impl std::fmt::Display) -> ApiFailure {
     ApiFailure::not_found(error.to_string())
 }

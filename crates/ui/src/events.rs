@@ -11,12 +11,12 @@ use serde_json::{Value, json};
 /// How often a client hears that the server is there.
 pub(crate) const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
 
-/// Returns an event with a name.
+/// Renders a named server-sent event.
 pub(crate) fn event_frame(name: &str, data: &Value) -> Bytes {
     Bytes::from(format!("event: {name}\ndata: {data}\n\n"))
 }
 
-/// Returns a piece of an execution that no record holds yet.
+/// Converts a live event of an execution to JSON for the page.
 pub(crate) fn live_event_json(live: &LiveEvent) -> Value {
     let (kind, text) = match &live.kind {
         LiveEventKind::Text(text) => ("text", text.clone()),

@@ -7,7 +7,7 @@ use crate::reply::{UiReply, page_file_reply};
 const SCRIPT_CONTENT_TYPE: &str = "text/javascript; charset=utf-8";
 const STYLE_CONTENT_TYPE: &str = "text/css; charset=utf-8";
 
-/// Returns the file at this path.
+/// Finds the embedded file of the page at this path.
 pub(crate) fn find_page_file(path: &str) -> Option<UiReply> {
     let (content_type, text) = match path {
         "/" => ("text/html; charset=utf-8", include_str!("page/index.html")),

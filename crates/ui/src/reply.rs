@@ -23,14 +23,14 @@ use ensemble_wire::guard::GuardRefusal;
 /// A response.
 pub(crate) type UiReply = Response<Body>;
 
-/// What the page may do: only what comes from this server, nothing inline, no text that becomes markup.
+/// Content security policy of the page: only content of this server, nothing inline.
 const PAGE_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; \
                       trusted-types 'none'";
-/// Likewise for a picture: nothing but its own style.
+/// Content security policy of a picture: only its inline style.
 const PICTURE_SECURITY_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; sandbox";
 
-/// A failed request: a status, a word for programs, and a sentence for people.
+/// Failed request: a status, a code for programs, and a message for users.
 #[derive(Debug)]
 pub(crate) struct ApiFailure {
     pub(crate) status: StatusCode,
@@ -55,26 +55,27 @@ impl ApiFailure {
         Self::new(StatusCode::NOT_FOUND, "not_found", message)
     }
 
-    /// The request is wrong.
+    /// Creates the failure of an invalid request.
     pub(crate) fn bad_request(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "bad_request", message)
     }
 
-    /// The run is not in a state for this.
+    /// Creates the failure of a request that the state of the run does not allow.
     pub(crate) fn conflict(message: impl Into<String>) -> Self {
         Self::new(StatusCode::CONFLICT, "conflict", message)
     }
 
-    /// The program cannot do it now.
+    /// Creates the failure of a request that the program cannot perform now.
     pub(crate) fn unavailable(message: impl Into<String>) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message)
     }
 
+    /// Converts the failure to a response.
     pub(crate) fn into_response(self) -> UiReply {
         json_reply_with_status(self.status, &self.to_json())
     }
 
-    /// Returns the error in the form that OpenAI's clients know.
+    /// Converts the failure to JSON in the format of OpenAI.
     pub(crate) fn to_json(&self) -> Value {
         let kind = if self.status.is_client_error() {
             "invalid_request_error"
@@ -140,18 +141,19 @@ impl From<GuardRefusal> for ApiFailure {
     }
 }
 
-/// Returns a JSON document.
+/// Creates a response with a JSON document.
 pub(crate) fn json_reply(document: &Value) -> UiReply {
     json_reply_with_status(StatusCode::OK, document)
 }
 
+/// Creates a response with this status and a JSON document.
 pub(crate) fn json_reply_with_status(status: StatusCode, document: &Value) -> UiReply {
     let mut reply = text_reply("application/json", document.to_string());
     *reply.status_mut() = status;
     reply
 }
 
-/// Returns a file of the page.
+/// Creates a response with a file of the page.
 pub(crate) fn page_file_reply(content_type: &'static str, text: &'static str) -> UiReply {
     reply_with_security_headers(
         content_type,
@@ -159,7 +161,7 @@ pub(crate) fn page_file_reply(content_type: &'static str, text: &'static str) ->
     )
 }
 
-/// Returns a picture.
+/// Creates a response with an SVG picture.
 pub(crate) fn picture_reply(svg: String) -> UiReply {
     let mut reply = text_reply("image/svg+xml", svg);
     let policy = HeaderValue::from_static(PICTURE_SECURITY_POLICY);
@@ -167,7 +169,7 @@ pub(crate) fn picture_reply(svg: String) -> UiReply {
     reply
 }
 
-/// Server-sent events, until the sender is dropped.
+/// Creates a response with server-sent events until the sender is dropped.
 pub(crate) fn events_reply(receiver: mpsc::Receiver<Bytes>) -> UiReply {
     let frames = futures_util::stream::unfold(receiver, |mut receiver| async {
         let bytes = receiver.recv().await?;
@@ -176,10 +178,12 @@ pub(crate) fn events_reply(receiver: mpsc::Receiver<Bytes>) -> UiReply {
     reply_with_security_headers("text/event-stream", StreamBody::new(frames).boxed_unsync())
 }
 
+/// Creates a response with this content type and text.
 fn text_reply(content_type: &'static str, text: String) -> UiReply {
     reply_with_security_headers(content_type, Full::new(Bytes::from(text)).boxed_unsync())
 }
 
+/// Creates a response with the security headers.
 fn reply_with_security_headers(content_type: &'static str, body: Body) -> UiReply {
     let mut reply = Response::new(body);
     let headers = reply.headers_mut();

@@ -17,13 +17,14 @@ use crate::app::UiState;
 use crate::page;
 use crate::reply::{self, UiReply, ApiFailure};
 
-/// Answers a request.
+/// Answers a request. Converts a failure to a response.
 pub(crate) async fn answer_request(app: Arc<UiState>, request: Request<Incoming>) -> UiReply {
     route_request(app, request)
         .await
         .unwrap_or_else(ApiFailure::into_response)
 }
 
+/// Checks the host and the client, and passes the request to the page or the API.
 async fn route_request(app: Arc<UiState>, mut request: Request<Incoming>) -> Result<UiReply, ApiFailure> {
     app.guard.check_host(request.headers())?;
     let path = request.uri().path().to_owned();
@@ -55,7 +56,7 @@ async fn route_request(app: Arc<UiState>, mut request: Request<Incoming>) -> Res
     }
 }
 
-/// Gives the cookie to a page that has the token.
+/// Sets the session cookie for a page that sends the token.
 fn create_page_session(app: &UiState, given: &Value) -> Result<UiReply, ApiFailure> {
     let token = given["token"].as_str().unwrap_or_default();
     let cookie = app.guard.cookie_for(token)?;
@@ -66,7 +67,7 @@ fn create_page_session(app: &UiState, given: &Value) -> Result<UiReply, ApiFailu
     Ok(reply)
 }
 
-/// Returns the body as JSON.
+/// Reads the body as JSON, within the limits.
 async fn read_json_body(request: Request<Incoming>, reader: &BodyReader) -> Result<Value, ApiFailure> {
     let body = reader
         .read_body(request.into_body())

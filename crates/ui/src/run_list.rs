@@ -12,11 +12,11 @@ use serde_json::{Value, json};
 
 use crate::reply::ApiFailure;
 
-/// The runs that were listed before.
+/// Cache of the runs in the list, so that only new records are read.
 #[derive(Default)]
 pub(crate) struct RunListCache(HashMap<RunId, CachedListRun>);
 
-/// A run in the list, with the records that were read.
+/// Run in the list, with the records that were read.
 struct CachedListRun {
     follower: Box<dyn RunFollower>,
     history: RunHistory,
@@ -26,7 +26,7 @@ struct CachedListRun {
 const MAX_LISTED_INPUT_CHARS: usize = 120;
 
 impl RunListCache {
-    /// Lists all runs of the project, the latest first.
+    /// Lists all runs of the project as JSON, the latest first.
     pub(crate) async fn list_runs(&mut self, runs: &RunService) -> Result<Value, ApiFailure> {
         let stored = match runs.runs().store().list_runs().await {
             Err(StoreError::Empty { .. }) => Vec::new(),
@@ -46,7 +46,7 @@ impl RunListCache {
 }
 
 impl CachedListRun {
-    /// Reads the new records, and returns the run for the list.
+    /// Reads the new records, and converts the run to JSON for the list.
     async fn refresh_to_json(&mut self, run: &dyn StoredRun, runs: &RunService) -> Value {
         // Found before the log is read: everything that another process wrote before its end is read.
         let driver = runs.run_driver(run);
@@ -77,7 +77,7 @@ impl CachedListRun {
     }
 }
 
-/// Returns the beginning of the input; without an input, of the values that the run was given.
+/// Returns the start of the input; without an input, of the values that the run received.
 fn shorten_input_or_values(summary: &RunSummary, history: &RunHistory) -> String {
     let given = history.start_event().into_iter().flat_map(|started| {
         let values = started.inputs.iter().chain(started.context.iter());

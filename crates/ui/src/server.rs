@@ -14,7 +14,7 @@ use ensemble_wire::token::AccessToken;
 use crate::app::{UiState, UiServerSettings};
 use crate::route::answer_request;
 
-/// The port, unless another is asked for or somebody has it.
+/// Port that is used unless another one is requested or a process has it.
 const DEFAULT_PORT: u16 = 7357;
 const CONNECTION_LIMITS: ConnectionLimits = ConnectionLimits {
     admitted: 768,
@@ -22,7 +22,7 @@ const CONNECTION_LIMITS: ConnectionLimits = ConnectionLimits {
     head_timeout: Duration::from_secs(30),
 };
 
-/// A server that has its address.
+/// Server of the page that is bound to its address.
 pub struct UiServer {
     listener: TcpListener,
     address: SocketAddr,
@@ -31,7 +31,7 @@ pub struct UiServer {
 }
 
 impl UiServer {
-    /// Takes the address.
+    /// Binds the address. Uses another port if a process has the default one.
     ///
     /// # Errors
     /// The address is not one of the loopback interface, or somebody has the port.
@@ -55,17 +55,17 @@ impl UiServer {
         })
     }
 
-    /// Returns the address with the token, for a browser.
+    /// Returns the URL with the token, for a browser.
     pub fn link_with_token(&self) -> String {
         format!("{}/#token={}", self.server_origin(), self.token.as_str())
     }
 
-    /// Returns the address, such as `http://127.0.0.1:7357`.
+    /// Returns the origin, such as `http://127.0.0.1:7357`.
     pub fn server_origin(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Serves on a thread of its own, as long as the process lives.
+    /// Serves on a separate thread until the process exits.
     ///
     /// # Errors
     /// The thread or its runtime cannot be started.
@@ -84,7 +84,7 @@ impl UiServer {
     }
 }
 
-/// Returns the function that answers requests.
+/// Creates the function that answers requests.
 fn responder(app: Arc<UiState>) -> Respond {
     Arc::new(move |request| Box::pin(answer_request(Arc::clone(&app), request)))
 }

@@ -22,16 +22,16 @@ use crate::events::{event_frame, live_event_json};
 use crate::reply::ApiFailure;
 use crate::view::{DriverLocation, RunLiveness, RunView, with_request_texts};
 
-/// Most events that wait for a client; one that is slower begins again.
+/// Maximum number of events in the queue of a client. A slower client starts again.
 const MAX_QUEUED_EVENTS: usize = 1024;
-/// How often a run is looked at that nobody drives.
+/// Poll interval of a run that no process drives.
 const IDLE_POLL_INTERVAL: Duration = Duration::from_millis(300);
-/// How long changes are gathered before they are told: an execution that ends makes several records at once.
+/// Time in which changes are collected before they are sent.
 const EVENT_BATCH_TIME: Duration = Duration::from_millis(5);
 /// How often a run inside a run is looked at.
 const NESTED_RUN_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// A run, its fold, and those who follow it.
+/// Run in memory, with the clients that follow it.
 pub(crate) struct WatchedRun {
     pub(crate) run: Arc<dyn StoredRun>,
     fold: Mutex<WatchedRunState>,
@@ -39,6 +39,7 @@ pub(crate) struct WatchedRun {
     is_pumped: AtomicBool,
 }
 
+/// View of a run with its unsent changes.
 struct WatchedRunState {
     follower: Box<dyn RunFollower>,
     view: RunView,
@@ -49,6 +50,7 @@ struct WatchedRunState {
 }
 
 impl WatchedRun {
+    /// Creates a watched run without records.
     pub(crate) fn new(run: Arc<dyn StoredRun>) -> Self {
         let fold = WatchedRunState {
             follower: run.open_follower(),
@@ -64,7 +66,7 @@ impl WatchedRun {
         }
     }
 
-    /// Does anybody follow it?
+    /// Returns whether a client follows the run.
     pub(crate) fn is_followed(&self) -> bool {
         self.news.receiver_count() > 0
     }
@@ -79,12 +81,12 @@ impl WatchedRun {
         elsewhere.map_or(DriverLocation::Nowhere, DriverLocation::Elsewhere)
     }
 
-    /// Returns the view, with all records.
+    /// Locks the view of the run. Does not read new records.
     pub(crate) async fn lock_view(&self) -> impl std::ops::Deref<Target = RunView> {
         MutexGuard::map(self.fold.lock().await, |fold| &mut fold.view)
     }
 
-    /// Reads the records that were written since the last time, and tells them to those who follow.
+    /// Reads the records since the last call, and sends the changes to the clients.
     pub(crate) async fn read_and_send_new_records(&self, runs: &RunService) -> Result<(), ApiFailure> {
         let mut fold = self.fold.lock().await;
         let records = fold.follower.poll_records().await?;
@@ -108,7 +110,7 @@ impl WatchedRun {
         Ok(())
     }
 
-    /// Returns the facts of the run that no record contains.
+    /// Reads the facts of the run that no record contains.
     fn read_liveness(&self, runs: &RunService) -> RunLiveness {
         let open = runs.open_requests(&self.run.id().outermost());
         let is_inner = self.run.id().nested_names().next().is_some();
@@ -136,16 +138,18 @@ impl WatchedRun {
         }
     }
 
-    /// Everything about the run that is not a row: for a client that begins.
+    /// Converts the run to JSON without its rows, for a new client.
     pub(crate) async fn head_json(&self, runs: &RunService) -> Value {
         self.head_json_for_driver(self.driver_location(runs), runs).await
     }
 
+    /// Converts the run to JSON without its rows, driven by this process.
     async fn head_json_for_driver(&self, driven: DriverLocation, runs: &RunService) -> Value {
         let view = self.lock_view().await;
         self.head_json_for_view(&view, driven, runs)
     }
 
+    /// Converts the view to JSON without its rows.
     fn head_json_for_view(&self, view: &RunView, driven: DriverLocation, runs: &RunService) -> Value {
         let state = self.run_state(view, driven, runs);
         let mut head = view.head_json(self.run.id(), driven, state);
@@ -153,7 +157,7 @@ impl WatchedRun {
         head
     }
 
-    /// Follows the run: each event as it is sent to clients. The first one has no rows.
+    /// Subscribes to the events of the run, and starts the task that updates it. The first event has no rows.
     pub(crate) async fn subscribe_and_start_pump(self: &Arc<Self>, runs: &RunService) -> (Bytes, broadcast::Receiver<Bytes>) {
         let receiver = self.news.subscribe();
         let driver_location = self.driver_location(runs);
@@ -164,6 +168,7 @@ impl WatchedRun {
         (event_frame("begin", &json!({"head": head})), receiver)
     }
 
+    /// Sends the head and the changed rows to the clients.
     fn send_changed_rows(&self, view: &RunView, mut changed: Vec<usize>, runs: &RunService) {
         if !self.is_followed() {
             return;
@@ -180,7 +185,7 @@ impl WatchedRun {
             .send(event_frame("fold", &json!({"head": head, "rows": rows})));
     }
 
-    /// An event of the run that this process drives.
+    /// Applies an event of the run that this process drives.
     async fn apply_driven_event(&self, happened: RunEvent, runs: &RunService) -> Result<(), ApiFailure> {
         let is_request = matches!(
             happened.kind,
@@ -216,7 +221,7 @@ impl WatchedRun {
         }
     }
 
-    /// Tells what has changed.
+    /// Sends the unsent changes.
     async fn send_pending_changes(&self, runs: &RunService) {
         let mut fold = self.fold.lock().await;
         let relit = fold.view.set_liveness(self.read_liveness(runs));
@@ -228,8 +233,9 @@ impl WatchedRun {
     }
 }
 
-/// Returns the questions and permission requests of a run that this process drives, in the order of the file. For a run inside
-/// a run, these are its own and those inside of it; each has the id of the outermost run, which takes the answer.
+/// Converts the open requests of a run in this process to JSON, in the order of the file.
+///
+/// For a nested run, these are its requests and those inside of it. Each has the id of the outermost run, which receives the answer.
 fn open_requests_json(runs: &RunService, watched: &WatchedRun) -> Value {
     let (mut questions, mut permissions) = (Vec::new(), Vec::new());
     let (own, outermost) = (watched.run.id(), watched.run.id().outermost());
@@ -251,7 +257,7 @@ fn open_requests_json(runs: &RunService, watched: &WatchedRun) -> Value {
     json!({"questions": questions, "permissions": permissions})
 }
 
-/// Keeps the fold up to date while anybody follows it. `last`: who drives the run, as it was told; that may have changed since.
+/// Updates the run while a client follows it. `last` is the last known driver.
 async fn update_while_followed(watched: Arc<WatchedRun>, mut last: DriverLocation, runs: RunService) {
     let is_inner = watched.run.id().nested_names().next().is_some();
     loop {
@@ -276,6 +282,7 @@ async fn update_while_followed(watched: Arc<WatchedRun>, mut last: DriverLocatio
     watched.is_pumped.store(false, Ordering::Release);
 }
 
+/// Applies the events of a run in this process until it ends or no client follows it.
 async fn follow_to_end(watched: &WatchedRun, runs: &RunService, mut follow: RunEventStream) {
     let mut send_at = None;
     while watched.is_followed() {

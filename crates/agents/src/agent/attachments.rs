@@ -18,14 +18,14 @@ use ensemble_scripts::template_worker;
 /// The maximum size of all attachments of one execution, in bytes: 20 MiB.
 pub const MAX_ATTACHMENT_BYTES: u64 = 20 << 20;
 
-/// The compiled paths, and the folders in which files may be.
+/// Compiled paths of attachments, with the folders that must contain the files.
 pub(super) struct AttachmentTemplates {
     paths: Vec<(String, Option<Template>)>,
     places: Option<ScriptFolders>,
 }
 
 impl AttachmentTemplates {
-    /// Compiles the paths.
+    /// Compiles the paths that contain templates.
     ///
     /// # Errors
     /// A path is not a template.
@@ -46,8 +46,9 @@ impl AttachmentTemplates {
         self.paths.is_empty()
     }
 
-    /// Returns the files of an execution, in order; those of a template must be within the folder of the ensemble or
-    /// the root of the project.
+    /// Renders the paths and resolves the files of an execution, in order.
+    ///
+    /// Files from a template must be inside the folder of the ensemble or the project root.
     pub(super) async fn resolve_files(&self, scope: &TemplateScope) -> Result<Vec<AttachmentSource>, String> {
         let places = self.places.as_ref().ok_or("attachments need an ensemble file")?;
         let mut files = Vec::new();
@@ -67,7 +68,7 @@ impl AttachmentTemplates {
     }
 }
 
-/// Returns the paths that a template gives: a text or a list of texts. Empty texts name no file.
+/// Parses the value of a template: a text or a list of texts. Skips empty texts. Returns `None` for other values.
 fn parse_paths(value: &Value) -> Option<Vec<String>> {
     match value {
         Value::Null => Some(Vec::new()),
@@ -81,7 +82,7 @@ fn parse_paths(value: &Value) -> Option<Vec<String>> {
     }
 }
 
-/// A file that is to be attached.
+/// File to attach, with the folders that must contain it.
 pub(super) struct AttachmentSource {
     name: String,
     path: PathBuf,
@@ -90,6 +91,7 @@ pub(super) struct AttachmentSource {
 }
 
 impl AttachmentSource {
+    /// Resolves the name to a path. `is_bound` requires the file to be inside the ensemble folder or the project.
     fn resolve(name: &str, places: &ScriptFolders, is_bound: bool) -> Self {
         let folders = [&places.ensemble_dir, &places.project_root];
         Self {
@@ -99,6 +101,7 @@ impl AttachmentSource {
         }
     }
 
+    /// Reads the file as an attachment, up to `left` bytes. Refuses files outside of the allowed folders.
     fn read_attachment(&self, left: u64) -> Result<Attachment, String> {
         let failed = |error: std::io::Error| error.to_string();
         let path = self.path.canonicalize().map_err(failed)?;
@@ -112,7 +115,7 @@ impl AttachmentSource {
     }
 }
 
-/// Returns the bytes as a file with this name; `None` if no model takes them.
+/// Creates an attachment with this name. Returns `None` if no model accepts the type of the bytes.
 pub(super) fn attachment_from_bytes(name: &str, bytes: &[u8]) -> Option<Attachment> {
     let hex: String = sha2::Sha256::digest(bytes)
         .iter()
@@ -127,7 +130,7 @@ pub(super) fn attachment_from_bytes(name: &str, bytes: &[u8]) -> Option<Attachme
     })
 }
 
-/// Reads the files.
+/// Reads the files, up to the total size limit.
 ///
 /// # Errors
 /// A file cannot be sent; the message names it.
@@ -144,6 +147,7 @@ pub(super) fn read_attachments(files: &[AttachmentSource]) -> Result<Vec<Attachm
     Ok(read)
 }
 
+/// Reads a regular file of at most `most` bytes.
 fn read_with_limit(path: &Path, most: u64) -> Result<Vec<u8>, String> {
     let failed = |error: std::io::Error| error.to_string();
     let mut bytes = Vec::new();
@@ -158,7 +162,7 @@ fn read_with_limit(path: &Path, most: u64) -> Result<Vec<u8>, String> {
     }
 }
 
-/// Returns the type of a file, by its first bytes; `None` if no model takes it.
+/// Detects the type of a file by its first bytes. Returns `None` for types that no model accepts.
 fn detect_mime_type(bytes: &[u8]) -> Option<&'static str> {
     const STARTS: [(&[u8], &str); 5] = [
         (b"\x89PNG\r\n\x1a\n", "image/png"),
@@ -177,7 +181,7 @@ fn detect_mime_type(bytes: &[u8]) -> Option<&'static str> {
     is_text.then_some("text/plain")
 }
 
-/// Returns the attachments as an execution needs them.
+/// Reads the files on a blocking thread.
 pub(super) async fn load_attachments(files: Vec<AttachmentSource>) -> Result<Vec<Attachment>, String> {
     match tokio::task::spawn_blocking(move || read_attachments(&files)).await {
         Ok(read) => read,

@@ -4,7 +4,7 @@ use ensemble_language::profiles::ProfileError;
 use ensemble_language::template::{Template, TemplateError};
 use ensemble_scripts::ScriptError;
 
-/// An error that prevents building the runner of an agent.
+/// Error that prevents building the runner of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RunnerBuildError {
     /// A template is not valid.
@@ -40,7 +40,7 @@ pub enum RunnerBuildError {
 }
 
 impl RunnerBuildError {
-    /// Returns the error of a script that cannot be compiled, with its position.
+    /// Creates the error of a script that does not compile, with its position.
     pub(super) fn from_script_error(path: &str, error: ScriptError) -> Self {
         Self::Script {
             path: error.place_in(path),
@@ -49,7 +49,7 @@ impl RunnerBuildError {
     }
 }
 
-/// Compiles a template of the agent, if there is one; `which` names the template in the error.
+/// Compiles a template of the agent, if there is one. `which` names the template in the error.
 pub(super) fn compile_optional_template(which: &str, text: Option<&str>) -> Result<Option<Template>, RunnerBuildError> {
     let compiled = text.map(Template::compile).transpose();
     compiled.map_err(|error| RunnerBuildError::Template {

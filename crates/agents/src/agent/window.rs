@@ -28,7 +28,7 @@ use ensemble_language::profiles::ProfileError;
 use ensemble_models::{ScriptLoader, Model, describe_script_failure};
 use ensemble_scripts::Script;
 
-/// The context window of one agent.
+/// Context window of one agent.
 pub struct AgentWindow {
     rules: TrimRules,
     how: SelectionMethod,
@@ -39,6 +39,7 @@ pub struct AgentWindow {
     always: bool,
 }
 
+/// Method of selecting messages: rules, a script, or summaries by a model.
 enum SelectionMethod {
     /// The rules select the messages.
     Rules,
@@ -48,7 +49,7 @@ enum SelectionMethod {
     Summary(Model),
 }
 
-/// The parts from which a context window is built.
+/// Model, tokenizer and loaders from which a context window is built.
 pub struct AgentWindowOptions<'a> {
     /// The model of the agent.
     pub model: &'a ModelChoice,
@@ -64,15 +65,14 @@ pub struct AgentWindowOptions<'a> {
     pub connect: &'a dyn Fn(&ModelChoice) -> Result<Model, ProfileError>,
 }
 
-/// Returns the number of tokens that a request to the model of this profile may have: its `context_window`, less the
-/// tokens of the reply if the profile limits them.
+/// Returns the maximum number of tokens of a request: the `context_window` of the profile, minus its limit for replies.
 pub fn input_token_limit(profile: &ModelProfile) -> Option<u64> {
     let window_size = profile.context_window?;
     let reply = profile.max_tokens.filter(|reply| *reply < window_size);
     Some(window_size - reply.unwrap_or_default())
 }
 
-/// Returns the window of an agent without `context_window` whose profile says how much the model can process.
+/// Returns the window of an agent without `context_window` whose profile has a token limit.
 pub fn implicit_window() -> ContextWindow {
     ContextWindow {
         min_recent_turns: std::num::NonZeroU32::MIN,
@@ -80,7 +80,7 @@ pub fn implicit_window() -> ContextWindow {
     }
 }
 
-/// The input of the window, with the number of tokens of each message.
+/// Input of the window with its token counts.
 struct MeasuredInput<'a> {
     sending: WindowInput<'a>,
     system: Option<u64>,
@@ -88,7 +88,7 @@ struct MeasuredInput<'a> {
 }
 
 impl AgentWindow {
-    /// Compiles the script, or connects the model that writes summaries.
+    /// Compiles the script of the window, or connects the model that writes summaries.
     ///
     /// # Errors
     /// The script or profile does not exist or cannot be used.
@@ -136,11 +136,12 @@ impl AgentWindow {
         })
     }
 
-    /// Does a simulated model write the summaries?
+    /// Returns whether a simulated model writes the summaries.
     pub fn has_simulated_summarizer(&self) -> bool {
         matches!(&self.how, SelectionMethod::Summary(model) if model.is_simulated())
     }
 
+    /// Counts the tokens of the system prompt and of each message.
     async fn measure_input<'a>(&self, mut sending: WindowInput<'a>) -> MeasuredInput<'a> {
         let messages = std::mem::take(&mut sending.messages);
         let system = sending.system.map(str::to_owned);
@@ -156,7 +157,7 @@ impl AgentWindow {
         }
     }
 
-    /// Counts tokens. A tokenizer counts on another thread, because it has work to do and other runs share this one.
+    /// Runs the counting function. Uses a worker thread if a tokenizer counts, because that is slow.
     async fn count_on_worker<T: Send + 'static>(&self, count: impl FnOnce(&TokenCounter) -> T + Send + 'static) -> T {
         if self.counter.is_estimate() {
             return count(&self.counter);
@@ -169,6 +170,7 @@ impl AgentWindow {
         }
     }
 
+    /// Selects the messages by the method of the window.
     async fn fit_input(&self, sending: WindowInput<'_>) -> Result<WindowOutput, WindowError> {
         let measured = self.measure_input(sending).await;
         match &self.how {
@@ -183,6 +185,7 @@ impl AgentWindow {
         }
     }
 
+    /// Drops the oldest messages by the rules, and builds the output.
     fn select_by_rules(&self, measured: MeasuredInput<'_>) -> WindowOutput {
         let cut = trim_thread(&self.rules, &measured.to_thread());
         let dropped = self.dropped_note(&measured, &cut.dropped, !cut.system);
@@ -197,7 +200,7 @@ impl AgentWindow {
         self.build_output(sent_messages, dropped, measured.system.is_some())
     }
 
-    /// Returns the output; if it is too large, with shortened tool results, or with a warning.
+    /// Builds the output. If it is too large, shortens tool results, or adds a warning.
     fn build_output(&self, sent: SentMessages, dropped: Option<Value>, has_system: bool) -> WindowOutput {
         let limits = self.rules.limits;
         let (mut messages, mut size) = (sent.messages, sent.size);
@@ -230,7 +233,7 @@ impl AgentWindow {
         }
     }
 
-    /// Returns the record of dropped messages for the thread; `None` if no message is dropped.
+    /// Creates the note about dropped messages for the thread. Returns `None` if no message is dropped.
     fn dropped_note(&self, measured: &MeasuredInput<'_>, left_out: &[usize], drops_system: bool) -> Option<Value> {
         let drops_system = drops_system && measured.system.is_some();
         let unsent = measured.sending.unsent;
@@ -241,10 +244,12 @@ impl AgentWindow {
         Some(self.size_note(size, drops_system))
     }
 
+    /// Creates a note without dropped messages.
     fn empty_dropped_note(&self) -> Value {
         self.size_note(ThreadSize::default(), false)
     }
 
+    /// Creates a note with the number of messages and tokens, and whether the tokens are estimated.
     fn size_note(&self, size: ThreadSize, drops_system: bool) -> Value {
         let mut note = json!({"messages": size.messages, "tokens": size.tokens});
         if drops_system {
@@ -256,7 +261,7 @@ impl AgentWindow {
         note
     }
 
-    /// Returns the warning if the limits cannot be kept.
+    /// Renders the warning that the limits cannot be met.
     fn too_large_warning(&self, sent: ThreadSize, system: bool) -> String {
         let turns = match self.rules.min_recent_turns {
             1 => "the task and the latest messages are".to_owned(),
@@ -270,7 +275,7 @@ impl AgentWindow {
     }
 }
 
-/// The messages of a request.
+/// Messages to send, with their size.
 struct SentMessages {
     messages: Vec<Message>,
     /// Its size, including the instructions.
@@ -310,8 +315,7 @@ impl MessageSelector for AgentWindow {
 }
 
 impl AgentWindow {
-    /// Returns the number of oldest iterations that the rules leave out of every request, whatever the sizes of the messages
-    /// are. Returns `None` if other messages than the latest ones can be sent.
+    /// Counts the oldest iterations that the rules drop from every request. Returns `None` if older messages can still be sent.
     fn count_unsent_iterations(&self, thread: &Thread) -> Option<usize> {
         let is_latest = matches!(self.how, SelectionMethod::Rules) && self.rules.keep != RetentionPolicy::BothEnds;
         // Instructions that can be left out are left out before the oldest turn.
@@ -340,7 +344,7 @@ impl AgentWindow {
         Some(0)
     }
 
-    /// Returns a number of tokens that the messages of the iteration have at least.
+    /// Returns a lower bound for the tokens of the iteration.
     fn min_iteration_tokens(&self, iteration: &ThreadIteration) -> u64 {
         match self.counter.is_estimate() {
             true => self.counter.count_each_message(&iteration.to_messages()).into_iter().sum(),
@@ -349,13 +353,14 @@ impl AgentWindow {
     }
 }
 
-/// Returns whether a turn begins with the iteration at this index.
+/// Returns whether the iteration at this index starts with a user message.
 fn is_turn_start(iterations: &[ThreadIteration], at: usize) -> bool {
     let first = iterations.get(at).and_then(|iteration| iteration.messages.first());
     first.is_some_and(|first| first.role == Role::User)
 }
 
 impl MeasuredInput<'_> {
+    /// Wraps the messages and their token counts for trimming.
     fn to_thread(&self) -> ThreadToTrim<'_> {
         ThreadToTrim {
             system: self.system,
@@ -365,7 +370,7 @@ impl MeasuredInput<'_> {
         }
     }
 
-    /// Returns the size of the instructions, if they are always sent.
+    /// Returns the size of the system prompt if the rules always keep it, otherwise an empty size.
     fn kept_system_size(&self, rules: &TrimRules) -> ThreadSize {
         match rules.keeps_system {
             true => self.to_thread().system_size(),
@@ -373,13 +378,14 @@ impl MeasuredInput<'_> {
         }
     }
 
-    /// Returns the size of everything.
+    /// Returns the size of the system prompt and all messages.
     fn total_size(&self) -> ThreadSize {
         let thread = self.to_thread();
         thread.system_size() + thread.sum_sizes(0..self.tokens.len())
     }
 }
 
+/// Loads and compiles the script of the window.
 fn load_script(path: &str, load: &ScriptLoader) -> Result<Arc<Script>, RunnerBuildError> {
     let failed = |message: String| RunnerBuildError::Script {
         path: format!("context_window: {path}"),
@@ -389,10 +395,12 @@ fn load_script(path: &str, load: &ScriptLoader) -> Result<Arc<Script>, RunnerBui
     Script::compile(&text).map_err(|error| RunnerBuildError::from_script_error(&format!("context_window: {path}"), error))
 }
 
+/// Formats the tokens and messages of a size.
 fn format_size(size: ThreadSize) -> String {
     format!("{} tokens in {} messages", size.tokens, size.messages)
 }
 
+/// Formats the limits as "at most N tokens and N messages".
 fn format_limits(limits: WindowLimits) -> String {
     let tokens = limits.max_tokens.map(|most| format!("{most} tokens"));
     let messages = limits.max_messages.map(|most| format!("{most} messages"));
@@ -400,7 +408,7 @@ fn format_limits(limits: WindowLimits) -> String {
     format!("at most {}", limit_texts.join(" and "))
 }
 
-/// Returns an additional message that contains the summary.
+/// Creates the user message that contains the summary.
 fn summary_message(text: String) -> Message {
     Message::new(ensemble_core::thread::Role::User, text)
 }

@@ -27,11 +27,11 @@ use crate::request_form::{QuestionMethod, ClientRequestForm, client_answer_autho
 use crate::status::load_run_status;
 use crate::tools::ToolArguments;
 
-/// How long a run may take to ask again what it asked before it was resumed.
+/// Maximum time for a resumed run to repeat a request that was shown before.
 const MAX_WAIT_FOR_REPEATED_REQUEST: Duration = Duration::from_secs(20);
 
 impl McpSession {
-    /// Runs an ensemble.
+    /// Starts a run of an ensemble and waits for its end or its questions.
     pub(super) async fn start_and_await_run(
         &self,
         entry: &EnsembleToolEntry,
@@ -76,8 +76,7 @@ impl McpSession {
             .await
     }
 
-    /// Attends a run that this request has begun: the cancellation of the request is that of the run. `tool`: the tool that
-    /// was called.
+    /// Waits for a run that this request has started. A cancellation of the request cancels the run. `tool` is the called tool.
     pub(super) async fn await_cancellable_run(
         &self,
         id: RunId,
@@ -100,13 +99,13 @@ impl McpSession {
         reply
     }
 
-    /// Returns what a failure of the agent means for the run, as a sentence.
+    /// Returns a sentence about the effect of a failure of the agent on the run.
     async fn failure_effect(&self, id: &RunId, agent: &str) -> Option<&'static str> {
         let recorded = self.run_service().load_recorded_run(id).await.ok()?;
         recorded.prepared.plan.ensemble().failure_effect(agent).sentence()
     }
 
-    /// Waits until the run has ended or asks something that nobody can be asked here, and for `wait` at most.
+    /// Waits until the run ends, at most for `wait`. Asks the client the questions of the run, or returns if the client cannot ask.
     pub(super) async fn await_and_ask(
         &self,
         id: &RunId,
@@ -169,13 +168,14 @@ impl McpSession {
         self.run_state_reply(id).await
     }
 
+    /// Returns whether the request of the form is still pending.
     pub(super) fn is_request_open(&self, id: &RunId, wanted: &ClientRequestForm) -> bool {
         let open = self.run_service().open_requests(id);
         open.iter()
             .any(|open| open.request().digest.as_str() == wanted.request_digest())
     }
 
-    /// Asks a person: whether the run goes on. A question that somebody else answers is withdrawn.
+    /// Asks the user of the client. Returns whether the run continues. Withdraws the question if another client answers it.
     pub(super) async fn ask_client(
         &self,
         id: &RunId,
@@ -211,7 +211,7 @@ impl McpSession {
         goes_on
     }
 
-    /// Ends the call with the questions, which the client repeats with their answers. `tool`: the tool that was called.
+    /// Ends the call with the pending questions, so that the client repeats the call with answers. `tool` is the called tool.
     pub(super) fn reply_with_questions(&self, id: &RunId, tool: &str) -> McpToolReply {
         let mut requests = std::collections::BTreeMap::new();
         for request_form in self.run_service().open_requests(id).into_iter().map(ClientRequestForm) {
@@ -226,7 +226,7 @@ impl McpSession {
         Ok(InputRequiredResult::new(Some(requests), Some(id.to_string())).into())
     }
 
-    /// Returns a call that is repeated with answers. An answer counts only in a call of the tool that asked.
+    /// Handles a repeated call with answers. Accepts only answers to questions that a call of the same tool has shown.
     pub(super) async fn continue_repeated_call(
         &self,
         request: CallToolRequestParams,
@@ -303,7 +303,7 @@ impl McpSession {
         }
     }
 
-    /// Returns the state of a run that no longer asks what was shown, with what waits now.
+    /// Returns the current state of a run that no longer asks the shown questions. `count` is the number of unused answers.
     async fn unused_answers_reply(&self, id: &RunId, count: usize) -> McpToolReply {
         let mut status = load_run_status(self.run_service(), id).await?;
         let was_used = if count == 1 { "answer was" } else { "answers were" };
@@ -313,8 +313,9 @@ impl McpSession {
         Ok(document_response(status.document, true))
     }
 
-    /// Waits until the run, which may just have been resumed, asks again what was shown with this digest. `is_interrupted`: it
-    /// is not known whether the run will ask it.
+    /// Waits until the run, which may have been resumed, asks the request with this digest again.
+    ///
+    /// `is_interrupted` means that the run may not ask it any more.
     async fn wait_for_repeated_request(&self, id: &RunId, digest: &RequestDigest, is_interrupted: bool) -> Option<ClientRequestForm> {
         let service = self.run_service();
         let is_shown = |open: &OperatorRequest| open.request().digest == *digest;
@@ -330,7 +331,7 @@ impl McpSession {
             .map(ClientRequestForm)
     }
 
-    /// `answer_run`.
+    /// Answers a request of the run, and returns its state (tool `answer_run`).
     pub(super) async fn answer_run(&self, mut arguments: ToolArguments, context: &RequestContext<RoleServer>) -> McpToolReply {
         let id = self.resolve_run(&arguments.take_required_text("run")?).await?;
         let answer = arguments.take_required_text("answer")?;
@@ -370,7 +371,7 @@ impl McpSession {
         self.await_and_ask(&id, from, wait, context, "answer_run").await
     }
 
-    /// `resume_cancelled_run`.
+    /// Resumes the run, and waits for its end or its questions (tool `resume_cancelled_run`).
     pub(super) async fn resume_run(&self, mut arguments: ToolArguments, context: &RequestContext<RoleServer>) -> McpToolReply {
         let id = self.resolve_run(&arguments.take_required_text("run")?).await?;
         let message = arguments.take_text_argument("message")?;
@@ -389,18 +390,18 @@ impl McpSession {
     }
 }
 
-/// Returns the key of the answer to a request that a call of this tool has shown.
+/// Renders the key of the answer to a request that a call of this tool has shown.
 fn response_key(tool: &str, digest: &str) -> String {
     format!("{tool} {digest}")
 }
 
-/// Returns the digest of the request that the key names. Returns `None` if another tool has shown the request.
+/// Parses the digest in the key of an answer. Returns `None` if another tool has shown the request.
 fn parse_response_key(key: &str, tool: &str) -> Option<RequestDigest> {
     let digest = key.strip_prefix(tool)?.strip_prefix(' ')?;
     Some(RequestDigest::new(digest))
 }
 
-/// Returns the answer to a call that was cancelled, which nobody receives.
+/// Creates the reply to a cancelled call, which no client receives.
 fn cancelled_error() -> McpCallError {
     McpCallError::Error(ErrorData::internal_error("the call was cancelled", None))
 }

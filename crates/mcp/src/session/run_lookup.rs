@@ -12,11 +12,11 @@ use super::{McpCallError, McpSession, McpToolReply, document_response};
 use crate::status::{load_run_status, summary_json};
 use crate::tools::ToolArguments;
 
-/// How many runs are looked through for the latest of an ensemble.
+/// Maximum number of runs that are searched for the latest run of an ensemble.
 const MAX_SEARCHED_RUNS: usize = 1000;
 
 impl McpSession {
-    /// Returns the run with this id or this beginning of an id, of an ensemble of the folder. Paths name no run.
+    /// Resolves a run of an ensemble of the folder by its id or the start of its id. Paths are not accepted.
     pub(super) async fn resolve_run(&self, given: &str) -> Result<RunId, McpCallError> {
         let place = || "the served folder".to_owned();
         let store = self.run_service().runs().store();
@@ -30,12 +30,12 @@ impl McpSession {
         Ok(stored_run.id().clone())
     }
 
-    /// The runs of the project can be those of other folders, too.
+    /// Returns whether the ensemble of the run belongs to the served folder. Other runs of the project do not.
     pub(super) fn is_run_served(&self, summary: &RunSummary) -> bool {
         self.project().contains_file(Path::new(&summary.ensemble_file))
     }
 
-    /// Returns the latest run of an ensemble.
+    /// Resolves the latest run of an ensemble. Fails if there is none.
     pub(super) async fn resolve_latest_run(&self, file: &Path) -> Result<RunId, McpCallError> {
         let file = self.project().folder.join(file).canonicalize().unwrap_or_default();
         let runs = self.list_served_summaries(MAX_SEARCHED_RUNS).await?;
@@ -48,7 +48,7 @@ impl McpSession {
         Ok(runs.iter().find(is_own).ok_or_else(missing_message)?.id.clone())
     }
 
-    /// Returns the latest runs of ensembles of the folder, the latest first.
+    /// Lists the latest runs of ensembles of the folder, latest first.
     pub(super) async fn list_served_summaries(&self, limit: usize) -> Result<Vec<RunSummary>, RunError> {
         let mut search_limit = limit;
         loop {
@@ -64,6 +64,7 @@ impl McpSession {
         }
     }
 
+    /// Takes the argument `wait_seconds`, limited to the maximum of the server.
     pub(super) fn take_wait_argument(&self, arguments: &mut ToolArguments) -> Result<Duration, String> {
         let max_wait = self.services.wait;
         let requested_seconds = arguments.take_number_argument("wait_seconds")?;
@@ -72,15 +73,14 @@ impl McpSession {
         }))
     }
 
-    /// `list_runs`.
+    /// Returns the latest runs as a document (tool `list_runs`).
     pub(super) async fn list_runs(&self, limit: usize) -> McpToolReply {
         let summaries = self.list_served_summaries(limit).await?;
         let runs: Vec<Value> = summaries.iter().map(summary_json).collect();
         Ok(document_response(json!({"runs": runs}), false))
     }
 
-    /// Goes on with a run that nobody drives and whose conversation is not over; with one that waits for an answer, if
-    /// somebody can be asked. The number of the first record that is new.
+    /// Resumes an interrupted run. Resumes a waiting run only if `can_ask`. Returns the number of the first new record.
     pub(super) async fn resume_if_stopped(&self, id: &RunId, can_ask: bool) -> Result<u64, McpCallError> {
         let summary = self.run_service().load_summary(id).await?;
         let waits = can_ask && summary.process.is_none() && summary.state == RunState::Waiting;
@@ -102,6 +102,7 @@ impl McpSession {
         Ok(summary.records)
     }
 
+    /// Returns the state of the run as a document.
     pub(super) async fn run_state_reply(&self, id: &RunId) -> McpToolReply {
         let status = load_run_status(self.run_service(), id).await?;
         Ok(document_response(status.document, status.is_error))

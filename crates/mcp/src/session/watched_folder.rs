@@ -9,14 +9,14 @@ use crate::catalog::{FolderFingerprint, folder_fingerprint};
 /// How often the folder is looked at for ensembles that came, went or changed.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The folder, as it was looked at last.
+/// Folder with its last known fingerprint.
 pub(super) struct WatchedFolder {
     pub(super) project: Project,
     pub(super) known: FolderFingerprint,
 }
 
 impl WatchedFolder {
-    /// Looks again after a while.
+    /// Waits for one interval, and returns whether an ensemble in the folder has changed.
     pub(super) async fn wait_and_detect_change(&mut self) -> bool {
         tokio::time::sleep(POLL_INTERVAL).await;
         let now = folder_fingerprint(&self.project);

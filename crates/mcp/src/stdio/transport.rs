@@ -31,7 +31,7 @@ pub(super) struct StdioTransport {
     refusal: Option<JoinHandle<()>>,
 }
 
-/// The meaning of a line.
+/// Parsed line of a client: a message, an ignored line, or an error reply.
 enum ParsedClientLine {
     Message(Box<RxJsonRpcMessage<RoleServer>>),
     /// An empty line, or one to which no answer is expected.
@@ -95,6 +95,7 @@ impl Transport<RoleServer> for StdioTransport {
     }
 }
 
+/// Writes the line and flushes the stream.
 async fn write_line(output: &ClientOutput, mut line: Vec<u8>) -> io::Result<()> {
     line.push(b'\n');
     let mut output = output.lock().await;
@@ -103,6 +104,7 @@ async fn write_line(output: &ClientOutput, mut line: Vec<u8>) -> io::Result<()> 
     output.flush().await
 }
 
+/// Parses a line. Ignores blank lines and invalid responses, and answers other invalid lines with an error.
 fn parse_client_line(line: &[u8]) -> ParsedClientLine {
     let line = line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line).trim_ascii();
     if line.is_empty() {
@@ -132,11 +134,13 @@ fn parse_client_line(line: &[u8]) -> ParsedClientLine {
     }
 }
 
+/// Creates the error reply to a line that is too long.
 fn too_long_json(error: &LineTooLong) -> Value {
     let id = find_message_id(&error.beginning).unwrap_or_default();
     error_json(id, INVALID_REQUEST, &error.to_string())
 }
 
+/// Creates an error reply.
 fn error_json(id: Value, code: i64, message: &str) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
 }

@@ -13,10 +13,10 @@ use ensemble_scripts::regular_files::read_text;
 
 /// The largest file that is read, in bytes: 256 MiB.
 const MAX_ENTRY_BYTES: u64 = 256 << 20;
-/// The form of the files; a program reads its own.
+/// Version of the file format. Files of other versions are not read.
 const ENTRY_FORMAT_VERSION: u32 = 1;
 
-/// A reply.
+/// Cached reply with its request and key.
 #[derive(Debug)]
 pub(super) struct CacheEntry {
     /// The digest of the request.
@@ -29,7 +29,7 @@ pub(super) struct CacheEntry {
     pub(super) reply: ModelReply,
 }
 
-/// The reason why there is no entry.
+/// Error in loading an entry: missing, damaged or unreadable.
 #[derive(Debug)]
 pub(super) enum CacheEntryError {
     /// There is no file.
@@ -40,6 +40,7 @@ pub(super) enum CacheEntryError {
     Unreadable(String),
 }
 
+/// JSON form of an entry.
 #[derive(Serialize, Deserialize)]
 struct CacheFile {
     version: u32,
@@ -49,6 +50,7 @@ struct CacheFile {
     reply: CachedReply,
 }
 
+/// JSON form of the reply in an entry.
 #[derive(Serialize, Deserialize)]
 struct CachedReply {
     text: String,
@@ -63,6 +65,7 @@ struct CachedReply {
     tokens: Option<CachedTokens>,
 }
 
+/// JSON form of the token counts in an entry.
 #[derive(Serialize, Deserialize)]
 struct CachedTokens {
     input: u64,
@@ -72,6 +75,7 @@ struct CachedTokens {
 }
 
 impl CacheEntry {
+    /// Creates an entry. The key is the digest of the request.
     pub(super) fn new(request: Value, request_number: u64, reply: &ModelReply) -> Self {
         Self {
             key: sha256_of_text(&request.to_string()),
@@ -81,6 +85,7 @@ impl CacheEntry {
         }
     }
 
+    /// Loads an entry and checks its format version.
     pub(super) fn load(path: &Path) -> Result<Self, CacheEntryError> {
         let text = read_text(path, MAX_ENTRY_BYTES).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => CacheEntryError::Missing,
@@ -114,8 +119,7 @@ impl CacheEntry {
         })
     }
 
-    /// Writes it in one piece: whoever reads at the same time finds the whole of it or nothing.
-    /// Below `root` it follows no links.
+    /// Writes the entry atomically, so that a concurrent reader finds the whole file or none. Follows no links below `root`.
     pub(super) fn save_atomically(&self, path: &Path, root: &Path) -> io::Result<()> {
         let reply = self.reply.clone();
         let file = CacheFile {
@@ -155,7 +159,7 @@ impl CacheEntry {
     }
 }
 
-/// Refuses a folder below the root that is a link, or that is reached through one.
+/// Fails if the folder, or a folder between it and the root, is a link.
 fn check_no_links(folder: &Path, root: &Path) -> io::Result<()> {
     let mut below = folder.ancestors().take_while(|folder| *folder != root);
     match below.find(|folder| folder.is_symlink()) {
@@ -167,7 +171,7 @@ fn check_no_links(folder: &Path, root: &Path) -> io::Result<()> {
     }
 }
 
-/// Returns the options that create a file that only the user can read.
+/// Returns the options for a new file that only the user can read.
 fn private_file_options() -> std::fs::OpenOptions {
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create_new(true);
@@ -176,7 +180,7 @@ fn private_file_options() -> std::fs::OpenOptions {
     options
 }
 
-/// Creates the folder, and those around it that are missing, for the user alone.
+/// Creates the folder and its missing parents, accessible only to the user.
 fn create_private_folders(path: &Path) -> io::Result<()> {
     let mut folders = std::fs::DirBuilder::new();
     folders.recursive(true);
@@ -185,7 +189,7 @@ fn create_private_folders(path: &Path) -> io::Result<()> {
     folders.create(path)
 }
 
-/// Returns all of a request that its reply depends on, and nothing that is secret or changes by itself.
+/// Converts the parts of a request on which its reply depends to JSON. Leaves out secrets and values that change, such as times.
 pub(super) fn request_to_json(request: &ModelRequest) -> Value {
     let profile = &request.profile;
     let mut map = Map::new();
@@ -212,7 +216,7 @@ pub(super) fn request_to_json(request: &ModelRequest) -> Value {
     Value::Object(map)
 }
 
-/// Returns a message without the time that its tools took.
+/// Converts a message to JSON without durations.
 fn message_to_json(message: &Message) -> Value {
     let mut message = message.to_json_without_bytes();
     for call in message["tool_calls"].as_array_mut().into_iter().flatten() {
@@ -223,7 +227,7 @@ fn message_to_json(message: &Message) -> Value {
     message
 }
 
-/// Returns the address without what may stand in one as a secret: a user, a password, a query.
+/// Removes user, password and query from the URL.
 fn redact_url(url: &str) -> String {
     let url = url.split(['?', '#']).next().unwrap_or_default();
     match url.split_once("://") {
@@ -236,13 +240,14 @@ fn redact_url(url: &str) -> String {
     }
 }
 
-/// Lists where two requests differ.
+/// Lists the paths at which two requests differ.
 pub(super) fn list_different_paths(one: &Value, other: &Value) -> Vec<String> {
     let mut places = Vec::new();
     collect_differences(one, other, "", &mut places);
     places
 }
 
+/// Adds the paths below `at` at which two values differ.
 fn collect_differences(one: &Value, other: &Value, at: &str, places: &mut Vec<String>) {
     match (one, other) {
         (Value::Object(a), Value::Object(b)) => {

@@ -18,7 +18,7 @@ use ensemble_core::thread::{ExecutionRef, LiveOutput, StopReason};
 use ensemble_language::ensemble::{self, ModelChoice, ModelProfile};
 use ensemble_language::profiles::{ChainedProfile, ModelProfiles, ProfileChain, ProfileError, check_provider};
 
-/// A model that can be asked: profiles with their providers. Clones share the providers.
+/// Chain of model profiles with their providers. Clones share the providers.
 #[derive(Clone)]
 pub struct Model {
     pub(crate) links: Vec<(ChainedProfile, Arc<dyn ModelProvider>)>,
@@ -29,7 +29,7 @@ pub struct Model {
 }
 
 impl Model {
-    /// Creates the providers of a chain. A provider does expensive work only at its first request.
+    /// Creates the providers of a chain. They connect only at the first request.
     pub fn connect_profiles(
         resolved: &ProfileChain,
         load: &ScriptLoader,
@@ -67,7 +67,7 @@ impl Model {
         first.flatten().map_or(Ok(()), Err)
     }
 
-    /// Returns a model without an ensemble: one profile without a fallback and without access to keys.
+    /// Creates a model of one profile, without fallback and without access to keys.
     ///
     /// # Errors
     /// The profile cannot be used: a script where no file may be read.
@@ -75,12 +75,12 @@ impl Model {
         Self::from_profile_with_network(profile, &ModelNetwork::default())
     }
 
-    /// Returns the values that no output may contain: keys that requests have read, and values that the caller has added.
+    /// Returns the values that no output can contain: keys that requests have read, and values of the caller.
     pub fn secrets(&self) -> &Secrets {
         self.network.secrets()
     }
 
-    /// Returns a model of one profile without a fallback, with access to keys and providers through `network`.
+    /// Creates a model of one profile without fallback, with access to keys and providers through `network`.
     ///
     /// # Errors
     /// The profile cannot be used: a script where no file may be read.
@@ -93,8 +93,7 @@ impl Model {
         Self::connect_profiles(&resolved, &script_loading_error, network)
     }
 
-    /// Returns the model of this name, `PROVIDER/MODEL` or `simulated`, with access to keys and providers through
-    /// `network`.
+    /// Creates a model from a name, `PROVIDER/MODEL` or `simulated`, with access to keys and providers through `network`.
     ///
     /// # Errors
     /// The name is not valid, the provider does not exist, or `network` has no key for it.
@@ -110,7 +109,7 @@ impl Model {
         &self.network
     }
 
-    /// Returns a chain of other providers, which are asked in this order.
+    /// Creates a chain of custom providers, in the order of requests.
     pub fn with_providers(links: Vec<(ChainedProfile, Arc<dyn ModelProvider>)>) -> Self {
         Self {
             links,
@@ -120,7 +119,7 @@ impl Model {
         }
     }
 
-    /// Returns a chain of other providers, which are asked in this order. Their requests keep the pace of their profiles.
+    /// Creates a chain of custom providers that keep the rate limits of their profiles.
     pub fn with_paced_providers(links: Vec<(ChainedProfile, Arc<dyn ModelProvider>)>, network: &ModelNetwork) -> Self {
         let pace = |(link, provider): (ChainedProfile, Arc<dyn ModelProvider>)| {
             let paced = wrap_with_pace(&link, provider, network);
@@ -137,27 +136,26 @@ impl Model {
         self.is_simulated
     }
 
-    /// Returns the profiles, in the order in which they are asked.
+    /// Iterates over the profiles in the order of requests.
     pub fn profiles(&self) -> impl Iterator<Item = &ChainedProfile> {
         self.links.iter().map(|(link, _)| link)
     }
 
-    /// Returns the estimated tokens that a request may have, if a longer one was refused as too long.
+    /// Returns the limit of estimated request tokens that an earlier refusal has shown, if there was one.
     pub fn learned_token_limit(&self) -> Option<u64> {
         self.links
             .first()
             .and_then(|(link, _)| self.network.learned_token_limit(&link.profile))
     }
 
-    /// A request was refused as too long, and one of this number of estimated tokens was accepted. The next requests have
-    /// at most as many.
+    /// Limits later requests to this number of estimated tokens, because a longer request was refused and this one was accepted.
     pub fn record_accepted_tokens(&self, accepted: u64) {
         if let Some((link, _)) = self.links.first() {
             self.network.record_accepted_tokens(&link.profile, accepted);
         }
     }
 
-    /// Asks until someone answers, or all have failed. `live_output` receives the reply as it arrives.
+    /// Asks the profiles in order until one answers or all have failed. Sends the reply to `live_output` while it arrives.
     pub fn answer_query<'f>(
         &'f self,
         ask: ModelQuery,
@@ -212,8 +210,7 @@ impl Model {
 }
 
 impl Model {
-    /// Returns the places of the profiles in the order in which they are asked: a fallback that has answered stays for
-    /// the rest of the execution.
+    /// Returns the indexes of the profiles in the order of requests. A fallback that answered stays first for the rest of the execution.
     fn profile_order(&self, source: &ExecutionRef) -> Vec<usize> {
         let fallen_back = self.fallen_back.lock().unwrap_or_else(PoisonError::into_inner);
         let first = fallen_back
@@ -223,6 +220,7 @@ impl Model {
         (first..self.links.len()).chain(0..first).collect()
     }
 
+    /// Stores the fallback that answered, for the rest of the execution.
     fn remember_fallback(&self, source: &ExecutionRef, at: usize) {
         if at > 0 && !source.run.is_empty() {
             let mut fallen_back = self.fallen_back.lock().unwrap_or_else(PoisonError::into_inner);
@@ -231,7 +229,7 @@ impl Model {
     }
 }
 
-/// Returns the provider with the pace of its profile.
+/// Wraps the provider so that it keeps the rate limit of its profile.
 fn wrap_with_pace(
     link: &ChainedProfile,
     provider: Arc<dyn ModelProvider>,
@@ -242,15 +240,17 @@ fn wrap_with_pace(
     Arc::new(PacedProvider::new(provider, pace, pause))
 }
 
+/// Returns whether both belong to the same execution, also in different attempts.
 fn is_same_execution(one: &ExecutionRef, other: &ExecutionRef) -> bool {
     (&one.run, &one.agent, one.execution) == (&other.run, &other.agent, other.execution)
 }
 
+/// Fails: a model without an ensemble cannot load scripts.
 fn script_loading_error(path: &str) -> Result<String, String> {
     Err(format!("{path}: a model without an ensemble has no scripts"))
 }
 
-/// Returns the model choice for a name.
+/// Parses a model name.
 fn parse_model_choice(name: &str) -> Result<ModelChoice, ProfileError> {
     match name.split_once('/') {
         Some((provider, model)) if !provider.is_empty() && !model.is_empty() => Ok(ModelChoice::Model {
@@ -262,6 +262,7 @@ fn parse_model_choice(name: &str) -> Result<ModelChoice, ProfileError> {
     }
 }
 
+/// Renders a warning for each failed profile before the one that answered.
 fn fallback_warnings(failed: &[(&ChainedProfile, ModelError)], answered: &ChainedProfile) -> Vec<String> {
     let tell = |(link, error): &(&ChainedProfile, ModelError)| {
         let (failed, answered) = (&link.name, &answered.name);
@@ -270,6 +271,7 @@ fn fallback_warnings(failed: &[(&ChainedProfile, ModelError)], answered: &Chaine
     failed.iter().map(tell).collect()
 }
 
+/// Creates the error for a refusal by the model.
 fn refusal_error(reply: &ModelReply) -> ModelError {
     ModelError {
         kind: ModelErrorKind::ModelRefused,
@@ -277,6 +279,7 @@ fn refusal_error(reply: &ModelReply) -> ModelError {
     }
 }
 
+/// Combines the errors of all profiles into one.
 fn combine_errors(mut failed: Vec<(&ChainedProfile, ModelError)>) -> ModelError {
     if failed.len() == 1 {
         return failed.remove(0).1;
@@ -305,7 +308,7 @@ fn combine_errors(mut failed: Vec<(&ChainedProfile, ModelError)>) -> ModelError 
     }
 }
 
-/// Returns the key that is not in the environment.
+/// Returns an error if the key of the profile is not in the environment.
 fn find_missing_key(link: &ChainedProfile, network: &ModelNetwork) -> Option<ProfileError> {
     let provider = ensemble::HttpProvider::find_by_name(&link.profile.provider)?;
     let variable = key_variable(&link.profile, provider)?;

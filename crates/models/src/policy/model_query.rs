@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::{ModelError, ModelReply, ToolSpec};
 
-/// A query, independent of the profile that answers.
+/// Query to a model, independent of the profile that answers.
 #[derive(Debug, Clone)]
 pub struct ModelQuery {
     /// The system message for each profile of the chain; profiles may have instructions of their own.
@@ -31,7 +31,7 @@ pub struct ModelQuery {
     pub clock: Stopwatch,
 }
 
-/// The result of a query.
+/// Result of a query, with the number of requests, warnings and the profile that answered.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelQueryResult {
     /// The reply, or the error of all profiles.

@@ -36,7 +36,7 @@ const GIVE_UP_AFTER: Duration = Duration::from_secs(60);
 /// The number of refusals without a success between them after which the limit of the account is used up.
 const MAX_CONSECUTIVE_REFUSALS: u32 = 5;
 
-/// The pace of one profile.
+/// Pace of the requests of one profile, from its limits and the refusals of the provider.
 #[derive(Debug)]
 pub(crate) struct ProviderPace {
     limits: RateLimit,
@@ -46,6 +46,7 @@ pub(crate) struct ProviderPace {
     state: Mutex<PaceState>,
 }
 
+/// Recent requests and refusals of a profile.
 #[derive(Debug, Default)]
 struct PaceState {
     /// The requests of the last minute.
@@ -68,6 +69,7 @@ struct PaceState {
     changes: Vec<PaceChange>,
 }
 
+/// Start of a request, with its estimated tokens.
 #[derive(Debug)]
 struct RequestStart {
     number: u64,
@@ -75,7 +77,7 @@ struct RequestStart {
     tokens: u64,
 }
 
-/// A request that may be made now; it counts as under way until this is dropped.
+/// Guard of a request that can be sent now. The request counts as in flight until the guard is dropped.
 #[derive(Debug)]
 pub(crate) struct AdmittedRequestGuard<'p> {
     pace: &'p ProviderPace,
@@ -84,11 +86,12 @@ pub(crate) struct AdmittedRequestGuard<'p> {
     _permit: Option<OwnedSemaphorePermit>,
 }
 
-/// The provider has accepted nothing for too long.
+/// Error of a request that waited too long, because the provider accepted no request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct PaceTimeout;
 
 impl ProviderPace {
+    /// Creates the pace for these limits.
     pub(crate) fn new(limits: RateLimit) -> Self {
         let permits = limits
             .concurrent
@@ -101,7 +104,7 @@ impl ProviderPace {
         }
     }
 
-    /// Waits until a request of about this number of tokens may be made. The clock is paused while the pace is the reason.
+    /// Waits until a request of about this number of tokens can start. Pauses the clock meanwhile.
     pub(crate) async fn wait_for_admission(
         &self,
         tokens: u64,
@@ -150,13 +153,13 @@ impl ProviderPace {
         !has_given_up && (state.successes > since || state.in_flight > 0)
     }
 
-    /// Returns for how long no request starts because the limit of the account is used up.
+    /// Returns the remaining pause because the limit of the account is used up.
     pub(crate) fn account_pause(&self) -> Duration {
         let until = self.lock_state().blocked_until;
         until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()))
     }
 
-    /// Returns for how long no request starts because of the account or of the limits that the provider states.
+    /// Returns the remaining pause because of the account or the limits that the provider reports.
     pub(crate) fn remaining_pause(&self) -> Duration {
         let now = Instant::now();
         let mut state = self.lock_state();
@@ -179,7 +182,7 @@ impl ProviderPace {
 }
 
 impl PaceState {
-    /// Returns when a request may start. Returns `None` if it can start now.
+    /// Returns the time at which a request can start. Returns `None` if it can start now.
     fn earliest_start(&mut self, limits: &RateLimit, tokens: u64, now: Instant) -> Option<Instant> {
         while self.starts.front().is_some_and(|start| start.at + MINUTE <= now) {
             self.starts.pop_front();
@@ -208,7 +211,7 @@ impl PaceState {
             .max()
     }
 
-    /// Returns when enough of the oldest requests are a minute old. Returns `None` if no waiting is needed.
+    /// Returns the time at which enough of the oldest requests are a minute old. Returns `None` if no wait is needed.
     fn find_free_time(&self, is_enough: impl Fn(u64, u64) -> bool) -> Option<Instant> {
         let (mut seen, mut freed) = (0, 0);
         let mut last = None;
@@ -267,7 +270,7 @@ impl AdmittedRequestGuard<'_> {
         }
     }
 
-    /// The provider has refused the request for too many requests. `usual`: the pause if the provider states none.
+    /// Records a refusal because of too many requests. `usual` is the pause if the provider states none.
     pub(crate) fn record_refusal(&self, error: &ModelError, usual: Duration) {
         let stated = error.retry_after;
         if stated.is_some_and(|pause| pause > MAX_PAUSE) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::policy::pace::{PaceTimeout, ProviderPace};
 use crate::{BoxFuture, ModelError, ModelErrorKind, ModelProvider, ModelReply, ModelRequest, ReplyPieceCallback, estimate_tokens};
 
-/// The decorator of a provider.
+/// Provider that keeps the rate limit and the time limit of its profile.
 pub(crate) struct PacedProvider {
     inner: Arc<dyn ModelProvider>,
     pace: Arc<ProviderPace>,
@@ -19,6 +19,7 @@ impl PacedProvider {
         Self { inner, pace, pause }
     }
 
+    /// Waits for the rate limit, sends the request with its time limit, and records the result for the pace. The wait does not count.
     async fn answer_request(&self, request: ModelRequest, on_piece: &ReplyPieceCallback<'_>) -> Result<ModelReply, ModelError> {
         let tokens = request
             .messages

@@ -10,7 +10,7 @@ use serde_json::Value;
 /// The two names of the limit of a reply.
 const REPLY_LIMIT_KEYS: [&str; 2] = ["max_tokens", "max_completion_tokens"];
 
-/// Parameters that a request may have or not, those first that are left out first.
+/// Parameters that a request can omit, in the order in which they are omitted.
 const OMITTABLE_PARAMETERS: [&str; 4] = ["stream_options", "top_p", "temperature", "seed"];
 
 /// The mark for a cache of prompts, and the keys of a request that have marks inside.
@@ -20,7 +20,7 @@ const KEYS_WITH_CACHE_MARKS: [&str; 3] = ["system", "tools", "messages"];
 /// The keys of a message for reasoning.
 const REASONING_KEYS: [&str; 4] = ["reasoning_content", "reasoning", "reasoning_details", "thinking"];
 
-/// Words of a refusal that say that a parameter itself is wrong, and not its value.
+/// Phrases of a refusal of a parameter itself, rather than of its value.
 const PARAMETER_REFUSAL_PHRASES: [&str; 15] = [
     "unsupported",
     "not support",
@@ -39,7 +39,7 @@ const PARAMETER_REFUSAL_PHRASES: [&str; 15] = [
     "incompatible",
 ];
 
-/// The parameters that one model at one address refuses.
+/// Parameters and features that one model at one address refuses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ModelQuirks {
     /// The name of the limit of a reply, if it is not the usual one.
@@ -54,7 +54,7 @@ pub(crate) struct ModelQuirks {
     pub(crate) files_in_words: bool,
 }
 
-/// The choice which messages carry the reasoning of the model.
+/// Choice of the messages that are sent with the reasoning of the model.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum ReasoningToSend {
     /// Those of which it is known, as the dialect says.
@@ -66,7 +66,7 @@ enum ReasoningToSend {
 }
 
 impl ModelQuirks {
-    /// Changes the body of a request as the server wants it.
+    /// Changes the body of a request to the form that the server accepts.
     pub(crate) fn apply_to_body(&self, body: &mut Value) {
         let Some(map) = body.as_object_mut() else {
             return;
@@ -98,8 +98,9 @@ impl ModelQuirks {
         }
     }
 
-    /// Learns from the refusal of a body. `None`: the same request would be refused again; otherwise a warning, if the
-    /// request loses something that the user has written.
+    /// Records the quirk that the refusal of a body shows. Returns `None` if a retry would fail again.
+    ///
+    /// Returns `Some` with a warning if the next request loses something that the user set, otherwise `Some(None)`.
     pub(crate) fn learn_from_refusal(&mut self, body: &Value, refusal: &str) -> Option<Option<String>> {
         let message = refusal.to_lowercase();
         let names = |word: &&str| contains_whole_word(&message, word);
@@ -138,7 +139,7 @@ impl ModelQuirks {
     }
 }
 
-/// Removes the marks for a cache of prompts.
+/// Removes the marks for a prompt cache, also inside of lists and maps.
 fn strip_cache_marks(value: &mut Value) {
     match value {
         Value::Array(all) => all.iter_mut().for_each(strip_cache_marks),
@@ -152,13 +153,14 @@ fn strip_cache_marks(value: &mut Value) {
     }
 }
 
+/// Returns whether a message in the body contains reasoning.
 fn contains_reasoning(body: &Value) -> bool {
     let messages = body["messages"].as_array().into_iter().flatten();
     let mut keys = messages.filter_map(Value::as_object).flat_map(|message| message.keys());
     keys.any(|key| REASONING_KEYS.contains(&key.as_str()))
 }
 
-/// Does the text have this word, and not only as a part of a longer name?
+/// Returns whether the text contains the word, not only as a part of a longer name.
 fn contains_whole_word(text: &str, word: &str) -> bool {
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
     text.match_indices(word).any(|(at, _)| {

@@ -7,7 +7,7 @@ use ensemble_core::thread::{ExecutionRef, LiveOutput, LiveUpdate};
 
 use crate::{ModelError, ReplyPiece};
 
-/// Forwards the pieces of a reply as live output, and records whether there were any.
+/// Forwarder of reply pieces to the live output, which records whether any were sent.
 pub(crate) struct ReplyForwarder<'a> {
     source: &'a ExecutionRef,
     live_output: &'a dyn LiveOutput,
@@ -25,6 +25,7 @@ impl<'a> ReplyForwarder<'a> {
         }
     }
 
+    /// Sends the piece to the live output.
     pub(crate) fn forward_piece(&self, piece: ReplyPiece<'_>) {
         let (flag, update) = match piece {
             ReplyPiece::Text(text) => (&self.was_heard, LiveUpdate::Text(text)),
@@ -34,7 +35,7 @@ impl<'a> ReplyForwarder<'a> {
         self.live_output.receive_update(self.source, update);
     }
 
-    /// Marks the reply so far as void; returns whether any text was forwarded.
+    /// Marks the reply so far as void in the live output. Returns whether any text was sent.
     pub(crate) fn restart_reply(&self) -> bool {
         let was_heard = self.was_heard.swap(false, Ordering::Relaxed);
         if self.has_reasoned.swap(false, Ordering::Relaxed) || was_heard {
@@ -49,7 +50,7 @@ impl<'a> ReplyForwarder<'a> {
             .receive_update(self.source, LiveUpdate::PaceChanged { text });
     }
 
-    /// Reports that the model is asked again after a pause.
+    /// Reports a repeated request, the pause before it, and the error.
     pub(crate) fn report_retry(&self, pause: Duration, error: &ModelError) {
         let error = error.to_string();
         self.live_output

@@ -19,7 +19,7 @@ pub(crate) const MAX_PAUSE_WITH_FALLBACK: Duration = Duration::from_secs(60);
 /// The maximum pause that a provider may ask for if there is no fallback.
 pub(crate) const MAX_PAUSE: Duration = Duration::from_secs(300);
 
-/// A reason to ask the same profile again.
+/// Reason to repeat a request to the same profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RetryReason {
     /// The provider refuses the output schema: the prompt describes the schema instead.
@@ -32,7 +32,7 @@ pub(crate) enum RetryReason {
     TemporaryError,
 }
 
-/// The facts on which a retry depends, next to the error.
+/// State of the attempts on which a retry depends, in addition to the error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RetryState {
     /// The request already describes the schema in its prompt.
@@ -48,7 +48,7 @@ pub(crate) struct RetryState {
 }
 
 impl RetryReason {
-    /// Returns the first reason of the table that applies, or `None` if the error is final for this profile.
+    /// Returns the first reason that applies. Returns `None` if the error is final for this profile.
     pub(crate) fn from_error(error: &ModelError, facts: RetryState) -> Option<Self> {
         match error.kind {
             ModelErrorKind::RefusedSchema if !facts.schema_in_words => Some(Self::SchemaRefused),
@@ -60,7 +60,7 @@ impl RetryReason {
     }
 }
 
-/// Returns the longest pause that a provider may ask for.
+/// Returns the maximum pause that a provider can request.
 pub(crate) fn max_requested_pause(has_fallback: bool) -> Duration {
     match has_fallback {
         true => MAX_PAUSE_WITH_FALLBACK,
@@ -68,7 +68,7 @@ pub(crate) fn max_requested_pause(has_fallback: bool) -> Duration {
     }
 }
 
-/// Returns the profile's `retry`; without one, real providers are asked more than once.
+/// Returns the `retry` of the profile, or a default with several attempts for real providers.
 pub(crate) fn retry_policy(profile: &ModelProfile) -> RetryPolicy {
     profile
         .retry

@@ -20,7 +20,7 @@ use crate::{
 /// The minimum pause that causes a warning.
 const MIN_WARNED_PAUSE: Duration = Duration::from_secs(5);
 
-/// A query while the chain answers it.
+/// Model query while the profiles of its fallback chain are tried.
 pub(crate) struct ChainQuery<'a> {
     pub(crate) ask: &'a ModelQuery,
     pub(crate) network: &'a ModelNetwork,
@@ -28,7 +28,7 @@ pub(crate) struct ChainQuery<'a> {
     pub(crate) warnings: Vec<String>,
 }
 
-/// The attempts at one profile, as they follow each other.
+/// Attempts of a query at one profile.
 pub(crate) struct ProfileAttempts<'a> {
     link: &'a ChainedProfile,
     provider: &'a dyn ModelProvider,
@@ -42,13 +42,14 @@ pub(crate) struct ProfileAttempts<'a> {
 }
 
 impl ProfileAttempts<'_> {
+    /// Returns whether the retry policy allows another attempt.
     fn has_attempts_left(&self) -> bool {
         self.attempt < self.retry.max_attempts.get()
     }
 }
 
 impl ChainQuery<'_> {
-    /// Asks one profile, with the retries that its `retry` allows. An error tells how many requests were made.
+    /// Asks one profile, with the retries that its `retry` allows. The error message contains the number of requests.
     pub(crate) async fn ask_profile_with_retries(
         &mut self,
         at: usize,
@@ -71,6 +72,7 @@ impl ChainQuery<'_> {
         })
     }
 
+    /// Creates the state of the attempts at a profile, without sending a request.
     pub(crate) fn new_attempts<'p>(
         &self,
         link: &'p ChainedProfile,
@@ -91,6 +93,7 @@ impl ChainQuery<'_> {
         }
     }
 
+    /// Sends requests to the profile until one succeeds or the error is final.
     pub(crate) async fn request_until_final_error(
         &mut self,
         at: usize,
@@ -145,6 +148,7 @@ impl ChainQuery<'_> {
         }
     }
 
+    /// Describes the schema in the prompt of later requests to this model, and adds a warning.
     fn move_schema_to_prompt(&mut self, attempts: &mut ProfileAttempts<'_>, error: &ModelError) {
         let name = &attempts.link.name;
         self.warnings.push(format!(
@@ -155,6 +159,7 @@ impl ChainQuery<'_> {
         attempts.schema_in_words = true;
     }
 
+    /// Describes files in later requests instead of sending them, and adds a warning.
     fn replace_files_in_retries(&mut self, attempts: &mut ProfileAttempts<'_>, error: &ModelError) {
         self.warnings
             .push(tool_files::refused_files_warning(&attempts.link.name, error));
@@ -174,8 +179,9 @@ impl ChainQuery<'_> {
         }
     }
 
-    /// Waits for the pause that the provider asks this request for; the pace of the profile waits for a pause of all
-    /// requests. Counts an attempt, unless the provider answers others meanwhile.
+    /// Waits for the pause that the provider requests for this request. The profile waits for pauses of all requests.
+    ///
+    /// Counts an attempt, unless the provider accepts other requests meanwhile.
     async fn wait_after_rate_limit(
         &mut self,
         attempts: &mut ProfileAttempts<'_>,
@@ -208,6 +214,7 @@ impl ChainQuery<'_> {
         Ok(())
     }
 
+    /// Sleeps before the next attempt, and reports the retry. Fails if the requested pause is too long.
     async fn sleep_before_retry(
         &mut self,
         attempts: &mut ProfileAttempts<'_>,
@@ -225,7 +232,7 @@ impl ChainQuery<'_> {
         Ok(())
     }
 
-    /// Returns the pause before the next attempt; `None` if the pause would be too long.
+    /// Returns the pause before the next attempt. Returns `None` if the pause would be too long.
     pub(crate) fn retry_pause(&self, attempts: &ProfileAttempts<'_>, error: &ModelError) -> Option<Duration> {
         let own_pause = attempts.retry.pause_after(attempts.attempt);
         match error.retry_after {
@@ -235,6 +242,7 @@ impl ChainQuery<'_> {
         }
     }
 
+    /// Adds a warning about the repeated request.
     fn add_retry_warning(&mut self, link: &ChainedProfile, error: &ModelError, was_heard: bool, pause: Duration) {
         let name = &link.name;
         let action = match was_heard {
@@ -262,6 +270,7 @@ impl ChainQuery<'_> {
     }
 }
 
+/// Adds to the error that the requested pause is too long.
 fn pause_too_long_error(error: ModelError) -> ModelError {
     let seconds = error.retry_after.unwrap_or_default().as_secs();
     ModelError {
@@ -270,6 +279,7 @@ fn pause_too_long_error(error: ModelError) -> ModelError {
     }
 }
 
+/// Sends one request with the time limit of the profile.
 async fn ask_once(
     link: &ChainedProfile,
     provider: &dyn ModelProvider,
@@ -287,6 +297,7 @@ async fn ask_once(
     })
 }
 
+/// Builds the request for the profile at index `at` of the chain, with this request number.
 fn build_request(ask: &ModelQuery, at: usize, link: &ChainedProfile, number: u64) -> ModelRequest {
     let system = ask.systems.get(at).cloned().flatten();
     let system = system.map(|content| Message::new(Role::System, content));

@@ -18,10 +18,10 @@ const AZURE_HOST_SUFFIXES: [&str; 3] = [
     ".services.ai.azure.com",
 ];
 
-/// The version of Azure's API where the address of a deployment does not say one.
+/// Default version of the Azure API, for addresses without a version.
 const DEFAULT_AZURE_VERSION: &str = "api-version=2024-10-21";
 
-/// An address to which the paths of requests are added.
+/// Base address of a provider, with an optional query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ProviderAddress {
     /// Scheme, host and path, without a slash at the end.
@@ -33,6 +33,7 @@ pub(crate) struct ProviderAddress {
 }
 
 impl ProviderAddress {
+    /// Resolves the address from the profile, the environment variables of the provider, or the default, in this order.
     pub(crate) fn for_profile(
         profile: &ModelProfile,
         provider: &HttpProvider,
@@ -70,7 +71,7 @@ impl ProviderAddress {
         }
     }
 
-    /// Returns an address as people write or paste it.
+    /// Normalizes an address as users write or paste it: separates the query, removes endpoints, and adds the default path.
     fn normalize_base_url(given: &str, kind: ensemble::ProviderApi, dialect: &dyn ProviderDialect) -> Self {
         let (base, query) = match given.split_once('?') {
             Some((base, query)) => (base, Some(query.to_owned()).filter(|query| !query.is_empty())),
@@ -97,7 +98,7 @@ impl ProviderAddress {
         address
     }
 
-    /// Returns the address of a path, which may have a query of its own.
+    /// Returns the URL of a path, which can have a query.
     pub(crate) fn request_url(&self, path: &str) -> String {
         let Some(query) = &self.query else {
             return format!("{}{path}", self.base);
@@ -106,7 +107,7 @@ impl ProviderAddress {
         format!("{}{path}{mark}{query}", self.base)
     }
 
-    /// Returns the address of the list of models, which Azure has once for all deployments.
+    /// Returns the URL of the list of models. Azure has one list for all deployments.
     pub(crate) fn models_url(&self, path: &str) -> String {
         let base = match self.base.split_once("/deployments/") {
             Some((before, _)) if self.uses_azure_key_header() => before.to_owned(),
@@ -115,19 +116,20 @@ impl ProviderAddress {
         Self { base, ..self.clone() }.request_url(path)
     }
 
-    /// Does the server want its key in the header `api-key`?
+    /// Returns whether the server expects its key in the header `api-key`, because the host belongs to Azure.
     pub(crate) fn uses_azure_key_header(&self) -> bool {
         let host = self.base.split("://").nth(1).and_then(|rest| rest.split('/').next());
         host.is_some_and(is_azure_host)
     }
 }
 
+/// Returns whether the host name belongs to Azure.
 fn is_azure_host(host: &str) -> bool {
     let name = host.split(':').next().unwrap_or(host).to_ascii_lowercase();
     AZURE_HOST_SUFFIXES.iter().any(|end| name.ends_with(end))
 }
 
-/// Returns the path without that of a single kind of request, which people paste with it.
+/// Removes the path of a request endpoint from the end of a pasted path.
 fn without_endpoint(path: &str, kind: ensemble::ProviderApi) -> &str {
     let ends: &[&str] = match kind {
         ensemble::ProviderApi::OpenAi => &["/chat/completions", "/models"],
@@ -145,7 +147,7 @@ fn without_endpoint(path: &str, kind: ensemble::ProviderApi) -> &str {
     ends.iter().find_map(|end| path.strip_suffix(end)).unwrap_or(path)
 }
 
-/// Returns a server that listens at all addresses is asked on this machine.
+/// Replaces an address that means all interfaces, such as `0.0.0.0`, by `127.0.0.1`.
 fn to_reachable_host(host: &str) -> String {
     match host.strip_prefix("0.0.0.0").or_else(|| host.strip_prefix("[::]")) {
         Some(port) if port.is_empty() || port.starts_with(':') => format!("127.0.0.1{port}"),
@@ -153,7 +155,7 @@ fn to_reachable_host(host: &str) -> String {
     }
 }
 
-/// `OLLAMA_HOST` as Ollama's own clients read it: a host, a port, or both, with or without a scheme.
+/// Converts the value of `OLLAMA_HOST` to a base URL: a host, a port, or both, with or without a scheme.
 fn parse_ollama_host(given: &str) -> String {
     let address = given.trim_matches(|c: char| c.is_whitespace() || c == '"' || c == '\'');
     let (scheme, rest) = address.split_once("://").unwrap_or(("", address));

@@ -12,9 +12,10 @@ use crate::{ModelRequest, ToolSpec};
 use ensemble_core::thread::{Message, Role, ToolCall, ToolEnd};
 use ensemble_language::ensemble::ModelProfile;
 
-/// Most tokens of a reply where the profile does not say: it must be said, and every model takes this much.
+/// Limit on reply tokens if the profile has none. The API requires a limit, and every model accepts this one.
 const DEFAULT_REPLY_TOKENS: u64 = 4096;
 
+/// Protocol of the Anthropic API.
 pub(crate) struct AnthropicDialect;
 
 impl ProviderDialect for AnthropicDialect {
@@ -122,6 +123,7 @@ impl ProviderDialect for AnthropicDialect {
     }
 }
 
+/// Adds the start of a content block to the reply: text, reasoning or a tool call.
 fn start_block(block: &Value, index: u64, reply: &mut ReplyAssembly<'_>) -> Result<(), ReplyError> {
     reply.add_text(block["text"].as_str().unwrap_or_default())?;
     if matches!(block["type"].as_str(), Some("thinking" | "redacted_thinking")) {
@@ -137,7 +139,7 @@ fn start_block(block: &Value, index: u64, reply: &mut ReplyAssembly<'_>) -> Resu
     Ok(())
 }
 
-/// A piece of a thinking block, or its signature.
+/// Adds a piece of a thinking block, or its signature.
 fn add_reasoning_delta(delta: &Value, index: u64, reply: &mut ReplyAssembly<'_>) -> Result<(), ReplyError> {
     for key in ["thinking", "signature"] {
         if let Some(piece) = delta[key].as_str() {
@@ -152,6 +154,7 @@ fn add_reasoning_delta(delta: &Value, index: u64, reply: &mut ReplyAssembly<'_>)
     Ok(())
 }
 
+/// Sets the token counts of the reply from a usage object. Input includes cached tokens.
 fn set_token_counts(usage: &Value, reply: &mut ReplyAssembly<'_>) {
     if let Some(input) = usage["input_tokens"].as_u64() {
         let cached = ["cache_creation_input_tokens", "cache_read_input_tokens"];
@@ -162,6 +165,7 @@ fn set_token_counts(usage: &Value, reply: &mut ReplyAssembly<'_>) {
     reply.output = usage["output_tokens"].as_u64().or(reply.output);
 }
 
+/// Sets the end reason or the refusal of the reply.
 fn set_stop_reason(said: &Value, reply: &mut ReplyAssembly<'_>) -> Result<(), ReplyError> {
     if let Some(reason) = said["stop_reason"].as_str() {
         match reason {
@@ -182,6 +186,7 @@ fn set_stop_reason(said: &Value, reply: &mut ReplyAssembly<'_>) -> Result<(), Re
     Ok(())
 }
 
+/// Converts a message, and the results of its tool calls, to messages of the API.
 fn messages_to_json(message: &Message) -> Vec<Value> {
     let role = if message.role == Role::User {
         "user"
@@ -221,7 +226,7 @@ fn messages_to_json(message: &Message) -> Vec<Value> {
     ]
 }
 
-/// Arguments that were no object are shown again as what they were.
+/// Returns the arguments of a call as an object. Wraps other values.
 fn call_input(call: &ToolCall) -> Value {
     match &call.arguments {
         Value::Object(_) => call.arguments.clone(),
@@ -229,6 +234,7 @@ fn call_input(call: &ToolCall) -> Value {
     }
 }
 
+/// Converts a tool to JSON for the API.
 fn tool_to_json(tool: &ToolSpec) -> Value {
     json!({"name": tool.name, "description": tool.description, "input_schema": tool.parameters})
 }

@@ -18,7 +18,7 @@ use ensemble_language::ensemble::{HttpProvider, ModelProfile, ProviderApi};
 /// The maximum number of characters of a provider message that an error quotes.
 const MAX_QUOTED_CHARS: usize = 400;
 
-/// The target of a request, for error messages.
+/// Target of a request, for error messages.
 pub(crate) struct RequestTarget<'a> {
     pub(crate) provider: &'static HttpProvider,
     pub(crate) profile: &'a ModelProfile,
@@ -38,6 +38,7 @@ impl RequestTarget<'_> {
         }
     }
 
+    /// Creates an error with redacted message and without a retry pause.
     fn model_error(&self, message: String, retryable: bool) -> ModelError {
         ModelError {
             message: self.credentials.redact_fragment(&message),
@@ -48,7 +49,7 @@ impl RequestTarget<'_> {
         }
     }
 
-    /// Returns the error of a connection that failed, or broke off before the answer.
+    /// Creates the error of a connection that failed, or was lost before the response.
     pub(crate) fn connection_error(&self, error: &reqwest::Error) -> ModelError {
         let base_url = &self.address.base;
         if is_connection_refused(error) {
@@ -75,7 +76,7 @@ impl RequestTarget<'_> {
         self.model_error(message, true)
     }
 
-    /// Returns the error of a reply that began and cannot be used.
+    /// Creates the error of a reply that started and cannot be used.
     pub(crate) fn reply_error(&self, broken: ReplyError) -> ModelError {
         let provider = self.provider_with_address();
         match broken {
@@ -117,7 +118,7 @@ impl RequestTarget<'_> {
         self.model_error(message, false)
     }
 
-    /// The answer has an error status.
+    /// Creates the error of a response with an error status.
     pub(crate) fn status_error(
         &self,
         status: StatusCode,
@@ -178,7 +179,7 @@ impl RequestTarget<'_> {
     }
 }
 
-/// Can the same request succeed later?
+/// Returns whether the same request can succeed later.
 fn can_retry_help(status: StatusCode, headers: &HeaderMap, body: &str) -> bool {
     // No money comes from waiting.
     if is_quota_exhausted(status, headers, body) {
@@ -213,8 +214,7 @@ const QUOTA_PHRASES: [&str; 10] = [
 /// Words that also occur in errors that end by themselves: Gemini writes them for the limits of a minute, with a pause.
 const QUOTA_PHRASES_WITHOUT_PAUSE: [&str; 2] = ["exceeded your current quota", "billing details"];
 
-/// Returns whether the account has used up its quota or its money. Answers of other statuses are not read for it: they can
-/// repeat the text of the request.
+/// Returns whether the account has used up its quota or money. Reads only some statuses, because other bodies can repeat the request.
 fn is_quota_exhausted(status: StatusCode, headers: &HeaderMap, body: &str) -> bool {
     if !matches!(status.as_u16(), 400 | 402 | 403 | 429) {
         return false;
@@ -225,7 +225,7 @@ fn is_quota_exhausted(status: StatusCode, headers: &HeaderMap, body: &str) -> bo
     names_exhausted_quota(&body) || may_be_unpaid && QUOTA_PHRASES_WITHOUT_PAUSE.iter().any(|words| body.contains(words))
 }
 
-/// Returns whether this text, in lower case, says that the account has used up its quota or its money.
+/// Returns whether the text, in lower case, contains a phrase about a used-up quota.
 fn names_exhausted_quota(text: &str) -> bool {
     QUOTA_PHRASES.iter().any(|words| text.contains(words))
 }
@@ -242,7 +242,7 @@ const CONTENT_FILTER_PHRASES: [&str; 8] = [
     "safety system",
 ];
 
-/// Returns the cause that a message names, in lower case.
+/// Finds the error kind that a message in lower case describes.
 fn find_error_kind(said: &str) -> Option<ModelErrorKind> {
     let has = |words: &[&str]| words.iter().any(|word| said.contains(word));
     if has(&CONTENT_FILTER_PHRASES) {
@@ -251,6 +251,7 @@ fn find_error_kind(said: &str) -> Option<ModelErrorKind> {
     says_context_too_long(said).then_some(ModelErrorKind::ContextTooLong)
 }
 
+/// Classifies an error response by its status, headers and body.
 fn classify_status(status: StatusCode, headers: &HeaderMap, body: &str, has_schema: bool) -> ModelErrorKind {
     match status.as_u16() {
         400 | 403 | 413 | 422 => {}
@@ -274,7 +275,7 @@ fn classify_status(status: StatusCode, headers: &HeaderMap, body: &str, has_sche
     }
 }
 
-/// Does the provider reject an image or a document? Its message contains one of these words then.
+/// Returns whether the provider rejects an image or a document, by words in the body.
 fn rejects_files(body: &str) -> bool {
     const WORDS: [&str; 8] = [
         "unknown variant",
@@ -290,7 +291,7 @@ fn rejects_files(body: &str) -> bool {
     WORDS.iter().any(|word| body.contains(word))
 }
 
-/// Does the provider reject the schema? Its message contains one of these words then.
+/// Returns whether the provider rejects the schema, by words in the body.
 fn rejects_schema(status: StatusCode, body: &str) -> bool {
     const WORDS: [&str; 5] = [
         "schema",
@@ -303,7 +304,7 @@ fn rejects_schema(status: StatusCode, body: &str) -> bool {
     matches!(status.as_u16(), 400 | 422) && WORDS.iter().any(|word| body.contains(word))
 }
 
-/// Returns the error message in the body of an answer.
+/// Finds the error message in the body of a response.
 fn find_error_message(body: &str) -> Option<String> {
     let value: Option<Value> = serde_json::from_str(body).ok();
     let error_message = value.as_ref().and_then(|value| {
@@ -354,6 +355,7 @@ fn shorten_message(text: &str) -> String {
     line
 }
 
+/// Returns whether a cause of the error is a refused connection.
 fn is_connection_refused(error: &reqwest::Error) -> bool {
     let mut cause = error.source();
     while let Some(error) = cause {
@@ -366,7 +368,7 @@ fn is_connection_refused(error: &reqwest::Error) -> bool {
     false
 }
 
-/// Returns the innermost cause; the message has the address in another place.
+/// Returns the shortened innermost cause, because the other causes repeat the address. Returns a fixed text if the error has no cause.
 pub(crate) fn innermost_cause(error: &reqwest::Error) -> String {
     let mut cause: &dyn std::error::Error = error;
     while let Some(deeper) = cause.source() {

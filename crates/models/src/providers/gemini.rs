@@ -10,12 +10,13 @@ use crate::transport::reply_error::ReplyError;
 use crate::{ModelRequest, ToolSpec};
 use ensemble_core::thread::{INTERRUPTED, Message, Role, ToolCall, ToolEnd};
 
-/// The key of a part for the signature of the thoughts that led to it.
+/// Key for the signature of the thoughts that led to a part.
 const SIGNATURE_KEY: &str = "thoughtSignature";
 
-/// The documented signature of a call that another model has made.
+/// Documented signature for a call that another model made.
 const FOREIGN_CALL_SIGNATURE: &str = "skip_thought_signature_validator";
 
+/// Protocol of the Gemini API.
 pub(crate) struct GeminiDialect;
 
 impl ProviderDialect for GeminiDialect {
@@ -134,6 +135,7 @@ impl ProviderDialect for GeminiDialect {
     }
 }
 
+/// Renders a refusal with its reason and message.
 fn refusal_message(what: &str, reason: &str, message: Option<&str>) -> String {
     match message {
         Some(message) => format!("{what} ({reason}): {message}"),
@@ -141,12 +143,13 @@ fn refusal_message(what: &str, reason: &str, message: Option<&str>) -> String {
     }
 }
 
-/// Does the model refuse calls without a signature? Gemini 3 and later do.
+/// Returns whether the model refuses calls without a signature, as Gemini 3 and later do.
 fn needs_signatures(model: &str) -> bool {
     let version = model.rsplit('/').next().and_then(|name| name.strip_prefix("gemini-"));
     version.is_some_and(|version| version.starts_with(|c: char| ('3'..='9').contains(&c)))
 }
 
+/// Converts a message, and the results of its tool calls, to contents of the API.
 fn messages_to_json(message: &Message, needs_signatures: bool) -> Vec<Value> {
     let role = if message.role == Role::User { "user" } else { "model" };
     if !message.attachments.is_empty() {
@@ -176,6 +179,7 @@ fn messages_to_json(message: &Message, needs_signatures: bool) -> Vec<Value> {
     ]
 }
 
+/// Converts a tool call to a part with its signature.
 fn call_to_json(call: &ToolCall) -> Value {
     let mut part = json!({"functionCall": {"name": call.name, "args": call.arguments}});
     if let Some(signature) = call.signatures.first() {
@@ -184,6 +188,7 @@ fn call_to_json(call: &ToolCall) -> Value {
     part
 }
 
+/// Converts the result of a tool call to a part.
 fn result_to_json(call: &ToolCall) -> Value {
     let response = match &call.end {
         Some(ToolEnd::Result(Value::Object(result))) => Value::Object(result.clone()),
@@ -194,6 +199,7 @@ fn result_to_json(call: &ToolCall) -> Value {
     json!({"functionResponse": {"name": call.name, "response": response}})
 }
 
+/// Converts a tool to JSON for the API.
 fn tool_to_json(tool: &ToolSpec) -> Value {
     json!({"name": tool.name, "description": tool.description, "parametersJsonSchema": tool.parameters})
 }

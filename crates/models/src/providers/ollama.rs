@@ -11,6 +11,7 @@ use crate::transport::reply_error::ReplyError;
 use crate::{ModelRequest, ToolSpec};
 use ensemble_core::thread::{Message, Role, ToolCall};
 
+/// Protocol of the Ollama API.
 pub(crate) struct OllamaDialect;
 
 impl ProviderDialect for OllamaDialect {
@@ -87,6 +88,7 @@ impl ProviderDialect for OllamaDialect {
     }
 }
 
+/// Converts a message, and the results of its tool calls, to messages of the API.
 fn messages_to_json(message: &Message) -> Vec<Value> {
     let role = match message.role {
         Role::System => "system",
@@ -113,6 +115,7 @@ fn messages_to_json(message: &Message) -> Vec<Value> {
     std::iter::once(message_json).chain(results).collect()
 }
 
+/// Converts a tool to JSON for the API.
 fn tool_to_json(tool: &ToolSpec) -> Value {
     let function = json!({"name": tool.name, "description": tool.description, "parameters": tool.parameters});
     json!({"type": "function", "function": function})

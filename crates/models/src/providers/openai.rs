@@ -12,6 +12,7 @@ use crate::transport::reply_error::ReplyError;
 use crate::{ModelRequest, ToolSpec};
 use ensemble_core::thread::{Message, Role, ToolCall};
 
+/// Protocol of the OpenAI API and compatible servers.
 pub(crate) struct OpenAiDialect;
 
 impl ProviderDialect for OpenAiDialect {
@@ -105,7 +106,7 @@ impl ProviderDialect for OpenAiDialect {
     }
 }
 
-/// Returns what the provider says of the end of a reply: OpenRouter has an error in the choice.
+/// Finds the message about the end of a reply. OpenRouter puts an error into the choice.
 fn find_end_message<'e>(event: &'e Value, choice: &'e Value) -> Option<&'e str> {
     let messages = [
         &choice["error"]["message"],
@@ -118,7 +119,7 @@ fn find_end_message<'e>(event: &'e Value, choice: &'e Value) -> Option<&'e str> 
     messages.into_iter().find_map(Value::as_str)
 }
 
-/// Describes a content filter; Azure names what it found.
+/// Describes a stop by the content filter, with the categories that Azure reports.
 fn describe_content_filter(choice: &Value) -> String {
     let results = choice["content_filter_results"].as_object().into_iter().flatten();
     let filtered_results = results.filter(|(_, result)| result["filtered"].as_bool() == Some(true));
@@ -129,7 +130,7 @@ fn describe_content_filter(choice: &Value) -> String {
     }
 }
 
-/// Does the model, on any server, refuse `max_tokens`? OpenAI's reasoning models do.
+/// Returns whether the model needs `max_completion_tokens` instead of `max_tokens`, as reasoning models of OpenAI do.
 fn needs_max_completion_tokens(model: &str) -> bool {
     let name = model.rsplit('/').next().unwrap_or(model);
     let begins_with_digit = |rest: &str| rest.starts_with(|c: char| c.is_ascii_digit());
@@ -138,7 +139,7 @@ fn needs_max_completion_tokens(model: &str) -> bool {
         || version.is_some_and(|version| ('5'..='9').contains(&version))
 }
 
-/// Adds a message, or a piece of one.
+/// Adds a message or a piece of one to the reply.
 fn add_message(said: &Value, is_whole: bool, reply: &mut ReplyAssembly<'_>) -> Result<(), ReplyError> {
     add_reasoning_text(said, reply)?;
     add_content(&said["content"], reply)?;
@@ -152,7 +153,7 @@ fn add_message(said: &Value, is_whole: bool, reply: &mut ReplyAssembly<'_>) -> R
     Ok(())
 }
 
-/// Text, or a list of parts, as Mistral's reasoning models and some servers send it.
+/// Adds text, or a list of parts as Mistral and some servers send it.
 fn add_content(content: &Value, reply: &mut ReplyAssembly<'_>) -> Result<(), ReplyError> {
     let Some(parts) = content.as_array() else {
         return reply.add_text(content.as_str().unwrap_or_default());
@@ -170,7 +171,7 @@ fn add_content(content: &Value, reply: &mut ReplyAssembly<'_>) -> Result<(), Rep
     Ok(())
 }
 
-/// The reasoning under the keys of DeepSeek and vLLM, or of OpenRouter.
+/// Adds the reasoning from the fields of DeepSeek, vLLM or OpenRouter.
 fn add_reasoning_text(said: &Value, reply: &mut ReplyAssembly<'_>) -> Result<(), ReplyError> {
     let text = |key: &'static str| Some((key, said[key].as_str().filter(|text| !text.is_empty())?));
     // Some servers say it under both keys.
@@ -189,7 +190,7 @@ fn add_reasoning_text(said: &Value, reply: &mut ReplyAssembly<'_>) -> Result<(),
     Ok(())
 }
 
-/// Returns the text of a part of Mistral's content, which is a list of parts itself.
+/// Returns the text of a Mistral reasoning part, which is a list of parts.
 fn reasoning_part_text(part: &Value) -> String {
     let text = |value: &Value| value.as_str().or(value["text"].as_str()).unwrap_or_default().to_owned();
     let inner = part.get("thinking").or(part.get("text")).unwrap_or(&Value::Null);
@@ -199,6 +200,7 @@ fn reasoning_part_text(part: &Value) -> String {
     }
 }
 
+/// Adds a tool call or a piece of one to the reply.
 fn add_tool_call(call: &Value, is_whole: bool, reply: &mut ReplyAssembly<'_>) -> Result<(), ReplyError> {
     let function = &call["function"];
     let id = call["id"].as_str();
@@ -229,6 +231,7 @@ fn add_tool_call(call: &Value, is_whole: bool, reply: &mut ReplyAssembly<'_>) ->
     Ok(())
 }
 
+/// Converts a message, and the results of its tool calls, to messages of the API.
 fn messages_to_json(message: &Message, with_reasoning: bool) -> Vec<Value> {
     let role = match message.role {
         Role::System => "system",
@@ -258,7 +261,7 @@ fn messages_to_json(message: &Message, with_reasoning: bool) -> Vec<Value> {
     all
 }
 
-/// Returns a call; its signature goes only to the model that gave it.
+/// Converts a tool call to JSON. Includes its signature only for the model that created it (`is_own`).
 fn call_to_json(call: &ToolCall, is_own: bool) -> Value {
     let function = json!({"name": call.name, "arguments": call.arguments.to_string()});
     let mut call_json = json!({"id": call.id, "type": "function", "function": function});
@@ -268,6 +271,7 @@ fn call_to_json(call: &ToolCall, is_own: bool) -> Value {
     call_json
 }
 
+/// Adds the reasoning of the message in the fields in which the provider sent it.
 fn set_reasoning_fields(said: &mut Value, message: &Message, with_reasoning: bool) {
     let Some(reasoning) = message.reasoning.as_ref().filter(|_| with_reasoning) else {
         return;
@@ -280,6 +284,7 @@ fn set_reasoning_fields(said: &mut Value, message: &Message, with_reasoning: boo
     }
 }
 
+/// Converts a tool to JSON for the API.
 fn tool_to_json(tool: &ToolSpec) -> Value {
     let function = json!({"name": tool.name, "description": tool.description, "parameters": tool.parameters});
     json!({"type": "function", "function": function})

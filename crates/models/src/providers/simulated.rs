@@ -14,10 +14,11 @@ use ensemble_language::data::JsonMap;
 use ensemble_language::ensemble::{PreparedReply, SimulatedReplySource};
 use ensemble_scripts::{Script, ScriptFailure, ScriptVariable};
 
-/// The provider behind `provider: simulated`.
+/// Provider `simulated`, which answers without a network.
 #[derive(Debug)]
 pub struct SimulatedProvider(SimulatedReplies);
 
+/// Source of simulated replies: a fixed text, prepared replies, or a script.
 #[derive(Debug)]
 enum SimulatedReplies {
     /// Nothing was prepared: every reply says what it is.
@@ -31,7 +32,7 @@ enum SimulatedReplies {
 }
 
 impl SimulatedProvider {
-    /// Ready to answer; a script is read and compiled now. The error is in words.
+    /// Creates the provider. Loads and compiles a script now. The error is a message for the user.
     pub fn new(simulated: Option<&SimulatedReplySource>, load: &ScriptLoader) -> Result<Self, String> {
         Ok(Self(match simulated {
             None => SimulatedReplies::Announcement,
@@ -67,10 +68,12 @@ impl ModelProvider for SimulatedProvider {
     }
 }
 
+/// Renders a reply with the number of the request and the name of the agent.
 fn announcement_text(request: &ModelRequest) -> String {
     format!("(simulated reply {} of {})", request.request_number, request.agent_name)
 }
 
+/// Returns the prepared reply with the number of the request. The last one repeats.
 fn select_prepared_reply(replies: &[PreparedReply], request: &ModelRequest) -> Result<ModelReply, ModelError> {
     let at = usize::try_from(request.request_number.saturating_sub(1)).unwrap_or(usize::MAX);
     match replies.get(at).or(replies.last()) {
@@ -86,7 +89,7 @@ fn select_prepared_reply(replies: &[PreparedReply], request: &ModelRequest) -> R
     }
 }
 
-/// Returns a reply that calls tools. Their ids follow from the request, so that a resumed run has the same.
+/// Builds a reply with tool calls. Derives their ids from the request, so that a resumed run has the same ids.
 fn build_calling_reply(
     text: String,
     calls: impl Iterator<Item = (String, JsonMap)>,
@@ -102,7 +105,7 @@ fn build_calling_reply(
     }
 }
 
-/// Parses the calls that the map of a script names: `{text?, tool_calls: [{name, arguments?}]}`.
+/// Parses the map of a script as a reply with tool calls: `{text?, tool_calls: [{name, arguments?}]}`.
 fn parse_script_reply(mut map: JsonMap, request: &ModelRequest) -> Result<ModelReply, ModelError> {
     let wrong = |what: &str| ModelError::new_fatal(format!("the script's `tool_calls` {what}"));
     let Some(Value::Array(calls)) = map.remove("tool_calls") else {
@@ -148,6 +151,7 @@ fn model_script_variables(script: &Script, request: &ModelRequest) -> Vec<(&'sta
     ]
 }
 
+/// Runs the script and converts its value to a reply.
 async fn run_reply_script((name, script): (&str, &Arc<Script>), request: &ModelRequest) -> Result<ModelReply, ModelError> {
     match script.run(model_script_variables(script, request)).await {
         Ok(Value::String(text)) => Ok(ModelReply::from_text(text)),

@@ -2,7 +2,7 @@
 
 use ensemble_scripts::ScriptFailure;
 
-/// Describes why the script with this name gave no value, with its position: `answers.rhai:3:7: …`.
+/// Describes the failure of the script with this name, with its position: `answers.rhai:3:7: …`.
 pub fn describe_script_failure(name: &str, failure: &ScriptFailure) -> String {
     match failure {
         ScriptFailure::Reported(error) | ScriptFailure::Limit(error) => error.to_text_in(name),

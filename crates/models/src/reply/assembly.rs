@@ -11,7 +11,7 @@ use crate::transport::reply_error::ReplyError;
 use crate::{ModelReply, ReplyPieceCallback, ReplyPiece, RequestTokens};
 use ensemble_core::thread::StopReason;
 
-/// The reply so far.
+/// Reply that is being assembled from the events of a stream.
 pub(crate) struct ReplyAssembly<'h> {
     on_piece: &'h ReplyPieceCallback<'h>,
     text: String,
@@ -36,7 +36,7 @@ pub(crate) struct ReplyAssembly<'h> {
     doubtful_end: Option<String>,
 }
 
-/// The limits of a reply.
+/// Limits that can cut off a reply.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ReplyLimits {
     /// The tokens of a reply, if the request contained a limit.
@@ -45,7 +45,7 @@ pub(crate) struct ReplyLimits {
     pub(crate) context_length: Option<u64>,
 }
 
-/// The limit that cut off a reply.
+/// Limit that cut off a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CutOffCause {
     /// The limit of the reply.
@@ -55,6 +55,7 @@ enum CutOffCause {
 }
 
 impl<'h> ReplyAssembly<'h> {
+    /// Creates an empty reply. `on_piece` receives each piece of text and reasoning.
     pub(crate) fn new(on_piece: &'h ReplyPieceCallback<'h>) -> Self {
         Self {
             on_piece,
@@ -74,7 +75,7 @@ impl<'h> ReplyAssembly<'h> {
         }
     }
 
-    /// The next piece of the text; an empty one is none.
+    /// Adds a piece of text, and separates reasoning in think tags.
     pub(crate) fn add_text(&mut self, piece: &str) -> Result<(), ReplyError> {
         if piece.is_empty() {
             return Ok(());
@@ -87,6 +88,7 @@ impl<'h> ReplyAssembly<'h> {
         Ok(())
     }
 
+    /// Appends the text to the reply and passes it to the callback.
     fn emit_text(&mut self, text: &str) {
         if !text.is_empty() {
             self.text.push_str(text);
@@ -94,14 +96,14 @@ impl<'h> ReplyAssembly<'h> {
         }
     }
 
-    /// Shows a piece of the reasoning while it arrives.
+    /// Passes a piece of reasoning to the callback while it arrives.
     pub(crate) fn emit_reasoning(&self, piece: &str) {
         if !piece.is_empty() {
             (self.on_piece)(ReplyPiece::Reasoning(piece));
         }
     }
 
-    /// The next piece of the reasoning; the provider takes it back under `key`, if at all.
+    /// Adds a piece of reasoning. `key` is the field in which the provider accepts it back.
     pub(crate) fn add_reasoning(&mut self, piece: &str, key: Option<&'static str>) -> Result<(), ReplyError> {
         self.reserve_bytes(piece.len())?;
         self.reasoning.text.push_str(piece);
@@ -110,14 +112,15 @@ impl<'h> ReplyAssembly<'h> {
         Ok(())
     }
 
-    /// The model or a content filter refused, for this reason.
+    /// Marks the reply as refused by the model or a content filter.
     pub(crate) fn set_refusal(&mut self, reason: Option<String>) {
         self.stop = Some(StopReason::Refusal);
         self.refusal = self.refusal.take().or(reason);
     }
 
-    /// The provider has ended the reply for this reason; `message`: what it says of the reason. An empty reason is none. A
-    /// reason other than the end of the turn is final.
+    /// Sets the reason of the provider for the end of the reply. `message` explains the reason. Ignores an empty reason.
+    ///
+    /// Later reasons do not replace one other than the end of the turn.
     ///
     /// # Errors
     /// There is no reply with this reason.
@@ -168,13 +171,13 @@ impl<'h> ReplyAssembly<'h> {
         Ok(())
     }
 
-    /// Returns whether request and reply together have reached the length of the model's context, if it is known.
+    /// Returns whether request and reply have reached the known context length of the model.
     fn fills_context(&self, limits: ReplyLimits) -> bool {
         let used = self.input.unwrap_or_default() + self.output.unwrap_or_default();
         limits.context_length.is_some_and(|length| used >= length)
     }
 
-    /// Returns the advice for a reply that was cut off.
+    /// Renders a hint for a reply that was cut off.
     fn cut_off_advice(&self, limits: ReplyLimits) -> String {
         let cause = match self.fills_context(limits) {
             true => CutOffCause::FullContext,
@@ -197,19 +200,19 @@ impl<'h> ReplyAssembly<'h> {
         }
     }
 
-    /// Returns the reasoning in blocks of the provider.
+    /// Reserves space for reasoning of this size, and returns the reasoning.
     pub(crate) fn reserve_reasoning(&mut self, size: usize) -> Result<&mut PartialReasoning, ReplyError> {
         self.reserve_bytes(size)?;
         Ok(&mut self.reasoning)
     }
 
-    /// Returns a new call, whose pieces have this index.
+    /// Adds a tool call, whose pieces have this index.
     pub(crate) fn start_call(&mut self, index: u64) -> Result<&mut PartialCall, ReplyError> {
         self.reserve_bytes(64)?;
         Ok(self.calls.start_call(Some(index)))
     }
 
-    /// Returns a call that comes in one piece.
+    /// Adds a complete tool call and returns it.
     pub(crate) fn add_whole_call(
         &mut self,
         id: Option<&str>,
@@ -228,25 +231,26 @@ impl<'h> ReplyAssembly<'h> {
         Ok(call)
     }
 
-    /// Returns a piece of a call that may continue another.
+    /// Adds a piece of a tool call and returns the call.
     pub(crate) fn add_call_piece(&mut self, piece: CallPiece<'_>) -> Result<&mut PartialCall, ReplyError> {
         self.reserve_bytes(64 + piece.arguments.len())?;
         Ok(self.calls.add_piece(piece))
     }
 
-    /// The next piece of the arguments of the call with this index.
+    /// Appends a piece of arguments to the call with this index.
     pub(crate) fn add_arguments(&mut self, index: u64, piece: &str) -> Result<(), ReplyError> {
         self.reserve_bytes(piece.len())?;
         self.calls.call_at_index_or_new(index).arguments.push_str(piece);
         Ok(())
     }
 
+    /// Adds to the size of the reply. Fails above the limit.
     fn reserve_bytes(&mut self, by: usize) -> Result<(), ReplyError> {
         self.size += by;
         (self.size <= MAX_EVENT_BYTES).then_some(()).ok_or(ReplyError::TooLarge)
     }
 
-    /// Returns the reply.
+    /// Completes the reply. Fails if it is empty, cut off or ended with an error.
     pub(crate) fn into_reply(mut self, request_number: u64, limits: ReplyLimits) -> Result<ModelReply, ReplyError> {
         let Some(stop_reason) = self.stop.or(self.is_complete.then_some(StopReason::EndTurn)) else {
             return Err(ReplyError::CutOff);

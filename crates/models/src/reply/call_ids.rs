@@ -5,7 +5,7 @@ use ensemble_language::ensemble;
 
 use ensemble_core::thread::{Message, ToolCall};
 
-/// The beginnings of the names of Mistral's models, which need ids of nine letters and digits on any server.
+/// Prefixes of the names of Mistral models, which need ids of nine letters and digits on any server.
 const MISTRAL_MODEL_PREFIXES: [&str; 7] = [
     "mistral",
     "ministral",
@@ -16,7 +16,7 @@ const MISTRAL_MODEL_PREFIXES: [&str; 7] = [
     "pixtral",
 ];
 
-/// Replaces the ids that the provider would refuse: those of another provider, or of an earlier record.
+/// Replaces call ids that the provider would refuse, such as ids of another provider.
 pub(crate) fn replace_unsupported_ids(messages: &mut [Message], dialect: ensemble::ProviderApi, model: &str) {
     let model = model.rsplit('/').next().unwrap_or(model).to_lowercase();
     let fitted: fn(&str) -> Option<String> = match dialect {
@@ -35,13 +35,13 @@ pub(crate) fn replace_unsupported_ids(messages: &mut [Message], dialect: ensembl
         .for_each(replace);
 }
 
-/// Letters, digits, `_` and `-`.
+/// Creates an id of letters, digits, `_` and `-`. Returns `None` if the id already has this form.
 fn to_word_id(id: &str) -> Option<String> {
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     (id.is_empty() || !id.chars().all(is_word)).then(|| format!("call_{}", &sha256_of_text(id)[..16]))
 }
 
-/// Nine letters and digits.
+/// Creates an id of nine letters and digits. Returns `None` if the id already has this form.
 fn to_nine_character_id(id: &str) -> Option<String> {
     let is_fit = id.len() == 9 && id.chars().all(|c| c.is_ascii_alphanumeric());
     (!is_fit).then(|| sha256_of_text(id)[..9].to_owned())

@@ -7,11 +7,11 @@ use serde_json::{Map, Value};
 
 use ensemble_core::thread::{StopReason, ToolCall, ToolEnd};
 
-/// What the model is told of a call whose arguments are incomplete.
+/// Error for the model about a call whose arguments are incomplete.
 const CUT_OFF_CALL_ERROR: &str = "the call was cut off at the token limit of a reply and was not made; make it again with shorter \
      arguments, or in several calls";
 
-/// A tool call that is being assembled.
+/// Tool call that is being assembled.
 #[derive(Debug, Default)]
 pub(crate) struct PartialCall {
     /// The index that its pieces have, if they have one.
@@ -23,7 +23,7 @@ pub(crate) struct PartialCall {
     pub(crate) signatures: Vec<String>,
 }
 
-/// A piece of a call; what the server does not send is empty.
+/// Piece of a streamed tool call. Missing fields are empty.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct CallPiece<'a> {
     pub(crate) index: Option<u64>,
@@ -32,12 +32,12 @@ pub(crate) struct CallPiece<'a> {
     pub(crate) arguments: &'a str,
 }
 
-/// The calls so far, in the order of their beginnings.
+/// Tool calls that are being assembled, in the order of their starts.
 #[derive(Debug, Default)]
 pub(crate) struct PartialCalls(Vec<PartialCall>);
 
 impl PartialCalls {
-    /// Returns a new call. Further pieces with this index belong to it.
+    /// Adds an empty call. Later pieces with this index belong to the call.
     pub(crate) fn start_call(&mut self, index: Option<u64>) -> &mut PartialCall {
         self.0.push(PartialCall {
             index,
@@ -46,7 +46,7 @@ impl PartialCalls {
         self.0.last_mut().expect("one was added")
     }
 
-    /// Returns the latest call with this index, new if there is none.
+    /// Returns the latest call with this index, or adds one.
     pub(crate) fn call_at_index_or_new(&mut self, index: u64) -> &mut PartialCall {
         match self.0.iter().rposition(|call| call.index == Some(index)) {
             Some(at) => &mut self.0[at],
@@ -54,7 +54,7 @@ impl PartialCalls {
         }
     }
 
-    /// Adds a piece to the call that it continues, or to a new one; returns the call.
+    /// Appends a piece to the call that it continues, or to a new call. Returns the call.
     pub(crate) fn add_piece(&mut self, piece: CallPiece<'_>) -> &mut PartialCall {
         let call = match self.find_continued_call(piece) {
             Some(at) => &mut self.0[at],
@@ -70,6 +70,7 @@ impl PartialCalls {
         call
     }
 
+    /// Finds the position of the call that the piece continues. Returns `None` for a new call.
     fn find_continued_call(&self, piece: CallPiece<'_>) -> Option<usize> {
         let nameless_or_same = |call: &PartialCall| piece.id.is_empty() || call.id.is_empty() || call.id == piece.id;
         let at = match (piece.index, piece.id) {
@@ -84,8 +85,9 @@ impl PartialCalls {
         (nameless_or_same(call) && !starts_another_call(call, piece)).then_some(at)
     }
 
-    /// Returns the calls of a complete reply, and the names of those that were cut off. Calls without an id get one
-    /// that is the same whenever the request is made again.
+    /// Converts the calls of a complete reply, and returns the names of calls that were cut off, too.
+    ///
+    /// Calls without an id get one that depends only on the request.
     pub(crate) fn into_tool_calls(self, request_number: u64, stop: StopReason) -> (Vec<ToolCall>, Vec<String>) {
         let mut cut_off = Vec::new();
         let calls = self.0.into_iter().filter(|call| !call.name.is_empty());
@@ -108,7 +110,7 @@ impl PartialCalls {
     }
 }
 
-/// Does the piece belong to another call, although index and id are those of this one?
+/// Returns whether the piece belongs to another call with the same index and id.
 fn starts_another_call(call: &PartialCall, piece: CallPiece<'_>) -> bool {
     if piece.name.is_empty() || call.name.is_empty() {
         return false;
@@ -116,11 +118,12 @@ fn starts_another_call(call: &PartialCall, piece: CallPiece<'_>) -> bool {
     piece.name != call.name || (!piece.arguments.is_empty() && parse_json(&call.arguments).is_some())
 }
 
+/// Parses the text as JSON. Returns `None` if it is incomplete.
 fn parse_json(text: &str) -> Option<Value> {
     serde_json::from_str(text.trim()).ok()
 }
 
-/// Returns the arguments; text that is not JSON stays text, which leads to an error for the model.
+/// Parses the arguments. Keeps text that is not JSON as text, which becomes an error for the model.
 fn parse_arguments(text: String) -> Value {
     match text.trim() {
         "" | "null" => Value::Object(Map::new()),

@@ -3,7 +3,7 @@
 //! Invariant: a reason that is not in the table never makes a reply that looks complete. It is a warning if there is a reply,
 //! and a failure if there is none.
 
-/// The meaning of an end reason.
+/// Reason why a provider ended a reply, in terms that all providers share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EndReason {
     /// The reply is complete.
@@ -26,7 +26,7 @@ pub(crate) enum EndReason {
     Unknown,
 }
 
-/// The reasons of all providers, in lower case.
+/// Names of the reasons of all providers, in lower case.
 const PROVIDER_REASON_NAMES: [(EndReason, &[&str]); 8] = [
     (
         EndReason::Complete,
@@ -125,7 +125,7 @@ const PROVIDER_REASON_NAMES: [(EndReason, &[&str]); 8] = [
 ];
 
 impl EndReason {
-    /// Returns the meaning of a reason in the words of a provider.
+    /// Finds the reason for the name of a provider.
     pub(crate) fn from_name(name: &str) -> Self {
         let name = name.to_ascii_lowercase();
         let row = PROVIDER_REASON_NAMES.iter().find(|(_, names)| names.contains(&name.as_str()));

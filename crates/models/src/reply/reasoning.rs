@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use ensemble_core::thread::Reasoning;
 
-/// The reasoning so far.
+/// Reasoning that is being assembled.
 #[derive(Debug, Default)]
 pub(crate) struct PartialReasoning {
     pub(crate) text: String,
@@ -14,16 +14,16 @@ pub(crate) struct PartialReasoning {
     blocks: Vec<(Option<u64>, Value)>,
 }
 
-/// The keys of a block whose pieces are joined; other keys are replaced.
+/// Keys of a block whose pieces are appended. Other keys are replaced.
 const APPENDED_KEYS: [&str; 5] = ["thinking", "text", "summary", "data", "signature"];
 
 impl PartialReasoning {
-    /// A new block.
+    /// Adds a new block.
     pub(crate) fn add_block(&mut self, index: Option<u64>, block: Value) {
         self.blocks.push((index, block));
     }
 
-    /// Adds a piece to the latest block with this index and kind, or to a new one.
+    /// Adds a piece to the latest block with this index and kind, or to a new block.
     pub(crate) fn add_piece(&mut self, index: Option<u64>, piece: &Value) {
         let kind = &piece["type"];
         let same = |(known, block): &&mut (Option<u64>, Value)| {
@@ -43,7 +43,7 @@ impl PartialReasoning {
         }
     }
 
-    /// Returns the reasoning, if there is any; a signature of a call alone needs its source too.
+    /// Returns the reasoning if there is any, or if a call has a signature, which needs its source.
     pub(crate) fn into_reasoning(self, is_signed: bool) -> Option<Reasoning> {
         let mut reasoning = Reasoning {
             from: String::new(),

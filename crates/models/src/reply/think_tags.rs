@@ -5,7 +5,7 @@ use ensemble_core::thread::StopReason;
 const OPEN: &str = "<think>";
 const CLOSE: &str = "</think>";
 
-/// Separates the reasoning from a text that comes in pieces.
+/// Separator of `<think>` reasoning from the text of a streamed reply.
 #[derive(Debug, Default)]
 pub(crate) struct ThinkTagSplitter {
     position: TagPosition,
@@ -17,6 +17,7 @@ pub(crate) struct ThinkTagSplitter {
     live: String,
 }
 
+/// Position of the stream relative to the reasoning.
 #[derive(Debug, Default, PartialEq)]
 enum TagPosition {
     /// Nothing but white space has come, or a beginning of the tag.
@@ -29,8 +30,7 @@ enum TagPosition {
 }
 
 impl ThinkTagSplitter {
-    /// Returns the part of the piece, and of what was held back, that is text. The complete reasoning is added to
-    /// `thought`.
+    /// Returns the text in the piece and in the held-back rest. Appends complete reasoning to `thought`.
     pub(crate) fn split_piece(&mut self, piece: &str, thought: &mut String) -> String {
         if self.position == TagPosition::Text {
             return piece.to_owned();
@@ -55,6 +55,7 @@ impl ThinkTagSplitter {
         }
     }
 
+    /// Searches for the closing tag from this offset. Appends the reasoning to `thought` and returns the text after the tag.
     fn end_reasoning_at_tag(&mut self, from: usize, thought: &mut String) -> String {
         let from = self.held_text.floor_char_boundary(from);
         let Some(at) = self.held_text[from..].find(CLOSE) else {
@@ -72,17 +73,19 @@ impl ThinkTagSplitter {
         self.take_text_after_tag()
     }
 
-    /// Returns the reasoning that has come since the last call, to be shown while it arrives.
+    /// Takes the reasoning that arrived since the last call, for the live output.
     pub(crate) fn take_live_reasoning(&mut self) -> String {
         std::mem::take(&mut self.live)
     }
 
+    /// Releases the held reasoning up to this offset for the live output.
     fn release_reasoning(&mut self, until: usize) {
         self.live
             .push_str(&self.held_text[self.released_length.min(until)..until]);
         self.released_length = self.released_length.max(until);
     }
 
+    /// Takes the text after the closing tag, without blanks at its start.
     fn take_text_after_tag(&mut self) -> String {
         if self.held_text.trim_start().is_empty() {
             return String::new();
@@ -90,12 +93,13 @@ impl ThinkTagSplitter {
         self.take_held_text().trim_start().to_owned()
     }
 
+    /// Takes the held text, and treats all later pieces as text.
     fn take_held_text(&mut self) -> String {
         self.position = TagPosition::Text;
         std::mem::take(&mut self.held_text)
     }
 
-    /// Returns the text that is left at the end. A tag that is never closed is text, unless the reply was cut off.
+    /// Takes the remaining text at the end of the reply. An unclosed tag is text, unless the reply was cut off.
     pub(crate) fn take_rest(&mut self, stop: StopReason, thought: &mut String) -> String {
         let held_text = std::mem::take(&mut self.held_text);
         match self.position {

@@ -8,12 +8,12 @@ use crate::{ModelError, ModelRequest};
 use ensemble_core::thread::{Attachment, Message, ToolCall};
 use ensemble_language::ensemble::ProviderApi;
 
-/// Has the dialect this type of file?
+/// Returns whether the API accepts files of this type.
 pub(crate) fn supports_file(dialect: ProviderApi, file: &Attachment) -> bool {
     dialect != ProviderApi::Ollama || file.is_image() || file.is_text()
 }
 
-/// Checks that the dialect has the types of all attachments.
+/// Checks that the API accepts the types of all attachments.
 pub(crate) fn check_attachments(dialect: ProviderApi, request: &ModelRequest) -> Result<(), ModelError> {
     let attachments = request.messages.iter().flat_map(|message| &message.attachments);
     match attachments.into_iter().find(|one| !supports_file(dialect, one)) {
@@ -25,12 +25,13 @@ pub(crate) fn check_attachments(dialect: ProviderApi, request: &ModelRequest) ->
     }
 }
 
-/// Returns the content of a user message for OpenAI.
+/// Converts a user message with attachments to the content of a message for OpenAI.
 pub(crate) fn openai_user_content(message: &Message) -> Value {
     let text = json!({"type": "text", "text": message.content});
     message.attachments.iter().map(openai_part).chain([text]).collect()
 }
 
+/// Converts an attachment to a content part for OpenAI.
 fn openai_part(file: &Attachment) -> Value {
     match file {
         file if file.is_image() => json!({"type": "image_url", "image_url": {"url": data_url(file)}}),
@@ -39,7 +40,9 @@ fn openai_part(file: &Attachment) -> Value {
     }
 }
 
-/// Returns the user message after the results of tools for OpenAI, whose tool messages have text only.
+/// Creates a user message with the files of tool results for OpenAI, whose tool messages contain only text.
+///
+/// Returns `None` if there are no files.
 pub(crate) fn openai_result_files(calls: &[ToolCall]) -> Option<Value> {
     let of_call = |call: &ToolCall| {
         let text = json!({"type": "text", "text": result_files_intro(call)});
@@ -50,13 +53,13 @@ pub(crate) fn openai_result_files(calls: &[ToolCall]) -> Option<Value> {
     (!parts.is_empty()).then(|| json!({"role": "user", "content": parts}))
 }
 
-/// Returns the content of a user message for Anthropic.
+/// Converts a user message with attachments to the content of a message for Anthropic.
 pub(crate) fn anthropic_user_content(message: &Message) -> Value {
     let text = anthropic_text(&message.content);
     message.attachments.iter().map(anthropic_block).chain(text).collect()
 }
 
-/// Returns the content of the result of a tool for Anthropic.
+/// Converts a tool result with its files to the content of a block for Anthropic.
 pub(crate) fn anthropic_result(call: &ToolCall) -> Value {
     let text = call.result_text();
     if call.attachments.is_empty() {
@@ -66,11 +69,12 @@ pub(crate) fn anthropic_result(call: &ToolCall) -> Value {
     anthropic_text(&text).into_iter().chain(files).collect()
 }
 
-/// A block without text is refused.
+/// Creates a text block for Anthropic. Returns `None` for a blank text, which the API refuses.
 fn anthropic_text(text: &str) -> Option<Value> {
     (!text.trim().is_empty()).then(|| json!({"type": "text", "text": text}))
 }
 
+/// Converts an attachment to a content block for Anthropic.
 fn anthropic_block(file: &Attachment) -> Value {
     let bytes = || json!({"type": "base64", "media_type": file.mime_type, "data": file.data});
     match file {
@@ -83,12 +87,13 @@ fn anthropic_block(file: &Attachment) -> Value {
     }
 }
 
-/// Returns the parts of a user message for Gemini.
+/// Converts a user message with attachments to the parts of a message for Gemini.
 pub(crate) fn gemini_user_parts(message: &Message) -> Value {
     let text = json!({"text": message.content});
     message.attachments.iter().map(gemini_part).chain([text]).collect()
 }
 
+/// Converts an attachment to a part for Gemini.
 fn gemini_part(file: &Attachment) -> Value {
     match file.is_text() {
         true => json!({"text": titled_attachment_text(file)}),
@@ -96,7 +101,7 @@ fn gemini_part(file: &Attachment) -> Value {
     }
 }
 
-/// Returns the parts after the results of tools for Gemini.
+/// Creates the parts with the files of tool results for Gemini.
 pub(crate) fn gemini_result_files(calls: &[ToolCall]) -> Vec<Value> {
     let of_call = |call: &ToolCall| {
         let text = json!({"text": result_files_intro(call)});
@@ -106,13 +111,13 @@ pub(crate) fn gemini_result_files(calls: &[ToolCall]) -> Vec<Value> {
     calls.iter().filter_map(of_call).flatten().collect()
 }
 
-/// Returns the words before the files of a result.
+/// Renders the text before the files of a tool result.
 fn result_files_intro(call: &ToolCall) -> String {
     let names: Vec<&str> = call.attachments.iter().map(|file| &*file.name).collect();
     format!("From the result of `{}`: {}", call.name, names.join(", "))
 }
 
-/// Returns a user message for Ollama, which has images beside the text.
+/// Creates a user message for Ollama. Text files become part of the text, and images are a separate field.
 pub(crate) fn ollama_user_message(message: &Message) -> Value {
     let texts = message.attachments.iter().filter(|one| one.is_text()).map(titled_attachment_text);
     let text: Vec<String> = texts.chain([message.content.clone()]).collect();
@@ -120,7 +125,7 @@ pub(crate) fn ollama_user_message(message: &Message) -> Value {
     with_images(user_message, &message.attachments)
 }
 
-/// Returns a message for Ollama with these images beside its text.
+/// Adds the images among the files to a message for Ollama.
 pub(crate) fn with_images(mut message: Value, files: &[Attachment]) -> Value {
     let images = files.iter().filter(|file| file.is_image());
     let images: Vec<&str> = images.map(|file| &*file.data).collect();
@@ -130,19 +135,22 @@ pub(crate) fn with_images(mut message: Value, files: &[Attachment]) -> Value {
     message
 }
 
+/// Creates a `data:` URL with the content of the attachment.
 fn data_url(attachment: &Attachment) -> String {
     format!("data:{};base64,{}", attachment.mime_type, attachment.data)
 }
 
+/// Returns the last part of the attachment name.
 fn file_name(attachment: &Attachment) -> &str {
     attachment.name.rsplit('/').next().unwrap_or(&attachment.name)
 }
 
-/// Returns a text with the name of its file.
+/// Returns the text of the attachment below a heading with its file name.
 fn titled_attachment_text(attachment: &Attachment) -> String {
     format!("## {}\n{}", file_name(attachment), attachment_text(attachment))
 }
 
+/// Decodes the text of an attachment.
 fn attachment_text(attachment: &Attachment) -> String {
     let bytes = BASE64_STANDARD.decode(&*attachment.data).unwrap_or_default();
     String::from_utf8_lossy(&bytes).into_owned()

@@ -19,7 +19,7 @@ const OLLAMA_TOP_LEVEL_KEYS: [&str; 7] = [
 /// Keys that only a request with tools may have.
 const TOOL_ONLY_KEYS: [&str; 3] = ["tool_choice", "parallel_tool_calls", "toolConfig"];
 
-/// Adds the options to a body. Maps are merged; the program sets no other key that the options have.
+/// Merges the options of the profile into the body of a request. Leaves out keys for tools if there are no tools.
 pub(crate) fn merge_profile_options(options: &JsonMap, body: &mut Value, dialect: ensemble::ProviderApi, has_tools: bool) {
     let Some(body) = body.as_object_mut() else {
         return;
@@ -38,6 +38,7 @@ pub(crate) fn merge_profile_options(options: &JsonMap, body: &mut Value, dialect
     }
 }
 
+/// Sets the value of the key. Merges two maps recursively.
 fn merge_value(into: &mut Map<String, Value>, key: &str, value: &Value) {
     match (into.get_mut(key), value) {
         (Some(Value::Object(there)), Value::Object(more)) => {

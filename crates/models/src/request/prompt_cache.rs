@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 /// The key of a mark.
 const CACHE_MARK_KEY: &str = "cache_control";
 
-/// Marks the body of a request, if its beginning will be sent again.
+/// Adds cache marks to the body of a request whose beginning will be sent again.
 pub(crate) fn add_cache_marks(body: &mut Value) {
     let has_tools = body.get("tools").is_some();
     let messages = body["messages"].as_array().into_iter().flatten();
@@ -38,13 +38,14 @@ pub(crate) fn add_cache_marks(body: &mut Value) {
     }
 }
 
-/// A text becomes a list of one block, which can have a mark. An empty one must not have any.
+/// Replaces a non-empty text by a list with one marked block.
 fn mark_text(text: &mut Value) {
     if text.as_str().is_some_and(|text| !text.is_empty()) {
         *text = json!([{"type": "text", "text": text.take(), CACHE_MARK_KEY: {"type": "ephemeral"}}]);
     }
 }
 
+/// Adds a cache mark to the block, unless its text is empty.
 fn mark_block(block: Option<&mut Map<String, Value>>) {
     let is_empty = |block: &Map<String, Value>| block.get("text").is_some_and(|text| text == "");
     if let Some(block) = block.filter(|block| !is_empty(block)) {

@@ -20,8 +20,9 @@ const ANTHROPIC_UNSUPPORTED_KEYWORDS: [&str; 14] = [
     "pattern",
 ];
 
-/// May OpenAI enforce the schema to the letter? That takes objects without further keys, all of them required. Others
-/// are sent all the same, for the model to keep to: making their optional keys required would change what they mean.
+/// Returns whether OpenAI can enforce the schema strictly: all objects are closed, and all their keys are required.
+///
+/// Other schemas are sent without enforcement, because required keys would change their meaning.
 pub(crate) fn is_strict_schema(schema: &Value) -> bool {
     match schema {
         Value::Object(map) => {
@@ -36,8 +37,7 @@ pub(crate) fn is_strict_schema(schema: &Value) -> bool {
     }
 }
 
-/// Returns the schema as Anthropic takes it: bounds are left out, and objects have no further keys. Nothing if it has
-/// an object whose keys are left open, which cannot be said.
+/// Converts the schema to the subset of Anthropic: without bounds, and with closed objects. Returns `None` for open objects.
 pub(crate) fn to_closed_schema(schema: &Value) -> Option<Value> {
     let Value::Object(map) = schema else {
         return Some(schema.clone());
@@ -73,10 +73,12 @@ pub(crate) fn to_closed_schema(schema: &Value) -> Option<Value> {
     Some(Value::Object(result))
 }
 
+/// Returns whether the schema describes objects.
 fn is_object_schema(map: &Map<String, Value>) -> bool {
     map.get("type").is_some_and(|kind| kind == "object") || object_properties(map).is_some()
 }
 
+/// Returns the `properties` of a schema.
 fn object_properties(map: &Map<String, Value>) -> Option<&Map<String, Value>> {
     map.get("properties").and_then(Value::as_object)
 }

@@ -7,10 +7,10 @@ use serde_json::Value;
 /// The maximum size of the files of all tool results in one request, in bytes: 20 MiB.
 const MAX_TOOL_FILE_BYTES: u64 = 20 << 20;
 
-/// The warning about files that a request leaves out.
+/// Warning about files that a request describes instead of sending them.
 const REPLACED_FILES_WARNING: &str = "files of earlier tool results were replaced by descriptions: the files of a request are limited to 20 MiB in total";
 
-/// Words of a model that takes no files at all. Others complain of one file.
+/// Phrases in errors of models that accept no files at all.
 const NO_FILES_PHRASES: [&str; 6] = [
     "support",
     "multimodal",
@@ -20,19 +20,19 @@ const NO_FILES_PHRASES: [&str; 6] = [
     "certain models",
 ];
 
-/// Do the results of tools in these messages have files?
+/// Returns whether tool results in these messages have files.
 pub(crate) fn has_tool_files(messages: &[Message]) -> bool {
     let mut calls = messages.iter().flat_map(|message| &message.tool_calls);
     calls.any(|call| !call.attachments.is_empty())
 }
 
-/// Returns the request with words in the place of the files of tool results.
+/// Returns the request with descriptions instead of the files of tool results.
 pub(crate) fn with_described_tool_files(mut request: ModelRequest) -> ModelRequest {
     tool_calls_mut(&mut request.messages).for_each(|call| replace_files_by_text(call, |_| false));
     request
 }
 
-/// Returns the warning that the model was asked again without files.
+/// Renders the warning that the request was repeated without files.
 pub(crate) fn refused_files_warning(profile: &str, error: &ModelError) -> String {
     format!(
         "model profile `{profile}` does not support files in tool results ({error}); the request was repeated with \
@@ -40,14 +40,13 @@ pub(crate) fn refused_files_warning(profile: &str, error: &ModelError) -> String
     )
 }
 
-/// Does the error say that the model takes no files, and not only that it does not take one of these?
+/// Returns whether the error means that the model accepts no files, rather than not one of these files.
 pub(crate) fn rejects_all_files(error: &ModelError) -> bool {
     let message = error.message.to_lowercase();
     NO_FILES_PHRASES.iter().any(|word| message.contains(word))
 }
 
-/// Puts words in the place of files that cannot be sent: those that the dialect does not have, and the oldest if there is
-/// too much. Gives warnings for the user.
+/// Replaces files by descriptions that the API does not accept, and the oldest files above the size limit. Returns warnings.
 pub(crate) fn replace_unsendable_files(messages: &mut [Message], takes: impl Fn(&Attachment) -> bool) -> Vec<String> {
     let mut warnings = Vec::new();
     for call in tool_calls_mut(messages) {
@@ -78,11 +77,12 @@ pub(crate) fn replace_unsendable_files(messages: &mut [Message], takes: impl Fn(
     warnings
 }
 
+/// Iterates over all tool calls of the messages.
 fn tool_calls_mut(messages: &mut [Message]) -> impl Iterator<Item = &mut ToolCall> {
     messages.iter_mut().flat_map(|message| &mut message.tool_calls)
 }
 
-/// Replaces the files of a result by words, except those that stay.
+/// Replaces the files of a tool result by descriptions, except files for which `stays` returns true.
 fn replace_files_by_text(call: &mut ToolCall, stays: impl Fn(&Attachment) -> bool) {
     let (kept, gone): (Vec<Attachment>, Vec<Attachment>) =
         std::mem::take(&mut call.attachments).into_iter().partition(stays);

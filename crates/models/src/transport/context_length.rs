@@ -1,6 +1,6 @@
 //! Recognizes the errors of requests that are longer than the model can process.
 
-/// What the errors of providers and servers say, in lower case.
+/// Phrases of errors about a request that is too long, in lower case.
 const CONTEXT_TOO_LONG_PHRASES: [&str; 14] = [
     "context_length_exceeded",
     "context length",
@@ -18,7 +18,7 @@ const CONTEXT_TOO_LONG_PHRASES: [&str; 14] = [
     "reduce the length of the messages",
 ];
 
-/// Does this error, in lower case, say that the request is longer than the context of the model?
+/// Returns whether the error, in lower case, says that the request exceeds the context of the model.
 pub(crate) fn says_context_too_long(said: &str) -> bool {
     CONTEXT_TOO_LONG_PHRASES.iter().any(|words| said.contains(words))
 }

@@ -10,7 +10,7 @@ use crate::{ModelNetwork, ReplyPieceCallback, ReplyPiece};
 use ensemble_core::secrets::{SecretStream, Secrets};
 use ensemble_language::ensemble::{ConfiguredHeader, HttpProvider, ModelProfile};
 
-/// The key and the headers of a profile.
+/// Key and headers for the requests of a profile.
 pub(crate) struct ProviderCredentials {
     pub(crate) key: Option<String>,
     pub(crate) headers: Vec<(String, String)>,
@@ -19,7 +19,7 @@ pub(crate) struct ProviderCredentials {
     has_values: bool,
 }
 
-/// Returns the environment variable of the key; `None` if no key is sent.
+/// Returns the environment variable of the key. Returns `None` if no key is sent.
 ///
 /// The variable of the provider is used only for the address of the provider, not for another `base_url`.
 pub fn key_variable<'p>(profile: &'p ModelProfile, provider: &HttpProvider) -> Option<&'p str> {
@@ -28,7 +28,7 @@ pub fn key_variable<'p>(profile: &'p ModelProfile, provider: &HttpProvider) -> O
 }
 
 impl ProviderCredentials {
-    /// Reads the credentials from the environment. The error names the missing variable.
+    /// Reads the credentials from the environment, and registers them as secrets. The error names the missing variable.
     pub(crate) fn from_environment(
         profile: &ModelProfile,
         provider: &HttpProvider,
@@ -60,32 +60,32 @@ impl ProviderCredentials {
         })
     }
 
-    /// Does a request contain a key or a value of the environment?
+    /// Returns whether requests contain a key or a value of the environment.
     pub(crate) fn contain_secrets(&self) -> bool {
         self.key.is_some() || self.has_values
     }
 
-    /// Replaces all secrets in the text.
+    /// Redacts all secrets in the text.
     pub(crate) fn redact(&self, text: String) -> String {
         self.secrets.redact(text).into_owned()
     }
 
-    /// Replaces all secrets in the text, which can be cut out of a longer one.
+    /// Redacts all secrets in the text, also if secrets are cut off at its start or end.
     pub(crate) fn redact_fragment(&self, text: &str) -> String {
         self.secrets.redact_fragment(text)
     }
 
-    /// Replaces all secrets in the value.
+    /// Redacts all secrets in the value.
     pub(crate) fn redact_value(&self, value: &mut Value) {
         self.secrets.redact_value(value);
     }
 }
 
-/// The positions of the streams of a filter.
+/// Index of the text stream in a filter.
 const TEXT_STREAM: usize = 0;
 const REASONING_STREAM: usize = 1;
 
-/// Removes secrets from the pieces of a streamed reply.
+/// Filter that redacts secrets in the pieces of a streamed reply.
 pub(crate) struct SecretPieceFilter<'a> {
     credentials: &'a ProviderCredentials,
     on_piece: &'a ReplyPieceCallback<'a>,
@@ -96,6 +96,7 @@ pub(crate) struct SecretPieceFilter<'a> {
 }
 
 impl<'a> SecretPieceFilter<'a> {
+    /// Creates a filter in front of the callback.
     pub(crate) fn new(credentials: &'a ProviderCredentials, on_piece: &'a ReplyPieceCallback<'a>) -> Self {
         Self {
             credentials,
@@ -105,6 +106,7 @@ impl<'a> SecretPieceFilter<'a> {
         }
     }
 
+    /// Redacts the piece, holds back a possible start of a secret, and passes the rest to the callback.
     pub(crate) fn push_piece(&self, piece: ReplyPiece<'_>) {
         if self.credentials.secrets.is_empty() {
             return (self.on_piece)(piece);
@@ -124,17 +126,19 @@ impl<'a> SecretPieceFilter<'a> {
         self.send_piece(at, &text);
     }
 
-    /// Sends what is held back at the end of the reply.
+    /// Sends the held-back text at the end of the reply.
     pub(crate) fn flush_held_text(&self) {
         self.release_held_text(REASONING_STREAM);
         self.release_held_text(TEXT_STREAM);
     }
 
+    /// Sends the held-back text of one stream.
     fn release_held_text(&self, at: usize) {
         let held_text = self.lock_streams()[at].finish();
         self.send_piece(at, &held_text);
     }
 
+    /// Passes a non-empty piece to the callback.
     fn send_piece(&self, at: usize, text: &str) {
         if !text.is_empty() {
             (self.on_piece)(match at {
@@ -144,6 +148,7 @@ impl<'a> SecretPieceFilter<'a> {
         }
     }
 
+    /// Locks the streams, also after a panic in another thread.
     fn lock_streams(&self) -> MutexGuard<'_, [SecretStream; 2]> {
         self.streams.lock().unwrap_or_else(PoisonError::into_inner)
     }

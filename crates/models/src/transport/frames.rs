@@ -8,10 +8,10 @@ pub(crate) const MAX_EVENT_BYTES: usize = 10 << 20;
 /// The maximum number of characters of the name of an event.
 const MAX_EVENT_NAME_CHARS: usize = 100;
 
-/// The mark of the byte order with which some servers begin.
+/// Byte order mark with which some servers start a stream.
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
-/// The separation of events.
+/// Separation of events in a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EventFraming {
     /// `data:` lines that end with an empty line: server-sent events.
@@ -22,7 +22,7 @@ pub(crate) enum EventFraming {
     Whole,
 }
 
-/// An event of a stream.
+/// Event of a stream: its name and its data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StreamEvent<'a> {
     /// The name of a server-sent event; empty without one.
@@ -31,10 +31,10 @@ pub(crate) struct StreamEvent<'a> {
     pub(crate) data: &'a str,
 }
 
-/// A callback that receives each event.
+/// Callback for each event.
 type EventCallback<'t> = dyn FnMut(StreamEvent<'_>) -> Result<(), ReplyError> + 't;
 
-/// Splits bytes into events. Comments and events without data are left out, as is the mark of the byte order.
+/// Splitter of bytes into events. Skips comments, events without data, and the byte order mark.
 #[derive(Debug)]
 pub(crate) struct EventSplitter {
     framing: EventFraming,
@@ -59,7 +59,7 @@ impl EventSplitter {
         }
     }
 
-    /// Calls `take` with every event that these bytes complete.
+    /// Adds bytes, and calls `take` with every event that they complete.
     pub(crate) fn feed_bytes(&mut self, bytes: &[u8], take: &mut EventCallback<'_>) -> Result<(), ReplyError> {
         if self.framing == EventFraming::Whole {
             return self.buffer_bytes(bytes);
@@ -112,6 +112,7 @@ impl EventSplitter {
         }
     }
 
+    /// Appends bytes to the current line. Fails above the maximum size of an event.
     fn buffer_bytes(&mut self, bytes: &[u8]) -> Result<(), ReplyError> {
         let buffered_length = self.line.len() + self.data.as_ref().map_or(0, String::len);
         if buffered_length + bytes.len() > MAX_EVENT_BYTES {
@@ -121,6 +122,7 @@ impl EventSplitter {
         Ok(())
     }
 
+    /// Processes a complete line: a field of an event, the end of an event, or a whole event.
     fn finish_line(&mut self, line: &[u8], take: &mut EventCallback<'_>) -> Result<(), ReplyError> {
         let line = decode_text(line)?.trim_start_matches(BYTE_ORDER_MARK);
         if self.framing == EventFraming::Lines {
@@ -155,12 +157,13 @@ impl EventSplitter {
     }
 }
 
-/// Returns whether the data of an event has no content. Some servers write comments as data.
+/// Returns whether the data of an event has no content. Some servers send comments as data.
 fn is_blank_or_comment(data: &str) -> bool {
     let data = data.trim();
     data.is_empty() || data.starts_with(':')
 }
 
+/// Decodes the bytes as UTF-8.
 fn decode_text(bytes: &[u8]) -> Result<&str, ReplyError> {
     std::str::from_utf8(bytes).map_err(|_| ReplyError::Malformed("it is not UTF-8".to_owned()))
 }

@@ -7,22 +7,22 @@ use std::time::Duration;
 
 use reqwest::{ClientBuilder, NoProxy, Proxy};
 
-/// The time limit for connecting.
+/// Time limit for connecting.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The variables with the proxy for `http://`; the first that is set counts.
+/// Variables with the proxy for `http://`, in order of precedence.
 const HTTP_PROXY_VARIABLES: [&str; 4] = ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"];
 
-/// The variables with the proxy for `https://`; the first that is set counts.
+/// Variables with the proxy for `https://`, in order of precedence.
 const HTTPS_PROXY_VARIABLES: [&str; 4] = ["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"];
 
 /// The variables with the hosts that are reached without a proxy.
 const NO_PROXY_VARIABLES: [&str; 2] = ["no_proxy", "NO_PROXY"];
 
-/// The names and addresses of this machine.
+/// Hosts of this machine, which never need a proxy.
 const DIRECT_HOSTS: &str = "localhost,127.0.0.0/8,::1";
 
-/// Returns a client for HTTP that follows no redirections.
+/// Builds an HTTP client that uses the proxies of the environment and follows no redirects.
 ///
 /// # Errors
 /// The client cannot be made: the text says why.
@@ -38,14 +38,16 @@ pub fn build_http_client() -> Result<reqwest::Client, String> {
 #[expect(
     clippy::disallowed_methods,
     reason = "proxies are a matter of the machine, so they are read here and not from a run"
+/// Creates a client builder with the proxies of the environment, without redirects.
 )]
 pub fn client_builder_with_proxies() -> Result<ClientBuilder, String> {
     builder_with_proxy(&|name| std::env::var(name).ok())
 }
 
-/// Makes the proxy with this address for one scheme.
+/// Function that creates a proxy with this address for one scheme.
 type ProxyConstructor = fn(&str) -> reqwest::Result<Proxy>;
 
+/// Creates a client builder with the proxies in these variables. `variable` reads a variable.
 fn builder_with_proxy(variable: &dyn Fn(&str) -> Option<String>) -> Result<ClientBuilder, String> {
     // Somebody else in this process may have chosen one already, which is as good.
     let _ = rustls::crypto::ring::default_provider().install_default();

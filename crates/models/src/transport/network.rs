@@ -14,16 +14,17 @@ use crate::transport::http_client::build_http_client;
 use ensemble_core::secrets::Secrets;
 use ensemble_language::ensemble::ModelProfile;
 
-/// Reads an environment variable; nothing if it is not set.
+/// Function that reads an environment variable.
 pub type ReadEnvironment = dyn Fn(&str) -> Option<String> + Send + Sync;
 
 /// The maximum number of changes of paces that are kept for a front end.
 const MAX_PACE_CHANGES: usize = 100;
 
-/// The access to providers. Clones share one HTTP client, which is built when it is first needed.
+/// Access to providers: environment, clock and HTTP client. Clones share one client, which is built at its first use.
 #[derive(Clone)]
 pub struct ModelNetwork(Arc<SharedNetworkState>);
 
+/// Shared state of a network: the client, and the facts learned about each model.
 struct SharedNetworkState {
     environment: Box<ReadEnvironment>,
     now: Box<dyn Fn() -> DateTime<Utc> + Send + Sync>,
@@ -41,8 +42,7 @@ struct SharedNetworkState {
 }
 
 impl ModelNetwork {
-    /// `environment` holds keys and is asked at each request; `now` tells for how long "until half past" is; `chance`
-    /// gives numbers from 0 to 1, by which pauses differ.
+    /// Creates a network. `environment` supplies keys at each request, `now` the time, and `chance` numbers from 0 to 1 for random pauses.
     pub fn new(
         environment: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
         now: impl Fn() -> DateTime<Utc> + Send + Sync + 'static,
@@ -61,13 +61,12 @@ impl ModelNetwork {
         }))
     }
 
-    /// Returns the secrets that no reply may contain: keys and values of requests, and all values that the owner has
-    /// added.
+    /// Returns the secrets that no reply can contain: keys, values of requests, and values that the owner has added.
     pub fn secrets(&self) -> &Secrets {
         &self.0.secrets
     }
 
-    /// Returns the variable's value, unless it is blank.
+    /// Reads the environment variable. Returns `None` if it is blank.
     pub(crate) fn read_variable(&self, name: &str) -> Option<String> {
         let value = (self.0.environment)(name)?;
         Some(value.trim().to_owned()).filter(|value| !value.is_empty())
@@ -77,18 +76,17 @@ impl ModelNetwork {
         (self.0.now)()
     }
 
-    /// Returns the pause, changed randomly by up to a quarter, so that many clients do not retry at the same time.
+    /// Changes the pause randomly by up to a quarter, so that many clients do not retry at the same time.
     pub(crate) fn with_jitter(&self, pause: Duration) -> Duration {
         pause.mul_f64(0.75 + 0.5 * (self.0.random_number)().clamp(0.0, 1.0))
     }
 
-    /// Returns what this model at this address refuses, as far as the process knows.
+    /// Locks the learned quirks of all models.
     pub(crate) fn lock_quirks(&self) -> MutexGuard<'_, HashMap<String, ModelQuirks>> {
         self.0.quirks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns whether the output schema is written into the messages for this model, because the model has refused it
-    /// before.
+    /// Returns whether this model refused an output schema before.
     pub(crate) fn refuses_schema(&self, profile: &ModelProfile) -> bool {
         let quirks = self.lock_quirks();
         quirks
@@ -96,7 +94,7 @@ impl ModelNetwork {
             .is_some_and(|known| known.schema_in_words)
     }
 
-    /// The model has refused an output schema.
+    /// Records that the model refused an output schema.
     pub(crate) fn record_schema_refusal(&self, profile: &ModelProfile) {
         self.lock_quirks()
             .entry(target_key(profile))
@@ -104,7 +102,7 @@ impl ModelNetwork {
             .schema_in_words = true;
     }
 
-    /// Are the files of tool results described to this model, because it was found to take none?
+    /// Returns whether this model refused all files before.
     pub(crate) fn refuses_files(&self, profile: &ModelProfile) -> bool {
         let quirks = self.lock_quirks();
         quirks
@@ -112,7 +110,7 @@ impl ModelNetwork {
             .is_some_and(|known| known.files_in_words)
     }
 
-    /// The model takes no files.
+    /// Records that the model accepts no files.
     pub(crate) fn record_files_refusal(&self, profile: &ModelProfile) {
         self.lock_quirks()
             .entry(target_key(profile))
@@ -120,21 +118,22 @@ impl ModelNetwork {
             .files_in_words = true;
     }
 
-    /// Returns the estimated tokens that a request to this model may have, if it has refused a longer one.
+    /// Returns the limit of estimated request tokens for this model that an earlier refusal has shown.
     pub(crate) fn learned_token_limit(&self, profile: &ModelProfile) -> Option<u64> {
         self.lock_token_limits().get(&target_key(profile)).copied()
     }
 
-    /// The model has refused a request as too long, and has accepted one of this number of estimated tokens.
+    /// Records the estimated tokens of an accepted request, after a longer one was refused.
     pub(crate) fn record_accepted_tokens(&self, profile: &ModelProfile, accepted: u64) {
         self.lock_token_limits().insert(target_key(profile), accepted);
     }
 
+    /// Locks the token limits, also after a panic in another thread.
     fn lock_token_limits(&self) -> MutexGuard<'_, HashMap<String, u64>> {
         self.0.token_limits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records the start or the end of a slowdown.
+    /// Records the start or the end of a slowdown, for front ends.
     pub(crate) fn record_pace_change(&self, text: &str) {
         let mut changes = self.lock_pace_changes();
         if changes.len() == MAX_PACE_CHANGES {
@@ -143,16 +142,17 @@ impl ModelNetwork {
         changes.push_back(text.to_owned());
     }
 
-    /// Removes and returns the latest starts and ends of slowdowns, for front ends that run many conversations.
+    /// Takes the latest starts and ends of slowdowns, for front ends with many runs.
     pub fn take_pace_changes(&self) -> Vec<String> {
         std::mem::take(&mut *self.lock_pace_changes()).into()
     }
 
+    /// Locks the changes, also after a panic in another thread.
     fn lock_pace_changes(&self) -> MutexGuard<'_, VecDeque<String>> {
         self.0.pace_changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the pace of all requests with this profile.
+    /// Returns the shared pace of all requests with this profile.
     pub(crate) fn pace_for_profile(&self, name: &str, profile: &ModelProfile) -> Arc<ProviderPace> {
         let limits = profile.rate_limit.unwrap_or_default();
         let key = format!("{name} {} {limits:?}", target_key(profile));
@@ -160,8 +160,7 @@ impl ModelNetwork {
         Arc::clone(paces.entry(key).or_insert_with(|| Arc::new(ProviderPace::new(limits))))
     }
 
-    /// Returns the client. It is built when it is first asked for, away from the thread that drives the run: reading
-    /// the machine's certificates takes tens of milliseconds.
+    /// Returns the shared HTTP client. Builds it on another thread at the first call, because reading certificates takes time.
     ///
     /// # Errors
     /// It cannot be built.
@@ -174,7 +173,7 @@ impl ModelNetwork {
     }
 }
 
-/// Returns the model that a profile asks.
+/// Returns the key of the model and address of a profile.
 fn target_key(profile: &ModelProfile) -> String {
     format!("{} {} {:?}", profile.provider, profile.model, profile.base_url)
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::{LimitUnit, ReportedLimit};
 
-/// The headers that state one limit.
+/// Names of the headers that report one limit.
 struct LimitHeaderNames {
     limit: &'static str,
     remaining: &'static str,
@@ -55,7 +55,7 @@ const KNOWN_LIMIT_HEADERS: [LimitHeaderNames; 8] = [
     },
 ];
 
-/// Returns the limits of the account that an answer states. A refusal by a quota of Gemini states one that is used up.
+/// Parses the account limits that a response reports. A quota refusal of Gemini reports a used-up limit.
 pub(crate) fn parse_reported_limits(headers: &HeaderMap, body: &str, now: DateTime<Utc>) -> Vec<ReportedLimit> {
     let number = |name: &str| header_text(headers, name)?.parse().ok();
     let mut limits: Vec<ReportedLimit> = KNOWN_LIMIT_HEADERS
@@ -82,7 +82,7 @@ pub(crate) fn parse_reported_limits(headers: &HeaderMap, body: &str, now: DateTi
     limits
 }
 
-/// Returns the pause before the next request, if the answer asks for one.
+/// Returns the pause before the next request that the response requests, if any.
 pub(crate) fn requested_pause(
     status: StatusCode,
     headers: &HeaderMap,
@@ -93,11 +93,12 @@ pub(crate) fn requested_pause(
     parse_retry_after(headers, now).or_else(|| parse_reset_after(headers, body, now).filter(|_| is_limit))
 }
 
+/// Returns the trimmed value of a header.
 fn header_text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     headers.get(name)?.to_str().ok().map(str::trim)
 }
 
-/// In milliseconds, in seconds, or until a date by the clock of the provider.
+/// Parses the `retry-after` headers: milliseconds, seconds or a date.
 fn parse_retry_after(headers: &HeaderMap, now: DateTime<Utc>) -> Option<Duration> {
     let number = |text: &str| text.parse::<f64>().ok().filter(|number| (0.0..1e9).contains(number));
     if let Some(milliseconds) = header_text(headers, "retry-after-ms").and_then(number) {
@@ -114,7 +115,7 @@ fn parse_retry_after(headers: &HeaderMap, now: DateTime<Utc>) -> Option<Duration
     Some((date(header_value)?.to_utc() - since).to_std().unwrap_or_default())
 }
 
-/// In the body (Gemini), or until a limit that is used up is reset.
+/// Parses the time until a used-up limit is reset, from the body (Gemini) or the headers.
 fn parse_reset_after(headers: &HeaderMap, body: &str, now: DateTime<Utc>) -> Option<Duration> {
     if let Some(delay) = parse_retry_delay(body) {
         return Some(delay);
@@ -126,7 +127,7 @@ fn parse_reset_after(headers: &HeaderMap, body: &str, now: DateTime<Utc>) -> Opt
     resets.max()
 }
 
-/// Returns the pause in the body of a refusal by Gemini.
+/// Parses the pause in the body of a refusal by Gemini.
 fn parse_retry_delay(body: &str) -> Option<Duration> {
     let value: Value = serde_json::from_str(body).unwrap_or_default();
     let value = value.get(0).unwrap_or(&value);
@@ -134,7 +135,7 @@ fn parse_retry_delay(body: &str) -> Option<Duration> {
     parse_duration(details.find_map(|detail| detail["retryDelay"].as_str())?)
 }
 
-/// Returns a length of time, or a time: `6m0s`, `20ms`, `1.5`, seconds or milliseconds since 1970, or a date.
+/// Parses a duration or a time: `6m0s`, `20ms`, `1.5`, seconds or milliseconds since 1970, or a date.
 fn parse_pause(text: &str, now: DateTime<Utc>) -> Option<Duration> {
     if let Ok(date) = DateTime::parse_from_rfc3339(text) {
         return Some((date.to_utc() - now).to_std().unwrap_or_default());
@@ -151,7 +152,7 @@ fn parse_pause(text: &str, now: DateTime<Utc>) -> Option<Duration> {
     Some(Duration::try_from_secs_f64(seconds).unwrap_or_default())
 }
 
-/// `1h2m3.5s`, `20ms`.
+/// Parses a duration such as `1h2m3.5s` or `20ms`.
 fn parse_duration(text: &str) -> Option<Duration> {
     let mut seconds = 0.0;
     let mut rest = text.trim();

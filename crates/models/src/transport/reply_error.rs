@@ -1,6 +1,6 @@
 //! The errors of a reply that has begun.
 
-/// An error in a reply that has begun.
+/// Error in a reply that has started.
 #[derive(Debug, PartialEq)]
 pub(crate) enum ReplyError {
     /// The reply exceeds a size limit.

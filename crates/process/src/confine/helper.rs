@@ -14,21 +14,22 @@ pub(super) const ENTER_ARGUMENT: &str = "enter";
 /// The exit code of a helper that could not set the sandbox up, or that ended the process at a limit.
 const HELPER_EXIT_CODE: u8 = 125;
 
-/// The beginning of the line on stderr with which a helper says why.
+/// Prefix of the stderr line in which a helper reports its error.
 const HELPER_LINE_PREFIX: &str = "ensemble sandbox: ";
 
-/// Returns the line on stderr with which a helper says why it ended.
+/// Formats the stderr line in which a helper reports its error.
 fn format_helper_line(why: &str) -> String {
     format!("{HELPER_LINE_PREFIX}{why}\n")
 }
 
-/// Returns the message of a helper at the end of stderr.
+/// Finds the error of a helper in the last line of stderr.
 pub(super) fn find_helper_message(stderr: &str) -> Option<&str> {
     stderr.trim_end().lines().next_back()?.strip_prefix(HELPER_LINE_PREFIX)
 }
 
-/// Returns the main function of a helper: `arguments` are those that follow the ones of `own`, the command of the
-/// helper. Returns the exit code of the process; if all goes well, the helper becomes the command instead.
+/// Runs a sandbox helper: `arguments` follow those of `own`, the command of the helper. Returns the exit code of the process.
+///
+/// The entering helper does not return if it succeeds, because it becomes the command.
 pub fn run_sandbox_helper(own: &ProgramInvocation, arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let mut arguments = arguments.into_iter();
     let mode = arguments.next();
@@ -50,6 +51,7 @@ pub fn run_sandbox_helper(own: &ProgramInvocation, arguments: impl IntoIterator<
     exit_result.unwrap_or_else(|why| print_helper_failure(&why))
 }
 
+/// Prints the error to stderr and returns the exit code of a failed helper.
 fn print_helper_failure(why: &str) -> u8 {
     use std::io::Write;
     let _nobody_reads = std::io::stderr().write_all(format_helper_line(why).as_bytes());

@@ -10,8 +10,7 @@ use landlock::{
 
 use super::{SandboxNetwork, SandboxTask};
 
-/// What programs need to start, as far as it exists. Nothing here may hold secrets: of `/etc` it is single files, and of
-/// `/proc` what tells of this process and of the machine.
+/// Paths that every program can read, because programs need them to start. They must not contain secrets.
 const READABLE_PATHS: &[&str] = &[
     "/usr",
     "/bin",
@@ -73,7 +72,7 @@ const STATELESS_DEVICES: &[&str] = &["/dev/full", "/dev/null", "/dev/random", "/
 /// The versions, the last with all that is used.
 const LANDLOCK_VERSIONS: [ABI; 6] = [ABI::V1, ABI::V2, ABI::V3, ABI::V4, ABI::V5, ABI::V6];
 
-/// Returns the version of Landlock that the kernel has, at most that which is used; 0: none.
+/// Returns the Landlock version of the kernel, up to the newest one that this program uses; 0 without Landlock.
 pub(super) fn supported_landlock_version() -> u8 {
     let has = |abi: ABI| -> bool {
         let rules = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
@@ -92,7 +91,7 @@ pub(super) fn supported_landlock_version() -> u8 {
     versions.last().map_or(0, |(number, _)| number)
 }
 
-/// Returns whether every program may read the path.
+/// Returns whether every program in a sandbox can read the path.
 pub(super) fn is_readable_by_all(path: &Path) -> bool {
     let real = |known: &&str| {
         Path::new(known)
@@ -102,8 +101,7 @@ pub(super) fn is_readable_by_all(path: &Path) -> bool {
     READABLE_PATHS.iter().any(real)
 }
 
-/// Takes from this process the right to send signals to any process but those that it starts from now on. Returns whether
-/// that holds for certain.
+/// Limits the signals of this process to its later children. Returns whether the restriction is certain.
 pub(super) fn restrict_signals() -> bool {
     let rules = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
     let rules = rules.scope(Scope::Signal).and_then(Ruleset::create);
@@ -115,7 +113,7 @@ pub(super) fn restrict_signals() -> bool {
     is_said && parent.is_some_and(is_refused)
 }
 
-/// Restricts this process, and all that it starts.
+/// Restricts this process and all its later children to the paths and ports of the rules.
 ///
 /// # Errors
 /// Why the rules cannot be applied.
@@ -166,8 +164,7 @@ pub(super) fn apply_landlock(task: &SandboxTask) -> Result<(), String> {
     Ok(())
 }
 
-/// With the paths of the ensemble. A path that has become a link is an error: otherwise a process could widen the rules of
-/// the next one.
+/// Allows the access to these paths. Fails if a path has become a link, because a process could widen later rules that way.
 fn allow_paths(rules: RulesetCreated, paths: &[PathBuf], access: BitFlags<AccessFs>) -> Result<RulesetCreated, String> {
     paths.iter().try_fold(rules, |rules, path| {
         let shown_path = path.display();

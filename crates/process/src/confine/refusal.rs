@@ -11,7 +11,7 @@ use ensemble_language::data::{ExecutionFailure, FailureKind};
 use super::helper::find_helper_message;
 use super::{ProcessSandbox, SandboxNetwork};
 
-/// The words of a refusal, as C libraries, Rust, Python, Node and Go print them.
+/// Phrases of a refused access, as C libraries, Rust, Python, Node and Go print them.
 const REFUSAL_PHRASES: [&str; 7] = [
     "Permission denied",
     "permission denied",
@@ -22,10 +22,10 @@ const REFUSAL_PHRASES: [&str; 7] = [
     "PermissionError",
 ];
 
-/// The words of programs whose system call does not exist in a sandbox.
+/// Phrases of programs whose system call does not exist in a sandbox.
 const UNKNOWN_CALL_PHRASES: [&str; 3] = ["Function not implemented", "function not implemented", "ENOSYS"];
 
-/// The words of programs that get no more memory.
+/// Phrases of programs that get no more memory.
 const OUT_OF_MEMORY_PHRASES: [&str; 6] = [
     "memory exhausted",
     "Cannot allocate memory",
@@ -35,10 +35,10 @@ const OUT_OF_MEMORY_PHRASES: [&str; 6] = [
     "memory allocation of",
 ];
 
-/// The number of last lines of stderr that are read.
+/// Number of last stderr lines that are read.
 const MAX_READ_LINES: usize = 20;
 
-/// Returns the failure as one of the sandbox, with this message.
+/// Converts the failure to kind `sandbox`, with this message.
 fn to_sandbox_failure(error: String, failure: ExecutionFailure) -> ExecutionFailure {
     ExecutionFailure {
         kind: FailureKind::Sandbox,
@@ -47,7 +47,7 @@ fn to_sandbox_failure(error: String, failure: ExecutionFailure) -> ExecutionFail
     }
 }
 
-/// The requirement that the rules do not meet.
+/// Access to a path that the rules do not allow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum MissingAccess {
     Read,
@@ -55,7 +55,7 @@ enum MissingAccess {
 }
 
 impl ProcessSandbox {
-    /// Returns the failure, with what the sandbox has to do with it.
+    /// Returns the failure, with an explanation if the stderr shows a refusal by the sandbox.
     pub(crate) fn explain_failure(&self, failure: ExecutionFailure, stderr: &str) -> ExecutionFailure {
         if !matches!(
             failure.kind,
@@ -119,7 +119,7 @@ impl ProcessSandbox {
         }
     }
 
-    /// Returns the path as the process meant it, and what the rules lack for it; `None`: they allow it.
+    /// Finds the path in the text whose access the rules do not allow, and the missing access. Returns `None` if the rules allow it.
     fn find_refused_path(&self, text: &str) -> Option<(PathBuf, MissingAccess)> {
         let path = Path::new(text);
         let is_plain = !text.is_empty() && !text.contains(['*', '\n']);
@@ -137,7 +137,7 @@ impl ProcessSandbox {
         Some((path, lacking))
     }
 
-    /// Returns the line to write in the ensemble.
+    /// Renders the line that allows the access in the ensemble file.
     fn suggest_rule_line(&self, path: &Path, lacking: MissingAccess) -> String {
         let word = |path: &Path| {
             let path_text = match path.strip_prefix(&self.ensemble_folder) {
@@ -166,17 +166,19 @@ impl ProcessSandbox {
     }
 }
 
+/// Returns whether every program in a sandbox can read the path.
 #[cfg(target_os = "linux")]
 fn is_system_path(path: &Path) -> bool {
     super::landlock_rules::is_readable_by_all(path)
 }
 
+/// Returns whether every program in a sandbox can read the path: never on other systems.
 #[cfg(not(target_os = "linux"))]
 fn is_system(_: &Path) -> bool {
     false
 }
 
-/// Returns the path without links, as far as it exists, and without `..`.
+/// Resolves the links in the existing part of the path, and removes `..`.
 fn resolve_existing_links(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for component in path.components() {
@@ -201,7 +203,7 @@ fn resolve_existing_links(path: &Path) -> PathBuf {
     plain
 }
 
-/// Returns what can be a path in the line: quoted texts, and words, from the end.
+/// Iterates over possible paths in the line: quoted texts and words, from the end.
 fn find_path_candidates(line: &str) -> impl Iterator<Item = &str> {
     let quoted = ['\'', '"', '`', '\u{2018}'].into_iter().flat_map(move |quote| {
         let close = if quote == '\u{2018}' { '\u{2019}' } else { quote };

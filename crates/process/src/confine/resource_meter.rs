@@ -16,16 +16,16 @@ use super::SandboxRules;
 /// The number of threads that may belong to each process that is allowed.
 const MAX_THREADS_PER_PROCESS: u64 = 64;
 
-/// The ticks that rounding can hide for each process that has ended.
+/// Ticks that rounding can hide for each exited process.
 const HIDDEN_TICKS: u64 = 2;
 
-/// A process that no later one with the same id can be taken for: the id and the start.
+/// Identity of a process: its id and its start time, so that no later process is equal.
 type ProcessIdentity = (i32, u64);
 
-/// A segment of shared memory: its device and number.
+/// Segment of shared memory: its device and number.
 type SharedSegment = (String, u64);
 
-/// The meter of all processes below this one.
+/// Meter for the resources of all descendants of this process.
 #[derive(Default)]
 pub(super) struct ResourceMeter {
     /// The processes of the last measurement.
@@ -38,7 +38,7 @@ pub(super) struct ResourceMeter {
     segments: HashMap<SharedSegment, u64>,
 }
 
-/// The resources that all processes use together.
+/// Total resources of the measured processes.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct UsedResources {
     pub(super) processes: u64,
@@ -48,8 +48,7 @@ pub(super) struct UsedResources {
 }
 
 impl ResourceMeter {
-    /// Measures the processes below this one. If there are more than are allowed, they are not counted to the end: they may
-    /// grow faster.
+    /// Measures all descendants of this process. Stops counting above the limit of processes, because they can grow faster.
     pub(super) fn measure_descendants(&mut self, rules: &SandboxRules) -> UsedResources {
         let own_pid = getpid().as_raw_pid();
         let max_processes = usize::try_from(rules.processes).unwrap_or(usize::MAX).saturating_add(1);
@@ -76,7 +75,7 @@ impl ResourceMeter {
         used
     }
 
-    /// Adds a measurement and returns the processor time of all processes until now.
+    /// Adds a measurement and returns the processor time of all processes so far, including exited ones.
     fn add_ticks(&mut self, stats: HashMap<ProcessIdentity, ProcessStat>, waited_ticks: u64) -> u64 {
         let ended: Vec<&ProcessStat> = self
             .stats
@@ -99,8 +98,7 @@ impl ResourceMeter {
         self.stats.values().map(|stat| stat.ticks).sum::<u64>() + self.waited_ticks + self.lost_ticks
     }
 
-    /// Returns the bytes of memory of the processes: resident and swapped pages, and segments of shared memory, of which no
-    /// process needs to have a page.
+    /// Measures the memory of the processes in bytes: resident and swapped pages, and segments of shared memory.
     fn measure_memory(&mut self, pids: &[i32]) -> u64 {
         let mut private = 0;
         let mut shared = 0;
@@ -122,13 +120,14 @@ impl ResourceMeter {
     }
 }
 
-/// The memory of one process, in bytes.
+/// Memory of one process, in bytes.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct ProcessMemory {
     private: u64,
     shared: u64,
 }
 
+/// Parses the memory sizes in `/proc/PID/status`.
 fn parse_memory_status(text: &str) -> ProcessMemory {
     let mut memory = ProcessMemory::default();
     for (key, value) in text.lines().filter_map(|line| line.split_once(':')) {
@@ -148,8 +147,7 @@ fn parse_memory_status(text: &str) -> ProcessMemory {
     memory
 }
 
-/// Returns the segment of shared memory that the line of `maps` shows, and the end of the part in it. Returns `None` for
-/// other memory.
+/// Parses the shared segment in a line of `/proc/PID/maps`, and the end of the mapped part. Returns `None` for other memory.
 fn parse_shared_segment(line: &str) -> Option<(SharedSegment, u64)> {
     let (range, rest) = line.split_once(' ')?;
     let mut fields = rest.split_ascii_whitespace();
@@ -166,7 +164,7 @@ fn parse_shared_segment(line: &str) -> Option<(SharedSegment, u64)> {
 }
 
 impl UsedResources {
-    /// Returns the limit that is exceeded, in words.
+    /// Returns a message about the exceeded limit, or `None`.
     pub(super) fn describe_exceeded_limit(&self, rules: &SandboxRules) -> Option<String> {
         let allowed = u64::from(rules.processes);
         if self.processes > allowed {

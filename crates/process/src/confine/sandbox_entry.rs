@@ -8,7 +8,7 @@
 #[cfg(target_os = "linux")]
 pub(super) use linux::enter_sandbox;
 
-/// Elsewhere no command is wrapped.
+/// Fails: other systems have no sandbox.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn enter_sandbox(_: &super::SandboxTask, _: &super::super::ProgramInvocation) -> String {
     "a sandbox needs Linux".to_owned()
@@ -50,7 +50,7 @@ mod linux {
         strays::WATCHED_OWNER_VARIABLE,
     ];
 
-    /// Restricts this process and becomes the command; returns why it could not.
+    /// Restricts this process and replaces it by the command. Returns only after a failure, with the reason.
     pub(in super::super) fn enter_sandbox(task: &SandboxTask, command: &ProgramInvocation) -> String {
         match restrict_process(task) {
             Ok(()) => {}
@@ -70,10 +70,12 @@ mod linux {
         format!("cannot start `{}`: {error}", command.program.display())
     }
 
+    /// Returns whether the process in the sandbox inherits the variable.
     fn is_variable_passed(name: &str, more: &[String]) -> bool {
         PASSED_VARIABLES.contains(&name) || name.starts_with("LC_") || more.iter().any(|other| other == name)
     }
 
+    /// Sets the resource limits, drops capabilities, and applies the Landlock and seccomp rules to this process.
     fn restrict_process(task: &SandboxTask) -> Result<(), String> {
         let limit = |resource, most: Option<u64>| match most {
             Some(maximum) => {
@@ -102,8 +104,7 @@ mod linux {
         Ok(())
     }
 
-    /// Takes from root what it needs for no file: rights over other processes and over the system. For other users there
-    /// is nothing to take.
+    /// Drops the capabilities of root over other processes and the system. Has no effect for other users.
     fn drop_unneeded_capabilities() {
         let kept_capabilities =
             CapabilitySet::CHOWN | CapabilitySet::DAC_OVERRIDE | CapabilitySet::FOWNER | CapabilitySet::FSETID;

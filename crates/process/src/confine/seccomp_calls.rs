@@ -257,7 +257,7 @@ pub(super) const ALLOWED_OLDER: &[c_long] = &[
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) const ALLOWED_OLDER: &[c_long] = &[38, 84, 163, 164];
 
-/// The number of `memfd_create`: memory that no limit counts.
+/// Number of `memfd_create`, which creates memory that no limit counts.
 pub(super) const MEMFD_CREATE_CALL: c_long = libc::SYS_memfd_create;
 
 /// Calls on sockets that have their peer already, such as both ends of a pair.
@@ -285,8 +285,7 @@ pub(super) const CONNECTION_CALLS: &[c_long] = &[
 /// Calls of a server.
 pub(super) const SERVER_CALLS: &[c_long] = &[libc::SYS_bind, libc::SYS_listen, libc::SYS_accept, libc::SYS_accept4];
 
-/// Calls that are refused with the words "Operation not permitted", because programs print them. All others that are not
-/// allowed look as if the kernel did not have them.
+/// Calls that are refused with "Operation not permitted", because programs print it. Other forbidden calls seem not to exist.
 pub(super) const REFUSED_CALLS: &[c_long] = &[
     libc::SYS_ptrace,
     libc::SYS_process_vm_readv,
@@ -319,8 +318,8 @@ pub(super) const REFUSED_CALLS: &[c_long] = &[
     libc::SYS_syslog,
 ];
 
-/// Calls that change modes, owners and times of files, which Landlock does not cover. They do nothing: programs that copy
-/// files call them and would fail at an error.
+/// Calls that change modes, owners and times of files, which Landlock does not cover. They succeed without an effect, because programs that
+/// copy files would fail otherwise.
 pub(super) const IGNORED_CALLS: &[c_long] = &[
     #[cfg(target_arch = "x86_64")]
     libc::SYS_chmod,
@@ -342,7 +341,7 @@ pub(super) const IGNORED_CALLS: &[c_long] = &[
     452, // fchmodat2
 ];
 
-/// A call that sets the times of a file, with the positions of its arguments.
+/// Call that sets the times of a file, with the positions of its arguments.
 pub(super) struct CallWithTimes {
     pub(super) number: c_long,
     /// The path; without one, the call is for an open file. `None`: there is always a path.

@@ -17,7 +17,7 @@ use super::seccomp_calls::{
 };
 use super::{SandboxNetwork, SandboxRules};
 
-/// The flags of `clone` that make new namespaces: `CLONE_NEWTIME` has another meaning there.
+/// Flags of `clone` that create namespaces.
 const NAMESPACE_FLAGS: [c_int; 7] = [
     libc::CLONE_NEWNS,
     libc::CLONE_NEWCGROUP,
@@ -28,21 +28,21 @@ const NAMESPACE_FLAGS: [c_int; 7] = [
     libc::CLONE_NEWNET,
 ];
 
-/// The kind of `ioprio_set` that means a single process; for `setpriority` it is 0.
+/// Kind of `ioprio_set` that means a single process; for `setpriority` this is 0.
 const IOPRIO_WHO_PROCESS: u64 = 1;
 
-/// The bits of the second argument of `socket` and `socketpair` that are the type.
+/// Bits of the second argument of `socket` and `socketpair` that contain the type.
 const SOCKET_TYPE_MASK: u64 = 0xf;
 
 type SeccompRules = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// Are there filters for this processor?
+/// Returns whether filters exist for this processor and kernel.
 pub(super) fn is_seccomp_supported() -> bool {
     TargetArch::try_from(std::env::consts::ARCH).is_ok()
         && std::path::Path::new("/proc/sys/kernel/seccomp/actions_avail").exists()
 }
 
-/// Restricts this thread, and all that it starts.
+/// Restricts this thread and all its later children with the filters.
 ///
 /// # Errors
 /// Why the filters cannot be applied.
@@ -54,7 +54,7 @@ pub(super) fn apply_seccomp(rules: &SandboxRules) -> Result<(), String> {
     Ok(())
 }
 
-/// Builds one filter for each answer to a call, that for unknown calls first.
+/// Builds one filter for each error code, the one for unknown calls first.
 fn build_filters(rules: &SandboxRules) -> Result<Vec<BpfProgram>, BackendError> {
     let network = &rules.network;
     let mut filters = vec![
@@ -89,6 +89,7 @@ fn build_filters(rules: &SandboxRules) -> Result<Vec<BpfProgram>, BackendError> 
     Ok(filters)
 }
 
+/// Compiles the filter that refuses all calls which no list allows.
 fn compile_allow_list(rules: &SandboxRules) -> Result<BpfProgram, BackendError> {
     let memory_file = [MEMFD_CREATE_CALL];
     let of_network: &[&[c_long]] = match &rules.network {
@@ -113,24 +114,27 @@ fn compile_filter(rules: SeccompRules, errno: c_int) -> Result<BpfProgram, Backe
     SeccompFilter::new(rules, SeccompAction::Allow, answer, processor_arch()?)?.try_into()
 }
 
+/// Returns the architecture of this processor for the filters.
 fn processor_arch() -> Result<TargetArch, BackendError> {
     TargetArch::try_from(std::env::consts::ARCH)
 }
 
+/// Creates rules that match the calls with any arguments.
 fn rules_for_all_arguments(calls: &[c_long]) -> SeccompRules {
     calls.iter().map(|call| (*call, Vec::new())).collect()
 }
 
+/// Creates a condition on the low 32 bits of an argument.
 fn argument_condition(index: u8, compare: SeccompCmpOp, value: u64) -> Result<SeccompCondition, BackendError> {
     SeccompCondition::new(index, SeccompCmpArgLen::Dword, compare, value)
 }
 
-/// Builds the rule that applies if the argument is not the value.
+/// Creates a rule that applies if the argument is not the value.
 fn unless_value_rule(index: u8, value: u64) -> Result<SeccompRule, BackendError> {
     SeccompRule::new(vec![argument_condition(index, SeccompCmpOp::Ne, value)?])
 }
 
-/// Builds the rule that applies if the argument is none of the values.
+/// Creates rules that apply if the argument is none of the values.
 fn unless_values_rules(index: u8, values: &[u64]) -> Result<Vec<SeccompRule>, BackendError> {
     let conditions: Result<Vec<_>, _> = values
         .iter()
@@ -139,15 +143,14 @@ fn unless_values_rules(index: u8, values: &[u64]) -> Result<Vec<SeccompRule>, Ba
     Ok(vec![SeccompRule::new(conditions?)?])
 }
 
-/// Builds the rule that applies if the argument contains the flag.
+/// Creates rules that apply if the argument contains the flag.
 fn if_flag_rules(index: u8, flag: c_int) -> Result<Vec<SeccompRule>, BackendError> {
     let flag = u64::from(flag.unsigned_abs());
     let condition = argument_condition(index, SeccompCmpOp::MaskedEq(flag), flag)?;
     Ok(vec![SeccompRule::new(vec![condition])?])
 }
 
-/// Builds the rules against new namespaces, and against limits and priorities of other processes: for these calls, 0 means
-/// the process itself.
+/// Builds the rules that refuse new namespaces, and changes of limits and priorities of other processes.
 fn namespace_and_scheduling_rules() -> Result<SeccompRules, BackendError> {
     let namespaces: Result<Vec<_>, _> = NAMESPACE_FLAGS.iter().map(|flag| if_flag_rules(0, *flag)).collect();
     let mut rules = SeccompRules::from([
@@ -170,8 +173,9 @@ fn namespace_and_scheduling_rules() -> Result<SeccompRules, BackendError> {
     Ok(rules)
 }
 
-/// Builds the rules against setting the times of a named file to the current time. Programs that create a file if this
-/// fails must notice that it has no effect.
+/// Builds the rules that refuse setting the times of a named file to the current time.
+///
+/// Programs that create a file if this fails must notice that it has no effect.
 fn set_current_time_rules() -> Result<SeccompRules, BackendError> {
     let pointer = |index: u8, compare| SeccompCondition::new(index, SeccompCmpArgLen::Qword, compare, 0);
     let mut rules = SeccompRules::new();

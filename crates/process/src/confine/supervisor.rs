@@ -6,7 +6,7 @@
 #[cfg(target_os = "linux")]
 pub(super) use linux::run_supervised_command;
 
-/// Elsewhere no command is wrapped.
+/// Fails: other systems have no sandbox.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn supervise_command(
     _: &super::super::ProgramInvocation,
@@ -34,20 +34,19 @@ mod linux {
     use super::super::resource_meter::ResourceMeter;
     use super::super::{SandboxRules, SandboxTask, helper, landlock_rules};
 
-    /// The shortest and the longest pause between two counts.
+    /// Minimum and maximum pause between two measurements.
     const MEASUREMENT_PAUSES: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(50));
 
-    /// The longest pause if processor time is limited: the time of a process that nobody waits for is known only while it
-    /// lives.
+    /// Maximum pause if processor time is limited, because the time of an unreaped process is only known while it lives.
     const MAX_PAUSE_WITH_TIME_LIMIT: Duration = Duration::from_millis(10);
 
-    /// The shortest pause, in multiples of the time that a count takes.
+    /// Minimum pause, in multiples of the duration of a measurement.
     const PAUSE_PER_MEASUREMENT: u32 = 8;
 
     /// The number of looks for what is left at the end.
     const MAX_FINAL_CHECKS: usize = 2_000;
 
-    /// Starts the command in its sandbox, and returns its exit code.
+    /// Starts the command in its sandbox, enforces the limits, and returns its exit code.
     pub(in super::super) fn run_supervised_command(
         own: &ProgramInvocation,
         task: &SandboxTask,
@@ -81,7 +80,7 @@ mod linux {
         Ok(exit_code_or_raise(status))
     }
 
-    /// Waits for the end of the process.
+    /// Waits for the exit of the process. Kills it at a limit.
     ///
     /// # Errors
     /// The limit at which it was ended.
@@ -118,7 +117,7 @@ mod linux {
         }
     }
 
-    /// Waits for whatever has ended, and returns how `process` did.
+    /// Reaps all exited processes, and returns the exit status of `process` if it is among them.
     fn reap_processes(process: Option<Pid>) -> Option<WaitStatus> {
         let mut exit_status = None;
         while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
@@ -129,7 +128,7 @@ mod linux {
         exit_status
     }
 
-    /// Kills everything below this process; `all_at_once`: this process can send signals to nothing else.
+    /// Kills all descendants. `all_at_once` means that signals of this process reach only descendants.
     fn kill_all_descendants(all_at_once: bool) {
         if all_at_once {
             // For `kill`, the group of process 1 means all processes: those to which this process may send signals. The
@@ -140,7 +139,7 @@ mod linux {
         }
     }
 
-    /// Kills what the process has left behind, and waits until it has gone.
+    /// Kills the processes that remain, and waits until they have exited.
     fn kill_rest_and_wait(all_at_once: bool) {
         for _ in 0..MAX_FINAL_CHECKS {
             kill_all_descendants(all_at_once);
@@ -153,7 +152,7 @@ mod linux {
         }
     }
 
-    /// Returns the exit code; if a signal has ended the process, this process ends by the same one.
+    /// Returns the exit code. If a signal ended the process, ends this process with the same signal.
     fn exit_code_or_raise(status: WaitStatus) -> u8 {
         if let Some(code) = status.exit_status() {
             return u8::try_from(code).unwrap_or(u8::MAX);

@@ -4,7 +4,7 @@ use ensemble_core::conversation::EnforcedSandbox;
 
 use super::{SandboxNetwork, SandboxRules};
 
-/// The sandbox features of this system.
+/// Sandbox features of this system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SandboxSupport {
     /// The version of Landlock, at most the latest that is used; 0: none.
@@ -32,6 +32,7 @@ impl SandboxSupport {
         }
     }
 
+    /// Lists the features that the rules need and this system lacks.
     fn list_unsupported_features(self, rules: &SandboxRules) -> Vec<&'static str> {
         let needed = [
             (1, true, "access to files (Landlock 1)"),
@@ -75,7 +76,7 @@ pub(crate) fn describe_enforced_rules(rules: &SandboxRules) -> EnforcedSandbox {
     }
 }
 
-/// Returns the rules that this system cannot enforce.
+/// Lists the kinds of rules that this system cannot enforce.
 pub fn list_unenforced_rules(rules: &SandboxRules) -> Vec<&'static str> {
     if !cfg!(target_os = "linux") {
         return vec!["anything: a sandbox needs Linux"];

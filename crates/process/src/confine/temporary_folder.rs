@@ -9,11 +9,12 @@ use std::path::{Path, PathBuf};
 /// The number of names that are tried.
 const MAX_NAME_TRIES: usize = 16;
 
-/// A folder that only this user may enter, and that is removed with this.
+/// Folder that only this user can enter, and that is removed when this is dropped.
 #[derive(Debug)]
 pub(crate) struct TemporaryFolder(PathBuf);
 
 impl TemporaryFolder {
+    /// Creates the folder with a random name.
     pub(super) fn new() -> io::Result<Self> {
         let all = std::env::temp_dir().canonicalize()?;
         let mut last = None;

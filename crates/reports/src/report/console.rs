@@ -22,11 +22,11 @@ use spinner::ActivitySpinner;
 use streaming::StreamedReply;
 pub(super) use streaming::{render_call_line, is_call_long, render_result_line};
 
-/// Writes a run to the two streams; clones share them.
+/// Writer of a run to standard output and standard error. Clones share the streams.
 #[derive(Clone)]
 pub struct ConsoleWriter(Arc<Mutex<ConsoleState>>);
 
-/// The output options while a run is in progress.
+/// Output options while a run is in progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ConsoleOptions {
     /// A spinner turns on standard error.
@@ -43,6 +43,7 @@ pub struct ConsoleOptions {
     pub err_width: LineWidth,
 }
 
+/// Streams, spinner, streamed reply and queued output.
 struct ConsoleState {
     out: SanitizedWriter,
     err: SanitizedWriter,
@@ -67,7 +68,7 @@ struct ConsoleState {
     deferred: Vec<(ExecutionRef, DeferredUpdate)>,
 }
 
-/// A part of a reply that arrived while a question was open.
+/// Live update that arrived while a question was open.
 enum DeferredUpdate {
     Text(String),
     Reasoning(String),
@@ -116,7 +117,7 @@ impl ConsoleWriter {
         })))
     }
 
-    /// A person is asked: nothing is written and the spinner is cleared until [`ConsoleWriter::resume_after_question`].
+    /// Queues all output and clears the spinner until [`ConsoleWriter::resume_after_question`].
     pub fn pause_for_question(&self) {
         let mut state = self.lock_state();
         state.spinner.clear_row_below();
@@ -128,7 +129,7 @@ impl ConsoleWriter {
         state.spinner.stop_and_clear();
     }
 
-    /// The person has answered, or the question was withdrawn.
+    /// Prints the queued output after the question was answered or withdrawn.
     pub fn resume_after_question(&self) {
         let mut state = self.lock_state();
         state.question_open = false;
@@ -144,22 +145,22 @@ impl ConsoleWriter {
         state.show_activity();
     }
 
-    /// Prints `text` to standard output.
+    /// Prints or queues `text` for standard output.
     pub fn print_out(&self, text: &str) {
         self.lock_state().write_or_queue(ConsoleStream::Out, text);
     }
 
-    /// Prints `text` to standard error.
+    /// Prints or queues `text` for standard error.
     pub fn print_err(&self, text: &str) {
         self.lock_state().write_or_queue(ConsoleStream::Err, text);
     }
 
-    /// Sets what is printed to standard output before the next output.
+    /// Sets the heading that is printed to standard output before the next output.
     pub fn set_pending_heading(&self, heading: Option<String>) {
         self.lock_state().heading = heading;
     }
 
-    /// Prints the heading, unless that has been done.
+    /// Prints the pending heading, once.
     pub fn print_pending_heading(&self) {
         let mut state = self.lock_state();
         if let Some(heading) = state.heading.take() {
@@ -167,7 +168,7 @@ impl ConsoleWriter {
         }
     }
 
-    /// Shows which agents are at work, each with its name and what is shown for it. `afresh` restarts the time.
+    /// Shows the running agents, each with its name and a text. `afresh` restarts the time.
     pub(super) fn show_running_agents(&self, turn: u32, running: Vec<(Arc<str>, String)>, afresh: bool) {
         let mut state = self.lock_state();
         if afresh {
@@ -178,7 +179,7 @@ impl ConsoleWriter {
         state.show_activity();
     }
 
-    /// Shows that the agent tries again after this pause.
+    /// Shows that the agent retries after this pause.
     pub(super) fn show_retry_pause(&self, agent: &Arc<str>, pause: Duration) {
         let mut state = self.lock_state();
         state.activity.set_retry_pause(agent, pause);
@@ -196,13 +197,13 @@ impl ConsoleWriter {
         options.live || options.has_one_reader
     }
 
-    /// Returns the maximum length of lines on standard output and on standard error.
+    /// Returns the maximum line lengths of standard output and standard error.
     pub(super) fn line_widths(&self) -> (LineWidth, LineWidth) {
         let options = self.lock_state().options;
         (options.out_width, options.err_width)
     }
 
-    /// The execution of `agent` has ended, or its attempt: its reply is complete.
+    /// Ends the streamed reply of an agent, after its execution or attempt, and returns the shown parts.
     pub fn end_streamed_reply(&self, agent: &str) -> StreamedParts {
         let mut state = self.lock_state();
         state.apply_deferred_updates(agent);
@@ -218,17 +219,17 @@ impl ConsoleWriter {
         }
     }
 
-    /// Prints what was queued while a reply was streamed.
+    /// Prints the output that was queued while a reply was streamed.
     pub fn print_queued_output(&self) {
         self.lock_state().print_queued();
     }
 
-    /// Returns whether the warning was printed when it arose.
+    /// Returns whether the warning was already printed.
     pub(super) fn has_announced(&self, warning: &str) -> bool {
         self.lock_state().announced.contains(warning)
     }
 
-    /// The run has ended: clears the spinner and prints everything that was queued.
+    /// Clears the spinner and prints all queued output, at the end of a run.
     pub fn finish_output(&self) {
         let mut state = self.lock_state();
         if let Some(reply) = state.reply.take() {
@@ -239,6 +240,7 @@ impl ConsoleWriter {
         state.print_queued();
     }
 
+    /// Locks the state, also after a panic in another thread.
     fn lock_state(&self) -> MutexGuard<'_, ConsoleState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -275,15 +277,17 @@ impl LiveOutput for ConsoleWriter {
 }
 
 impl ConsoleState {
+    /// Returns whether a reply is being written.
     fn is_streaming(&self) -> bool {
         self.reply.as_ref().is_some_and(|reply| reply.title_printed)
     }
 
+    /// Returns whether output must be queued, because of a streamed reply or an open question.
     fn is_blocked(&self) -> bool {
         self.is_streaming() || self.question_open
     }
 
-    /// Shows what is going on: with the spinner, or below the reply that is being streamed.
+    /// Shows the activity in the spinner, or below the streamed reply.
     fn show_activity(&mut self) {
         if self.question_open {
             return;
@@ -301,6 +305,7 @@ impl ConsoleState {
         }
     }
 
+    /// Prints queued output unless output is blocked.
     fn print_queued(&mut self) {
         if self.is_blocked() {
             return;
@@ -311,8 +316,7 @@ impl ConsoleState {
         }
     }
 
-    /// The agent ends while a question is open. If its reply was being streamed, the rest of it is queued; if not, the
-    /// whole reply is shown with the end of the execution, and the deferred parts are dropped.
+    /// Queues the rest of a streamed reply of an agent that ends while a question is open. Discards updates of an unshown reply.
     fn apply_deferred_updates(&mut self, agent: &str) {
         let is_streaming =
             self.is_streaming() && self.reply.as_ref().is_some_and(|reply| *reply.source.agent == *agent);
@@ -325,6 +329,7 @@ impl ConsoleState {
         }
     }
 
+    /// Writes the text, or queues it if output is blocked. Ignores closed streams.
     fn write_or_queue(&mut self, target: ConsoleStream, text: &str) {
         if self.is_blocked() {
             self.pending.push((target, text.to_owned()));
@@ -341,7 +346,7 @@ impl ConsoleState {
         });
     }
 
-    /// Writes to standard output, also while a reply is streamed; queued while a question is open.
+    /// Writes to standard output, also while a reply is streamed. Queues while a question is open.
     fn write_out_unless_question(&mut self, text: &str) {
         if self.question_open {
             self.pending.push((ConsoleStream::Out, text.to_owned()));
@@ -367,6 +372,7 @@ impl From<LiveUpdate<'_>> for DeferredUpdate {
 }
 
 impl DeferredUpdate {
+    /// Returns the live update.
     fn as_update(&self) -> LiveUpdate<'_> {
         match self {
             Self::Text(text) => LiveUpdate::Text(text),

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::format::format_count;
 use ensemble_core::conversation::ExecutionFinished;
 
-/// Renders one line, if this execution left out any messages.
+/// Renders one line about the messages that the execution dropped, if there are any.
 pub(super) fn dropped_messages_line(finished: &ExecutionFinished) -> Option<String> {
     let mut iterations = finished.exchange.iter().rev();
     iterations
@@ -13,7 +13,7 @@ pub(super) fn dropped_messages_line(finished: &ExecutionFinished) -> Option<Stri
         .map(render_dropped_note)
 }
 
-/// Returns the note of an iteration, as text.
+/// Renders the note of an iteration about dropped messages.
 pub(super) fn render_dropped_note(note: &Value) -> String {
     let number = |key: &str| note[key].as_u64().unwrap_or_default();
     let is_estimate = note["estimated"] == true;

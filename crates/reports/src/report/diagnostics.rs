@@ -14,15 +14,14 @@ use ensemble_language::diagnostic::{Diagnostic, FindingCode, FindingSeverity, Re
 use ensemble_language::source::{SourceText, Span};
 use ensemble_language::yaml::edit::{FixApplicability, TextFix};
 
-/// The largest part of the text, in bytes, from which lines are shown together. Places further apart are shown
-/// separately.
+/// Maximum size of an excerpt with several positions. Positions that are further apart get separate excerpts.
 const MAX_EXCERPT_BYTES: usize = 8000;
 /// The longest part of a long line that is shown, in bytes.
 const MAX_LINE_BYTES: usize = 400;
 /// Width of the rendered text.
 const RENDERED_COLUMNS: usize = 100;
 
-/// Returns the form of rustc: message, place, the line with the marked part underlined, help.
+/// Renders diagnostics in the form of rustc: message, position, underlined line and help.
 pub fn render_diagnostics(diagnostics: &[Diagnostic], color: bool) -> String {
     let (plain, styled) = (Renderer::plain(), Renderer::styled());
     let (plain, styled) = (plain.term_width(RENDERED_COLUMNS), styled.term_width(RENDERED_COLUMNS));
@@ -39,7 +38,7 @@ pub fn render_diagnostics(diagnostics: &[Diagnostic], color: bool) -> String {
     text
 }
 
-/// The same form, file by file.
+/// Report in the form of rustc, file by file.
 #[derive(Debug)]
 pub struct HumanForm {
     /// Whether to use colours.
@@ -52,6 +51,7 @@ impl FindingsReportFormat for HumanForm {
     }
 }
 
+/// Renders one diagnostic.
 fn render_diagnostic(diagnostic: &Diagnostic, renderer: &Renderer) -> String {
     let level = match diagnostic.severity {
         FindingSeverity::Error => Level::ERROR,
@@ -78,7 +78,7 @@ fn render_diagnostic(diagnostic: &Diagnostic, renderer: &Renderer) -> String {
     renderer.render(&[group])
 }
 
-/// Returns the title of a fix, and that it is not safe if it is not.
+/// Returns the title of a fix, marked if the fix is not safe.
 pub(super) fn fix_title(fix: &TextFix) -> String {
     match fix.applicability {
         FixApplicability::Safe => fix.title.clone(),
@@ -86,7 +86,7 @@ pub(super) fn fix_title(fix: &TextFix) -> String {
     }
 }
 
-/// Whole lines of a text, and the marks on them.
+/// Whole lines of a text with marked ranges.
 struct SourceExcerpt<'a> {
     /// The name of the text.
     name: &'a str,
@@ -95,13 +95,14 @@ struct SourceExcerpt<'a> {
     marks: Vec<ExcerptMark<'a>>,
 }
 
+/// Marked range of an excerpt with an optional label.
 struct ExcerptMark<'a> {
     /// The marks, in bytes of the excerpt.
     range: Range<usize>,
     label: Option<&'a str>,
 }
 
-/// A span, cut to its first line: the first line is enough to recognize a map of thirty lines.
+/// Span cut to its first line, because the first line identifies a long map.
 struct LineSpan {
     line: usize,
     /// The bytes of the line in the source.
@@ -110,6 +111,7 @@ struct LineSpan {
 }
 
 impl LineSpan {
+    /// Cuts the span to its first line.
     fn from_span(source: &SourceText, span: Span) -> Self {
         let line = source.line_column(span.start).line;
         let text = source.line_text(line);
@@ -125,7 +127,7 @@ impl LineSpan {
     }
 }
 
-/// Returns one excerpt with all positions if they are close together; otherwise one excerpt for each position.
+/// Builds one excerpt with all positions of a diagnostic if they are close together, otherwise one for each position.
 fn diagnostic_excerpts(diagnostic: &Diagnostic) -> Vec<SourceExcerpt<'_>> {
     let source = &diagnostic.source;
     let (here, elsewhere): (Vec<&RelatedLocation>, Vec<&RelatedLocation>) = diagnostic
@@ -145,6 +147,7 @@ fn diagnostic_excerpts(diagnostic: &Diagnostic) -> Vec<SourceExcerpt<'_>> {
     excerpts
 }
 
+/// Builds excerpts of one source: one with all spans if they are close together, otherwise one for each span.
 fn build_excerpts<'a>(
     source: &'a SourceText,
     span: Span,
@@ -182,8 +185,7 @@ fn build_excerpts<'a>(
     }]
 }
 
-/// Builds the excerpt of one line. Of a long line, only the part near the mark is shown; blanks keep the columns
-/// correct.
+/// Builds the excerpt of one line. Shows only the part of a long line near the mark; blanks keep the columns correct.
 fn line_excerpt<'a>(source: &'a SourceText, place: &LineSpan, label: Option<&'a str>) -> SourceExcerpt<'a> {
     let text: &str = source.text();
     let line = &text[place.whole.clone()];
@@ -207,6 +209,7 @@ fn line_excerpt<'a>(source: &'a SourceText, place: &LineSpan, label: Option<&'a 
 }
 
 impl SourceExcerpt<'_> {
+    /// Converts the excerpt to a snippet of the renderer.
     fn to_snippet(&self) -> Snippet<'_, Annotation<'_>> {
         let marks = self.marks.iter().map(|mark| match mark.label {
             None => AnnotationKind::Primary.span(mark.range.clone()),
@@ -219,7 +222,7 @@ impl SourceExcerpt<'_> {
     }
 }
 
-/// The stable form for programs, `version` 1.
+/// JSON form of a diagnostic, version 1.
 #[derive(serde::Serialize)]
 struct DiagnosticItem<'a> {
     severity: FindingSeverity,
@@ -235,6 +238,7 @@ struct DiagnosticItem<'a> {
     fix: Option<DiagnosticFixItem<'a>>,
 }
 
+/// JSON form of a range in a file.
 #[derive(serde::Serialize)]
 struct TextRegion<'a> {
     file: &'a str,
@@ -244,6 +248,7 @@ struct TextRegion<'a> {
     end_column: usize,
 }
 
+/// JSON form of a related position.
 #[derive(serde::Serialize)]
 struct RelatedRegion<'a> {
     message: &'a str,
@@ -251,6 +256,7 @@ struct RelatedRegion<'a> {
     region: TextRegion<'a>,
 }
 
+/// JSON form of a fix.
 #[derive(serde::Serialize)]
 struct DiagnosticFixItem<'a> {
     title: &'a str,
@@ -258,6 +264,7 @@ struct DiagnosticFixItem<'a> {
     edits: Vec<TextEditItem<'a>>,
 }
 
+/// JSON form of an edit.
 #[derive(serde::Serialize)]
 struct TextEditItem<'a> {
     #[serde(flatten)]
@@ -265,6 +272,7 @@ struct TextEditItem<'a> {
     replacement: &'a str,
 }
 
+/// Converts a span to its JSON form.
 fn to_region(source: &SourceText, span: Span) -> TextRegion<'_> {
     let (start, end) = (source.line_column(span.start), source.line_column(span.end));
     TextRegion {
@@ -276,6 +284,7 @@ fn to_region(source: &SourceText, span: Span) -> TextRegion<'_> {
     }
 }
 
+/// Converts a fix to its JSON form. Returns `None` if a source is unknown.
 fn to_fix_item<'a>(diagnostic: &'a Diagnostic, fix: &'a TextFix) -> Option<DiagnosticFixItem<'a>> {
     let edits = fix.edits.iter().map(|edit| {
         Some(TextEditItem {
@@ -290,7 +299,7 @@ fn to_fix_item<'a>(diagnostic: &'a Diagnostic, fix: &'a TextFix) -> Option<Diagn
     })
 }
 
-/// Returns the text of this name, if the finding has a place in it.
+/// Finds the source with this name among the positions of the diagnostic.
 pub(super) fn find_source<'a>(diagnostic: &'a Diagnostic, name: &str) -> Option<&'a SourceText> {
     let related_sources = diagnostic.related.iter().map(|one| &one.source);
     std::iter::once(&diagnostic.source)
@@ -298,14 +307,14 @@ pub(super) fn find_source<'a>(diagnostic: &'a Diagnostic, name: &str) -> Option<
         .find(|source| source.name() == name)
 }
 
-/// One JSON document: `{version, diagnostics: [{severity, code, message, file, line, column, end_line, end_column,
-/// help, related, fix}]}`. `related` is a list of `{message, file, line, …}`; `fix` is `null` or `{title, applicability,
-/// edits: [{file, line, …, replacement}]}`.
+/// Renders one JSON document with all diagnostics: `{version, diagnostics: [{severity, code, message, file, line, …}]}`.
+///
+/// `related` is a list of `{message, file, line, …}`; `fix` is `null` or `{title, applicability, edits: [{file, line, …, replacement}]}`.
 pub fn render_json_diagnostics(diagnostics: &[Diagnostic]) -> String {
     render_one_text(&JsonForm, diagnostics)
 }
 
-/// The same document, file by file.
+/// JSON report, file by file.
 #[derive(Debug)]
 pub struct JsonForm;
 
@@ -331,6 +340,7 @@ impl FindingsReportFormat for JsonForm {
     }
 }
 
+/// Converts a diagnostic to its JSON form.
 fn to_item(diagnostic: &Diagnostic) -> DiagnosticItem<'_> {
     let start = diagnostic.source.line_column(diagnostic.span.start);
     let end = diagnostic.source.line_column(diagnostic.span.end);

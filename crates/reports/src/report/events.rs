@@ -11,22 +11,25 @@ use ensemble_core::conversation::{ConversationState, Record};
 use ensemble_core::records::encode_record;
 use ensemble_core::thread::{ExecutionRef, LiveOutput, LiveUpdate};
 
-/// Prints every event as one line of JSON. Clones print to the same stream. As a receiver of live output it prints a line
-/// with the key `live` for each piece, also of runs inside the run.
+/// Printer of every event as one line of JSON. Clones print to the same stream.
+///
+/// As live output, it prints a line with the key `live` for each piece, also of nested runs.
 #[derive(Clone)]
 pub struct JsonEventPrinter(Arc<Mutex<EventLineBuffer>>);
 
+/// Stream and reused line buffer of an event printer.
 struct EventLineBuffer {
     out: SanitizedWriter,
     line: Vec<u8>,
 }
 
 impl JsonEventPrinter {
-    /// Creates a reporter that prints to this stream.
+    /// Creates a printer that writes to this stream.
     pub fn new(out: SanitizedWriter) -> Self {
         Self(Arc::new(Mutex::new(EventLineBuffer { out, line: Vec::new() })))
     }
 
+    /// Prints the line that `write` puts into the buffer. Ignores a closed stream.
     fn print_built_line(&self, write: impl FnOnce(&mut Vec<u8>)) {
         let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let EventLineBuffer { out, line } = &mut *lines;
@@ -58,7 +61,7 @@ impl LiveOutput for JsonEventPrinter {
     }
 }
 
-/// `{"live":"text","run":…,"agent":…,"execution":1,"attempt":1,"text":…}`.
+/// Converts a live event to JSON: `{"live":"text","run":…,"agent":…,"execution":1,"attempt":1,"text":…}`.
 fn live_event_to_json(source: &ExecutionRef, update: LiveUpdate<'_>) -> Value {
     let (kind, data) = match update {
         LiveUpdate::Text(text) => ("text", json!({ "text": text })),

@@ -15,14 +15,14 @@ use ensemble_language::plan::Plan;
 
 /// The version of the JSON document.
 const EXPLORATION_JSON_VERSION: u32 = 2;
-/// A path with more turns is shown without its middle.
+/// Maximum number of turns of a path that is shown completely.
 const MAX_SHOWN_TURNS: usize = 14;
 /// The number of turns of a longer path that are shown at its beginning and at its end.
 const TURNS_AT_PATH_ENDS: usize = 6;
 /// The ends of a group with more ends are counted: independent loops multiply the ends.
 const MAX_LISTED_ENDS: usize = 4;
 
-/// Renders a result for users.
+/// Renders the result of an exploration for users.
 fn render_exploration(ensemble: &str, found: &Exploration) -> String {
     let mut text = format!("{ensemble}: {}\n\n", render_coverage(&found.coverage));
     let is_complete = found.coverage.is_complete();
@@ -55,7 +55,7 @@ fn render_exploration(ensemble: &str, found: &Exploration) -> String {
     text
 }
 
-/// Renders the ends in groups of ends that differ only in the exhausted agents. The ends of a large group are counted.
+/// Renders the ends in groups that differ only in the exhausted agents. Counts the ends of a large group.
 fn render_ends(found: &Exploration) -> String {
     let mut text = String::new();
     let mut is_headed = false;
@@ -79,6 +79,7 @@ fn render_ends(found: &Exploration) -> String {
     text
 }
 
+/// Renders one end with its path.
 fn render_end(end: &PossibleEnd, is_complete: bool) -> String {
     let mut text = format!("\n{}\n", render_end_headline(end, is_complete));
     append_path(&end.path, &mut text);
@@ -94,7 +95,7 @@ fn render_end(end: &PossibleEnd, is_complete: bool) -> String {
     text
 }
 
-/// Renders the exhausted agents of a group of ends, each with the number of ends that have it if all ends are listed.
+/// Renders the exhausted agents of a group of ends, each with its number of ends if all are listed.
 fn render_counted_ends(ends: &[PossibleEnd], counted: usize, are_cut: bool) -> String {
     let at_least = if are_cut { "at least " } else { "" };
     let counted = format_count(counted as u64, "more end");
@@ -113,6 +114,7 @@ fn render_counted_ends(ends: &[PossibleEnd], counted: usize, are_cut: bool) -> S
     text
 }
 
+/// Renders the number of explored states and the limit that stopped the exploration.
 fn render_coverage(coverage: &ExplorationCoverage) -> String {
     let states = match coverage.parts {
         0 | 1 => format_count(coverage.states, "state"),
@@ -143,7 +145,7 @@ fn render_coverage(coverage: &ExplorationCoverage) -> String {
     format!("stopped after {states}: {examined} ({limit} examines more){cut}")
 }
 
-/// Describes an agent if not all conversations were explored: what was observed, and what is proven without the others.
+/// Renders an agent after an incomplete exploration: observed and proven numbers.
 fn render_seen_agent(one: &AgentSummary) -> String {
     let left_out = one.left_out.as_deref();
     if one.bound == 0 {
@@ -161,7 +163,7 @@ fn render_seen_agent(one: &AgentSummary) -> String {
     format!("{seen_text}{limit}{}", without.unwrap_or_default())
 }
 
-/// Describes an agent if all conversations were explored.
+/// Renders an agent after a complete exploration.
 fn render_agent(one: &AgentSummary) -> String {
     let left_out = one.left_out.as_deref();
     if one.most == 0 {
@@ -181,6 +183,7 @@ fn render_agent(one: &AgentSummary) -> String {
     }
 }
 
+/// Formats a number of times: `once`, `2 times`.
 fn format_times(times: u32) -> String {
     if times == 1 {
         "once".to_owned()
@@ -189,6 +192,7 @@ fn format_times(times: u32) -> String {
     }
 }
 
+/// Renders the outcome, the reason and the turn of an end.
 fn render_end_headline(end: &PossibleEnd, is_complete: bool) -> String {
     let earliest = if is_complete { " at the earliest" } else { "" };
     let turns = match end.turns {
@@ -209,6 +213,7 @@ fn render_end_headline(end: &PossibleEnd, is_complete: bool) -> String {
     format!("{}{about}, {turns}", end.reason)
 }
 
+/// Appends the turns of a path, without the middle of a long path.
 fn append_path(path: &[StepReport], text: &mut String) {
     let skipped = if path.len() > MAX_SHOWN_TURNS {
         path.len() - 2 * TURNS_AT_PATH_ENDS
@@ -241,6 +246,7 @@ fn append_path(path: &[StepReport], text: &mut String) {
     }
 }
 
+/// Renders an execution of a path with its result.
 fn render_explored_execution(ran: &ExploredExecution) -> String {
     let mut text = ran.agent.to_string();
     if ran.execution > 1 {
@@ -262,6 +268,7 @@ fn render_explored_execution(ran: &ExploredExecution) -> String {
     text
 }
 
+/// Renders the assumed value of a condition.
 fn render_assumption(assumed: &AssumedClaim) -> String {
     let AssumedClaim { site, claim, answer } = assumed;
     let claim: Vec<&str> = claim.split_whitespace().collect();
@@ -272,12 +279,13 @@ fn render_assumption(assumed: &AssumedClaim) -> String {
     format!("since {} is {answer} ({site})", claim.join(" "))
 }
 
+/// Lists the restrictions of the exploration.
 fn exploration_notes(found: &Exploration) -> Vec<&'static str> {
     let asks = "requests: several requests of one execution";
     found.requests.then_some(asks).into_iter().collect()
 }
 
-/// An ensemble and its exploration.
+/// Ensemble with the result of its exploration.
 #[derive(Debug)]
 pub struct ExploredEnsemble {
     /// The name of the ensemble.
@@ -289,7 +297,7 @@ pub struct ExploredEnsemble {
 }
 
 impl ExploredEnsemble {
-    /// Returns the results of the exploration of the ensemble in this file.
+    /// Creates the result for the ensemble in this file.
     pub fn new(plan: &Plan, file: &Path, found: Exploration) -> Self {
         Self {
             name: plan.ensemble().name.to_string(),
@@ -299,7 +307,7 @@ impl ExploredEnsemble {
     }
 }
 
-/// Returns the results for users: the ensemble, and those that it names, each with its file.
+/// Renders the results for users: the ensemble and its nested ensembles, each with its file.
 pub fn render_explorations(ensemble: &ExploredEnsemble, inner: &[ExploredEnsemble]) -> String {
     let mut text = render_exploration(&ensemble.name, &ensemble.found);
     for nested_ensemble in inner {
@@ -309,7 +317,7 @@ pub fn render_explorations(ensemble: &ExploredEnsemble, inner: &[ExploredEnsembl
     text
 }
 
-/// Renders one JSON document; the ensembles that are named are under `inner`.
+/// Renders one JSON document. Nested ensembles are under `inner`.
 pub fn render_explorations_json(ensemble: &ExploredEnsemble, inner: &[ExploredEnsemble]) -> String {
     let mut root_document = exploration_json(&ensemble.name, &ensemble.found);
     let of_inner = |one: &ExploredEnsemble| {
@@ -321,6 +329,7 @@ pub fn render_explorations_json(ensemble: &ExploredEnsemble, inner: &[ExploredEn
     format!("{root_document:#}\n")
 }
 
+/// Converts an exploration to JSON.
 fn exploration_json(ensemble: &str, found: &Exploration) -> Value {
     let coverage = &found.coverage;
     let agent = |one: &AgentSummary| {
@@ -363,11 +372,12 @@ fn exploration_json(ensemble: &str, found: &Exploration) -> Value {
     })
 }
 
-/// The number is a claim about all conversations: without having examined all, nothing is claimed.
+/// Returns the number if all conversations were explored, because it is a claim about all of them.
 fn claim_if_complete(is_complete: bool, number: u32) -> Option<u32> {
     is_complete.then_some(number)
 }
 
+/// Converts an end to JSON.
 fn end_to_json(end: &PossibleEnd) -> Value {
     json!({
         "completion_reason": end.reason,
@@ -381,6 +391,7 @@ fn end_to_json(end: &PossibleEnd) -> Value {
     })
 }
 
+/// Converts a turn of a path to JSON.
 fn step_to_json(told: &StepReport) -> Value {
     let assumed = |one: &AssumedClaim| {
         let (agent, dependency, position) = match &one.site {

@@ -5,7 +5,7 @@
 
 use std::path::{Component, Path};
 
-/// Returns the name of a source relative to `folder`; a file outside of it keeps its full path.
+/// Returns the name of a source relative to `folder`. A file outside of the folder keeps its full path.
 pub(super) fn relative_path(name: &str, folder: &Path) -> String {
     let path = Path::new(name);
     let path = path.strip_prefix(folder).unwrap_or(path);
@@ -20,7 +20,7 @@ pub(super) fn relative_path(name: &str, folder: &Path) -> String {
     parts.join("/")
 }
 
-/// Returns the same as a URI: relative, or `file:` for a full path.
+/// Returns the name of a source as a URI: relative to `folder`, or `file:` with a full path.
 pub(super) fn relative_uri(name: &str, folder: &Path) -> String {
     let path = relative_path(name, folder);
     let mut uri = if path.starts_with('/') {

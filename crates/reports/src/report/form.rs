@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use ensemble_language::diagnostic::Diagnostic;
 
-/// The findings about one file; possibly none.
+/// Findings about one file, possibly none.
 #[derive(Debug)]
 pub struct FileFindings {
     /// The name of the file.
@@ -15,7 +15,7 @@ pub struct FileFindings {
     pub fails: bool,
 }
 
-/// The totals of a report.
+/// Totals of a report.
 #[derive(Debug, Default)]
 pub struct ReportTotals {
     /// The number of checked files.
@@ -26,29 +26,29 @@ pub struct ReportTotals {
     pub is_blank: bool,
 }
 
-/// The format of a report.
+/// Format of a report about findings.
 pub trait FindingsReportFormat: Sync {
-    /// Returns the text before everything else.
+    /// Renders the text before the first file.
     fn render_header(&self) -> String {
         String::new()
     }
-    /// Returns the text for a file; empty if there is none.
+    /// Renders the text for a file, or an empty text.
     fn render_file(&self, file: &FileFindings) -> String;
     /// Returns the text between two files.
     fn file_separator(&self) -> &'static str {
         ""
     }
-    /// Returns whether the report begins with totals. Then the texts of all files must be kept until the end.
+    /// Returns whether the report starts with totals, so that the texts of all files are kept until the end.
     fn needs_totals_first(&self) -> bool {
         false
     }
-    /// Returns the text after everything else, including the texts that were kept.
+    /// Renders the text after the last file, including the kept texts.
     fn render_footer(&self, _totals: &ReportTotals, _held: &str) -> String {
         String::new()
     }
 }
 
-/// Returns a report about one text.
+/// Renders a report about one text.
 pub(super) fn render_one_text(form: &dyn FindingsReportFormat, diagnostics: &[Diagnostic]) -> String {
     let part = form.render_file(&FileFindings {
         name: String::new(),
@@ -63,7 +63,7 @@ pub(super) fn render_one_text(form: &dyn FindingsReportFormat, diagnostics: &[Di
     format!("{}{part}{}", form.render_header(), form.render_footer(&totals, ""))
 }
 
-/// Returns the items of a JSON list, each on its own lines with this indent; without the brackets.
+/// Renders the items of a JSON list without brackets, each on separate lines with this indent.
 pub(super) fn render_json_items<T: Serialize>(items: impl Iterator<Item = T>, indent: &str) -> String {
     let mut text = String::new();
     for item in items {

@@ -13,14 +13,14 @@ pub(super) const BAD: TrustedStyle = TrustedStyle::new(AnsiColor::Red.on_default
 pub(super) const CAUTION: TrustedStyle = TrustedStyle::new(AnsiColor::Yellow.on_default().bold());
 pub(super) const TURN: TrustedStyle = TrustedStyle::new(AnsiColor::Cyan.on_default().bold());
 
-/// A text, and whether it was shortened.
+/// Text with the information whether it was shortened.
 #[derive(Debug, Default)]
 pub(super) struct ShortenedText {
     pub(super) text: String,
     pub(super) has_cut: bool,
 }
 
-/// Returns a failed attempt that is not the last: the first line of its error, or all lines.
+/// Renders a failed attempt that another attempt follows: the first line of its error, or all lines with `whole`.
 pub(super) fn render_retry(failed: &AttemptFailed, whole: bool) -> ShortenedText {
     let error = failed.failure.error.trim_end();
     let has_cut = !whole && error.contains('\n');
@@ -38,8 +38,7 @@ pub(super) fn render_retry(failed: &AttemptFailed, whole: bool) -> ShortenedText
     ShortenedText { text, has_cut }
 }
 
-/// Returns the requests of an agent that failed in its last attempt, if each attempt made several: what multiplied
-/// them.
+/// Explains the number of requests of an agent that failed, if several attempts multiplied them.
 pub(super) fn explain_many_requests(
     agent: &str,
     attempts: u32,
@@ -56,7 +55,7 @@ pub(super) fn explain_many_requests(
     })
 }
 
-/// `failed (model)`, and in which attempt if there were others.
+/// Renders `failed (model)`, with the number of the attempt if there were several.
 pub(super) fn render_failure_heading(failure: &ExecutionFailure, attempt: u32) -> String {
     let kind = failure_kind_word(failure.kind);
     match attempt {
@@ -65,7 +64,7 @@ pub(super) fn render_failure_heading(failure: &ExecutionFailure, attempt: u32) -
     }
 }
 
-/// Requests, tokens and cost, as short text.
+/// Renders requests, tokens and cost as short text.
 pub(super) fn render_usage(usage: &ModelUsage) -> String {
     let cached = match usage.cached {
         0 => String::new(),
@@ -80,7 +79,7 @@ pub(super) fn render_usage(usage: &ModelUsage) -> String {
     parts.join(" · ")
 }
 
-/// Returns the tokens of a request or a reply. Returns `None` if no token was counted: the requests failed.
+/// Renders the input and output tokens. Returns `None` if none was counted.
 pub(super) fn render_token_counts(usage: &ModelUsage) -> Option<String> {
     let estimated = if usage.estimated { ", estimated" } else { "" };
     (usage.input_tokens + usage.output_tokens > 0).then(|| {
@@ -92,12 +91,13 @@ pub(super) fn render_token_counts(usage: &ModelUsage) -> Option<String> {
     })
 }
 
-/// Returns the sum of the tokens. Returns `None` if no token was counted: the requests failed.
+/// Renders the sum of the tokens. Returns `None` if none was counted.
 pub(super) fn render_token_sum(usage: &ModelUsage) -> Option<String> {
     let sum = usage.input_tokens + usage.output_tokens;
     (sum > 0).then(|| format_count(sum, "token"))
 }
 
+/// Returns the name of the failure kind in the journal.
 pub(super) fn failure_kind_word(kind: ensemble_language::data::FailureKind) -> String {
     serde_json::to_value(kind)
         .ok()
@@ -105,14 +105,13 @@ pub(super) fn failure_kind_word(kind: ensemble_language::data::FailureKind) -> S
         .unwrap_or_default()
 }
 
-/// `1 turn`, `2 turns`.
+/// Formats a count with its noun: `1 turn`, `2 turns`.
 pub fn format_count(count: u64, noun: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{count} {noun}{plural}")
 }
 
-/// `3 executions`, `48 executions, 1 failed`, ``3 executions, 4 of 5 parts of `fetch` failed``. `unfinished_parts`: the number
-/// of parts that have ended of executions that have not.
+/// Formats execution counts: `3 executions`, `48 executions, 1 failed`. `unfinished_parts` counts ended parts of open executions.
 pub(super) fn format_executions(
     all: usize,
     failed: usize,
@@ -131,7 +130,7 @@ pub(super) fn format_executions(
     parts.join(", ")
 }
 
-/// `3 ms`, `1.2 s`, `2 min 5 s`, `1 h 20 min`.
+/// Formats a duration in seconds: `3 ms`, `1.2 s`, `2 min 5 s`, `1 h 20 min`.
 pub(super) fn format_duration(seconds: f64) -> String {
     if seconds < 1.0 {
         format!("{:.0} ms", seconds * 1000.0)

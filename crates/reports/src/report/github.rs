@@ -9,7 +9,7 @@ use super::file_names::relative_path;
 use super::form::{FileFindings, FindingsReportFormat};
 use ensemble_language::diagnostic::{Diagnostic, FindingSeverity};
 
-/// A report with one command for each finding: `::error file=…,line=…,…,title=E021::message`.
+/// Report with one GitHub command for each finding: `::error file=…,line=…,…,title=E021::message`.
 #[derive(Debug)]
 pub struct GithubForm<'f> {
     /// The folder to which file names are relative.
@@ -25,6 +25,7 @@ impl FindingsReportFormat for GithubForm<'_> {
     }
 }
 
+/// Renders the command for a finding.
 fn render_github_command(diagnostic: &Diagnostic, folder: &Path) -> String {
     let level = match diagnostic.severity {
         FindingSeverity::Error => "error",
@@ -69,10 +70,12 @@ fn render_github_command(diagnostic: &Diagnostic, folder: &Path) -> String {
     format!("::{level} file={file},{place},title={title}::{message}\n")
 }
 
+/// Escapes the message of a command.
 pub(super) fn escape_data(text: &str) -> String {
     text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
 }
 
+/// Escapes a property of a command.
 pub(super) fn escape_property(text: &str) -> String {
     escape_data(text).replace(':', "%3A").replace(',', "%2C")
 }

@@ -23,7 +23,7 @@ use ensemble_language::data::ExecutionFailure;
 use ensemble_language::hidden_characters::escape_hidden;
 use ensemble_language::plan::Plan;
 
-/// The verbosity.
+/// Amount of output about a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum OutputVerbosity {
     /// The outputs of the last turn, and failures.
@@ -35,7 +35,7 @@ pub enum OutputVerbosity {
     Verbose,
 }
 
-/// Prints a run while it is in progress.
+/// Reporter that prints a run for users while it is in progress.
 pub struct HumanReporter {
     console: ConsoleWriter,
     out_width: LineWidth,
@@ -65,7 +65,7 @@ pub struct HumanReporter {
 const INDENT: usize = 4;
 
 impl HumanReporter {
-    /// Creates a reporter with this writer.
+    /// Creates a reporter that prints to this writer.
     pub fn new(console: ConsoleWriter, verbosity: OutputVerbosity) -> Self {
         let (out_width, err_width) = console.line_widths();
         Self {
@@ -86,34 +86,36 @@ impl HumanReporter {
         }
     }
 
-    /// With the address of the engine that has the run: the next commands name it.
+    /// Sets the address of the engine that drives the run, for the suggested commands.
     #[must_use]
     pub fn with_engine_url(mut self, url: Option<&str>) -> Self {
         self.engine_url = url.map(str::to_owned);
         self
     }
 
-    /// For a chat: no headings, no repetition of the message, no text about a normal end.
+    /// Configures the reporter for a chat: no headings, no repeated message, no text about a normal end.
     #[must_use]
     pub fn for_chat(mut self) -> Self {
         self.in_chat = true;
         self
     }
 
+    /// Prints text to standard output.
     fn print_result_text(&self, text: &str) {
         self.console.print_out(text);
     }
 
-    /// Prints our own sentences to standard error.
+    /// Prints sentences of the program to standard error, wrapped.
     fn print_wrapped_note(&self, text: &str) {
         self.console.print_err(&self.err_width.wrap_sentences(text));
     }
 
-    /// Prints an output or a message to standard output.
+    /// Indents and wraps an output or a message for standard output.
     fn format_block(&self, text: &str) -> String {
         self.out_width.wrap_block(text, INDENT)
     }
 
+    /// Prints the heading of the turn and the reasons why agents do not run.
     fn report_turn_start(&mut self, turn: &TurnStarted) {
         self.running = turn.starts.iter().map(|start| start.agent.clone()).collect();
         self.last_outputs.clear();
@@ -139,6 +141,7 @@ impl HumanReporter {
         }
     }
 
+    /// Shows the running agents in the spinner. `afresh` restarts the time.
     fn show_running(&self, turn: u32, afresh: bool) {
         if !self.console.has_spinner() {
             return;
@@ -150,7 +153,7 @@ impl HumanReporter {
         self.console.show_running_agents(turn, running, afresh);
     }
 
-    /// `name`, or `name 3/12` for an agent with parts.
+    /// Returns the name of an agent, or `name 3/12` for an agent with parts.
     fn name_with_progress(&self, name: &str) -> String {
         let ended_parts = self
             .parts
@@ -164,7 +167,7 @@ impl HumanReporter {
         }
     }
 
-    /// Takes the parts that had ended before the run was resumed.
+    /// Adds the parts that ended before the run was resumed.
     fn add_earlier_parts(&mut self, state: &ConversationState) {
         for slot in state.open_turn().iter().flat_map(|turn| &turn.slots) {
             let ended_parts: Vec<PartEnded> = slot
@@ -184,6 +187,7 @@ impl HumanReporter {
         }
     }
 
+    /// Updates the progress of the agent, and prints warnings of the part.
     fn report_part_end(&mut self, part: &PartEnded) {
         let place = (part.agent.clone(), part.turn);
         if part.is_final() && part.failure().is_some() {
@@ -205,6 +209,7 @@ impl HumanReporter {
         }
     }
 
+    /// Prints a finished execution, with its notes.
     fn report_execution_end(&mut self, finished: &ExecutionFinished, state: &ConversationState) {
         let shown_parts = self.console.end_streamed_reply(&finished.agent);
         self.console.print_pending_heading();
@@ -222,6 +227,7 @@ impl HumanReporter {
         self.console.print_queued_output();
     }
 
+    /// Keeps the output for the end of the run, or prints the failure.
     fn collect_quiet_output(&mut self, finished: &ExecutionFinished, state: &ConversationState) {
         match &finished.end {
             ExecutionEnd::Succeeded(output) => self.last_outputs.push(Arc::clone(output)),
@@ -232,6 +238,7 @@ impl HumanReporter {
         }
     }
 
+    /// Prints the title, the output or the failure of an execution, except parts that were streamed.
     fn print_finished(&mut self, finished: &ExecutionFinished, shown: StreamedParts, state: &ConversationState) {
         let plan = state.plan();
         let kind = plan
@@ -289,7 +296,7 @@ impl HumanReporter {
         self.print_result_text(&format!("{title}{}", self.format_block(&text)));
     }
 
-    /// The text on standard error about a finished execution.
+    /// Prints notes about a finished execution to standard error, such as warnings.
     fn print_notes(&self, finished: &ExecutionFinished, shown: StreamedParts) {
         let show_stderr = self.verbosity == OutputVerbosity::Verbose && !finished.stderr.trim().is_empty();
         if show_stderr {
@@ -334,11 +341,12 @@ impl HumanReporter {
         }
     }
 
+    /// Returns whether nothing is shortened.
     fn is_verbose(&self) -> bool {
         self.verbosity == OutputVerbosity::Verbose
     }
 
-    /// Returns whether a part of the execution is not shown.
+    /// Returns whether the output leaves out a part of the execution.
     fn shortens_execution(&self, finished: &ExecutionFinished) -> bool {
         if self.is_verbose() {
             return false;
@@ -353,6 +361,7 @@ impl HumanReporter {
         cuts_calls || cuts_output || cuts_stderr
     }
 
+    /// Prints a failed attempt, and shows the pause before the next one.
     fn report_failed_attempt(&mut self, failed: &AttemptFailed) {
         self.console.end_streamed_reply(&failed.agent);
         if self.verbosity == OutputVerbosity::Quiet {
@@ -365,7 +374,7 @@ impl HumanReporter {
         self.show_pause(&failed.agent, Some(failed.pause));
     }
 
-    /// Shows that the agent tries again after a pause.
+    /// Shows in the spinner that the agent retries after a pause, in seconds.
     fn show_pause(&self, agent: &Arc<str>, seconds: Option<f64>) {
         let pause = seconds.map(Duration::try_from_secs_f64);
         if let Some(Ok(pause)) = pause.filter(|_| self.console.has_spinner()) {
@@ -373,6 +382,7 @@ impl HumanReporter {
         }
     }
 
+    /// Prints the outputs in quiet mode, the warnings, the summary and the suggested commands.
     fn report_run_end(&mut self, ended: &RunEnded, record: &Record, state: &ConversationState) {
         self.console.finish_output();
         if self.verbosity == OutputVerbosity::Quiet {
@@ -453,7 +463,7 @@ impl Drop for HumanReporter {
     }
 }
 
-/// Returns the outputs to print: the declared result of a run that has ended, or the last outputs.
+/// Returns the outputs to print: the declared result of an ended run, or the last outputs.
 fn quiet_outputs(ended: &RunEnded, last: Vec<Arc<Value>>, state: &ConversationState) -> Vec<Arc<Value>> {
     match state.run_value() {
         None => last,
@@ -462,7 +472,7 @@ fn quiet_outputs(ended: &RunEnded, last: Vec<Arc<Value>>, state: &ConversationSt
     }
 }
 
-/// Returns the failure, and what it means for the run.
+/// Renders the failure and its effect on the run.
 fn render_failure(failure: &ExecutionFailure, finished: &ExecutionFinished, plan: &Plan) -> String {
     let effect = plan.ensemble().failure_effect(&finished.agent).sentence();
     let effect = effect.map_or_else(String::new, |effect| format!("\n{effect}"));
@@ -470,7 +480,7 @@ fn render_failure(failure: &ExecutionFailure, finished: &ExecutionFinished, plan
     format!("{failed}: {}{effect}", failure.error.trim_end())
 }
 
-/// Returns the keys of an output besides the text that was already streamed.
+/// Renders the keys of an output other than the streamed text.
 fn render_other_keys(output: &Value, whole: bool) -> String {
     let Some(object) = output.as_object() else {
         return String::new();
@@ -482,6 +492,7 @@ fn render_other_keys(output: &Value, whole: bool) -> String {
     )
 }
 
+/// Copies the event without its messages.
 fn without_exchange(part: &PartEnded) -> PartEnded {
     PartEnded {
         exchange: Vec::new(),

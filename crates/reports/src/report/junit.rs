@@ -8,7 +8,7 @@ use super::form::{FileFindings, FindingsReportFormat, ReportTotals};
 use super::xml::escape_xml;
 use ensemble_language::diagnostic::{Diagnostic, FindingSeverity};
 
-/// A report with one suite; a file fails if one of its findings makes the command fail.
+/// JUnit report with one suite. A file fails if one of its findings fails the command.
 pub struct JunitForm<'f> {
     /// Whether a finding makes its file fail.
     pub fails: &'f (dyn Fn(&Diagnostic) -> bool + Sync),
@@ -38,6 +38,7 @@ impl FindingsReportFormat for JunitForm<'_> {
     }
 }
 
+/// Renders the test case of a file with its findings.
 fn render_file_case(file: &str, folder: &Path, failing: &[&Diagnostic], others: &[&Diagnostic]) -> String {
     let name = escape_xml(&relative_path(file, folder));
     let lines = |findings: &[&Diagnostic]| render_findings(file, folder, findings);
@@ -68,7 +69,7 @@ fn render_file_case(file: &str, folder: &Path, failing: &[&Diagnostic], others: 
     text + "    </testcase>\n"
 }
 
-/// `3:5 error[E021]: message`, each followed by its help; in another file `a.rhai:3:5 …`.
+/// Renders one line for each finding, `3:5 error[E021]: message`, followed by its help.
 fn render_findings(file: &str, folder: &Path, findings: &[&Diagnostic]) -> String {
     let line = |finding: &&Diagnostic| {
         let place = finding.source.line_column(finding.span.start);

@@ -3,11 +3,11 @@
 use super::Reporter;
 use ensemble_core::conversation::{ConversationState, Event, Record};
 
-/// Reports to another reporter, to which a success with exhausted agents is no success.
+/// Reporter that turns a success with exhausted agents into a failure, for another reporter.
 pub struct FailOnLimitReporter(Box<dyn Reporter + Send>);
 
 impl FailOnLimitReporter {
-    /// Creates a reporter in front of this one.
+    /// Wraps a reporter.
     pub fn new(reporter: Box<dyn Reporter + Send>) -> Self {
         Self(reporter)
     }

@@ -10,10 +10,10 @@ use serde_json::Value;
 use super::format::{BAD, CAUTION, DIM, ShortenedText, failure_kind_word, format_count, format_duration};
 use super::values::{self, render_value};
 
-/// The highest number of parts that are listed one by one by default, and of failures that are told.
+/// Maximum number of parts that are listed individually by default, and of listed failures.
 const MAX_LISTED_PARTS: usize = 8;
 
-/// The parts of one execution, in the order of the list.
+/// Parts of one execution, in the order of the list.
 #[derive(Debug)]
 pub(super) struct PartsSummary<'p> {
     last_by_part: BTreeMap<u32, &'p PartEnded>,
@@ -24,7 +24,7 @@ pub(super) struct PartsSummary<'p> {
 }
 
 impl<'p> PartsSummary<'p> {
-    /// Returns the parts that these events tell of; `None`: of none.
+    /// Summarizes the parts of these events. Returns `None` without events.
     pub(super) fn from_events(parts: impl IntoIterator<Item = &'p PartEnded>) -> Option<Self> {
         let mut summary = Self {
             last_by_part: BTreeMap::new(),
@@ -42,11 +42,12 @@ impl<'p> PartsSummary<'p> {
         (summary.item_count > 0).then_some(summary)
     }
 
-    /// Returns the first failed part of the list.
+    /// Returns the first failed part in the order of the list.
     pub(super) fn first_failed_part(&self) -> Option<&'p PartEnded> {
         self.failed_parts().next()
     }
 
+    /// Iterates over the failed parts.
     fn failed_parts(&self) -> impl Iterator<Item = &'p PartEnded> {
         self.last_by_part
             .values()
@@ -54,7 +55,7 @@ impl<'p> PartsSummary<'p> {
             .filter(|part| part.failure().is_some())
     }
 
-    /// `12 parts: 10 succeeded, 2 failed`; those that never ended were stopped where `is_over`.
+    /// Renders the counts: `12 parts: 10 succeeded, 2 failed`. If `is_over`, open parts count as stopped.
     pub(super) fn counts_text(&self, is_over: bool) -> String {
         let failed = self.failed_parts().count();
         let succeeded = self.last_by_part.len() - failed;
@@ -80,7 +81,7 @@ impl<'p> PartsSummary<'p> {
         format!("{}: {}", format_count(self.item_count as u64, "part"), words.join(", "))
     }
 
-    /// Renders one line for each part of a short list; of a long list only the failures. With `whole` all parts.
+    /// Renders one line for each part of a short list, or for each failure of a long list. `whole` lists all parts.
     pub(super) fn render_part_lines(&self, whole: bool) -> ShortenedText {
         let mut shortened_text = ShortenedText::default();
         let is_short = whole || self.last_by_part.len() <= MAX_LISTED_PARTS;
@@ -126,19 +127,19 @@ impl<'p> PartsSummary<'p> {
     }
 }
 
-/// Returns the keys of the output that its parts do not tell.
+/// Removes the keys that `for_each` itself adds to an output.
 pub(super) fn without_part_keys(output: &Value) -> Value {
     let entries = output.as_object().into_iter().flatten();
     let own_entries = entries.filter(|(key, _)| !ForEachSpec::OUTPUT_KEYS.contains(&key.as_str()));
     Value::Object(own_entries.map(|(key, value)| (key.clone(), value.clone())).collect())
 }
 
-/// Returns the key of a part on one line.
+/// Returns the key of a part on one line, shortened.
 fn part_key_on_one_line(part: &PartEnded) -> String {
     values::shorten_text(&part.key.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
-/// Returns an output on one line: its response, or its keys.
+/// Renders an output on one line: its response, or its keys.
 fn output_line(output: &Value, whole: bool) -> String {
     let text = match output.as_object() {
         Some(object) if object.len() == 1 && object.contains_key("response") => render_value(&object["response"], true),

@@ -3,7 +3,7 @@
 use ensemble_core::conversation::ExecutionFinished;
 use ensemble_core::thread::Reasoning;
 
-/// Returns the text of all replies of the execution; `None` if no model told what it thought.
+/// Joins the reasoning of all replies of the execution. Returns `None` if there is none.
 pub(super) fn reasoning_text(finished: &ExecutionFinished) -> Option<String> {
     let messages = finished.exchange.iter().flat_map(|iteration| &iteration.messages);
     let texts = messages.filter_map(|message| message.reasoning.as_ref().map(Reasoning::to_text));

@@ -11,19 +11,18 @@ use super::values::shorten_text;
 /// The number of groups that are shown by default.
 const MAX_REASON_GROUPS: usize = 6;
 
-/// The reasons that were printed for earlier turns.
+/// Reasons for agents that do not run, as printed for earlier turns.
 #[derive(Debug, Default)]
 pub(super) struct ShownReasons(HashMap<Arc<str>, String>);
 
 impl ShownReasons {
-    /// Returns the lines for a turn that starts.
+    /// Renders the reasons for the agents that do not run in a starting turn.
     pub(super) fn render_for_turn(&mut self, turn: &TurnStarted, whole: bool) -> ShortenedText {
         let starts: Vec<Arc<str>> = turn.starts.iter().map(|start| start.agent.clone()).collect();
         self.render_new_reasons(&turn.waiting, &starts, whole)
     }
 
-    /// One line for each reason, with its agents. A reason that was printed in an earlier turn is not repeated, unless
-    /// the full text is requested.
+    /// Renders one line for each reason with its agents. Skips reasons of earlier turns, unless `whole` is set.
     pub(super) fn render_new_reasons(
         &mut self,
         waiting: &[SkippedAgent],
@@ -66,7 +65,7 @@ impl ShownReasons {
     }
 }
 
-/// Agents with the same reason; reasons in the order of their first agent.
+/// Groups the agents by reason, in the order of the first agent of each reason.
 pub(super) fn group_by_reason(waiting: &[&SkippedAgent]) -> Vec<(Vec<Arc<str>>, String)> {
     let mut groups: Vec<(Vec<Arc<str>>, String)> = Vec::new();
     for skipped_agent in waiting {

@@ -2,7 +2,7 @@
 
 use ensemble_core::conversation::RunStarted;
 
-/// Returns a word and a sentence for each kind of stand-in that the run had.
+/// Describes the stubs and simulations of the run: a word and a sentence for each kind.
 pub(crate) fn describe_replacements(started: &RunStarted) -> Vec<(&'static str, String)> {
     let mut replacements = Vec::new();
     if !started.simulated.is_empty() {

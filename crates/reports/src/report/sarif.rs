@@ -13,7 +13,7 @@ use ensemble_language::diagnostic::{Diagnostic, FindingCode, FindingSeverity};
 use ensemble_language::source::{SourceText, Span};
 use ensemble_language::yaml::edit::TextFix;
 
-/// The description of a code.
+/// Description of a finding code.
 #[derive(Debug, Clone, Copy)]
 pub struct SarifRule {
     /// The code.
@@ -24,7 +24,7 @@ pub struct SarifRule {
     pub explanation: &'static str,
 }
 
-/// A log with one run.
+/// SARIF log with one run.
 #[derive(Debug)]
 pub struct SarifForm<'f> {
     /// Every code that a finding can have.
@@ -74,6 +74,7 @@ impl FindingsReportFormat for SarifForm<'_> {
     }
 }
 
+/// Converts a rule to JSON.
 fn rule_json(rule: &SarifRule) -> Value {
     json!({
         "id": rule.code.0,
@@ -83,6 +84,7 @@ fn rule_json(rule: &SarifRule) -> Value {
     })
 }
 
+/// Converts a finding to a SARIF result.
 fn finding_to_json(diagnostic: &Diagnostic, rules: &[SarifRule], folder: &Path) -> Value {
     let message = match &diagnostic.help {
         Some(help) => format!("{}\nhelp: {help}", diagnostic.message),
@@ -114,7 +116,7 @@ fn finding_to_json(diagnostic: &Diagnostic, rules: &[SarifRule], folder: &Path) 
     result
 }
 
-/// Returns a fix; `None` if one of its texts is not known.
+/// Converts a fix to JSON. Returns `None` if a source is unknown.
 fn fix_json(diagnostic: &Diagnostic, fix: &TextFix, folder: &Path) -> Option<Value> {
     let source = find_source(diagnostic, &fix.file)?;
     let replacements = fix.edits.iter().map(|edit| {
@@ -130,6 +132,7 @@ fn fix_json(diagnostic: &Diagnostic, fix: &TextFix, folder: &Path) -> Option<Val
     Some(json!({"description": {"text": fix_title(fix)}, "artifactChanges": [change]}))
 }
 
+/// Converts a span to a SARIF region.
 fn region_json(source: &SourceText, span: Span) -> Value {
     let (start, end) = (source.line_column(span.start), source.line_column(span.end));
     json!({
@@ -140,6 +143,7 @@ fn region_json(source: &SourceText, span: Span) -> Value {
     })
 }
 
+/// Converts a span in a file to a SARIF location.
 fn location_json(source: &SourceText, span: Span, folder: &Path) -> Value {
     json!({"physicalLocation": {
         "artifactLocation": {"uri": relative_uri(source.name(), folder)},
@@ -147,6 +151,7 @@ fn location_json(source: &SourceText, span: Span, folder: &Path) -> Value {
     }})
 }
 
+/// Returns the SARIF level of a severity.
 fn level_word(severity: FindingSeverity) -> &'static str {
     match severity {
         FindingSeverity::Error => "error",

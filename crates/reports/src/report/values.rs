@@ -8,7 +8,7 @@ use super::format::DIM;
 /// The number of characters of a value that are shown by default.
 const MAX_VALUE_CHARS: usize = 160;
 
-/// Returns an output: the response as text, other keys as `key: value`.
+/// Renders an output: the response as text, other keys as `key: value`.
 pub(super) fn render_output(output: &Value, whole: bool) -> String {
     if !output.is_object() {
         return output.to_string();
@@ -28,13 +28,13 @@ pub(super) fn render_output(output: &Value, whole: bool) -> String {
     text
 }
 
-/// Returns whether a part of the output is left out by default.
+/// Returns whether a key other than the response is shortened by default.
 pub(super) fn has_shortened_keys(output: &Value) -> bool {
     let mut other_entries = OutputView::new(output).other_entries();
     other_entries.any(|(_, value)| render_full_value(value).chars().nth(MAX_VALUE_CHARS).is_some())
 }
 
-/// Renders one value, shortened by default. A string is in quotes if it could be read as another value.
+/// Renders one value, shortened unless `whole` is set. Quotes a string that could be read as another value.
 pub(super) fn render_value(value: &Value, whole: bool) -> String {
     match whole {
         true => render_full_value(value),
@@ -42,7 +42,7 @@ pub(super) fn render_value(value: &Value, whole: bool) -> String {
     }
 }
 
-/// Returns the beginning of a text.
+/// Returns the start of a text, with an ellipsis if it was shortened.
 pub(super) fn shorten_text(text: &str) -> String {
     match text.char_indices().nth(MAX_VALUE_CHARS) {
         None => text.to_owned(),
@@ -50,6 +50,7 @@ pub(super) fn shorten_text(text: &str) -> String {
     }
 }
 
+/// Renders the whole value.
 fn render_full_value(value: &Value) -> String {
     match value {
         Value::String(text) if needs_quotes(text) => value.to_string(),
@@ -58,8 +59,7 @@ fn render_full_value(value: &Value) -> String {
     }
 }
 
-/// Returns whether the string without quotes could be read as a number, as `true`, `null`, a list or an object, as
-/// nothing, or as a string without its surrounding blanks. This is never the case for several lines.
+/// Returns whether the string without quotes could be read as another value, as nothing, or without its blanks.
 fn needs_quotes(text: &str) -> bool {
     let line = text.trim_end_matches(['\n', '\r']);
     if line.contains('\n') {

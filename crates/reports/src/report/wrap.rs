@@ -17,12 +17,12 @@ const MIN_COLUMNS: usize = 20;
 /// The additional indent of the second and later rows of our own sentences.
 const LATER_ROW_INDENT: usize = 2;
 
-/// The maximum length of the lines of a stream.
+/// Maximum length of the lines of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LineWidth(Option<usize>);
 
 impl LineWidth {
-    /// Lines are never broken: the stream is not a terminal.
+    /// Width of streams that are not terminals: lines are never broken.
     pub const UNLIMITED: Self = Self(None);
 
     /// Returns the width for a terminal with this number of columns; 80 if the terminal does not report it.
@@ -31,17 +31,17 @@ impl LineWidth {
         Self(Some(columns.clamp(MIN_COLUMNS, MAX_COLUMNS)))
     }
 
-    /// Our own lines, which may begin with blanks; the later rows of a line are indented by two more columns.
+    /// Wraps lines of the program. Later rows of a line are indented by two more columns.
     pub fn wrap_sentences(self, text: &str) -> String {
         self.wrap_lines(text, false)
     }
 
-    /// Returns the same for a question that must not be mistaken: words that are too long for a row are broken too,
-    /// because the terminal would go on with them at the left margin.
+    /// Wraps a question, and also breaks words that are too long for a row, so that no row starts at the left margin.
     pub fn wrap_question(self, text: &str) -> String {
         self.wrap_lines(text, true)
     }
 
+    /// Escapes the text and wraps each of its lines.
     fn wrap_lines(self, text: &str, breaks_words: bool) -> String {
         let text = &escape_text(text);
         if self.0.is_none() {
@@ -59,8 +59,7 @@ impl LineWidth {
         wrapped
     }
 
-    /// Returns a whole text from elsewhere; every line is indented by this number of columns and ends with a line
-    /// break.
+    /// Escapes, indents and wraps a text of another source. Every line ends with a line break.
     pub fn wrap_block(self, text: &str, indent: usize) -> String {
         let text = &escape_text(text);
         if self.0.is_none() {
@@ -77,7 +76,7 @@ impl LineWidth {
     }
 }
 
-/// The kind of a line, which decides whether it is wrapped, and the indent of its later rows.
+/// Kind of a line, which decides about its wrapping and the indent of later rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LineKind {
     /// The first word has not been read.
@@ -90,7 +89,7 @@ enum LineKind {
     Verbatim,
 }
 
-/// Wraps a text that arrives in pieces.
+/// Wrapper of a text that arrives in pieces.
 #[derive(Debug)]
 pub(super) struct TextWrapper {
     width: LineWidth,
@@ -113,7 +112,7 @@ pub(super) struct TextWrapper {
 }
 
 impl TextWrapper {
-    /// Returns a text whose rows begin with this number of blanks.
+    /// Creates a wrapper whose rows start with this number of blanks.
     pub(super) fn new(width: LineWidth, indent: usize) -> Self {
         Self {
             width,
@@ -170,7 +169,7 @@ impl TextWrapper {
         }
     }
 
-    /// Writes the last word; the next piece begins a new line of the text.
+    /// Writes the last word. The next piece starts a new line of the text.
     pub(super) fn finish_text(&mut self, out: &mut String) {
         self.write_pending_word(out);
         self.blanks.clear();
@@ -185,6 +184,7 @@ impl TextWrapper {
         }
     }
 
+    /// Writes a line break, drops pending blanks and resets the state of the line.
     fn write_line_break(&mut self, out: &mut String) {
         out.push('\n');
         self.column = 0;
@@ -193,7 +193,7 @@ impl TextWrapper {
         self.kind = LineKind::Unknown;
     }
 
-    /// Writes without wrapping.
+    /// Writes text without wrapping.
     fn write_unwrapped(&mut self, text: &str, out: &mut String) {
         if text.is_empty() {
             return;
@@ -205,11 +205,13 @@ impl TextWrapper {
         self.column += 1;
     }
 
+    /// Writes the indent of a row.
     fn begin_row(&mut self, indent: usize, out: &mut String) {
         out.extend(std::iter::repeat_n(' ', indent));
         self.column = indent;
     }
 
+    /// Writes the pending word, after a row break if it does not fit.
     fn write_pending_word(&mut self, out: &mut String) {
         if self.word.is_empty() {
             return;
@@ -242,7 +244,7 @@ impl TextWrapper {
         self.column += columns;
     }
 
-    /// Writes a word that does not fit into a row.
+    /// Writes a word that does not fit into a row, broken into several rows.
     fn write_word_in_pieces(&mut self, word: &str, most: usize, out: &mut String) {
         for character in word.chars() {
             let columns = character.width().unwrap_or(0);
@@ -279,8 +281,7 @@ impl TextWrapper {
     }
 }
 
-/// Returns the indent of later rows after this first word: for a list, below the text of the item; for `key: value`, a
-/// bit more.
+/// Returns the indent of later rows after this first word: below the text of a list item, or a little more after `key:`.
 fn later_row_indent(word: &str) -> usize {
     let is_bullet = matches!(word, "-" | "*" | "+" | "•" | "·" | "–" | ">");
     let digits = word.trim_end_matches(['.', ')']);
@@ -292,9 +293,9 @@ fn later_row_indent(word: &str) -> usize {
     if word.starts_with('\u{1b}') { LATER_ROW_INDENT } else { 0 }
 }
 
-/// Returns whether a row may end between the word and this character although there is no blank. This is allowed beside
-/// characters of two columns, such as Chinese and Japanese, but not before closing punctuation, and not inside a
-/// sequence of characters that are shown as one.
+/// Returns whether a row can end between the word and this character without a blank: next to characters with two columns.
+///
+/// Closing punctuation and combined characters are excluded.
 fn can_break_before(word: &str, next: char) -> bool {
     let Some(last) = word.chars().next_back() else {
         return false;
@@ -306,7 +307,7 @@ fn can_break_before(word: &str, next: char) -> bool {
     (is_wide(last) || is_wide(next)) && !joins
 }
 
-/// Returns a text of several lines inside a line of our own: no other line begins at the left margin.
+/// Indents all lines after the first one, so that no other line starts at the left margin.
 pub fn indent_later_lines(text: &str) -> String {
     let text = escape_text(text);
     let mut lines = text.trim_end().split('\n');
@@ -322,7 +323,7 @@ pub fn indent_later_lines(text: &str) -> String {
     hanging
 }
 
-/// Returns the columns of a word on a terminal; colours need none.
+/// Returns the columns of a word on a terminal, without styles.
 pub(super) fn display_width(word: &str) -> usize {
     if word.contains('\u{1b}') {
         return anstream::adapter::strip_str(word).to_string().width();
@@ -330,7 +331,7 @@ pub(super) fn display_width(word: &str) -> usize {
     word.width()
 }
 
-/// Returns the beginning of a text, with at most this number of columns; an ellipsis shows that it was shortened.
+/// Returns the start of a text up to this number of columns, with an ellipsis if it was shortened.
 pub(super) fn truncate_to_width(text: &str, most: usize) -> String {
     if text.width() <= most {
         return text.to_owned();

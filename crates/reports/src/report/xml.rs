@@ -1,6 +1,6 @@
 //! Text inside XML.
 
-/// Escapes text for contents and attributes; characters that XML does not allow become a replacement character.
+/// Escapes text for XML content and attributes. Replaces characters that XML does not allow.
 pub(super) fn escape_xml(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {

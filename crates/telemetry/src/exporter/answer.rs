@@ -9,12 +9,12 @@ use reqwest::{Client, Response, StatusCode};
 
 use crate::settings::{BodyCompression, BodyEncoding, CollectorEndpoint};
 
-/// As much of an answer is read.
+/// Maximum number of bytes of a response that are read.
 const MAX_ANSWER_BYTES: usize = 64 << 10;
-/// As much of the collector's words is told.
+/// Maximum number of characters of a collector message that are quoted.
 const MAX_QUOTED_CHARS: usize = 200;
 
-/// The meaning of an answer.
+/// Result of a request to the collector.
 pub(super) enum CollectorAnswer {
     /// The spans were taken, but for some.
     Accepted { rejected: u64, problem: Option<String> },
@@ -26,7 +26,7 @@ pub(super) enum CollectorAnswer {
     RetryLater(String, Option<Duration>),
 }
 
-/// Sends a body.
+/// Posts a body to the collector and interprets the response.
 pub(super) async fn post_body(endpoint: &CollectorEndpoint, client: &Client, body: Vec<u8>) -> CollectorAnswer {
     let kind = match endpoint.encoding {
         BodyEncoding::Protobuf => "application/x-protobuf",
@@ -54,6 +54,7 @@ pub(super) async fn post_body(endpoint: &CollectorEndpoint, client: &Client, bod
     }
 }
 
+/// Interprets the status and the body of a response.
 fn interpret_response(
     status: StatusCode,
     pause: Option<Duration>,
@@ -68,7 +69,7 @@ fn interpret_response(
     }
 }
 
-/// A success may be a partial one.
+/// Parses the body of a success, which can be a partial one.
 fn parse_success_body(body: &[u8], encoding: BodyEncoding) -> CollectorAnswer {
     let read = match encoding {
         BodyEncoding::Protobuf => ExportTraceServiceResponse::decode(body)
@@ -95,13 +96,14 @@ fn parse_success_body(body: &[u8], encoding: BodyEncoding) -> CollectorAnswer {
     CollectorAnswer::Accepted { rejected, problem }
 }
 
-/// Returns the pause that the collector asks for, in seconds.
+/// Parses the pause in seconds that the collector requests.
 fn parse_retry_after(response: &Response) -> Option<Duration> {
     let value = response.headers().get(RETRY_AFTER)?.to_str().ok()?;
     let seconds = value.trim().parse::<f64>().ok()?;
     Duration::try_from_secs_f64(seconds).ok()
 }
 
+/// Reads the beginning of the body.
 async fn read_beginning(mut response: Response) -> Vec<u8> {
     let mut bytes = Vec::new();
     while bytes.len() < MAX_ANSWER_BYTES

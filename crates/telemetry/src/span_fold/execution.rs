@@ -17,10 +17,10 @@ use super::{RunSpanBuilder, to_nanoseconds};
 use crate::content;
 use crate::span::{SpanAttributes, SpanParent, error_status, new_span_event, new_internal_span};
 
-/// Where inside an execution: the part, and the calls around it.
+/// Scope inside of an execution: the part, and the outer tool calls.
 type ScopeKey = (Option<Arc<str>>, Vec<Arc<str>>);
 
-/// The end of an execution that has no end of its own.
+/// End of the span of an unfinished execution: an error, or an open question.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum UnfinishedExecutionEnd {
     /// With this error.
@@ -29,7 +29,7 @@ pub(super) enum UnfinishedExecutionEnd {
     WaitsForAnswer,
 }
 
-/// An execution that has not ended.
+/// Open span of an execution, with its parts, calls and usage.
 #[derive(Debug)]
 pub(super) struct OpenExecutionSpan {
     pub(super) agent: Arc<str>,
@@ -51,7 +51,7 @@ pub(super) struct OpenExecutionSpan {
     parts: HashMap<Arc<str>, (u64, u64)>,
 }
 
-/// A call of a tool that was announced by a reply.
+/// Span of a tool call that a reply has announced.
 #[derive(Debug)]
 struct OpenCallSpan {
     key: ScopeKey,
@@ -61,6 +61,7 @@ struct OpenCallSpan {
 }
 
 impl OpenExecutionSpan {
+    /// Creates the open span of an execution.
     pub(super) fn new(
         place: &AttemptScope,
         context: SpanContext,
@@ -87,17 +88,19 @@ impl OpenExecutionSpan {
         }
     }
 
+    /// Returns whether this is the span of the execution.
     pub(super) fn is_execution(&self, agent: &str, number: u32) -> bool {
         *self.agent == *agent && self.number == number
     }
 
+    /// Counts an attempt, and resets the start times of later requests.
     pub(super) fn start_attempt(&mut self, now: u64) {
         self.attempts += 1;
         self.marks.clear();
         self.marks.insert((None, Vec::new()), now);
     }
 
-    /// Adds an event to the account.
+    /// Adds an event to the usage totals.
     pub(super) fn count_event(&mut self, event: &Event, at: DateTime<Utc>) {
         self.account.apply_event(event, at);
     }
@@ -107,11 +110,12 @@ impl OpenExecutionSpan {
         self.account.current_totals().usage
     }
 
+    /// Adds a span event for a question to the operator.
     pub(super) fn add_input_request(&mut self, now: u64) {
         self.add_span_event("ensemble.input_requested", now, SpanAttributes::default());
     }
 
-    /// Takes an event that happened inside.
+    /// Applies an event inside of the execution, and adds the spans that end with it to `ended`.
     pub(super) fn apply_event(&mut self, event: &Event, fold: &RunSpanBuilder, ended: &mut Vec<Span>) {
         match event {
             Event::ReplyReceived(reply) => {
@@ -141,6 +145,7 @@ impl OpenExecutionSpan {
         }
     }
 
+    /// Adds the spans of the attempt and a span event with its failure.
     pub(super) fn apply_failed_attempt(&mut self, attempt: &AttemptFailed, fold: &RunSpanBuilder, ended: &mut Vec<Span>) {
         self.add_iterations(&(None, Vec::new()), &attempt.exchange, fold, ended);
         let attributes = SpanAttributes::default()
@@ -151,6 +156,7 @@ impl OpenExecutionSpan {
         self.close_started_calls("cancelled", fold, ended);
     }
 
+    /// Adds the spans of an attempt of a part; after the last attempt, also the span of the part.
     pub(super) fn apply_part_end(&mut self, part: &PartEnded, fold: &RunSpanBuilder, ended: &mut Vec<Span>) {
         let key = (Some(part.key.clone()), Vec::new());
         let took = seconds_to_nanoseconds(part.execution_time);
@@ -188,7 +194,7 @@ impl OpenExecutionSpan {
         ended.push(span);
     }
 
-    /// The end of the execution.
+    /// Ends the execution, and adds its span to `ended`.
     pub(super) fn finish_execution(mut self, end: &ExecutionFinished, fold: &mut RunSpanBuilder, ended: &mut Vec<Span>) {
         self.add_iterations(&(None, Vec::new()), &end.exchange, fold, ended);
         self.close_started_calls("cancelled", fold, ended);
@@ -205,7 +211,7 @@ impl OpenExecutionSpan {
         fold.add_execution_span(&self);
     }
 
-    /// The end of the segment comes before that of the execution.
+    /// Ends the span of an execution that is still open at the end of the segment.
     pub(super) fn close_at_segment_end(mut self, ending: UnfinishedExecutionEnd, fold: &mut RunSpanBuilder, ended: &mut Vec<Span>) {
         let error = match ending {
             UnfinishedExecutionEnd::CutOff(error) => Some(error),
@@ -219,6 +225,7 @@ impl OpenExecutionSpan {
         fold.add_execution_span(&self);
     }
 
+    /// Builds the span with its events.
     fn build_span(&mut self, fold: &RunSpanBuilder) -> Span {
         let name = format!("invoke_agent {}", self.agent);
         let mut span = new_internal_span(
@@ -231,6 +238,7 @@ impl OpenExecutionSpan {
         span
     }
 
+    /// Creates the attributes that identify the execution.
     fn identity_attributes(&self) -> SpanAttributes {
         SpanAttributes::default()
             .with_text("gen_ai.operation.name", "invoke_agent")
@@ -240,6 +248,7 @@ impl OpenExecutionSpan {
             .with_number("ensemble.execution", u64::from(self.number))
     }
 
+    /// Creates the attributes of the execution with its totals.
     fn total_attributes(&self) -> SpanAttributes {
         self.identity_attributes()
             .with_number("ensemble.attempts", self.attempts)
@@ -247,11 +256,12 @@ impl OpenExecutionSpan {
             .with_usage(Some(self.segment_usage()))
     }
 
+    /// Returns the span context of a part.
     fn part_context(&self, key: &str) -> SpanContext {
         self.context.child_span(&format!("part {key}"))
     }
 
-    /// Returns the span around this place: a call, a part, or the execution itself.
+    /// Returns the context of the span around this scope: a call, a part, or the execution.
     fn find_outer_context(&self, key: &ScopeKey) -> SpanContext {
         let call = key.1.split_last().and_then(|(call, outer)| {
             let outer = (key.0.clone(), outer.to_vec());
@@ -267,7 +277,7 @@ impl OpenExecutionSpan {
         call.unwrap_or_else(part)
     }
 
-    /// Returns a span that is the next of its kind at this place.
+    /// Returns the context of the next span of this kind in the scope.
     fn next_child_context(&mut self, kind: &str, key: &ScopeKey) -> SpanContext {
         let place = format!("{kind} {:?} {:?}", key.0, key.1);
         let count = self.counts.entry(place.clone()).or_default();
@@ -275,18 +285,19 @@ impl OpenExecutionSpan {
         self.context.child_span(&format!("{place} {count}"))
     }
 
+    /// Adds an event to the span.
     fn add_span_event(&mut self, name: &str, at: u64, attributes: SpanAttributes) {
         self.events.push(new_span_event(name, at, attributes));
     }
 
-    /// Returns the earliest time of something that is in a part, or in the execution.
+    /// Returns the earliest start time of a span in the part, or in the execution. Sets the start of an unknown part.
     fn earliest_start_time(&mut self, key: &ScopeKey, at: u64) -> u64 {
         let Some(part) = &key.0 else { return self.began };
         let began = self.parts.entry(part.clone()).or_insert((at.max(self.began), 0));
         began.0
     }
 
-    /// Iterations that no record has shown before.
+    /// Adds the spans of iterations that earlier records do not contain.
     fn add_iterations(&mut self, key: &ScopeKey, iterations: &[ThreadIteration], fold: &RunSpanBuilder, ended: &mut Vec<Span>) {
         for (at, iteration) in iterations.iter().enumerate() {
             let next = iterations.get(at + 1).and_then(|next| next.started_at);
@@ -309,7 +320,7 @@ impl OpenExecutionSpan {
         }
     }
 
-    /// A request to a model, and its reply at this time.
+    /// Adds the span of a request to a model, whose reply arrived at `end`.
     fn add_chat_span(
         &mut self,
         key: &ScopeKey,
@@ -368,6 +379,7 @@ impl OpenExecutionSpan {
         ended.push(request);
     }
 
+    /// Registers the tool calls of a reply.
     fn announce_calls(&mut self, key: &ScopeKey, iteration: &ThreadIteration) {
         let calls = iteration.tool_calls.iter().map(|call| OpenCallSpan {
             key: key.clone(),
@@ -377,6 +389,7 @@ impl OpenExecutionSpan {
         self.calls.extend(calls);
     }
 
+    /// Starts the span of a tool call.
     fn start_call(&mut self, key: &ScopeKey, id: &str, now: u64) {
         let context = self.next_child_context("tool", key);
         let is_it = |open: &&mut OpenCallSpan| open.key == *key && open.call.id == *id && open.begun_span.is_none();
@@ -391,11 +404,13 @@ impl OpenExecutionSpan {
         }
     }
 
+    /// Ends the span of a tool call now.
     fn end_call(&mut self, key: &ScopeKey, call: &ToolCall, fold: &RunSpanBuilder, ended: &mut Vec<Span>) {
         self.end_call_at(key, call, fold.now, fold, ended);
         self.marks.insert(key.clone(), fold.now);
     }
 
+    /// Ends the span of a tool call at this time.
     fn end_call_at(&mut self, key: &ScopeKey, call: &ToolCall, end: u64, fold: &RunSpanBuilder, ended: &mut Vec<Span>) {
         let is_it = |open: &OpenCallSpan| open.key == *key && open.call.id == call.id;
         let open_call = self.calls.iter().position(is_it).map(|at| self.calls.remove(at));
@@ -415,7 +430,7 @@ impl OpenExecutionSpan {
         self.add_tool_span(key, call, &context, (began.min(end), end), error, fold, ended);
     }
 
-    /// Ends the calls that were begun.
+    /// Ends the spans of started calls with this error.
     fn close_started_calls(&mut self, error: &'static str, fold: &RunSpanBuilder, ended: &mut Vec<Span>) {
         for open in self.calls.split_off(0) {
             if let Some((context, began)) = open.begun_span {
@@ -432,6 +447,7 @@ impl OpenExecutionSpan {
         }
     }
 
+    /// Adds the span of a tool call.
     #[expect(clippy::too_many_arguments, reason = "all of it is one span")]
     fn add_tool_span(
         &self,
@@ -473,11 +489,12 @@ impl OpenExecutionSpan {
     }
 }
 
+/// Returns the part and the outer calls of a scope.
 fn scope_key(within: &AttemptScope) -> ScopeKey {
     (within.part.clone(), within.outer_calls.clone())
 }
 
-/// Returns the attributes, with those of the failure, if there is one; it is the status of the span, too.
+/// Sets the status of the span to the failure, if there is one, and returns the attributes with those of the failure.
 fn with_failure(
     whole: &mut Span,
     attributes: SpanAttributes,
@@ -491,7 +508,7 @@ fn with_failure(
     attributes.with_text("error.type", failure_kind(failure)).0
 }
 
-/// Returns the provider, by its name in the conventions, and the model of `PROVIDER/MODEL`.
+/// Splits `PROVIDER/MODEL` into the provider name of the conventions and the model.
 fn provider_and_model(noted: &str) -> (String, String) {
     let (provider, model) = noted.split_once('/').unwrap_or(("_OTHER", noted));
     let name = match provider {
@@ -504,7 +521,7 @@ fn provider_and_model(noted: &str) -> (String, String) {
     (name.to_owned(), model.to_owned())
 }
 
-/// Returns the tokens of one request, as an iteration notes them.
+/// Parses the tokens of one request in the metadata of an iteration.
 fn parse_usage(noted: &Value) -> ModelUsage {
     let tokens = |key: &str| noted[key].as_u64().unwrap_or_default();
     ModelUsage {
@@ -515,21 +532,23 @@ fn parse_usage(noted: &Value) -> ModelUsage {
     }
 }
 
+/// Returns the name of the failure kind in the journal.
 fn failure_kind(failure: &ExecutionFailure) -> String {
     let kind = serde_json::to_value(failure.kind).unwrap_or_default();
     kind.as_str().unwrap_or("_OTHER").to_owned()
 }
 
-/// Returns the words of the failure, which may repeat what an agent said.
+/// Returns the error message, if content is included, because it can repeat an output.
 fn failure_content(failure: &ExecutionFailure, fold: &RunSpanBuilder) -> Option<String> {
     fold.with_content.then(|| content::limit_length(&failure.error))
 }
 
+/// Returns the output as text, if content is included.
 fn output_content(output: Option<&Value>, fold: &RunSpanBuilder) -> Option<String> {
     output.filter(|_| fold.with_content).map(content::limited_value_text)
 }
 
-/// Seconds in nanoseconds.
+/// Converts seconds to nanoseconds.
 fn seconds_to_nanoseconds(seconds: f64) -> u64 {
     let duration = std::time::Duration::try_from_secs_f64(seconds).unwrap_or_default();
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)

@@ -14,7 +14,7 @@ use super::execution::{OpenExecutionSpan, UnfinishedExecutionEnd};
 use crate::content;
 use crate::span::{SpanAttributes, SpanParent, error_status, new_span_event, new_span_link, new_internal_span};
 
-/// The first record of a segment.
+/// First record of a segment: a start, a resumption, or a message.
 #[derive(Debug)]
 pub(super) enum SegmentStart {
     /// The run.
@@ -25,7 +25,7 @@ pub(super) enum SegmentStart {
     Continued(Arc<str>),
 }
 
-/// A segment that has not ended.
+/// Open span of a segment.
 #[derive(Debug)]
 pub(super) struct SegmentSpan {
     context: SpanContext,
@@ -45,6 +45,7 @@ pub(super) struct SegmentSpan {
 }
 
 impl SegmentSpan {
+    /// Creates the open span of the segment that starts with record `seq`.
     pub(super) fn new(
         started: &RunStarted,
         seq: u64,
@@ -72,6 +73,7 @@ impl SegmentSpan {
         }
     }
 
+    /// Applies an event, and adds the spans that end with it to `ended`.
     pub(super) fn apply_event(&mut self, event: &Event, fold: &mut RunSpanBuilder, ended: &mut Vec<Span>) {
         if let Some(place) = find_attempt_scope(event) {
             let at = DateTime::from_timestamp_nanos(i64::try_from(fold.now).unwrap_or(i64::MAX));
@@ -121,6 +123,7 @@ impl SegmentSpan {
         }
     }
 
+    /// Ends the segment with the end of the run.
     pub(super) fn close_with_run_end(self, end: &RunEnded, fold: &mut RunSpanBuilder, ended: &mut Vec<Span>) {
         let reason = end.completion_reason;
         let error = match reason {
@@ -143,7 +146,7 @@ impl SegmentSpan {
         self.finish_segment(open, error, detail, more, fold, ended);
     }
 
-    /// Ends a segment that has no end: its process was killed, its journal failed, or it continues.
+    /// Ends a segment without an end: the process was killed, the journal failed, or the run continues.
     pub(super) fn close_without_end(self, fold: &mut RunSpanBuilder, ended: &mut Vec<Span>) {
         let more = SpanAttributes::default().with_flag("ensemble.unfinished", true);
         self.finish_segment(
@@ -156,6 +159,7 @@ impl SegmentSpan {
         );
     }
 
+    /// Ends the open executions, and adds the span of the segment to `ended`.
     fn finish_segment(
         mut self,
         open: UnfinishedExecutionEnd,
@@ -209,7 +213,7 @@ impl SegmentSpan {
         ended.push(segment_span);
     }
 
-    /// Returns the open execution at this place, which begins now if it is not open.
+    /// Returns the open execution of this scope, or opens it now.
     fn open_execution_or_new(&mut self, place: &AttemptScope, now: u64) -> &mut OpenExecutionSpan {
         let open_index = self
             .open
@@ -229,12 +233,13 @@ impl SegmentSpan {
         &mut self.open[at]
     }
 
+    /// Adds an event without attributes to the span.
     fn add_span_event(&mut self, name: &str, now: u64) {
         self.events.push(new_span_event(name, now, SpanAttributes::default()));
     }
 }
 
-/// Returns the execution of an event; `None` if the event has none.
+/// Returns the scope of an event inside of an execution: of an attempt, a part or a call. Returns `None` for other events.
 fn find_attempt_scope(event: &Event) -> Option<AttemptScope> {
     if let Some(within) = event.attempt_scope() {
         return Some(scope_of_execution(within.turn, &within.agent, within.execution));
@@ -249,6 +254,7 @@ fn find_attempt_scope(event: &Event) -> Option<AttemptScope> {
     }
 }
 
+/// Creates the scope of an execution without parts and calls.
 fn scope_of_execution(turn: u32, agent: &Arc<str>, execution: u32) -> AttemptScope {
     AttemptScope {
         turn,
@@ -258,7 +264,7 @@ fn scope_of_execution(turn: u32, agent: &Arc<str>, execution: u32) -> AttemptSco
     }
 }
 
-/// Returns the links to the origin of the segment: the beginning of its run, or the runs that it was forked or merged from.
+/// Creates links to the origin of the segment: the start of its run, or the runs from which it was forked or merged.
 fn origin_links(started: &RunStarted, seq: u64) -> Vec<Link> {
     let link_run = |to: &SpanContext, run: &str, why: &str| {
         let attributes = SpanAttributes::default()

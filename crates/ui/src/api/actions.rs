@@ -16,14 +16,14 @@ use crate::app::UiState;
 use crate::conversations::CANCELLED_BY_PAGE;
 use crate::reply::ApiFailure;
 
-/// Returns a text that must be given.
+/// Returns the text under this key. Fails if it is missing.
 fn required_text<'g>(given: &'g Value, name: &str) -> Result<&'g str, ApiFailure> {
     given[name]
         .as_str()
         .ok_or_else(|| ApiFailure::bad_request(format!("`{name}` is missing")))
 }
 
-/// Returns the id of the run under the key `id`.
+/// Parses the id of a run under the key `id`.
 pub(super) fn parse_run_id(given: &Value) -> Result<RunId, ApiFailure> {
     RunId::parse(required_text(given, "id")?).map_err(|error| ApiFailure::not_found(error.to_string()))
 }
@@ -41,7 +41,7 @@ pub(super) async fn start_run(app: &Arc<UiState>, given: &Value) -> Result<Value
     Ok(json!({"id": id}))
 }
 
-/// A text of `values` is what `--set` takes: JSON if it is JSON, else the text.
+/// Parses the options of a run. A text in `values` is parsed like `--set`: as JSON if possible, otherwise as text.
 fn parse_run_options(given: &Value) -> RunOptions {
     let mut options = RunOptions {
         input: given["input"].as_str().map(Arc::from),
@@ -69,18 +69,18 @@ fn parse_run_options(given: &Value) -> RunOptions {
     options
 }
 
-/// Returns the person at the page, with the name under `user` that the person gave.
+/// Creates the author of answers from the page, with the name under `user`.
 fn parse_answer_author(given: &Value) -> AnswerAuthor {
     AnswerAuthor::with_user(AnswerSource::Page, given["user"].as_str().unwrap_or_default())
 }
 
-/// Answers a question: `{id, address, digest, answer, user}`. A run that waits for it and that no process drives is resumed.
+/// Answers a question: `{id, address, digest, answer, user}`. Resumes a waiting run that no process drives.
 pub(super) async fn answer_question(app: &UiState, given: &Value) -> Result<Value, ApiFailure> {
     let answer = RequestAnswer::Text(required_text(given, "answer")?.to_owned());
     answer_shown_request(app, given, answer).await
 }
 
-/// Decides about a call: `{id, address, digest, decision, user}`.
+/// Sends the decision about a call: `{id, address, digest, decision, user}`.
 pub(super) async fn decide_permission(app: &UiState, given: &Value) -> Result<Value, ApiFailure> {
     let word = required_text(given, "decision")?;
     let Some(decision) = PermissionDecision::from_word(word) else {
@@ -107,7 +107,7 @@ async fn answer_shown_request(app: &UiState, given: &Value, answer: RequestAnswe
     Ok(json!({}))
 }
 
-/// Stops a run that goes on here: `{id}`.
+/// Cancels a run of this process: `{id}`.
 pub(super) async fn cancel_run(app: &UiState, given: &Value) -> Result<Value, ApiFailure> {
     let (id, runs) = (parse_run_id(given)?, app.runs.clone());
     app.run_on_driver_thread(async move { runs.cancel_run(&id, CANCELLED_BY_PAGE).await.map_err(ApiFailure::from) })
@@ -115,7 +115,7 @@ pub(super) async fn cancel_run(app: &UiState, given: &Value) -> Result<Value, Ap
     Ok(json!({}))
 }
 
-/// Refuses what only a run that has ended or was cut short allows.
+/// Fails if the run is running. `consequence` is a part of the error.
 fn check_not_running(runs: &RunService, id: &RunId, consequence: &str) -> Result<(), ApiFailure> {
     match runs.is_driven_here(id) {
         true => Err(ApiFailure::conflict(format!(
@@ -125,7 +125,7 @@ fn check_not_running(runs: &RunService, id: &RunId, consequence: &str) -> Result
     }
 }
 
-/// Goes on with a run that was cut short: `{id}`.
+/// Resumes an interrupted run: `{id}`.
 pub(super) async fn resume_run(app: &UiState, given: &Value) -> Result<Value, ApiFailure> {
     let (id, runs) = (parse_run_id(given)?, app.runs.clone());
     check_not_running(&runs, &id, "there is nothing to resume")?;
@@ -151,7 +151,7 @@ pub(super) async fn continue_ended_run(app: &UiState, given: &Value) -> Result<V
     Ok(json!({}))
 }
 
-/// Starts a run with the records of another up to the end of a turn: `{id, turn, file}`.
+/// Starts a run with the records of another one up to the end of a turn: `{id, turn, file}`.
 pub(super) async fn fork_run(app: &Arc<UiState>, given: &Value) -> Result<Value, ApiFailure> {
     let id = parse_run_id(given)?;
     let turn = parse_turn(given)?;
@@ -187,12 +187,13 @@ pub(super) async fn rerun_execution(app: &Arc<UiState>, given: &Value) -> Result
     Ok(json!({"id": forked.await?}))
 }
 
+/// Parses the number of a turn.
 fn parse_turn(given: &Value) -> Result<u32, ApiFailure> {
     let turn = given["turn"].as_u64().and_then(|turn| u32::try_from(turn).ok());
     turn.ok_or_else(|| ApiFailure::bad_request("`turn` is missing"))
 }
 
-/// Begins a fork; what was said to the other run later on is said again, as long as the run ends well.
+/// Starts a fork. Adds the later messages of the other run, as long as the fork ends successfully.
 async fn start_fork_with_messages(runs: RunService, fork: PreparedFork) -> Result<RunId, ApiFailure> {
     let id = runs.start_ready_run(fork.ready).await.map_err(ApiFailure::from)?;
     if !fork.messages.is_empty() {

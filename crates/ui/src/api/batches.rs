@@ -12,7 +12,7 @@ use super::RequestQuery;
 use crate::app::UiState;
 use crate::reply::ApiFailure;
 
-/// Returns all batches without their rows, the latest first.
+/// Lists all batches without their rows, the latest first.
 pub(super) async fn list_batches(app: &UiState) -> Result<Value, ApiFailure> {
     let document = read_batches_blocking(app, |root| {
         let mut batches = batch::list_batches(root)?;
@@ -22,8 +22,7 @@ pub(super) async fn list_batches(app: &UiState) -> Result<Value, ApiFailure> {
     document.await
 }
 
-/// Returns the batch `name` with its rows: each with its run, which `/api/run` accepts, its standing, the cause of a
-/// failure, and its open questions.
+/// Returns the batch `name` with its rows: each with its run, its status, the cause of a failure, and its open questions.
 pub(super) async fn batch_with_rows(app: &UiState, query: &RequestQuery) -> Result<Value, ApiFailure> {
     let name = query.required_text("name")?.to_owned();
     let missing = ApiFailure::not_found(format!("there is no batch {name}"));
@@ -38,7 +37,7 @@ pub(super) async fn batch_with_rows(app: &UiState, query: &RequestQuery) -> Resu
     document.await?.ok_or(missing)
 }
 
-/// Reads batches below the root of the project, on a separate thread: an index can be long.
+/// Reads batches below the root of the project, on a blocking thread because an index can be long.
 async fn read_batches_blocking<T: Send + 'static>(
     app: &UiState,
     read: impl FnOnce(&Path) -> Result<T, StoreError> + Send + 'static,

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::app::UiState;
 
-/// Returns all ensembles of the project.
+/// Converts all ensembles of the project to JSON.
 pub(super) fn ensembles_to_json(app: &UiState) -> Value {
     let project = app.runs.runs().project();
     let tests = editable_tests_by_ensemble(project, &project.list_named_files());
@@ -30,7 +30,7 @@ pub(super) fn ensembles_to_json(app: &UiState) -> Value {
     documents.collect()
 }
 
-/// Returns the test files that can be edited, by the ensembles that they test.
+/// Lists the editable test files by the ensemble that they test.
 fn editable_tests_by_ensemble(project: &Project, files: &[(String, PathBuf)]) -> HashMap<PathBuf, Vec<String>> {
     let mut tests: HashMap<PathBuf, Vec<String>> = HashMap::new();
     let is_one = |path: &PathBuf| is_test_file(&path.to_string_lossy()) && project.contains_file(path);
@@ -44,7 +44,7 @@ fn editable_tests_by_ensemble(project: &Project, files: &[(String, PathBuf)]) ->
     tests
 }
 
-/// Renders a form.
+/// Converts an ensemble to JSON for the start form.
 fn ensemble_to_json(ensemble: &Ensemble) -> Value {
     let inputs = ensemble
         .inputs
@@ -63,6 +63,7 @@ fn ensemble_to_json(ensemble: &Ensemble) -> Value {
     })
 }
 
+/// Converts a declared input to JSON.
 fn input_to_json(input: &InputDeclaration) -> Value {
     json!({
         "name": input.name,

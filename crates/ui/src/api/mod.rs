@@ -22,7 +22,7 @@ use crate::reply::{self, UiReply, ApiFailure};
 
 pub(crate) use query::RequestQuery;
 
-/// Answers a question. Nothing changes.
+/// Answers a GET request, which changes nothing.
 pub(crate) async fn answer_api_get(app: &Arc<UiState>, path: &str, query: &RequestQuery) -> Result<UiReply, ApiFailure> {
     if let Some(reply) = design::answer_design_get(app, path, query.required_text("file").ok()).await? {
         return Ok(reply);
@@ -53,7 +53,7 @@ pub(crate) async fn answer_api_get(app: &Arc<UiState>, path: &str, query: &Reque
     })
 }
 
-/// Does what is asked for.
+/// Performs the action of a POST request.
 pub(crate) async fn answer_api_post(app: &Arc<UiState>, path: &str, given: &Value) -> Result<UiReply, ApiFailure> {
     if let Some(reply) = design::answer_design_post(app, path, given).await? {
         return Ok(reply);
@@ -74,6 +74,7 @@ pub(crate) async fn answer_api_post(app: &Arc<UiState>, path: &str, given: &Valu
     Ok(reply::json_reply(&reply_document))
 }
 
+/// Creates the failure of an unknown path.
 fn unknown_path_failure(path: &str) -> ApiFailure {
     ApiFailure::not_found(format!("there is nothing at {path}"))
 }

@@ -10,7 +10,7 @@ use super::usable_ensemble::checked_file_argument;
 use crate::app::UiState;
 use crate::reply::ApiFailure;
 
-/// Decides the turns of a run again: `{id, file}`. Nothing is executed, and nothing is written.
+/// Repeats the decisions about all turns of a run: `{id, file}`. Executes and writes nothing.
 pub(super) async fn replay_decisions(app: &Arc<UiState>, given: &Value) -> Result<Value, ApiFailure> {
     let id = parse_run_id(given)?;
     let options = ReplayOptions {
@@ -29,6 +29,7 @@ pub(super) async fn replay_decisions(app: &Arc<UiState>, given: &Value) -> Resul
     Ok(replay_to_json(&replayed))
 }
 
+/// Converts the result of a replay to JSON.
 fn replay_to_json(replayed: &ReplayResult) -> Value {
     let compared = replayed.equal_decisions;
     match &replayed.outcome {

@@ -11,7 +11,7 @@ use crate::events::HEARTBEAT_INTERVAL;
 use crate::reply::{UiReply, events_reply};
 use crate::watched_run::WatchedRun;
 
-/// The events of a run, until the client is gone.
+/// Streams the events of a run until the client disconnects.
 pub(super) async fn stream_run(watched: Arc<WatchedRun>, runs: RunService) -> UiReply {
     let (sender, receiver) = mpsc::channel(64);
     tokio::spawn(async move {

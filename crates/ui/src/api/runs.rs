@@ -16,12 +16,12 @@ use crate::view::draw_for_page;
 /// Most rows of one answer.
 const MAX_RETURNED_ROWS: usize = 500;
 
-/// Returns all runs, the latest first.
+/// Lists all runs, the latest first.
 pub(super) async fn list_runs(app: &UiState) -> Result<Value, ApiFailure> {
     Ok(json!({"runs": app.briefs.lock().await.list_runs(&app.runs).await?}))
 }
 
-/// Returns the result that the ensemble of a run declares: `{result}`.
+/// Returns the declared result of a run: `{result}`.
 pub(super) async fn run_result(app: &UiState, query: &RequestQuery) -> Result<Value, ApiFailure> {
     let watched = app.get_current_watched_run(query.required_text("id")?).await?;
     let recorded = RecordedRun::load(watched.run.clone(), app.runs.runs().project()).await?;
@@ -33,7 +33,7 @@ pub(super) async fn run_result(app: &UiState, query: &RequestQuery) -> Result<Va
     Ok(json!({"result": RunResult(&recorded.state).result_value()}))
 }
 
-/// Returns the program and its project.
+/// Returns the version of the program and the folder of the project.
 pub(super) fn version_and_folder(app: &UiState) -> Value {
     let folder = &app.runs.runs().project().folder;
     json!({"version": app.version, "folder": folder.display().to_string()})
@@ -48,7 +48,7 @@ pub(super) async fn run_head(app: &UiState, query: &RequestQuery) -> Result<Valu
         .await)
 }
 
-/// Rows of a run: `from`, `count`, and `whole` for whole texts.
+/// Returns `count` rows of a run, starting with row `from`, with whole texts if `whole` is given.
 pub(super) async fn run_rows(app: &UiState, query: &RequestQuery) -> Result<Value, ApiFailure> {
     let watched = app.get_current_watched_run(query.required_text("id")?).await?;
     let (from, count): (usize, usize) = (query.required_number("from")?, query.required_number("count")?);
@@ -104,8 +104,7 @@ pub(super) async fn execution_messages(app: &UiState, query: &RequestQuery) -> R
     Ok(selected_exchanges.map(|(_, described)| described).collect())
 }
 
-/// Returns the graph of a run as SVG, after a `turn` if one is given. The page has its style: one inside a picture is
-/// not allowed there.
+/// Draws the graph of a run as SVG, up to a `turn` if one is given. The page contains the style.
 pub(super) async fn run_graph(app: &Arc<UiState>, query: &RequestQuery) -> Result<String, ApiFailure> {
     let watched = app.get_current_watched_run(query.required_text("id")?).await?;
     let now = watched.lock_view().await;

@@ -12,7 +12,7 @@ use ensemble_project::project::Project;
 use crate::app::UiState;
 use crate::reply::ApiFailure;
 
-/// Checks that a client may use the ensemble that it names, by a name or a path.
+/// Checks that a client can use the ensemble that it names, by name or path.
 ///
 /// # Errors
 /// The ensemble does not exist, is neither listed nor inside the folder, or the file is not an ensemble.
@@ -22,6 +22,7 @@ pub(super) async fn check_usable_ensemble(app: &Arc<UiState>, given: &str) -> Re
         .await
 }
 
+/// Checks that the file is listed or inside the folder, and is an ensemble.
 fn check_usable_file(project: &Project, given: &str) -> Result<(), ApiFailure> {
     let unlisted = || ApiFailure::not_found(format!("there is no ensemble `{given}` on this page"));
     let file = project.resolve_ensemble_file(given).map_err(|_| unlisted())?;
@@ -40,7 +41,7 @@ fn check_usable_file(project: &Project, given: &str) -> Result<(), ApiFailure> {
     }
 }
 
-/// Checks the ensemble under the key `file`, if there is one, and returns its name or path.
+/// Returns the ensemble under the key `file`, if there is one, after checking that the client can use it.
 ///
 /// # Errors
 /// As [`check_usable_ensemble`].

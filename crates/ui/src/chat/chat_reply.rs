@@ -6,7 +6,7 @@ use ensemble_language::data::ModelUsage;
 
 use crate::reply::ApiFailure;
 
-/// The reply to a message.
+/// Item of a streamed reply: a piece of text, the end, or a failure.
 pub(super) enum ChatReplyItem {
     /// The next part of the reply.
     Piece(String),
@@ -16,14 +16,14 @@ pub(super) enum ChatReplyItem {
     Failed(ApiFailure),
 }
 
-/// The whole reply.
+/// Whole reply with its end reason and usage.
 pub(super) struct ChatReply {
     pub(super) text: String,
     pub(super) finish: &'static str,
     pub(super) usage: ModelUsage,
 }
 
-/// The run that answers.
+/// Run that replies to a chat message.
 pub(super) struct AnsweringRun {
     pub(super) run: RunId,
     /// The first record that belongs to the answer.

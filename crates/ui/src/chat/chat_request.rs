@@ -20,6 +20,7 @@ pub(super) struct ChatCompletionRequest {
 }
 
 impl ChatCompletionRequest {
+    /// Parses a chat request. Ignores system messages. The last message must be from the user.
     pub(super) fn parse(given: &Value) -> Result<Self, ApiFailure> {
         let model = given["model"]
             .as_str()
@@ -62,13 +63,13 @@ impl ChatCompletionRequest {
 }
 
 impl ChatCompletionRequest {
-    /// Returns the user of the chat program as the source of an answer.
+    /// Creates the author of answers from the user of the chat program.
     pub(super) fn answer_author(&self) -> AnswerAuthor {
         AnswerAuthor::with_user(AnswerSource::Page, self.user.as_deref().unwrap_or_default())
     }
 }
 
-/// Returns the text of a message: a string, or parts that are texts.
+/// Returns the text of a message: a string, or text parts.
 fn content_text(content: &Value) -> Result<String, ApiFailure> {
     if let Some(text) = content.as_str() {
         return Ok(text.to_owned());

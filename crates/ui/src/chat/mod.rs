@@ -23,23 +23,24 @@ use chat_request::ChatCompletionRequest;
 use reply_listener::start_answering_run;
 use reply_writer::ChatReplyWriter;
 
-/// Returns the ensembles as models.
+/// Lists the ensembles as models in the format of OpenAI.
 pub(crate) fn list_ensemble_models(app: &UiState) -> Value {
     let names = app.runs.runs().project().list_named_files();
     let models: Vec<Value> = names.iter().map(|(name, _)| model_json(name)).collect();
     json!({"object": "list", "data": models})
 }
 
-/// Renders one ensemble as a model.
+/// Returns the ensemble with this name as a model.
 pub(crate) fn ensemble_model(app: &UiState, name: &str) -> Result<Value, ApiFailure> {
     resolve_ensemble_file(app, name).map(|_| model_json(name))
 }
 
+/// Creates the JSON of a model.
 fn model_json(name: &str) -> Value {
     json!({"id": name, "object": "model", "created": 0, "owned_by": "ensemble"})
 }
 
-/// Returns the file of an ensemble that has a name.
+/// Resolves the file of the ensemble with this name.
 fn resolve_ensemble_file(app: &UiState, name: &str) -> Result<String, ApiFailure> {
     let mut names = app.runs.runs().project().list_named_files().into_iter();
     let file_path = names
@@ -53,7 +54,7 @@ fn resolve_ensemble_file(app: &UiState, name: &str) -> Result<String, ApiFailure
     })
 }
 
-/// Answers the last message.
+/// Answers the last message of a chat request, streamed or as one document.
 pub(crate) async fn complete_chat(app: &Arc<UiState>, given: &Value) -> Result<UiReply, ApiFailure> {
     let chat_request = ChatCompletionRequest::parse(given)?;
     let model = chat_request.model.clone();

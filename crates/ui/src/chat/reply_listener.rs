@@ -157,8 +157,7 @@ async fn add_run_message(runs: &RunService, run: &RunId, text: String) -> Result
     continued.await.map_err(ApiFailure::from)
 }
 
-/// Answers the request that the client was shown with its message. A request that does not take the answer stays open, so that
-/// its question is the reply again.
+/// Answers the request that the client was shown. An invalid answer leaves the request open, so the question is the reply again.
 async fn answer_shown_request(
     runs: &RunService,
     run: &RunId,
@@ -191,7 +190,7 @@ async fn find_streaming_agent(app: &UiState, run: &RunId) -> Option<Arc<str>> {
     matches!(only.kind, AgentKind::Llm(_)).then(|| only.name.clone())
 }
 
-/// Listens to a run until it has answered.
+/// Listener that follows a run until it replies.
 struct ReplyListener {
     app: Arc<UiState>,
     asked: ChatCompletionRequest,
@@ -366,7 +365,7 @@ fn not_found_failure(error: impl std::fmt::Display) -> ApiFailure {
     ApiFailure::not_found(error.to_string())
 }
 
-/// Returns the text of a request for a client that shows no forms, with its hidden characters spelt out.
+/// Renders a request for a client without forms, with escaped hidden characters.
 fn request_text(open: &OperatorRequest) -> String {
     let request = open.request();
     match open {

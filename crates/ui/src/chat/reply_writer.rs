@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::chat_reply::{AnsweringRun, ChatReply};
 use crate::reply::ApiFailure;
 
-/// Writes the reply to one request.
+/// Writer of the reply to one chat request, in the format of OpenAI.
 pub(super) struct ChatReplyWriter {
     model: String,
     id: String,
@@ -18,6 +18,7 @@ pub(super) struct ChatReplyWriter {
 }
 
 impl ChatReplyWriter {
+    /// Creates the writer for the run that replies.
     pub(super) fn new(model: &str, talking: &AnsweringRun) -> Self {
         Self {
             model: model.to_owned(),
@@ -28,7 +29,7 @@ impl ChatReplyWriter {
         }
     }
 
-    /// Returns the reply in one document.
+    /// Returns the reply as one document.
     pub(super) fn whole_reply(&mut self, end: &ChatReply) -> Value {
         json!({
             "id": self.id,
@@ -46,17 +47,18 @@ impl ChatReplyWriter {
         })
     }
 
-    /// Returns the beginning of a stream.
+    /// Returns the first chunk of a stream.
     pub(super) fn first_chunk(&self) -> Bytes {
         self.delta_chunk(&json!({"role": "assistant", "content": ""}), None)
     }
 
+    /// Returns a chunk with this text, and counts it as sent.
     pub(super) fn text_chunk(&mut self, text: &str) -> Bytes {
         self.sent.push_str(text);
         self.delta_chunk(&json!({"content": text}), None)
     }
 
-    /// Returns the rest of the text, the end, and the usage if it is wanted.
+    /// Returns chunks with the rest of the text, the end, and the usage if requested.
     pub(super) fn last_chunks(&mut self, end: &ChatReply, with_usage: bool) -> Bytes {
         let unsent_text = match end.text.strip_prefix(self.sent.as_str()) {
             Some(rest) => rest.to_owned(),
@@ -77,17 +79,19 @@ impl ChatReplyWriter {
         bytes.into()
     }
 
-    /// Returns an error in a stream that has begun.
+    /// Returns an error chunk for a stream that has started.
     pub(super) fn failure_chunk(&self, failure: ApiFailure) -> Bytes {
         event_frame(&failure.to_json())
     }
 
+    /// Renders a chunk with this change.
     fn delta_chunk(&self, delta: &Value, finish: Option<&str>) -> Bytes {
         event_frame(
             &self.chunk_document(json!([{"index": 0, "delta": delta, "logprobs": null, "finish_reason": finish}])),
         )
     }
 
+    /// Creates the document of a chunk.
     fn chunk_document(&self, choices: Value) -> Value {
         json!({
             "id": self.id,
@@ -100,10 +104,12 @@ impl ChatReplyWriter {
     }
 }
 
+/// Renders a server-sent event without a name.
 fn event_frame(document: &Value) -> Bytes {
     Bytes::from(format!("data: {document}\n\n"))
 }
 
+/// Converts the usage to the format of OpenAI.
 fn usage_json(usage: &ModelUsage) -> Value {
     json!({
         "prompt_tokens": usage.input_tokens,

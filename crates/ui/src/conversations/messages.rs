@@ -3,7 +3,7 @@
 use ensemble_language::data::sha256_of_text;
 use serde_json::json;
 
-/// The messages of a conversation, without instructions for a model: an ensemble has its own.
+/// Messages that a chat program sends, without system messages.
 #[derive(Clone, Default)]
 pub(crate) struct ChatProgramMessages(Vec<ChatProgramMessage>);
 
@@ -28,33 +28,33 @@ impl ChatProgramMessages {
         &self.0
     }
 
-    /// Returns whether the last message is one of the user.
+    /// Returns whether the last message is from the user.
     pub(crate) fn ends_with_user_message(&self) -> bool {
         self.0.last().is_some_and(|message| message.is_users)
     }
 
-    /// Returns the last message.
+    /// Returns the text of the last message.
     pub(crate) fn last_text(&self) -> &str {
         self.0.last().map_or("", |message| &message.text)
     }
 
-    /// Returns the input of a new run: the only message, or all of them.
+    /// Returns the input of a new run: the only message, or all messages with their roles.
     pub(crate) fn to_run_input(&self) -> String {
         messages_as_input(&self.0)
     }
 
-    /// Returns the digest of the messages before the last one; `None`: there are none.
+    /// Returns the digest of the messages before the last one. Returns `None` if there are none.
     pub(super) fn digest_before_last(&self) -> Option<String> {
         let (_, before) = self.0.split_last()?;
         (!before.is_empty()).then(|| digest_messages(before.iter().map(ChatProgramMessage::role_and_digest)))
     }
 
-    /// Returns the digest of all messages, and of the reply with this digest.
+    /// Returns the digest of all messages followed by the reply with this digest.
     pub(super) fn digest_with_reply(&self, reply: &str) -> String {
         digest_messages(self.0.iter().map(ChatProgramMessage::role_and_digest).chain([(false, reply)]))
     }
 
-    /// Returns the number of messages, from the first one on, that are the input with this digest.
+    /// Returns the number of first messages that form the input with this digest.
     pub(super) fn find_input_message_count(&self, input: &str) -> Option<usize> {
         let mut ends = (1..=self.0.len()).filter(|end| self.0[end - 1].is_users);
         ends.find(|end| sha256_of_text(&messages_as_input(&self.0[..*end])) == input)
@@ -62,15 +62,18 @@ impl ChatProgramMessages {
 }
 
 impl ChatProgramMessage {
+    /// Returns whether the message is from the user, and its digest.
     fn role_and_digest(&self) -> (bool, &str) {
         (self.is_users, &self.digest)
     }
 }
 
+/// Returns the digest of messages, each given as role and digest.
 fn digest_messages<'m>(messages: impl Iterator<Item = (bool, &'m str)>) -> String {
     sha256_of_text(&json!(messages.collect::<Vec<_>>()).to_string())
 }
 
+/// Renders messages as the input of a run.
 fn messages_as_input(messages: &[ChatProgramMessage]) -> String {
     match messages {
         [only] => only.text.clone(),

@@ -29,7 +29,7 @@ pub(crate) use remembered_runs::MatchingRun;
 pub(crate) use reply::{gives_reply, is_yes_message, successful_reply_text};
 pub(crate) use transcript::TranscriptPosition;
 
-/// Who stops a run with the button of the page, as the record tells it.
+/// Name in the journal of the page that cancels a run.
 pub(crate) const CANCELLED_BY_PAGE: &str = "the page";
 /// Most conversations that are remembered.
 const MAX_REMEMBERED_REPLIES: usize = 1000;
@@ -43,7 +43,7 @@ pub(crate) struct LastChatReply {
     pub(crate) shown: Option<ShownRequestKey>,
 }
 
-/// A request that a chat program was shown.
+/// Key of a request that a chat program was shown.
 #[derive(Debug, Clone)]
 pub(crate) struct ShownRequestKey {
     pub(crate) address: RequestAddress,
@@ -52,6 +52,7 @@ pub(crate) struct ShownRequestKey {
 }
 
 impl ShownRequestKey {
+    /// Creates the key by which the next message of the chat is matched to this request.
     pub(crate) fn new(request: &PendingRequest) -> Self {
         Self {
             address: request.address.clone(),
@@ -60,13 +61,13 @@ impl ShownRequestKey {
         }
     }
 
-    /// Returns the line after a request whose text another conversation was shown after the same messages.
+    /// Renders a line that identifies the request, if another conversation saw the same text after the same messages.
     pub(crate) fn identity_line(&self, run: &RunId) -> String {
         format!("\n\n(`{}` of run {run})", escape_hidden(&self.address.to_string()))
     }
 }
 
-/// The runs by the messages of their conversations.
+/// Runs of chat programs, found by the messages of their conversations.
 #[derive(Default)]
 pub(crate) struct ChatConversations {
     /// What was replied last in each run, by the ensemble and a digest of all messages.
@@ -75,21 +76,20 @@ pub(crate) struct ChatConversations {
 }
 
 impl ChatConversations {
-    /// Returns the last reply in these messages, as far as it is remembered.
+    /// Finds the remembered last reply in these messages.
     pub(crate) fn find_remembered_reply(&self, model: &str, messages: &ChatProgramMessages) -> Option<LastChatReply> {
         let before = messages.digest_before_last()?;
         self.lock_replies().get(&(model.to_owned(), before)).cloned()
     }
 
-    /// Remembers a run that a chat program has begun.
+    /// Remembers a run that a chat program has started.
     pub(crate) async fn remember_run(&self, runs: &RunService, run: &RunId) -> Result<(), ApiFailure> {
         let stored = runs.runs().resolve_run(run).await;
         let stored = stored.map_err(|error| ApiFailure::not_found(error.to_string()))?;
         self.recorded.lock().await.remember_run(&*stored).await
     }
 
-    /// Returns the run to which the messages belong by the records: the run with this id, or one that is remembered.
-    /// `file`: the ensemble.
+    /// Finds the run of the ensemble `file` whose records match the messages: the run with this id, or a remembered one.
     pub(crate) async fn find_recorded_run(
         &self,
         runs: &RunService,
@@ -107,8 +107,9 @@ impl ChatConversations {
         recorded.find_matching_run(runs, &file, messages, id, was_given).await
     }
 
-    /// Remembers the reply of a run, and returns it. If another run has shown a request with the same text after the same
-    /// messages, the reply names its run: the next message must say which of the two it answers.
+    /// Remembers the reply of a run, and returns its text.
+    ///
+    /// If another run replied with the same request after the same messages, the text names the run.
     pub(crate) fn remember_unique_reply(
         &self,
         model: &str,
@@ -131,6 +132,7 @@ impl ChatConversations {
         reply
     }
 
+    /// Locks the replies, also after a panic in another thread.
     fn lock_replies(&self) -> MutexGuard<'_, HashMap<(String, String), LastChatReply>> {
         self.replied.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -17,10 +17,11 @@ use crate::reply::ApiFailure;
 /// The maximum number of runs that are remembered.
 const MAX_REMEMBERED_RUNS: usize = 1000;
 
-/// The runs that chat programs have begun here, or have named. Of each, the records are read once.
+/// Runs that chat programs have started or named. The records of each are read once.
 #[derive(Default)]
 pub(super) struct RememberedRuns(HashMap<RunId, RememberedRun>);
 
+/// Run with its ensemble, its input and its messages.
 struct RememberedRun {
     /// The file of the ensemble.
     file: PathBuf,
@@ -30,7 +31,7 @@ struct RememberedRun {
     transcript: ChatTranscript,
 }
 
-/// A run to which messages belong.
+/// Run whose records match the messages.
 pub(crate) struct MatchingRun {
     pub(crate) run: RunId,
     pub(crate) place: TranscriptPosition,
@@ -43,7 +44,7 @@ pub(crate) struct MatchingRun {
 }
 
 impl RememberedRuns {
-    /// Remembers a run. The oldest is forgotten if there are too many.
+    /// Remembers a run, and forgets the oldest one if there are too many.
     pub(super) async fn remember_run(&mut self, run: &dyn StoredRun) -> Result<(), ApiFailure> {
         if self.0.contains_key(run.id()) {
             return Ok(());
@@ -58,8 +59,9 @@ impl RememberedRuns {
         Ok(())
     }
 
-    /// Returns the run of this ensemble to which the messages belong: the run with this id, or any run that is remembered.
-    /// `was_given`: whether the client got the reply with this digest.
+    /// Finds the run of this ensemble whose records match the messages: the run with this id, or any remembered one.
+    ///
+    /// `was_given` returns whether the client received the reply with this digest.
     ///
     /// # Errors
     /// There is no run with this id, or the messages do not continue it.
@@ -104,6 +106,7 @@ impl RememberedRuns {
         }
     }
 
+    /// Returns the run if it belongs to this ensemble and the messages match its records.
     async fn match_remembered_run(
         &mut self,
         run: &Arc<dyn StoredRun>,
@@ -119,6 +122,7 @@ impl RememberedRuns {
 }
 
 impl RememberedRun {
+    /// Loads the first record of the run.
     async fn load(run: &dyn StoredRun) -> Result<Self, ApiFailure> {
         let read = async { run.open_reader().await?.next_record().await };
         let first = read
@@ -138,7 +142,7 @@ impl RememberedRun {
         }
     }
 
-    /// Returns the run, if the messages belong to it and the client can go on with it.
+    /// Returns the run if the messages match its records and the client can continue it.
     async fn match_messages(
         &mut self,
         run: &Arc<dyn StoredRun>,
@@ -192,7 +196,7 @@ impl RememberedRun {
     }
 }
 
-/// Returns the latest of the runs to which the messages can belong.
+/// Chooses the latest run that the messages match. Fails if the last message can be an answer to several runs.
 ///
 /// # Errors
 /// The last message can be the answer to several runs.
@@ -212,10 +216,12 @@ fn choose_latest_match(mut runs: Vec<MatchingRun>) -> Result<Option<MatchingRun>
     Ok((!runs.is_empty()).then(|| runs.swap_remove(0)))
 }
 
+/// Returns whether the run has an open request.
 fn is_asking(runs: &RunService, run: &RunId) -> bool {
     !runs.open_requests(run).is_empty()
 }
 
+/// Returns the path without links, or unchanged if it does not exist.
 pub(super) fn canonical_path(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }

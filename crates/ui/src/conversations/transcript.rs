@@ -15,7 +15,7 @@ use super::CANCELLED_BY_PAGE;
 use super::messages::ChatProgramMessage;
 use super::reply::{gives_reply, is_yes_message, successful_reply_text};
 
-/// The messages of a run.
+/// Messages of a run as a chat program sees them.
 #[derive(Debug, Default)]
 pub(super) struct ChatTranscript {
     segments: Vec<TranscriptSegment>,
@@ -23,7 +23,7 @@ pub(super) struct ChatTranscript {
     pub(super) records: u64,
 }
 
-/// The run from its input, or a message, to its end.
+/// Segment of a run, from its input or a message to its end.
 #[derive(Debug)]
 pub(super) struct TranscriptSegment {
     /// The digest of the message.
@@ -50,7 +50,7 @@ pub(super) enum TranscriptSegmentEnd {
     Failed,
 }
 
-/// The answer to a question, or the decision about a call.
+/// Recorded answer to a question, or decision about a call.
 #[derive(Debug)]
 enum RecordedAnswer {
     Answer {
@@ -63,7 +63,7 @@ enum RecordedAnswer {
     },
 }
 
-/// The position of the messages of a chat program in a run.
+/// Position of the messages of a chat program in a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum TranscriptPosition {
     /// The run has replied to all messages but the last one, which is new.
@@ -75,7 +75,7 @@ pub(crate) enum TranscriptPosition {
 }
 
 impl ChatTranscript {
-    /// Returns the transcript of a run with these records.
+    /// Builds the transcript of a run from its records.
     ///
     /// # Errors
     /// The event of a record is illegal after the records before it.
@@ -89,6 +89,7 @@ impl ChatTranscript {
         Ok(transcript)
     }
 
+    /// Applies a record to the transcript.
     fn apply_record(&mut self, record: &Record, state: &ConversationState) {
         self.records = record.seq + 1;
         match &record.event {
@@ -109,17 +110,17 @@ impl ChatTranscript {
         }
     }
 
-    /// Returns the leg that has the last reply, or will have it.
+    /// Returns the segment that has the last reply, or will have it.
     pub(super) fn last_answered_segment(&self) -> Option<&TranscriptSegment> {
         self.answered_segments().last()
     }
 
-    /// Returns the legs of which a chat program has heard something but an error.
+    /// Iterates over the segments that did not end with an error for the chat program.
     fn answered_segments(&self) -> impl DoubleEndedIterator<Item = &TranscriptSegment> {
         self.segments.iter().filter(|leg| leg.end != TranscriptSegmentEnd::Failed)
     }
 
-    /// Returns the position of these messages. The first `input` of them are the input of the run.
+    /// Finds the position of these messages in the run. The first `input` messages are the input of the run.
     pub(super) fn find_position(&self, messages: &[ChatProgramMessage], input: usize) -> Option<TranscriptPosition> {
         let mut rest = messages.get(input..)?;
         let mut legs = self.answered_segments().peekable();
@@ -153,6 +154,7 @@ impl ChatTranscript {
 }
 
 impl TranscriptSegment {
+    /// Creates the segment that starts with this message.
     fn from_message(text: &str, seq: u64, used_before: ModelUsage) -> Self {
         Self {
             text: sha256_of_text(text),
@@ -164,6 +166,7 @@ impl TranscriptSegment {
         }
     }
 
+    /// Applies an event to the segment.
     fn apply_event(&mut self, event: &Event, seq: u64, state: &ConversationState) {
         match event {
             Event::RunResumed(_) => {
@@ -181,7 +184,7 @@ impl TranscriptSegment {
         }
     }
 
-    /// Returns the messages after the questions that were answered, and their answers; `None`: the messages are others.
+    /// Skips the messages that match the recorded answers. Returns the rest, or `None` if a message does not match.
     fn skip_answers<'m>(&self, mut rest: &'m [ChatProgramMessage]) -> Option<&'m [ChatProgramMessage]> {
         for given_answer in &self.answers {
             loop {
@@ -205,7 +208,7 @@ impl TranscriptSegment {
 }
 
 impl RecordedAnswer {
-    /// Returns whether this message is that answer.
+    /// Returns whether the message is this answer.
     fn matches_message(&self, message: &str) -> bool {
         let text = message.trim();
         match self {
@@ -229,7 +232,7 @@ impl RecordedAnswer {
         }
     }
 
-    /// Was the question asked again after this message?
+    /// Returns whether the message was no valid answer, so that the question was asked again.
     fn was_asked_again(&self, message: &str) -> bool {
         let text = message.trim().to_lowercase();
         match self {
@@ -242,7 +245,7 @@ impl RecordedAnswer {
     }
 }
 
-/// Returns the answer of a person, if the execution was a question to one.
+/// Returns the answer of an operator, if the execution was a question.
 fn operator_answer(finished: &ExecutionFinished, plan: &Plan) -> Option<RecordedAnswer> {
     let ExecutionEnd::Succeeded(output) = &finished.end else {
         return None;
@@ -257,8 +260,7 @@ fn operator_answer(finished: &ExecutionFinished, plan: &Plan) -> Option<Recorded
     }
 }
 
-/// Returns how the segment has ended. A segment that was stopped, but not by a person on the page, continues when it is
-/// resumed.
+/// Returns the end of a segment. A segment that was stopped, except on the page, stays open, because it can be resumed.
 fn segment_end(ended: &RunEnded, state: &ConversationState) -> TranscriptSegmentEnd {
     let by_page = RunInterruption::Cancelled {
         by: RunCanceller::Client(CANCELLED_BY_PAGE.into()),

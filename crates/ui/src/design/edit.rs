@@ -23,7 +23,7 @@ use super::utf16_lines::Utf16LineIndex;
 use crate::app::UiState;
 use crate::reply::ApiFailure;
 
-/// Returns the agents of a text with their dependencies and places.
+/// Converts the agents of a text to JSON, with their dependencies and positions.
 pub(super) fn agents_to_json(source: &SourceText, units: &Utf16LineIndex<'_>) -> Value {
     let sketched = design::parse_agent_sketches(source).into_iter().map(|agent| {
         let dependencies = agent.dependencies.iter().map(|one| {
@@ -50,7 +50,9 @@ pub(super) fn agents_to_json(source: &SourceText, units: &Utf16LineIndex<'_>) ->
     sketched.collect()
 }
 
-/// `{title, edits, scripts, uncertain}` for `{file, text, edit}`: how the text changes, and what a rename leads to in scripts.
+/// Plans an edit of the text `{file, text, edit}`. Returns `{title, edits, scripts, uncertain}` without changing a file.
+///
+/// `scripts` are changes of scripts and test files after a rename.
 pub(super) fn plan_edit(app: &UiState, given: &Value) -> Result<Value, ApiFailure> {
     let (path, text) = resolve_file_and_text(app, given)?;
     let edit_request = &given["edit"];
@@ -71,8 +73,7 @@ pub(super) fn plan_edit(app: &UiState, given: &Value) -> Result<Value, ApiFailur
     Ok(json!({"title": fix.title, "edits": edits.collect::<Vec<_>>(), "scripts": [], "uncertain": []}))
 }
 
-/// Returns the keys of agents, of the file and of dependencies, for the forms of the designer, and the keys that say what an
-/// agent runs.
+/// Returns the keys of agents, files and dependencies for the forms of the designer, and the keys that decide the kind of an agent.
 pub(super) fn form_keys_json() -> Value {
     let keys = |section| list_form_keys(section).iter().map(FormKey::to_json).collect::<Vec<_>>();
     json!({
@@ -83,7 +84,7 @@ pub(super) fn form_keys_json() -> Value {
     })
 }
 
-/// Returns the type of the agents that this key chooses.
+/// Returns the kind of agents with this key.
 fn agent_kind_of_key(key: &str) -> Option<&'static str> {
     let mut choosers = TYPE_CHOOSING_KEYS.into_iter();
     choosers
@@ -91,7 +92,7 @@ fn agent_kind_of_key(key: &str) -> Option<&'static str> {
         .map(|(_, kind)| kind.word())
 }
 
-/// Returns the edit with its `value`; a text under `yaml` is read as YAML.
+/// Returns the edit with its `value`. Parses a text under `yaml` as YAML.
 fn parse_yaml_value(edit: &Value) -> Result<Value, ApiFailure> {
     let mut edit = edit.clone();
     let Some(yaml) = edit.as_object_mut().and_then(|entries| entries.remove("yaml")) else {
@@ -110,7 +111,7 @@ fn parse_yaml_value(edit: &Value) -> Result<Value, ApiFailure> {
     Ok(edit)
 }
 
-/// Refuses an edit after which a value has no effect, or a key that was set has an error; the failure says what to do instead.
+/// Fails if a set value would have no effect, or its key has an error after the edit. The failure suggests an alternative.
 fn check_edit_effect(
     app: &UiState,
     path: &Path,
@@ -142,13 +143,14 @@ fn check_edit_effect(
     Err(ApiFailure::bad_request(format!("{}{help}", reason.message)))
 }
 
+/// Converts a text edit to JSON.
 fn edit_to_json(units: &Utf16LineIndex<'_>, span: Span, text: &str) -> Value {
     let mut json = units.range_json(span);
     json["text"] = text.into();
     json
 }
 
-/// `{do: rename, agent, name}`.
+/// Plans the rename of an agent: `{do: rename, agent, name}`.
 fn plan_rename(app: &UiState, path: &Path, text: &Arc<str>, wanted: &Value) -> Result<Value, ApiFailure> {
     let (agent, name) = (
         super::required_text(wanted, "agent")?,
@@ -182,7 +184,7 @@ fn plan_rename(app: &UiState, path: &Path, text: &Arc<str>, wanted: &Value) -> R
     }))
 }
 
-/// Returns the scripts and test files that name the agent, in the form that `save` takes.
+/// Lists the scripts and test files that name the agent, in the form for saving.
 fn rename_changes_json(
     project: &Project,
     renamed: &RenameEdits,

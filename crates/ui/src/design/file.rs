@@ -17,10 +17,10 @@ use super::{line_ends, required_text};
 use crate::app::UiState;
 use crate::reply::ApiFailure;
 
-/// The largest file that is edited: with its escapes it fits into a request.
+/// Maximum size of an edited file: with escapes it fits into a request.
 const MAX_EDITABLE_BYTES: usize = 4 << 20;
 
-/// A file that may be read and written, with its text.
+/// Editable file with its text.
 pub(super) struct EditableFile {
     /// As the list has it.
     pub(super) path: PathBuf,
@@ -28,7 +28,7 @@ pub(super) struct EditableFile {
     pub(super) disk: SourceText,
 }
 
-/// `{file, text, digest}`.
+/// Loads a file for the page: `{file, text, digest}`.
 pub(super) fn load_document(app: &UiState, file: &str) -> Result<Value, ApiFailure> {
     let open = load_editable_file(app, file)?;
     let mut document = text_with_digest_json(open.disk.text());
@@ -36,18 +36,18 @@ pub(super) fn load_document(app: &UiState, file: &str) -> Result<Value, ApiFailu
     Ok(document)
 }
 
-/// `{text, digest}` of what the file contains.
+/// Returns `{text, digest}` of the content of a file.
 pub(super) fn text_with_digest_json(disk: &str) -> Value {
     json!({"text": line_ends::to_page_text(disk), "digest": sha256_hex_digest(disk)})
 }
 
-/// Returns a digest of texts.
+/// Returns the SHA-256 digest of a text.
 pub(super) fn sha256_hex_digest(text: &str) -> String {
     let digest = sha2::Sha256::digest(text.as_bytes());
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Returns the file that the list shows under this path.
+/// Resolves a file that the list of the page shows under this path.
 pub(super) fn resolve_listed_file(app: &UiState, file: &str) -> Result<PathBuf, ApiFailure> {
     let project = app.runs.runs().project();
     let is_it = |path: &PathBuf| path.display().to_string() == file;
@@ -62,7 +62,7 @@ pub(super) fn resolve_listed_file(app: &UiState, file: &str) -> Result<PathBuf, 
     }
 }
 
-/// Returns the file that the list shows under this path, with its text.
+/// Loads a listed file for the editor. Fails if it is not listed, outside of the folder, too large or not editable.
 pub(super) fn load_editable_file(app: &UiState, file: &str) -> Result<EditableFile, ApiFailure> {
     let path = resolve_listed_file(app, file)?;
     let disk = app.runs.runs().project().read_file(&path)?;
@@ -81,18 +81,18 @@ pub(super) fn load_editable_file(app: &UiState, file: &str) -> Result<EditableFi
     }
 }
 
-/// Returns whether a file with this path and this text is edited on the page.
+/// Returns whether the page can edit a file with this path and text.
 pub(super) fn is_ensemble_or_test_file(path: &Path, text: &SourceText) -> bool {
     is_test_file(&path.to_string_lossy()) || load_ensemble(text).looks_like_ensemble()
 }
 
-/// Returns a text that stands in a file of the list, or will: `{file, text}`.
+/// Parses `{file, text}` and resolves the listed file.
 pub(super) fn resolve_file_and_text(app: &UiState, given: &Value) -> Result<(PathBuf, Arc<str>), ApiFailure> {
     let path = resolve_listed_file(app, required_text(given, "file")?)?;
     Ok((path, required_text(given, "text")?.into()))
 }
 
-/// Replaces the file by the text of the page, if it still has the digest: `{file, text, digest, scripts}`.
+/// Replaces the file by the text of the page, if its digest is unchanged: `{file, text, digest, scripts}`.
 ///
 /// `scripts` are those in which an agent has got another name: `{file, digest, names: [[old, new, is_stored], …]}`. Either all
 /// files are written or none, and none if one of them has changed. The answer is `{digest, scripts: {file: digest}}`.
@@ -133,7 +133,7 @@ pub(super) fn save_file_and_scripts(app: &UiState, given: &Value) -> Result<Valu
     Ok(json!({"digest": sha256_hex_digest(&text), "scripts": digests}))
 }
 
-/// Returns a script or a test file in which agents have other names: its path, its text, and its new text.
+/// Renames agents in a script or test file. Returns its path, its text, and its new text without writing.
 fn rename_in_file(project: &Project, given: &Value) -> Result<(PathBuf, String, String), ApiFailure> {
     let file = required_text(given, "file")?;
     let path = PathBuf::from(file);
@@ -159,7 +159,7 @@ fn rename_in_file(project: &Project, given: &Value) -> Result<(PathBuf, String, 
     Ok((path, before, after))
 }
 
-/// Replaces all files, or none: each with its path, its text, and its new text.
+/// Replaces all files or none, each given with its path, its text, and its new text.
 fn replace_all_or_no_files(project: &Project, files: &[(PathBuf, &str, &str)]) -> Result<(), ApiFailure> {
     let paths: Vec<PathBuf> = files.iter().map(|(path, ..)| project.folder.join(path)).collect();
     let replacements: Vec<FileReplacement<'_>> = files
@@ -187,6 +187,7 @@ fn replace_all_or_no_files(project: &Project, files: &[(PathBuf, &str, &str)]) -
     })
 }
 
+/// Creates the failure of a file that was changed on disk.
 fn changed_on_disk_failure(file: &str) -> ApiFailure {
     ApiFailure::new(
         StatusCode::CONFLICT,
@@ -195,6 +196,7 @@ fn changed_on_disk_failure(file: &str) -> ApiFailure {
     )
 }
 
+/// Creates the failure of a forbidden request.
 pub(super) fn forbidden_failure(message: String) -> ApiFailure {
     ApiFailure::new(StatusCode::FORBIDDEN, "forbidden", message)
 }

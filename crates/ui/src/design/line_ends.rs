@@ -5,7 +5,7 @@
 
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
-/// Returns the text without a byte order mark, each line end as `\n`.
+/// Returns the text without a byte order mark, with `\n` as line end.
 pub(super) fn to_page_text(disk: &str) -> String {
     let text = disk.strip_prefix(BYTE_ORDER_MARK).unwrap_or(disk);
     match text.contains('\r') {
@@ -14,7 +14,7 @@ pub(super) fn to_page_text(disk: &str) -> String {
     }
 }
 
-/// Returns the text of the page as the file has it: with its byte order mark and its line ends.
+/// Returns the text of the page with the byte order mark and the line ends of the file.
 pub(super) fn to_disk_text(disk: &str, page: &str) -> String {
     let bare = disk.strip_prefix(BYTE_ORDER_MARK);
     let mark = if bare.is_some() { "\u{feff}" } else { "" };
@@ -53,12 +53,12 @@ pub(super) fn to_disk_text(disk: &str, page: &str) -> String {
     text
 }
 
-/// The lines without their ends.
+/// Returns the lines without their ends.
 fn line_texts<'t>(lines: &[(&'t str, &'t str)]) -> Vec<&'t str> {
     lines.iter().map(|(text, _)| *text).collect()
 }
 
-/// Returns the lines, each with its end; the last one has none.
+/// Splits a text into lines, each with its end. The last line has none.
 fn split_lines(text: &str) -> Vec<(&str, &str)> {
     let mut lines = Vec::new();
     let mut rest = text;

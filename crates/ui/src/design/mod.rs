@@ -21,7 +21,7 @@ use serde_json::Value;
 use crate::app::UiState;
 use crate::reply::{self, UiReply, ApiFailure};
 
-/// Answers a question about this file. Nothing changes.
+/// Answers a GET request of the designer. Returns `None` for other paths.
 pub(crate) async fn answer_design_get(
     app: &Arc<UiState>,
     path: &str,
@@ -40,7 +40,7 @@ pub(crate) async fn answer_design_get(
     }))
 }
 
-/// Does what is asked for.
+/// Performs a POST request of the designer. Returns `None` for other paths.
 pub(crate) async fn answer_design_post(app: &Arc<UiState>, path: &str, given: &Value) -> Result<Option<UiReply>, ApiFailure> {
     let body = given.clone();
     Ok(Some(match path {
@@ -60,7 +60,7 @@ pub(crate) async fn answer_design_post(app: &Arc<UiState>, path: &str, given: &V
     }))
 }
 
-/// Returns a text that must be given.
+/// Returns the text under this key. Fails if it is missing.
 fn required_text<'g>(given: &'g Value, name: &str) -> Result<&'g str, ApiFailure> {
     given[name]
         .as_str()

@@ -11,7 +11,7 @@ use super::required_text;
 use crate::app::UiState;
 use crate::reply::ApiFailure;
 
-/// Creates an ensemble that can be run: `{name}`. The answer is `{name, file}`. Nothing is overwritten.
+/// Creates the file of a new ensemble that can be run: `{name}`. Returns `{name, file}`. Never overwrites a file.
 pub(super) fn create_ensemble_file(app: &UiState, given: &Value) -> Result<Value, ApiFailure> {
     let requested_name = required_text(given, "name")?.trim();
     let project = app.runs.runs().project();
@@ -51,7 +51,7 @@ pub(super) fn create_ensemble_file(app: &UiState, given: &Value) -> Result<Value
     Ok(json!({"name": name, "file": path}))
 }
 
-/// Does the nearest folder above that is there stand inside the served folder?
+/// Returns whether the nearest existing parent of the path is a folder inside the project. The path itself need not exist.
 fn is_new_path_inside_project(project: &Project, path: &Path) -> bool {
     let path = project.folder.join(path);
     let mut above = path.ancestors().skip(1);

@@ -14,7 +14,7 @@ use crate::app::UiState;
 use crate::reply::ApiFailure;
 use crate::view::draw_for_page;
 
-/// `{findings, agents}`. The findings are those of `validate`.
+/// Checks a text, and returns its findings and agents: `{findings, agents}`.
 pub(super) fn check_text(app: &UiState, given: &Value) -> Result<Value, ApiFailure> {
     let (path, text) = resolve_file_and_text(app, given)?;
     let project = app.runs.runs().project();
@@ -33,6 +33,7 @@ pub(super) fn check_text(app: &UiState, given: &Value) -> Result<Value, ApiFailu
     )
 }
 
+/// Converts a finding to JSON. A fix is included only if it changes the checked text.
 fn finding_to_json(finding: &Diagnostic, source: &SourceText, units: &Utf16LineIndex<'_>) -> Value {
     let is_here = finding.source.name() == source.name();
     let is_in_same_file = |fix: &&TextFix| *fix.file == *source.name();
@@ -69,7 +70,7 @@ fn finding_to_json(finding: &Diagnostic, source: &SourceText, units: &Utf16LineI
     })
 }
 
-/// Returns the graph of a text as SVG, without a style of its own.
+/// Draws the graph of a text as SVG without a style.
 pub(super) fn draw_text_graph(app: &UiState, given: &Value) -> Result<String, ApiFailure> {
     let (path, text) = resolve_file_and_text(app, given)?;
     let loaded = load_ensemble(&SourceText::new(path.display().to_string(), text));

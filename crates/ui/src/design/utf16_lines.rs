@@ -3,13 +3,14 @@
 use ensemble_language::source::{SourceText, Span};
 use serde_json::{Value, json};
 
-/// The lines of a text, each with the byte and the code unit at which it begins.
+/// Index of the lines of a text: the byte and the UTF-16 code unit at which each starts.
 pub(super) struct Utf16LineIndex<'t> {
     text: &'t str,
     lines: Vec<(usize, usize)>,
 }
 
 impl<'t> Utf16LineIndex<'t> {
+    /// Builds the index.
     pub(super) fn new(text: &'t str) -> Self {
         let mut lines = vec![(0, 0)];
         let (mut byte, mut unit) = (0, 0);
@@ -21,7 +22,7 @@ impl<'t> Utf16LineIndex<'t> {
         Self { text, lines }
     }
 
-    /// Returns the code unit at a byte; a byte beyond the end means the end.
+    /// Converts a byte offset to an offset in UTF-16 code units. An offset beyond the end means the end.
     pub(super) fn utf16_offset(&self, byte: usize) -> usize {
         let byte = self.text.floor_char_boundary(byte);
         let line = self.lines.partition_point(|line| line.0 <= byte).saturating_sub(1);
@@ -29,13 +30,13 @@ impl<'t> Utf16LineIndex<'t> {
         unit + self.text[start..byte].encode_utf16().count()
     }
 
-    /// `{start, end}`.
+    /// Converts a span to `{start, end}` in code units.
     pub(super) fn range_json(&self, span: Span) -> Value {
         json!({"start": self.utf16_offset(span.start), "end": self.utf16_offset(span.end)})
     }
 }
 
-/// `{start, end, line, column}`, the latter two for people.
+/// Converts a span to `{start, end, line, column}`.
 pub(super) fn position_json(source: &SourceText, units: &Utf16LineIndex<'_>, span: Span) -> Value {
     let mut range = units.range_json(span);
     let place = source.line_column(span.start);

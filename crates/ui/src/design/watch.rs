@@ -17,14 +17,13 @@ use crate::reply::{self, UiReply, ApiFailure};
 
 /// How often the file is looked at.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
-/// After so many looks the text is read though nothing seems changed: a clock may be too coarse.
+/// Number of polls after which the text is read although its metadata is unchanged, because file times can be too coarse.
 const POLLS_BETWEEN_READS: u32 = 8;
 
-/// What a look at the file's data tells: the time of the last change, and the size.
+/// Time of the last change and size of a file.
 type FileStamp = Option<(Option<SystemTime>, u64)>;
 
-/// `file` with `{text, digest}`, at once and after each change; `gone` while there is no such file, it cannot be read, or it is no
-/// ensemble and no test file.
+/// Streams the content of a file as events: `{text, digest}` now and after each change, and `gone` while it is not editable.
 pub(super) async fn stream_file_changes(app: &Arc<UiState>, name: String) -> Result<UiReply, ApiFailure> {
     let path = {
         let name = name.clone();
@@ -73,7 +72,7 @@ pub(super) async fn stream_file_changes(app: &Arc<UiState>, name: String) -> Res
     Ok(reply::events_reply(receiver))
 }
 
-/// Returns the file as it is now; `None`: it is as it was.
+/// Reads the file if it has changed. Returns its stamp, its digest and an event, or `None` if it is unchanged.
 fn read_if_changed(
     project: &Project,
     path: &PathBuf,

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::RunView;
 
 impl RunView {
-    /// Returns the execution in this row.
+    /// Converts the execution in this row to JSON with all details. Returns `None` for other rows.
     pub(crate) fn execution_detail_json(&self, at: usize) -> Option<Value> {
         let (turn, execution) = self.execution_at(at)?;
         let plan = self.plan.as_ref();
@@ -58,13 +58,13 @@ impl RunView {
     }
 }
 
-/// Returns the source of the answer in words, with the user, if the execution asked a question that was answered.
+/// Describes the author of the answer, if the execution asked a question that was answered.
 fn describe_answer_author(execution: &StoryExecution) -> Option<String> {
     let record = execution.finish_event.as_ref()?.answer.as_ref()?;
     Some(record.by.to_string())
 }
 
-/// Returns whether a model was asked in the execution.
+/// Returns whether the execution asked a model.
 fn has_messages(execution: &StoryExecution) -> bool {
     execution.first_request.is_some() || execution.total_usage().is_some_and(|usage| usage.requests > 0)
 }

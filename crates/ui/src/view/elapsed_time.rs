@@ -6,6 +6,7 @@ use chrono::{DateTime, Utc};
 #[expect(
     clippy::disallowed_methods,
     reason = "the page shows how long work has lasted; nothing is decided by it"
+/// Returns the seconds since this time, at least 0.
 )]
 pub(super) fn seconds_since(time: DateTime<Utc>) -> f64 {
     (Utc::now() - time).as_seconds_f64().max(0.0)

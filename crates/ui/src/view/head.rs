@@ -11,11 +11,11 @@ use super::rows::{MAX_WHOLE_ROW_CHARS, truncate_text};
 use super::shown_request::with_request_texts;
 use super::{DriverLocation, RunView};
 
-/// Most warnings that are shown, the last ones.
+/// Maximum number of shown warnings, the last ones.
 const MAX_SHOWN_WARNINGS: usize = 20;
 
 impl RunView {
-    /// Name, state, sums, agents, and what can be done with the run.
+    /// Converts the run to JSON without rows: name, state, totals, agents and possible actions.
     pub(crate) fn head_json(&self, id: &RunId, driven: DriverLocation, state: RunState) -> Value {
         let started = self.story.start_event();
         let end_event = self.story.end_event();
@@ -70,13 +70,13 @@ impl RunView {
         })
     }
 
-    /// Returns the seconds since the latest record, if the run is under way.
+    /// Returns the seconds since the latest record, if the run is running.
     fn seconds_since_latest(&self, is_under_way: bool) -> f64 {
         let latest = self.run_history().latest_at().filter(|_| is_under_way);
         latest.map_or(0.0, seconds_since)
     }
 
-    /// Returns the failure that ended the run, with its execution.
+    /// Converts the failure that ended the run to JSON, with its execution.
     fn failure_json(&self) -> Option<Value> {
         let failed = self.story.end_event()?.failed.as_ref()?;
         let execution = self.story.find_execution(failed.turn, &failed.agent)?;
@@ -110,7 +110,7 @@ impl RunView {
         Some(outputs.collect())
     }
 
-    /// Returns the agents in declaration order, each with what it did.
+    /// Converts the agents to JSON in declaration order, each with its executions.
     fn agents_json(&self, totals: &RunTotals) -> Vec<Value> {
         let names: Vec<_> = match &self.plan {
             Some(plan) => {
@@ -138,7 +138,7 @@ impl RunView {
         described.collect()
     }
 
-    /// Returns the seconds since the attempt of the agent started, if it is under way.
+    /// Returns the seconds since the attempt of the agent started, if it is running.
     fn working_seconds(&self, agent: &str) -> f64 {
         match self.run_history().agent_activity(agent) {
             Some(AgentActivity::Working { since }) if self.liveness.is_driven => seconds_since(since),
@@ -146,7 +146,7 @@ impl RunView {
         }
     }
 
-    /// Returns the activity of the agent, in one word; `None` if no execution of the agent is under way.
+    /// Returns the activity of the agent in one word. Returns `None` without an open execution.
     fn activity_word(&self, agent: &str) -> Option<&'static str> {
         let turn = self.story.latest_turn()?;
         let mut executions = turn.executions.iter();
@@ -156,7 +156,7 @@ impl RunView {
     }
 }
 
-/// Returns whether the run failed in a turn, so that a fork can begin before it.
+/// Returns whether the run failed in a turn, so that a fork can start before it.
 fn is_agent_failure(outcome: CompletionReason) -> bool {
     matches!(
         outcome,

@@ -24,7 +24,7 @@ use ensemble_language::plan::Plan;
 pub(crate) use picture::draw_for_page;
 pub(crate) use shown_request::with_request_texts;
 
-/// The process that drives a run.
+/// Location of the process that drives a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DriverLocation {
     /// This process.
@@ -35,7 +35,7 @@ pub(crate) enum DriverLocation {
     Nowhere,
 }
 
-/// The facts of a run that no record contains.
+/// Facts of a run that no record contains.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct RunLiveness {
     /// Whether a process drives the run.
@@ -44,7 +44,7 @@ pub(crate) struct RunLiveness {
     pub(crate) asking_agents: Vec<Arc<str>>,
 }
 
-/// The fold of a run.
+/// State of a run for the page, built from its records.
 #[derive(Default)]
 pub(crate) struct RunView {
     story: RunStory,
@@ -70,7 +70,7 @@ enum RowContentPosition {
 }
 
 impl RunView {
-    /// Adds the next record, and says which rows it changed.
+    /// Adds the next record, and returns the changed rows.
     pub(crate) fn apply_record(&mut self, record: &Record) -> Vec<usize> {
         if record.seq < self.next {
             return Vec::new();
@@ -94,7 +94,7 @@ impl RunView {
         changed
     }
 
-    /// Sets the facts that no record contains, and returns the rows that they change.
+    /// Sets the facts that no record contains, and returns the changed rows.
     pub(crate) fn set_liveness(&mut self, liveness: RunLiveness) -> Range<usize> {
         if self.liveness == liveness {
             return 0..0;
@@ -103,7 +103,7 @@ impl RunView {
         self.latest.clone()
     }
 
-    /// Returns the fold of the records up to the end of a turn.
+    /// Loads a view of the records up to the end of a turn.
     pub(crate) async fn load_view_until_turn(&self, turn: u32, run: &dyn StoredRun) -> Result<Self, ReadError> {
         let mut view = Self {
             plan: self.plan.clone(),
@@ -119,7 +119,7 @@ impl RunView {
         Ok(view)
     }
 
-    /// Returns the fold of the records.
+    /// Returns the history of the run.
     pub(crate) fn run_history(&self) -> &RunHistory {
         &self.story.history
     }
@@ -141,7 +141,7 @@ impl RunView {
         begin..self.rows.len()
     }
 
-    /// Returns the row of the agent in the latest turn.
+    /// Finds the row of the agent in the latest turn.
     fn find_row_in_latest_turn(&self, agent: &str) -> Option<usize> {
         let is_its = |at: &usize| {
             self.execution_at(*at)
@@ -150,7 +150,7 @@ impl RunView {
         self.latest.clone().find(is_its)
     }
 
-    /// Adds the dependencies that started executions.
+    /// Stores the dependencies that started executions in a turn.
     fn record_fired_dependencies(&mut self, event: &Event) {
         let Event::TurnStarted(turn) = event else { return };
         for start in turn.starts.iter().filter(|start| !start.counts.is_empty()) {
@@ -160,7 +160,7 @@ impl RunView {
     }
 }
 
-/// Returns the agent in whose execution the event happened.
+/// Finds the agent whose row the event changes. Returns `None` for events that change no row of an agent.
 fn find_changed_agent(event: &Event) -> Option<&Arc<str>> {
     match event {
         Event::ExecutionStarted(started) => Some(&started.agent),

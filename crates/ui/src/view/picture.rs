@@ -8,7 +8,7 @@ use super::RunView;
 use crate::reply::ApiFailure;
 
 impl RunView {
-    /// Adds the run, which is in this state, to the picture of its own ensemble.
+    /// Adds the run, in this state, to the picture of its ensemble.
     pub(crate) fn add_run_to_picture(&self, picture: &mut GraphPicture, state: RunState) {
         let Some(plan) = &self.plan else { return };
         picture.add_run_data(self.run_history(), state, plan.ensemble(), plan.ensemble());
@@ -16,7 +16,7 @@ impl RunView {
     }
 }
 
-/// Returns a picture without a style of its own: the page has its style, and allows none inside a picture.
+/// Draws a picture without a style, because the page has the style and allows none inside of a picture.
 ///
 /// # Errors
 /// The graph is too large.

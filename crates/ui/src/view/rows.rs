@@ -14,17 +14,17 @@ const MAX_ROW_CHARS: usize = 200;
 pub(super) const MAX_WHOLE_ROW_CHARS: usize = 20_000;
 
 impl RunView {
-    /// Returns a row as one line.
+    /// Converts a row to JSON with a short text.
     pub(crate) fn short_row_json(&self, at: usize) -> Option<Value> {
         self.row_json(at, MAX_ROW_CHARS)
     }
 
-    /// Returns a row with its text.
+    /// Converts a row to JSON with its text, up to a large limit.
     pub(crate) fn whole_row_json(&self, at: usize) -> Option<Value> {
         self.row_json(at, MAX_WHOLE_ROW_CHARS)
     }
 
-    /// Returns the row of an execution.
+    /// Finds the row of an execution.
     pub(crate) fn find_execution_row(&self, turn: u32, agent: &str) -> Option<usize> {
         let is_it = |at: &usize| {
             let row_execution = self.execution_at(*at);
@@ -33,6 +33,7 @@ impl RunView {
         (0..self.rows.len()).find(is_it)
     }
 
+    /// Returns the execution in this row with its turn. Returns `None` for other rows.
     pub(super) fn execution_at(&self, at: usize) -> Option<(&StoryTurn, &StoryExecution)> {
         match *self.rows.get(at)? {
             RowContentPosition::Execution(event, index) => match &self.story.events[event] {
@@ -43,6 +44,7 @@ impl RunView {
         }
     }
 
+    /// Converts a row to JSON with at most `most` characters of text.
     fn row_json(&self, at: usize, most: usize) -> Option<Value> {
         let mut row = match *self.rows.get(at)? {
             RowContentPosition::Execution(..) => {
@@ -56,6 +58,7 @@ impl RunView {
         Some(row)
     }
 
+    /// Converts an execution to a row.
     fn execution_row(&self, turn: &StoryTurn, execution: &StoryExecution, most: usize) -> Value {
         let fired = self.fired_dependencies.get(&(turn.turn, execution.agent.clone()));
         let fired = fired.into_iter().flatten();
@@ -82,8 +85,7 @@ impl RunView {
         })
     }
 
-    /// Returns the state of an execution, in one word. An execution that has not ended in an earlier turn was given up with its
-    /// turn.
+    /// Returns the state of an execution in one word. An open execution of an earlier turn counts as abandoned.
     pub(super) fn execution_state_word(&self, turn: u32, execution: &StoryExecution) -> &'static str {
         if execution.failure().is_some() {
             return "failed";
@@ -101,14 +103,14 @@ impl RunView {
             .as_str()
     }
 
-    /// Returns the seconds since the latest attempt started, if it is under way.
+    /// Returns the seconds since the latest attempt started, if it is running.
     pub(super) fn elapsed_seconds(&self, execution: &StoryExecution) -> Option<f64> {
         let attempt = execution.attempts.last()?;
         let is_under_way = self.liveness.is_driven && attempt.end == StoryAttemptEnd::InProgress;
         is_under_way.then(|| seconds_since(attempt.started_at))
     }
 
-    /// Returns the agent on which this dependency of the agent depends.
+    /// Returns the agent that is the source of the dependency at this position.
     fn dependency_source(&self, agent: &str, position: usize) -> Option<&str> {
         let plan = self.plan.as_ref()?;
         let dependency = plan.agent(plan.find_agent_id(agent)?).dependencies.get(position)?;
@@ -116,6 +118,7 @@ impl RunView {
     }
 }
 
+/// Converts an event to a row.
 fn event_row(event: &StoryEvent, most: usize) -> Value {
     let text = |text: &str| {
         let (text, is_cut) = truncate_text(text, most);
@@ -135,7 +138,7 @@ fn event_row(event: &StoryEvent, most: usize) -> Value {
     json!({"kind": kind, "begun": at, "text": text, "is_cut": is_cut})
 }
 
-/// Returns the head of a turn, with the agents that did not run.
+/// Converts the start of a turn to a row, with the agents that did not run.
 fn turn_row(turn: &StoryTurn) -> Value {
     let waiting = turn.skipped_agents.iter();
     let waiting: Vec<Value> = waiting
@@ -150,7 +153,7 @@ fn turn_row(turn: &StoryTurn) -> Value {
     })
 }
 
-/// Returns the text of the execution: of its output, its error, or its question.
+/// Returns the text of the output, the error, or the question of the execution.
 fn execution_summary_text(execution: &StoryExecution) -> String {
     if let Some(failure) = execution.failure() {
         return failure.error.clone();
@@ -162,7 +165,7 @@ fn execution_summary_text(execution: &StoryExecution) -> String {
     question.map(|question| question.prompt.clone()).unwrap_or_default()
 }
 
-/// Returns the beginning of the text, and whether it is not all.
+/// Returns the start of the text, and whether a part is left out.
 pub(super) fn truncate_text(text: &str, most: usize) -> (&str, bool) {
     match text.char_indices().nth(most) {
         Some((end, _)) => (&text[..end], true),

@@ -7,7 +7,7 @@ use ensemble_core::request::PendingRequest;
 use ensemble_language::hidden_characters::escape_hidden_in_json;
 use serde_json::{Value, json};
 
-/// Adds the texts that the page shows to a request that waits.
+/// Adds the texts that the page shows to the JSON of a pending request.
 pub(crate) fn with_request_texts(mut document: Value, request: &PendingRequest) -> Value {
     let question = &request.question;
     let permission = question.permission.as_ref();

@@ -22,7 +22,7 @@ const MAX_RESULT_BYTES: usize = 64 << 10;
 /// The maximum number of bytes of the id of a call.
 const MAX_CALL_ID_BYTES: usize = 200;
 
-/// All calls of a prompt.
+/// Tool calls of one prompt, by the ids of the program.
 #[derive(Default)]
 pub(super) struct AcpToolCalls {
     calls: Vec<AcpCallState>,
@@ -36,6 +36,7 @@ pub(super) struct AcpToolCalls {
     secrets: Secrets,
 }
 
+/// State of one tool call of an external program.
 #[derive(Clone, Default)]
 struct AcpCallState {
     id: String,
@@ -58,6 +59,7 @@ struct AcpCallState {
 }
 
 impl AcpCallState {
+    /// Merges an update of the program into the state of the call.
     fn merge_update(&mut self, news: AcpCallUpdate, secrets: &Secrets) {
         self.title = news.title.or(self.title.take());
         self.kind = news.kind.or(self.kind);
@@ -76,13 +78,14 @@ impl AcpCallState {
         }
     }
 
+    /// Returns the kind of the call, or `Other` if the program has not named the kind.
     fn kind(&self) -> AcpToolKind {
         self.kind.unwrap_or(AcpToolKind::Other)
     }
 }
 
 impl AcpToolCalls {
-    /// Creates the list for a prompt. `reserved_ids`: ids that no call gets.
+    /// Creates the list for a prompt. No call gets one of the `reserved_ids`.
     pub(super) fn new(secrets: Secrets, reserved_ids: HashSet<String>) -> Self {
         Self {
             reserved_ids,
@@ -91,8 +94,9 @@ impl AcpToolCalls {
         }
     }
 
-    /// Adds news of a call. Returns whether the call is new, and the id under which it is recorded. `is_asked`: the program
-    /// asks for permission.
+    /// Applies an update to its call, or adds a new call. Returns whether the call is new, and the id in the records.
+    ///
+    /// `is_asked` means that the program asks for permission.
     ///
     /// # Errors
     /// There are too many calls.
@@ -117,7 +121,7 @@ impl AcpToolCalls {
         Ok((is_another, call.id.clone()))
     }
 
-    /// Adds a call that the program does not number.
+    /// Adds a call for a file request, which has no id from the program. Returns the new id.
     ///
     /// # Errors
     /// There are too many calls.
@@ -133,6 +137,7 @@ impl AcpToolCalls {
         Ok(self.calls[at].id.clone())
     }
 
+    /// Adds a call with the id of the program, and copies the shown content of an earlier call. Returns the index of the call.
     fn add_call(&mut self, program_id: String, earlier: Option<usize>) -> Result<usize, String> {
         let mut base = self.secrets.redact(program_id.as_str()).into_owned();
         base.truncate(base.floor_char_boundary(MAX_CALL_ID_BYTES));
@@ -156,6 +161,7 @@ impl AcpToolCalls {
         Ok(at)
     }
 
+    /// Appends the call and returns its index. Fails above the maximum number of calls.
     fn push_call(&mut self, call: AcpCallState) -> Result<usize, String> {
         if self.calls.len() >= MAX_CALLS {
             return Err(format!("it made more than {MAX_CALLS} tool calls in one prompt"));
@@ -166,7 +172,7 @@ impl AcpToolCalls {
         Ok(at)
     }
 
-    /// Returns the id, or one like it that no call has.
+    /// Returns the id, or the id with a suffix if another call has it.
     fn choose_unused_id(&self, id: &str) -> String {
         let is_free = |id: &String| !self.positions.contains_key(id) && !self.reserved_ids.contains(id);
         let others = (2_u32..).map(|number| format!("{id}~{number}"));
@@ -176,7 +182,7 @@ impl AcpToolCalls {
             .unwrap_or_default()
     }
 
-    /// Returns the kinds whose permission the call needs: its own, and that to edit if it has shown a diff.
+    /// Returns the kinds whose permission the call needs: its kind, and `edit` if the call has shown a diff.
     pub(super) fn needed_permission_kinds(&self, id: &str) -> Vec<AcpToolKind> {
         let Some(call) = self.find_call(id) else {
             return vec![AcpToolKind::Other];
@@ -185,12 +191,13 @@ impl AcpToolCalls {
         std::iter::once(call.kind()).chain(edit).collect()
     }
 
+    /// Returns the redacted title of the call, or its id.
     pub(super) fn call_title(&self, id: &str) -> String {
         let title = self.find_call(id).and_then(|known| known.title.as_deref());
         self.secrets.redact(title.unwrap_or(id)).into_owned()
     }
 
-    /// Returns the files that the call names, if it is a call to read.
+    /// Returns the files that the call names. Returns an empty list unless the call reads files.
     pub(super) fn read_paths(&self, id: &str) -> &[PathBuf] {
         let call = self.find_call(id).filter(|call| call.kind() == AcpToolKind::Read);
         call.map_or(&[], |call| &call.paths)
@@ -201,7 +208,7 @@ impl AcpToolCalls {
         self.find_call(id).map_or(&[], |call| &call.diffs)
     }
 
-    /// Returns the call as it is recorded, without an end.
+    /// Creates the record of the call, without an end.
     pub(super) fn open_call_record(&self, id: &str) -> ToolCall {
         let Some(call) = self.find_call(id) else {
             return ToolCall::new(id, "other", json!({}));
@@ -224,7 +231,7 @@ impl AcpToolCalls {
         ToolCall::new(id, call.kind().as_str(), Value::Object(arguments))
     }
 
-    /// Marks the call as started. Returns whether it had not started or ended before.
+    /// Marks the call as started. Returns whether the call had neither started nor ended before.
     pub(super) fn mark_started(&mut self, id: &str) -> bool {
         let is_waiting = |known: &&mut AcpCallState| known.started_at.is_none() && !known.is_over;
         let Some(call) = self.find_call_mut(id).filter(is_waiting) else {
@@ -234,12 +241,12 @@ impl AcpToolCalls {
         true
     }
 
-    /// Returns whether the call has started, also if it has ended.
+    /// Returns whether the call has started, including calls that have ended.
     pub(super) fn has_started(&self, id: &str) -> bool {
         self.find_call(id).is_some_and(|known| known.started_at.is_some())
     }
 
-    /// Marks the call as refused or failed. `kinds`: those for which the permission was refused.
+    /// Marks the call as refused or failed. `kinds` are the kinds whose permission was refused.
     pub(super) fn mark_refused(&mut self, id: &str, why: String, kinds: Vec<AcpToolKind>) {
         if let Some(call) = self.find_call_mut(id) {
             call.refusal = Some(why);
@@ -247,13 +254,13 @@ impl AcpToolCalls {
         }
     }
 
-    /// Returns whether the permission for this kind was refused when the program asked for it.
+    /// Returns whether the program asked for permission for this kind and was refused.
     pub(super) fn is_kind_refused(&self, id: &str, kind: AcpToolKind) -> bool {
         self.find_call(id)
             .is_some_and(|known| known.refused_kinds.contains(&kind))
     }
 
-    /// Ends the call, once.
+    /// Ends the call and returns its record. Returns `None` if the call has ended before or is unknown.
     pub(super) fn end_call_once(&mut self, id: &str, is_failed: bool) -> Option<ToolCall> {
         let record = self.open_call_record(id);
         let secrets = self.secrets.clone();
@@ -277,7 +284,7 @@ impl AcpToolCalls {
         Some(record.with_end(end, duration))
     }
 
-    /// Returns the calls that have not ended.
+    /// Lists the ids of the calls that have not ended.
     pub(super) fn list_open_ids(&self) -> Vec<String> {
         let open = self.calls.iter().filter(|known| !known.is_over);
         open.map(|known| known.id.clone()).collect()
@@ -296,7 +303,7 @@ impl AcpToolCalls {
     }
 }
 
-/// Returns the result of the call: its text, and its changes.
+/// Creates the result of the call: its redacted text and its diffs.
 fn result_json(call: &AcpCallState, secrets: &Secrets) -> Value {
     let mut result = JsonMap::new();
     let text = call.texts.join("\n");
@@ -317,14 +324,17 @@ fn result_json(call: &AcpCallState, secrets: &Secrets) -> Value {
     Value::Object(result)
 }
 
+/// Joins the texts of the diffs.
 fn diffs_json(diffs: &[ShownDiff]) -> Value {
     diffs.iter().map(|diff| diff.text.as_str()).collect::<String>().into()
 }
 
+/// Returns whether the value is null or an empty object.
 fn is_empty_value(value: &Value) -> bool {
     value.is_null() || value.as_object().is_some_and(|map| map.is_empty())
 }
 
+/// Redacts and cuts a result that is longer than the maximum.
 fn limit_result_text(text: String, secrets: &Secrets) -> String {
     if text.len() <= MAX_RESULT_BYTES {
         return text;

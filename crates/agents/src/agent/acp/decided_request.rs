@@ -9,7 +9,7 @@ use crate::agent::BoxFuture;
 use crate::agent::tools::PermissionResult;
 use ensemble_language::ensemble::AcpToolKind;
 
-/// A request for permission that has been decided.
+/// Request of the program whose permission was decided.
 pub(super) struct DecidedAcpRequest {
     /// The id of the request.
     pub(super) id: Value,
@@ -23,7 +23,7 @@ pub(super) struct DecidedAcpRequest {
     pub(super) kinds: Vec<AcpToolKind>,
 }
 
-/// The action that follows a permission.
+/// Action after the decision: reply to a permission request, or perform a file request.
 pub(super) enum DecidedAction {
     /// The program hears the decision, and may use these files.
     Answer(PermissionOptionIds, Vec<FilePermission>),
@@ -31,5 +31,5 @@ pub(super) enum DecidedAction {
     Perform(ProgramRequest, String),
 }
 
-/// The requests that wait for a decision.
+/// Futures of the requests whose permission is not decided yet.
 pub(super) type PendingDecisions<'a> = FuturesUnordered<BoxFuture<'a, DecidedAcpRequest>>;

@@ -10,10 +10,10 @@ use super::protocol::FileTextChange;
 /// The maximum number of bytes of a diff in a record.
 const MAX_DIFF_BYTES: usize = 64 << 10;
 
-/// The largest text of which a diff is made.
+/// Maximum number of bytes of a text that is compared; larger texts get no diff.
 const MAX_TEXT_BYTES: usize = 1 << 20;
 
-/// A diff as it is shown, with the digests of both texts.
+/// Diff as the operator sees it, with the digests of both texts.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ShownDiff {
     pub(super) path: PathBuf,
@@ -24,7 +24,7 @@ pub(super) struct ShownDiff {
 }
 
 impl ShownDiff {
-    /// Renders the diff. A long one is cut off after its secrets are replaced.
+    /// Renders the diff, redacts its secrets and limits its length.
     pub(super) fn new(diff: &FileTextChange, secrets: &Secrets) -> Self {
         let (before, after) = (sha256_of_text(&diff.old), sha256_of_text(&diff.new));
         Self {
@@ -36,6 +36,7 @@ impl ShownDiff {
     }
 }
 
+/// Renders a unified diff. For large texts, renders only the sizes and the digest.
 fn render_diff(diff: &FileTextChange, digest: &str, secrets: &Secrets) -> String {
     let (old, new) = (diff.old.as_str(), diff.new.as_str());
     let path_text = diff.path.display().to_string();

@@ -19,11 +19,11 @@ use ensemble_core::thread::ToolCall;
 use ensemble_language::data::{JsonMap, sha256_of_text};
 use ensemble_language::ensemble::{AcpToolKind, PermissionMode};
 
-/// The maximum number of bytes of the name of a method in an answer.
+/// Maximum number of bytes of a method name in a reply to the program.
 const MAX_METHOD_BYTES: usize = 100;
 
 impl<'a> PromptRound<'a> {
-    /// The program asks for something.
+    /// Handles a request of the program: checks it, and queues the permission decision in `deciding`. Refuses unknown methods.
     pub(super) async fn handle_program_request(
         &mut self,
         id: Value,
@@ -73,7 +73,8 @@ impl<'a> PromptRound<'a> {
         Ok(())
     }
 
-    /// Asks for the permission of each kind that the call needs. `is_permitted`: the file was shown with a permitted call.
+    /// Queues the permission checks of the call, one for each kind that it needs. `is_permitted` means that a permitted call showed the
+    /// file.
     fn queue_permission_check(
         &mut self,
         id: Value,
@@ -104,7 +105,7 @@ impl<'a> PromptRound<'a> {
         }));
     }
 
-    /// Returns the files that a permission for the call covers: those that it has shown with their texts.
+    /// Lists the files that a permission for the call covers: files whose content the call has shown.
     fn list_shown_files(&self, call: &str) -> Vec<FilePermission> {
         let root = &self.external.root;
         let writes = self.calls.shown_diffs(call).iter().filter_map(|diff| {
@@ -119,7 +120,7 @@ impl<'a> PromptRound<'a> {
         writes.chain(reads).collect()
     }
 
-    /// Returns a file that the program reads or writes, as a call of its own.
+    /// Creates a tool call for a file request of the program, and the file permission that the request needs.
     fn describe_file_request(&self, request: &ProgramRequest) -> Result<(AcpCallUpdate, FilePermission), String> {
         let root = &self.external.root;
         let (kind, title, file, diffs) = match request {
@@ -152,7 +153,7 @@ impl<'a> PromptRound<'a> {
         Ok((news, file))
     }
 
-    /// Answers the program, and does what it asked for.
+    /// Executes a decided request if it is permitted, and sends the reply to the program.
     pub(super) async fn execute_decided_request(&mut self, decided: DecidedAcpRequest) -> Result<(), PromptFailure> {
         let DecidedAcpRequest { id, call, .. } = decided;
         let refused = match decided.permitted {
@@ -204,6 +205,7 @@ impl<'a> PromptRound<'a> {
         Ok(())
     }
 
+    /// Reads or writes the file of a request. `before` is the digest of the text that was shown.
     fn perform_file_request(&self, request: ProgramRequest, before: &str) -> Result<Value, String> {
         let root = &self.external.root;
         match request {
@@ -220,7 +222,7 @@ impl<'a> PromptRound<'a> {
     }
 }
 
-/// Decides about one kind of tool that a call needs.
+/// Decides the permission for one kind of tool that a call needs. Asks the operator if necessary.
 async fn check_kind_permission(
     external: &ExternalAgent,
     execution: &ExecutionInput,

@@ -13,10 +13,10 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, fstat, mkdirat, openat, statat};
 /// The largest file that is read or replaced, in bytes.
 const MAX_FILE_BYTES: u64 = 16 << 20;
 
-/// The folder of the program's own records and settings, which no agent changes.
+/// Folder with the records and settings of `ensemble`, which no agent can change.
 const ENSEMBLE_FOLDER: &str = ".ensemble";
 
-/// Returns the path below the root.
+/// Returns the path relative to the root.
 ///
 /// # Errors
 /// It is outside.
@@ -42,7 +42,7 @@ pub(super) fn path_below_root(path: &Path, root: &Path) -> Result<PathBuf, Strin
     }
 }
 
-/// Returns the text of the file, or some of its lines.
+/// Reads the text of the file, or `limit` lines from line number `line`, which starts at 1.
 pub(super) fn read_lines(root: &Path, path: &Path, line: Option<u32>, limit: Option<u32>) -> Result<String, String> {
     let failed = |error: io::Error| format!("cannot read `{}`: {}", path.display(), describe_io_error(&error));
     let text = read_text(root, path).map_err(failed)?;
@@ -54,7 +54,7 @@ pub(super) fn read_lines(root: &Path, path: &Path, line: Option<u32>, limit: Opt
     Ok(text.split_inclusive('\n').skip(first).take(max_lines).collect())
 }
 
-/// Returns the text of a file that is to be written: empty if there is no file, a description if it is not text.
+/// Reads the text that a write would replace: empty without a file, a description if the file is not text.
 ///
 /// # Errors
 /// The file cannot be written.
@@ -74,7 +74,7 @@ pub(super) fn read_replaced_text(root: &Path, path: &Path) -> Result<String, Str
     }
 }
 
-/// Writes the file, with the folders on its way. `before`: the digest of its text when the change was shown.
+/// Writes the file and creates missing parent folders. `before` is the digest of the text when the change was shown.
 ///
 /// # Errors
 /// The file has changed meanwhile, or cannot be written.
@@ -94,11 +94,12 @@ pub(super) fn write_unchanged_file(root: &Path, path: &Path, content: &str, befo
     file.write_all(content.as_bytes()).map_err(failed)
 }
 
+/// Creates the error message of a failed write.
 fn write_error(path: &Path, error: &io::Error) -> String {
     format!("cannot write `{}`: {}", path.display(), describe_io_error(error))
 }
 
-/// Refuses a path with a folder `.ensemble`, at any depth, also under a name that a file system takes for the same.
+/// Refuses a path that contains a folder `.ensemble`, also in another spelling that a file system treats as equal.
 fn check_not_ensemble_folder(path: &Path) -> Result<(), String> {
     match path.iter().any(is_ensemble_folder_name) {
         true => Err(own_folder_error(path)),
@@ -106,7 +107,7 @@ fn check_not_ensemble_folder(path: &Path) -> Result<(), String> {
     }
 }
 
-/// Refuses a path inside one of these folders, such as that of the user's own settings, which can be below the root.
+/// Refuses a path inside one of these folders, such as the folder of the user settings.
 pub(super) fn check_not_in_private_folders(root: &Path, path: &Path, folders: &[PathBuf]) -> Result<(), String> {
     let file = fold_path(&root.join(path));
     let is_inside = |folder: &PathBuf| file.starts_with(fold_path(&canonicalize_existing(folder)));
@@ -119,7 +120,7 @@ pub(super) fn check_not_in_private_folders(root: &Path, path: &Path, folders: &[
     }
 }
 
-/// Returns the path with the links of its beginning, which exists, resolved.
+/// Resolves the links of the existing beginning of the path, and appends the rest.
 fn canonicalize_existing(path: &Path) -> PathBuf {
     let mut beginnings = path.ancestors();
     let resolved = beginnings.find_map(|beginning| {
@@ -129,11 +130,12 @@ fn canonicalize_existing(path: &Path) -> PathBuf {
     resolved.unwrap_or_else(|| path.to_owned())
 }
 
-/// Returns the path with names that a file system can take for the same made equal.
+/// Folds every name of the path, so that paths that a file system can treat as equal are equal.
 fn fold_path(path: &Path) -> PathBuf {
     path.iter().map(fold_name).collect()
 }
 
+/// Creates the error message about a write to `.ensemble`.
 fn own_folder_error(path: &Path) -> String {
     format!(
         "cannot write `{}`: agents cannot write to `{ENSEMBLE_FOLDER}`",
@@ -141,13 +143,12 @@ fn own_folder_error(path: &Path) -> String {
     )
 }
 
-/// Returns whether a file system that ignores case, invisible characters, or dots and spaces at the end takes the name for
-/// that of the own folder.
+/// Returns whether a file system that ignores case, invisible characters, or trailing dots and spaces takes the name for `.ensemble`.
 fn is_ensemble_folder_name(name: &OsStr) -> bool {
     fold_name(name) == ENSEMBLE_FOLDER
 }
 
-/// Returns the name without case, invisible characters, streams, and dots and spaces at its end.
+/// Converts the name to lower case, without invisible characters, stream suffixes, and trailing dots and spaces.
 fn fold_name(name: &OsStr) -> String {
     let name = name.to_string_lossy();
     let visible = name.chars().filter(|char| !is_invisible(*char));
@@ -157,16 +158,19 @@ fn fold_name(name: &OsStr) -> String {
     name.trim_end_matches(['.', ' ']).to_owned()
 }
 
+/// Returns whether the character is a control or zero-width character.
 fn is_invisible(char: char) -> bool {
     char.is_control()
         || matches!(char, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}')
 }
 
+/// Reads a regular file below the root as UTF-8.
 fn read_text(root: &Path, path: &Path) -> io::Result<String> {
     String::from_utf8(read_bytes(root, path)?)
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8"))
 }
 
+/// Reads a regular file below the root, up to 16 MiB. Follows no links.
 fn read_bytes(root: &Path, path: &Path) -> io::Result<Vec<u8>> {
     let (folder, name) = open_parent_folder(root, path, false)?;
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -179,8 +183,9 @@ fn read_bytes(root: &Path, path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Returns the open folder of the file, and the name of the file. `creates`: missing folders are created, and a folder is
-/// refused that is the own folder under another name.
+/// Opens the parent folder of the file below the root, and returns it with the file name. Follows no links.
+///
+/// `creates` creates missing folders, and refuses a folder that is `.ensemble` in another spelling.
 fn open_parent_folder<'p>(root: &Path, path: &'p Path, creates: bool) -> io::Result<(OwnedFd, &'p Path)> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let mut folder = openat(CWD, root, flags, Mode::empty())?;
@@ -204,7 +209,7 @@ fn open_parent_folder<'p>(root: &Path, path: &'p Path, creates: bool) -> io::Res
     Ok((folder, name))
 }
 
-/// Returns whether the open folder is the one that has this name in its parent.
+/// Returns whether the open folder is the child of `parent` with this name.
 fn is_same_folder(opened: &OwnedFd, parent: &OwnedFd, name: &str) -> io::Result<bool> {
     let Ok(named) = statat(parent, name, AtFlags::SYMLINK_NOFOLLOW) else {
         return Ok(false);
@@ -213,12 +218,14 @@ fn is_same_folder(opened: &OwnedFd, parent: &OwnedFd, name: &str) -> io::Result<
     Ok((opened.st_dev, opened.st_ino) == (named.st_dev, named.st_ino))
 }
 
+/// Returns the open file if it is a regular file.
 fn require_regular_file(opened: OwnedFd) -> io::Result<File> {
     let file = File::from(opened);
     require_regular(&file)?;
     Ok(file)
 }
 
+/// Describes an error of opening a file below the root.
 fn describe_io_error(error: &io::Error) -> String {
     match rustix::io::Errno::from_io_error(error) {
         Some(rustix::io::Errno::LOOP | rustix::io::Errno::NOTDIR) => {

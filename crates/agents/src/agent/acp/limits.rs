@@ -4,7 +4,7 @@
 
 use super::wire::MAX_MESSAGE_BYTES;
 
-/// The maximum number of messages, and of lines that are no messages.
+/// Maximum number of lines of a prompt: messages and other lines.
 const MAX_LINES: u64 = 200_000;
 
 /// The maximum size of all messages, in bytes: 64 MiB.
@@ -28,7 +28,7 @@ const MAX_UNDECIDED_REQUESTS: usize = 100;
 /// The maximum number of requests for a method that is not supported.
 const MAX_UNSUPPORTED_REQUESTS: u32 = 1_000;
 
-/// The counters of a prompt.
+/// Counters of one prompt, compared with fixed limits.
 #[derive(Debug, Default)]
 pub(super) struct PromptCounters {
     messages: u64,
@@ -40,7 +40,7 @@ pub(super) struct PromptCounters {
 }
 
 impl PromptCounters {
-    /// Counts lines of the program, and their bytes.
+    /// Adds lines and their bytes to the counters. Fails above the limits.
     pub(super) fn count_lines(&mut self, lines: u64, bytes: u64) -> Result<(), String> {
         self.messages += lines;
         self.received += bytes;
@@ -53,7 +53,7 @@ impl PromptCounters {
         }
     }
 
-    /// Counts text and reasoning.
+    /// Adds the bytes of text or reasoning. Fails above the limit.
     pub(super) fn count_text(&mut self, text: &str) -> Result<(), String> {
         self.texts += text.len();
         match self.texts > MAX_MESSAGE_BYTES {
@@ -62,12 +62,12 @@ impl PromptCounters {
         }
     }
 
-    /// Returns the number of bytes of text and reasoning.
+    /// Returns the counted bytes of text and reasoning.
     pub(super) fn text_bytes(&self) -> u64 {
         self.texts as u64
     }
 
-    /// Counts a plan of this size.
+    /// Counts a plan of this size. Fails above the limits.
     pub(super) fn count_plan(&mut self, bytes: usize) -> Result<(), String> {
         self.plans += 1;
         if bytes > MAX_PLAN_BYTES {
@@ -79,7 +79,7 @@ impl PromptCounters {
         }
     }
 
-    /// Counts a record of this size.
+    /// Adds the bytes of a record. Fails above the limit.
     pub(super) fn count_record(&mut self, bytes: usize) -> Result<(), String> {
         self.recorded += bytes;
         match self.recorded > MAX_RECORDED_BYTES {
@@ -88,7 +88,7 @@ impl PromptCounters {
         }
     }
 
-    /// Counts a request for a method that is not supported.
+    /// Counts a request for an unsupported method. Fails above the limit.
     pub(super) fn count_unsupported(&mut self) -> Result<(), String> {
         self.unsupported += 1;
         match self.unsupported > MAX_UNSUPPORTED_REQUESTS {
@@ -100,7 +100,7 @@ impl PromptCounters {
     }
 }
 
-/// Checks that another request may wait for a decision.
+/// Fails if this many requests already wait for a decision.
 pub(super) fn check_undecided_count(waiting: usize) -> Result<(), String> {
     match waiting >= MAX_UNDECIDED_REQUESTS {
         true => Err(format!(

@@ -47,7 +47,7 @@ use ensemble_process::{ChildEnvironment, ProcessWatchdog, ProgramInvocation};
 /// The number of hexadecimal digits of an identity.
 const IDENTITY_LENGTH: usize = 16;
 
-/// The command of an external agent, and its permissions.
+/// External agent of an ensemble: its command, folders, permissions and program registry.
 pub struct ExternalAgent {
     /// What the ensemble says.
     pub acp: Arc<AcpAgent>,
@@ -73,7 +73,7 @@ pub struct ExternalAgent {
     pub now: Arc<ClockFn>,
 }
 
-/// A server for the Model Context Protocol that a program starts or reaches itself.
+/// MCP server that an external program starts or connects itself.
 pub struct ProgramMcpServer {
     /// Its name.
     pub name: Arc<str>,
@@ -99,7 +99,7 @@ pub enum ProgramMcpTransport {
     },
 }
 
-/// Returns the runner of an agent whose task goes to an external program.
+/// Builds the runner of an agent whose prompts an external program answers.
 ///
 /// # Errors
 /// A template or the schema of the agent does not compile.
@@ -112,11 +112,11 @@ pub fn build_external_runner(
     LlmRunner::with_speaker(agent, llm, Box::new(external), live_output, |runner| runner)
 }
 
-/// The number of an agent among the external agents of a run.
+/// Id of an agent among the external agents of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProgramOwner(u64);
 
-/// The programs of a run that are running between executions, and those that are about to end.
+/// Idle and closing external programs of a run, kept between executions.
 #[derive(Default)]
 pub struct ExternalPrograms {
     watchdog: Option<Arc<ProcessWatchdog>>,
@@ -126,7 +126,7 @@ pub struct ExternalPrograms {
 }
 
 impl ExternalPrograms {
-    /// No programs. The watchdog kills those that are started if this process is killed.
+    /// Creates an empty registry. The watchdog kills the programs if this process is killed.
     pub fn new(watchdog: Option<Arc<ProcessWatchdog>>) -> Self {
         Self {
             watchdog,
@@ -134,12 +134,12 @@ impl ExternalPrograms {
         }
     }
 
-    /// Returns the number of another agent.
+    /// Allocates the id of another agent.
     pub fn new_owner(&self) -> ProgramOwner {
         ProgramOwner(self.owners.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Returns the program of this agent that has this session.
+    /// Takes the idle program of this agent with this session.
     fn take_idle_program(&self, owner: ProgramOwner, session: &str) -> Option<RunningProgram> {
         let mut idle_programs = lock_mutex(&self.idle_programs);
         let is_wanted = |(by, live): &(ProgramOwner, RunningProgram)| *by == owner && live.session == session;
@@ -147,11 +147,12 @@ impl ExternalPrograms {
         Some(idle_programs.swap_remove(at).1)
     }
 
+    /// Stores an idle program for a later execution.
     fn store_idle_program(&self, owner: ProgramOwner, live: RunningProgram) {
         lock_mutex(&self.idle_programs).push((owner, live));
     }
 
-    /// Ends a program in the background, after the cancellation of its prompt if one is under way.
+    /// Shuts a program down in a background task. Cancels its prompt first, if one is running.
     fn shut_down_in_background(&self, live: RunningProgram) {
         // Without a runtime the group is killed when this is dropped.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
@@ -161,7 +162,7 @@ impl ExternalPrograms {
         }
     }
 
-    /// Ends all programs. None is running when this returns.
+    /// Shuts all programs down, and waits until none is running.
     pub fn shut_down_all<'f>(&'f self) -> BoxFuture<'f, ()> {
         Box::pin(async move {
             let idle_programs = std::mem::take(&mut *lock_mutex(&self.idle_programs));
@@ -204,7 +205,7 @@ impl RoundSpeaker for ExternalAgent {
 }
 
 impl ExternalAgent {
-    /// Returns the digest of the command and its configuration, by which a session belongs to the program that made it.
+    /// Returns the digest of the command and its configuration, which ties a session to the program that created it.
     fn program_digest(&self) -> String {
         let arguments = self.invocation.arguments.iter();
         let arguments: Vec<_> = arguments.map(|argument| argument.to_string_lossy()).collect();
@@ -219,11 +220,12 @@ impl ExternalAgent {
         digest
     }
 
-    /// Returns the secrets that nothing of the program may contain.
+    /// Returns the secrets that are redacted in all output of the program.
     fn secrets(&self) -> &Secrets {
         self.environment.secrets()
     }
 
+    /// Redacts the secrets in the text of the error.
     fn redact_error(&self, error: DialogueErrorKind) -> DialogueErrorKind {
         let redact = |text: String| self.secrets().redact(text).into_owned();
         match error {
@@ -235,11 +237,12 @@ impl ExternalAgent {
     }
 }
 
-/// Returns a failure before the program was asked.
+/// Creates the error for a program that could not be asked.
 fn unavailable_error(error: impl Into<String>) -> DialogueErrorKind {
     DialogueErrorKind::Tools(error.into())
 }
 
+/// Locks the mutex, also after a panic in another thread.
 fn lock_mutex<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-/// A read or a write that was shown before it was permitted.
+/// Permission for one read or one write of a file whose content was shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum FilePermission {
     /// One read of the file.
@@ -18,22 +18,22 @@ pub(super) enum FilePermission {
     },
 }
 
-/// The files of all permitted calls that have not ended.
+/// Unused file permissions of the calls that have not ended. Each permits one read or one write.
 #[derive(Debug, Default)]
 pub(super) struct OneTimeFilePermissions(Vec<(String, FilePermission)>);
 
 impl OneTimeFilePermissions {
-    /// Adds the files of a call.
+    /// Adds the file permissions of a call.
     pub(super) fn add_call(&mut self, call: &str, files: Vec<FilePermission>) {
         self.0.extend(files.into_iter().map(|file| (call.to_owned(), file)));
     }
 
-    /// Removes the files of a call that has ended.
+    /// Removes the file permissions of a call that has ended.
     pub(super) fn remove_call(&mut self, call: &str) {
         self.0.retain(|(of, _)| of != call);
     }
 
-    /// Uses up the permission for this file. Returns whether there was one.
+    /// Removes the permission for this access. Returns whether there was one.
     pub(super) fn use_permission(&mut self, wanted: &FilePermission) -> bool {
         let position = self.0.iter().position(|(_, file)| file == wanted);
         position.map(|at| self.0.swap_remove(at)).is_some()

@@ -13,19 +13,19 @@ use crate::agent::ExecutionInput;
 use crate::agent::chat::DialogueErrorKind;
 use ensemble_process::service::{self, ServiceOptions, ServiceProcess};
 
-/// The time limit for each step of a start: a program that says nothing is given up.
+/// Time limit for each step of a start.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The time limit for a program to end its prompt after `session/cancel`.
+/// Time limit of a program for ending its prompt after `session/cancel`.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The time limit for a program to end after its stdin was closed, before its group is killed.
+/// Time limit of a program for exiting after its stdin was closed. Then its process group is killed.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The error code of JSON-RPC for a method that is not offered.
 pub(super) const NO_METHOD: i64 = -32601;
 
-/// A program with an open session.
+/// Running program with an open session.
 pub(super) struct RunningProgram {
     pub(super) session: String,
     pub(super) writer: AcpWriter,
@@ -83,6 +83,7 @@ impl RunningProgram {
         }
     }
 
+    /// Initializes the connection, and resumes or loads the wanted session. Opens a new session if that is not possible.
     async fn open_session(&mut self, external: &ExternalAgent, wanted: Option<&str>) -> Result<SessionOrigin, String> {
         let answer = self.send_and_wait("initialize", &protocol::initialize_params()).await?;
         self.abilities = protocol::parse_capabilities(answer)?;
@@ -118,7 +119,7 @@ impl RunningProgram {
         Ok(SessionOrigin::New)
     }
 
-    /// Makes a request outside of a prompt, and waits for its answer. What a loaded session repeats is not looked at.
+    /// Sends a request outside of a prompt and waits for its reply. Ignores the updates of a loaded session.
     async fn send_and_wait(&mut self, method: &str, params: &Value) -> Result<Value, String> {
         let number = self.send_request(method, params)?;
         let answer = tokio::time::timeout(START_TIMEOUT, async {
@@ -141,7 +142,7 @@ impl RunningProgram {
             .unwrap_or_else(|_| Err(format!("it did not answer `{method}` within {limit} s")))
     }
 
-    /// Sends a request and gives its number.
+    /// Sends a request and returns its number.
     pub(super) fn send_request(&mut self, method: &str, params: &Value) -> Result<u64, String> {
         let number = self.next;
         self.next += 1;
@@ -149,7 +150,7 @@ impl RunningProgram {
         Ok(number)
     }
 
-    /// Returns the error with the end of stderr.
+    /// Appends the last lines of stderr to the error.
     pub(super) async fn add_stderr_tail(&self, error: String) -> String {
         self.service.wait_for_stderr().await;
         let error = format!("the external agent: {error}");
@@ -159,12 +160,12 @@ impl RunningProgram {
         }
     }
 
-    /// Adds the new stderr of the program to the ledger of the execution.
+    /// Moves the new stderr output of the program to the ledger of the execution.
     pub(super) fn move_stderr_to_ledger(&self, execution: &ExecutionInput) {
         execution.ledger.add_stderr(&self.service.stderr().take_output());
     }
 
-    /// Ends the program: its prompt is cancelled, its stdin is closed, and its group is killed.
+    /// Cancels the prompt, closes stdin, waits a short time for the exit, and kills the process group.
     pub(super) async fn shut_down(mut self) {
         if let Some(open) = self.open
             && self
@@ -179,7 +180,7 @@ impl RunningProgram {
         service.wait_with_limit_then_kill(EXIT_TIMEOUT).await;
     }
 
-    /// Reads until the request is answered; what the program asks for is refused.
+    /// Waits for the reply to the request with this number. Refuses requests of the program and ignores its updates.
     pub(super) async fn wait_and_refuse_requests(&mut self, number: u64) {
         while let Ok(Some(frame)) = self.reader.next().await {
             match frame {
@@ -201,7 +202,7 @@ impl RunningProgram {
     }
 }
 
-/// Returns the words of an error of JSON-RPC.
+/// Returns the message of a JSON-RPC error.
 pub(super) fn rpc_error_message(error: &Value) -> String {
     let message = error["message"].as_str().unwrap_or("without a reason");
     let details = match &error["data"] {

@@ -28,12 +28,12 @@ use ensemble_language::data::{FailureKind, ModelUsage};
 use ensemble_language::ensemble::{AcpToolKind, PermissionMode};
 use ensemble_models::estimate_tokens;
 
-/// The metadata key for the plan of the program.
+/// Metadata key for the plan of the program.
 const PLAN: &str = "plan";
-/// The maximum number of bytes of the name that a program gives itself.
+/// Maximum number of bytes of the name that the program reports.
 const MAX_PROGRAM_NAME_BYTES: usize = 200;
 
-/// Performs a round: one prompt.
+/// Performs a round: starts or reuses the program, sends one prompt, and handles messages until the program replies.
 pub(super) async fn perform_prompt_round(
     external: &ExternalAgent,
     opening: &RoundParameters,
@@ -92,7 +92,7 @@ pub(super) async fn perform_prompt_round(
     turn.run_prompt(&prompt).await
 }
 
-/// Returns the session that was noted last, unless another program made it.
+/// Finds the id of the latest session in the thread. Returns `None` if another program created the session.
 fn find_resumable_session(thread: &Thread, identity: &str) -> Option<String> {
     let mut iterations = thread.iterations().iter().rev();
     let latest = iterations.find(|iteration| iteration.metadata.contains_key(SESSION))?;
@@ -101,8 +101,7 @@ fn find_resumable_session(thread: &Thread, identity: &str) -> Option<String> {
     (program == Some(identity)).then(|| session.to_owned())
 }
 
-/// Returns the ids of the calls of earlier attempts that began, ended or were decided. A call of a new process is another
-/// call, which is asked about again.
+/// Lists the ids of calls in earlier attempts that started, ended or were decided, so that no new call reuses them.
 fn list_used_call_ids(execution: &ExecutionInput) -> HashSet<String> {
     let Some(earlier) = execution.records.earlier_exchange() else {
         return HashSet::new();
@@ -111,7 +110,7 @@ fn list_used_call_ids(execution: &ExecutionInput) -> HashSet<String> {
     settled.map(|id| id.to_string()).collect()
 }
 
-/// The state of a prompt.
+/// State of one prompt to an external program.
 pub(super) struct PromptRound<'a> {
     pub(super) external: &'a ExternalAgent,
     opening: &'a RoundParameters,
@@ -145,6 +144,7 @@ impl Drop for PromptRound<'_> {
 }
 
 impl<'a> PromptRound<'a> {
+    /// Sends the prompt `told` and returns the reply with its stop reason. Counts one request.
     async fn run_prompt(&mut self, told: &str) -> Result<(String, StopReason), DialogueErrorKind> {
         self.execution.ledger.add_usage(ModelUsage {
             requests: 1,
@@ -169,7 +169,7 @@ impl<'a> PromptRound<'a> {
         }
     }
 
-    /// Sends the prompt and attends to the program until it has answered.
+    /// Sends the prompt and handles messages of the program until it replies. Returns the result or the error of the reply.
     async fn send_prompt(&mut self, told: &str) -> Result<Result<Value, Value>, PromptFailure> {
         // The ledger counts this request already.
         let request = self.opening.requests_made + self.execution.ledger.usage().own_requests();
@@ -203,19 +203,21 @@ impl<'a> PromptRound<'a> {
         }
     }
 
-    /// Counts what was read of the program against the limits of the prompt.
+    /// Counts the bytes and lines that were read against the limits of the prompt, and returns the message.
     fn count_received(&mut self, frame: Result<Option<AcpMessage>, String>) -> Result<Option<AcpMessage>, PromptFailure> {
         let (lines, bytes) = self.live_program()?.reader.take_received_counts();
         self.limits.count_lines(lines, bytes)?;
         Ok(frame?)
     }
 
+    /// Returns the running program. Fails if the program has exited.
     pub(super) fn live_program(&mut self) -> Result<&mut RunningProgram, PromptFailure> {
         self.live
             .as_mut()
             .ok_or_else(|| PromptFailure::ProgramLost("it has ended".to_owned()))
     }
 
+    /// Applies an update of the program: shows text, records calls, stores plan and cost in the metadata.
     async fn apply_update(&mut self, params: Value) -> Result<(), PromptFailure> {
         let session = self.live_program()?.session.clone();
         match protocol::parse_update(params, &session) {
@@ -246,6 +248,7 @@ impl<'a> PromptRound<'a> {
         Ok(())
     }
 
+    /// Sends text to the live output, and appends it to the collected text.
     fn append_shown_text(&mut self, text: &str) {
         if !text.is_empty() {
             self.live_output
@@ -254,6 +257,7 @@ impl<'a> PromptRound<'a> {
         }
     }
 
+    /// Sends reasoning to the live output, and appends it to the collected reasoning.
     fn append_shown_thought(&mut self, text: &str) {
         if !text.is_empty() {
             self.live_output
@@ -274,7 +278,7 @@ impl<'a> PromptRound<'a> {
         (text, thought)
     }
 
-    /// Records the news of a tool call, and returns the id of the call. `is_asked`: the program waits for permission.
+    /// Records an update of a tool call, and returns the id of the call. `is_asked` means that the program waits for permission.
     pub(super) async fn record_call_update(
         &mut self,
         news: AcpCallUpdate,
@@ -297,7 +301,7 @@ impl<'a> PromptRound<'a> {
         Ok(id)
     }
 
-    /// Records a new call after the text before it.
+    /// Records the collected text, then a new call.
     pub(super) async fn record_new_call(&mut self, id: &str) -> Result<(), PromptFailure> {
         let (text, thought) = self.flush_and_take_texts();
         let call = self.calls.open_call_record(id);
@@ -307,7 +311,7 @@ impl<'a> PromptRound<'a> {
         Ok(())
     }
 
-    /// Fails if the program uses a tool of a denied kind, though it did not ask, or asked about another kind.
+    /// Fails if the program uses a tool of a denied kind without asking, or after asking about another kind.
     fn check_denied_use(&self, id: &str, phase: Option<AcpCallPhase>) -> Result<(), PromptFailure> {
         let is_used = match phase {
             Some(AcpCallPhase::Running | AcpCallPhase::Completed) => true,
@@ -327,18 +331,19 @@ impl<'a> PromptRound<'a> {
         }
     }
 
-    /// Returns whether the ensemble or an option of the run denies this kind.
+    /// Returns whether the ensemble or an option of the run denies this kind of tool.
     fn is_kind_denied(&self, kind: AcpToolKind) -> bool {
         let external = self.external;
         external.acp.permission_for(kind) == PermissionMode::Deny
             || external.permissions.denies_tool(&self.permission_tool_name(kind))
     }
 
-    /// Returns the name under which permission for this kind is asked.
+    /// Returns the tool name in permission requests for this kind.
     pub(super) fn permission_tool_name(&self, kind: AcpToolKind) -> String {
         format!("{}.{}", self.execution.agent_name, kind.as_str())
     }
 
+    /// Records and shows the start of a call, once.
     pub(super) async fn record_call_start(&mut self, id: &str) {
         if self.calls.mark_started(id) {
             self.opening.records.record_call_start(id).await;
@@ -348,6 +353,7 @@ impl<'a> PromptRound<'a> {
         }
     }
 
+    /// Records and shows the end of a call, once, and removes its file permissions.
     pub(super) async fn record_call_end(&mut self, id: &str, is_failed: bool) -> Result<(), PromptFailure> {
         self.permitted_files.remove_call(id);
         if let Some(call) = self.calls.end_call_once(id, is_failed) {
@@ -361,7 +367,7 @@ impl<'a> PromptRound<'a> {
         Ok(())
     }
 
-    /// Returns the end of the prompt.
+    /// Ends the prompt: ends open calls, records the trailing text and the token usage, and returns the reply or an error.
     async fn finish_prompt(
         &mut self,
         answer: Result<Value, Value>,
@@ -427,6 +433,7 @@ impl<'a> PromptRound<'a> {
         }
     }
 
+    /// Adds text, reasoning and calls of the program to the exchange.
     fn add_reply_to_exchange(&self, text: String, thought: String, calls: Vec<ToolCall>) {
         let message = ExternalReply {
             text,
@@ -437,7 +444,7 @@ impl<'a> PromptRound<'a> {
         add_program_reply(&self.execution.ledger, message, (self.external.now)());
     }
 
-    /// Returns the program's own name, else that in the file.
+    /// Returns the name that the program reports, or the name in the ensemble file.
     fn program_name(&self) -> String {
         let reported_name = self.live.as_ref().and_then(|live| live.abilities.name.clone());
         let Some(name) = reported_name else {
@@ -449,7 +456,7 @@ impl<'a> PromptRound<'a> {
     }
 }
 
-/// An error that leaves a prompt without a reply.
+/// Error that leaves a prompt without a reply.
 pub(super) enum PromptFailure {
     /// The program ended, or does not keep to the protocol.
     ProgramLost(String),

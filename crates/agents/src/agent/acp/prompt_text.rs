@@ -4,11 +4,11 @@ use serde_json::Value;
 
 use ensemble_core::thread::{Role, Thread};
 
-/// The message to a program that goes on with work that was cut short.
+/// Message to a program that continues interrupted work.
 pub(crate) const INTERRUPTED_WORK_PROMPT: &str = "Your work on this task was interrupted before its end. Look at what is done already, and go on \
      from there. It is not known whether the last step has taken effect.";
 
-/// Returns the text of a prompt for a new session, with the instructions, and what was said before.
+/// Renders the prompt of a new session: the instructions, the earlier conversation and the text.
 pub(crate) fn first_prompt_text(system: Option<&str>, before: &Thread, text: &str) -> String {
     let mut parts = Vec::new();
     parts.extend(system.map(str::to_owned));
@@ -22,7 +22,7 @@ pub(crate) fn first_prompt_text(system: Option<&str>, before: &Thread, text: &st
     parts.join("\n\n")
 }
 
-/// Returns the request for an output of a certain form. The protocol has no place for a schema.
+/// Appends a request for JSON that matches the schema, because the protocol has no field for a schema.
 pub(crate) fn append_schema_request(text: String, schema: Option<&Value>) -> String {
     match schema {
         Some(schema) => {
@@ -34,6 +34,7 @@ pub(crate) fn append_schema_request(text: String, schema: Option<&Value>) -> Str
     }
 }
 
+/// Renders the messages of the thread and the titles of its tool calls.
 fn render_earlier_conversation(thread: &Thread) -> String {
     let mut parts = Vec::new();
     for message in thread.to_messages() {

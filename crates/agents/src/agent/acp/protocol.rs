@@ -9,7 +9,7 @@ use super::{ProgramMcpServer, ProgramMcpTransport};
 use ensemble_core::thread::StopReason;
 use ensemble_language::ensemble::AcpToolKind;
 
-/// An update that a program sends while it works.
+/// Update that a program sends while it works on a prompt.
 #[derive(Debug, PartialEq)]
 pub(super) enum AcpUpdate {
     Text(String),
@@ -22,7 +22,7 @@ pub(super) enum AcpUpdate {
     Other,
 }
 
-/// The changes of a tool call.
+/// Update of a tool call: every field that is present replaces the earlier value.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct AcpCallUpdate {
     pub(super) id: String,
@@ -38,7 +38,7 @@ pub(super) struct AcpCallUpdate {
     pub(super) phase: Option<AcpCallPhase>,
 }
 
-/// The progress of a tool call.
+/// Progress of a tool call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AcpCallPhase {
     Pending,
@@ -47,7 +47,7 @@ pub(super) enum AcpCallPhase {
     Failed,
 }
 
-/// A changed file.
+/// Change of a file, with the whole text before and after.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct FileTextChange {
     pub(super) path: PathBuf,
@@ -55,7 +55,7 @@ pub(super) struct FileTextChange {
     pub(super) new: String,
 }
 
-/// A request of a program.
+/// Request that a program sends to this client: a permission, or to read or write a file.
 #[derive(Debug, PartialEq)]
 pub(super) enum ProgramRequest {
     /// May this tool be used? With the ids of the answers.
@@ -71,7 +71,7 @@ pub(super) enum ProgramRequest {
     },
 }
 
-/// The ids of the answers to a request for permission.
+/// Option ids with which the client allows or rejects a permission request.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct PermissionOptionIds {
     allow: Option<String>,
@@ -79,7 +79,7 @@ pub(super) struct PermissionOptionIds {
 }
 
 impl PermissionOptionIds {
-    /// Returns the answer that allows or rejects, as far as the program offers one.
+    /// Creates the reply that allows or rejects. If the program offers no such option, the reply is a cancellation.
     pub(super) fn outcome_json(&self, is_allowed: bool) -> Value {
         let option_id = if is_allowed { &self.allow } else { &self.reject };
         let outcome = match option_id {
@@ -89,7 +89,7 @@ impl PermissionOptionIds {
         json!(acp::RequestPermissionResponse::new(outcome))
     }
 
-    /// Returns the answer after a cancellation.
+    /// Creates the reply to a permission request after a cancellation.
     pub(super) fn cancelled_json() -> Value {
         json!(acp::RequestPermissionResponse::new(
             acp::RequestPermissionOutcome::Cancelled
@@ -97,7 +97,7 @@ impl PermissionOptionIds {
     }
 }
 
-/// The capabilities of a program.
+/// Capabilities and name of a program, from its reply to `initialize`.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct AcpCapabilities {
     pub(super) loads: bool,
@@ -107,7 +107,7 @@ pub(super) struct AcpCapabilities {
     pub(super) name: Option<String>,
 }
 
-/// The end of a prompt.
+/// End of a prompt: the stop reason and, if reported, the token counts.
 #[derive(Debug, PartialEq)]
 pub(super) struct PromptEnd {
     pub(super) reason: StopReason,
@@ -115,6 +115,7 @@ pub(super) struct PromptEnd {
     pub(super) tokens: Option<(u64, u64, u64)>,
 }
 
+/// Creates the parameters of `initialize`: the capabilities and the name of this client.
 pub(super) fn initialize_params() -> Value {
     let files = acp::FileSystemCapabilities::new()
         .read_text_file(true)
@@ -128,7 +129,7 @@ pub(super) fn initialize_params() -> Value {
     )
 }
 
-/// Parses the answer of a program to `initialize`.
+/// Parses the reply of a program to `initialize`.
 pub(super) fn parse_capabilities(answer: Value) -> Result<AcpCapabilities, String> {
     let answer: acp::InitializeResponse = serde_json::from_value(answer).map_err(|_| NOT_THE_PROTOCOL.to_owned())?;
     if answer.protocol_version != agent_client_protocol_schema::ProtocolVersion::V1 {
@@ -142,22 +143,27 @@ pub(super) fn parse_capabilities(answer: Value) -> Result<AcpCapabilities, Strin
     })
 }
 
+/// Creates the parameters of `session/new`.
 pub(super) fn new_session_params(folder: &Path, servers: &[ProgramMcpServer]) -> Value {
     json!(acp::NewSessionRequest::new(folder).mcp_servers(self::to_acp_servers(servers)))
 }
 
+/// Creates the parameters of `session/load`.
 pub(super) fn load_session_params(session: &str, folder: &Path, servers: &[ProgramMcpServer]) -> Value {
     json!(acp::LoadSessionRequest::new(session.to_owned(), folder).mcp_servers(self::to_acp_servers(servers)))
 }
 
+/// Creates the parameters of `session/resume`.
 pub(super) fn resume_session_params(session: &str, folder: &Path, servers: &[ProgramMcpServer]) -> Value {
     json!(acp::ResumeSessionRequest::new(session.to_owned(), folder).mcp_servers(self::to_acp_servers(servers)))
 }
 
+/// Converts the MCP servers to the types of the protocol.
 fn to_acp_servers(servers: &[ProgramMcpServer]) -> Vec<acp::McpServer> {
     servers.iter().map(to_acp_server).collect()
 }
 
+/// Converts an MCP server to the type of the protocol.
 fn to_acp_server(server: &ProgramMcpServer) -> acp::McpServer {
     let name = server.name.to_string();
     match &server.kind {
@@ -176,7 +182,7 @@ fn to_acp_server(server: &ProgramMcpServer) -> acp::McpServer {
     }
 }
 
-/// Returns the id of the session in the answer to `session/new`.
+/// Parses the id of the session in the reply to `session/new`.
 pub(super) fn parse_session_id(answer: Value) -> Result<String, String> {
     let answer: acp::NewSessionResponse = serde_json::from_value(answer).map_err(|_| NOT_THE_PROTOCOL.to_owned())?;
     match answer.session_id.0.len() > MAX_SESSION_ID_BYTES {
@@ -185,18 +191,19 @@ pub(super) fn parse_session_id(answer: Value) -> Result<String, String> {
     }
 }
 
-/// Returns the prompt. The number of the request tells the built-in agent which of its replies is due.
+/// Creates the parameters of `session/prompt`. The request number selects the reply of the simulated agent.
 pub(super) fn prompt_params(session: &str, text: &str, request: u64) -> Value {
     let block = acp::ContentBlock::Text(acp::TextContent::new(text));
     let meta = Map::from_iter([("ensemble".to_owned(), json!({ "request": request }))]);
     json!(acp::PromptRequest::new(session.to_owned(), vec![block]).meta(meta))
 }
 
+/// Creates the parameters of `session/cancel`.
 pub(super) fn cancel_params(session: &str) -> Value {
     json!(acp::CancelNotification::new(session.to_owned()))
 }
 
-/// Returns the end of a prompt in the answer to it.
+/// Parses the reply to `session/prompt`.
 pub(super) fn parse_prompt_end(answer: Value) -> Result<PromptEnd, String> {
     let count = |key: &str| answer["usage"][key].as_u64();
     let tokens = match (count("inputTokens"), count("outputTokens")) {
@@ -219,13 +226,12 @@ pub(super) fn parse_prompt_end(answer: Value) -> Result<PromptEnd, String> {
     Ok(PromptEnd { reason, tokens })
 }
 
-/// Returns the content of a file, as the answer to a request.
+/// Creates the reply with the content of a file.
 pub(super) fn file_content_json(content: String) -> Value {
     json!(acp::ReadTextFileResponse::new(content))
 }
 
-/// Parses a notification of this session. Returns `None` if the notification belongs to another session or is not
-/// known.
+/// Parses an update of this session. Returns `None` for other sessions and unknown updates.
 pub(super) fn parse_update(params: Value, session: &str) -> Option<AcpUpdate> {
     let notification: acp::SessionNotification = serde_json::from_value(params).ok()?;
     if &*notification.session_id.0 != session {
@@ -252,7 +258,7 @@ pub(super) fn parse_update(params: Value, session: &str) -> Option<AcpUpdate> {
     })
 }
 
-/// Parses a request of a program. Returns `None` if the program does not offer the method.
+/// Parses a request of a program. Returns `None` if this client does not support the method.
 pub(super) fn parse_program_request(method: &str, params: Value) -> Result<Option<ProgramRequest>, String> {
     let wrong = |_| "the parameters do not match the protocol".to_owned();
     Ok(Some(match method {
@@ -282,8 +288,7 @@ pub(super) fn parse_program_request(method: &str, params: Value) -> Result<Optio
     }))
 }
 
-/// Returns the answers that are offered. Permissions are for one call: the run remembers decisions, the program does
-/// not.
+/// Finds the options that allow or reject this call only, because the run itself remembers decisions.
 fn find_permission_options(options: &[acp::PermissionOption]) -> PermissionOptionIds {
     let first = |kinds: [acp::PermissionOptionKind; 2]| {
         let mut matching_options = kinds
@@ -298,6 +303,7 @@ fn find_permission_options(options: &[acp::PermissionOption]) -> PermissionOptio
     }
 }
 
+/// Converts a tool-call update of the protocol.
 fn convert_call_update(call: acp::ToolCallUpdate) -> AcpCallUpdate {
     let fields = call.fields;
     AcpCallUpdate {
@@ -314,6 +320,7 @@ fn convert_call_update(call: acp::ToolCallUpdate) -> AcpCallUpdate {
     }
 }
 
+/// Converts the content and locations of a tool call. Leaves the other fields empty.
 fn convert_call_content(
     id: &acp::ToolCallId,
     content: Vec<acp::ToolCallContent>,
@@ -338,6 +345,7 @@ fn convert_call_content(
     call_update
 }
 
+/// Converts a content block to text: a note for images and other content that cannot be shown.
 fn content_block_text(block: &acp::ContentBlock) -> String {
     match block {
         acp::ContentBlock::Text(text) => text.text.clone(),
@@ -351,6 +359,7 @@ fn content_block_text(block: &acp::ContentBlock) -> String {
     }
 }
 
+/// Converts a tool kind of the protocol. Unknown kinds become `Other`.
 fn convert_tool_kind(kind: acp::ToolKind) -> AcpToolKind {
     match kind {
         acp::ToolKind::Read => AcpToolKind::Read,
@@ -366,6 +375,7 @@ fn convert_tool_kind(kind: acp::ToolKind) -> AcpToolKind {
     }
 }
 
+/// Converts a call status of the protocol. Unknown statuses become `Pending`.
 fn convert_call_status(status: acp::ToolCallStatus) -> AcpCallPhase {
     match status {
         acp::ToolCallStatus::InProgress => AcpCallPhase::Running,

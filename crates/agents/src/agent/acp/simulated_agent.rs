@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 /// The environment variable with the `config` of the agent, as JSON.
 pub const ACP_CONFIG_VARIABLE: &str = "ENSEMBLE_ACP_CONFIG";
 
-/// Serves one client until its end. `config`: `{replies: [...]}`.
+/// Serves one ACP client until it disconnects. `config` is JSON of the form `{replies: [...]}`.
 pub fn serve_simulated_agent(input: impl BufRead + Send + 'static, output: impl Write, config: &str) {
     let config: Value = serde_json::from_str(config).unwrap_or_default();
     let (sender, messages) = channel();
@@ -41,6 +41,7 @@ pub fn serve_simulated_agent(input: impl BufRead + Send + 'static, output: impl 
     }
 }
 
+/// External agent that plays scripted replies over ACP.
 struct SimulatedAcpAgent<W> {
     replies: Vec<Value>,
     messages: Receiver<Value>,
@@ -51,7 +52,7 @@ struct SimulatedAcpAgent<W> {
     folder: PathBuf,
 }
 
-/// The result of a request that this program sent.
+/// Result of a request that the simulated agent sent to the client.
 enum SentRequestResult {
     Result(Value),
     Error(String),
@@ -59,7 +60,7 @@ enum SentRequestResult {
 }
 
 impl<W: Write> SimulatedAcpAgent<W> {
-    /// Answers a message; `None`: nobody listens any more.
+    /// Handles a message of the client. Returns `None` if the client has disconnected.
     fn answer_message(&mut self, message: &Value) -> Option<()> {
         let (id, params) = (&message["id"], &message["params"]);
         let method = message["method"].as_str().unwrap_or_default();
@@ -90,6 +91,7 @@ impl<W: Write> SimulatedAcpAgent<W> {
         self.send_message(&json!({"id": id, "result": result}))
     }
 
+    /// Plays the scripted reply with the number of the request, and replies to the prompt. Returns `None` if the client has disconnected.
     fn answer_prompt(&mut self, id: &Value, params: &Value) -> Option<()> {
         let number = params["_meta"]["ensemble"]["request"].as_u64().unwrap_or(1);
         let at = usize::try_from(number.saturating_sub(1)).unwrap_or(usize::MAX);
@@ -105,7 +107,7 @@ impl<W: Write> SimulatedAcpAgent<W> {
         self.send_message(&json!({"id": id, "result": {"stopReason": reason}}))
     }
 
-    /// Says and does what the reply says; false: it was cancelled.
+    /// Plays one scripted reply: thoughts, plan, steps and text. Returns `false` after a cancellation, `None` after a disconnection.
     fn play_reply(&mut self, reply: &Value) -> Option<bool> {
         if let Some(text) = reply.as_str() {
             self.send_text("agent_message_chunk", text)?;
@@ -141,7 +143,7 @@ impl<W: Write> SimulatedAcpAgent<W> {
         Some(true)
     }
 
-    /// `{read: path}`, `{write: path, text}` or `{execute: title}`.
+    /// Plays one step: `{read: path}`, `{write: path, text}` or `{execute: title}`. Returns `false` if the client cancelled the prompt.
     fn play_step(&mut self, call: &str, step: &Value) -> Option<bool> {
         let (kind, what) = match (step["read"].as_str(), step["write"].as_str(), step["execute"].as_str()) {
             (Some(path), ..) => ("read", path),
@@ -197,12 +199,13 @@ impl<W: Write> SimulatedAcpAgent<W> {
         Some(true)
     }
 
-    /// Returns the text of a file, to show the diff of a change.
+    /// Reads the text of a file for the diff of a change.
     #[expect(clippy::disallowed_methods, reason = "this is a program of its own")]
     fn read_text(&self, path: &str) -> Option<String> {
         std::fs::read_to_string(self.folder.join(path)).ok()
     }
 
+    /// Sends a file request and waits for the text of the file. Returns `None` if the client has disconnected.
     fn request_file(&mut self, method: &str, params: &Value) -> Option<Result<String, String>> {
         Some(match self.send_and_wait(method, params)? {
             SentRequestResult::Result(result) => Ok(result["content"].as_str().unwrap_or_default().to_owned()),
@@ -211,7 +214,7 @@ impl<W: Write> SimulatedAcpAgent<W> {
         })
     }
 
-    /// Waits; false: it was cancelled meanwhile.
+    /// Waits. Returns `false` if the client cancels the prompt, `None` if it disconnects.
     fn wait_unless_cancelled(&mut self, pause: Duration) -> Option<bool> {
         use std::sync::mpsc::RecvTimeoutError;
         match self.messages.recv_timeout(pause) {
@@ -221,6 +224,7 @@ impl<W: Write> SimulatedAcpAgent<W> {
         }
     }
 
+    /// Sends a request and waits for its reply or a cancellation. Ignores other messages. Returns `None` if the client has disconnected.
     fn send_and_wait(&mut self, method: &str, params: &Value) -> Option<SentRequestResult> {
         self.sent += 1;
         let number = self.sent;
@@ -239,15 +243,18 @@ impl<W: Write> SimulatedAcpAgent<W> {
         }
     }
 
+    /// Sends a text update of this kind.
     fn send_text(&mut self, kind: &str, text: &str) -> Option<()> {
         self.send_update(json!({"sessionUpdate": kind, "content": {"type": "text", "text": text}}))
     }
 
+    /// Sends a session update.
     fn send_update(&mut self, update: Value) -> Option<()> {
         let params = json!({"sessionId": self.session, "update": update});
         self.send_message(&json!({"method": "session/update", "params": params}))
     }
 
+    /// Writes the message as one line. Returns `None` if the client has disconnected.
     fn send_message(&mut self, message: &Value) -> Option<()> {
         let mut message = message.clone();
         message["jsonrpc"] = json!("2.0");

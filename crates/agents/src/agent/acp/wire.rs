@@ -14,10 +14,10 @@ pub(super) const MAX_MESSAGE_BYTES: usize = 16 << 20;
 /// The maximum size of the messages that a program has not read, in bytes.
 const MAX_UNREAD_BYTES: usize = 64 << 20;
 
-/// The maximum number of lines in a row that are no messages.
+/// Maximum number of consecutive lines that are not messages.
 const MAX_STRAY_LINES: u32 = 1000;
 
-/// A message of the program.
+/// Message from the program: a reply, a request or a notification.
 #[derive(Debug, PartialEq)]
 pub(super) enum AcpMessage {
     /// The answer to our request of this number.
@@ -28,7 +28,7 @@ pub(super) enum AcpMessage {
     Notification(String, Value),
 }
 
-/// The messages of a program. Reading can be given up and begun again at any time.
+/// Reader of the messages of a program. Dropping a read future loses no data.
 pub(super) struct AcpReader<R> {
     stream: BufReader<R>,
     lines: LineBuffer,
@@ -47,12 +47,12 @@ impl<R: AsyncRead + Unpin> AcpReader<R> {
         }
     }
 
-    /// Takes the number of lines that were read since the last call, and of their bytes.
+    /// Returns the number of lines and bytes that were read since the last call, and resets both.
     pub(super) fn take_received_counts(&mut self) -> (u64, u64) {
         std::mem::take(&mut self.received)
     }
 
-    /// Returns the next message; `None` at the end. Lines that are no messages are passed over.
+    /// Reads the next message, and skips lines that are not messages. Returns `None` at the end of the stream.
     ///
     /// # Errors
     /// A line is too long, or there are only lines that are no messages.
@@ -76,6 +76,7 @@ impl<R: AsyncRead + Unpin> AcpReader<R> {
         }
     }
 
+    /// Reads one line. Returns `None` at the end of the stream and after a read error.
     async fn read_line(&mut self) -> Result<Option<Vec<u8>>, String> {
         match self.lines.next_line(&mut self.stream).await {
             Ok(Some(Ok(line))) => Ok(Some(line)),
@@ -85,7 +86,7 @@ impl<R: AsyncRead + Unpin> AcpReader<R> {
     }
 }
 
-/// Returns the message in the line, if it is one.
+/// Parses the message in the line. Returns `None` if the line is not a message.
 fn parse_message(line: &[u8]) -> Option<AcpMessage> {
     let Ok(Value::Object(mut message)) = serde_json::from_slice(line) else {
         return None;
@@ -111,7 +112,7 @@ fn parse_message(line: &[u8]) -> Option<AcpMessage> {
     }
 }
 
-/// The way to the program. When it is dropped, the stdin of the program is closed after what was sent.
+/// Writer of messages to the program. When the last writer is dropped, stdin is closed after the queued messages.
 #[derive(Clone)]
 pub(super) struct AcpWriter {
     lines: mpsc::UnboundedSender<Vec<u8>>,
@@ -119,6 +120,7 @@ pub(super) struct AcpWriter {
 }
 
 impl AcpWriter {
+    /// Creates a writer, and spawns a task that writes the queued messages.
     pub(super) fn new(mut stream: impl AsyncWrite + Unpin + Send + 'static) -> Self {
         let (lines, mut queue) = mpsc::unbounded_channel::<Vec<u8>>();
         let unread = Arc::new(AtomicUsize::new(0));
@@ -135,22 +137,27 @@ impl AcpWriter {
         Self { lines, unread }
     }
 
+    /// Queues a request with this number.
     pub(super) fn send_request(&self, number: u64, method: &str, params: &Value) -> Result<(), String> {
         self.queue_message(&json!({"jsonrpc": "2.0", "id": number, "method": method, "params": params}))
     }
 
+    /// Queues a notification.
     pub(super) fn send_notification(&self, method: &str, params: &Value) -> Result<(), String> {
         self.queue_message(&json!({"jsonrpc": "2.0", "method": method, "params": params}))
     }
 
+    /// Queues a result as reply to a request of the program.
     pub(super) fn send_answer(&self, id: &Value, result: &Value) -> Result<(), String> {
         self.queue_message(&json!({"jsonrpc": "2.0", "id": id, "result": result}))
     }
 
+    /// Queues an error as reply to a request of the program.
     pub(super) fn send_error(&self, id: &Value, code: i64, message: &str) -> Result<(), String> {
         self.queue_message(&json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}}))
     }
 
+    /// Queues the message. Fails if the program leaves too many bytes unread.
     fn queue_message(&self, message: &Value) -> Result<(), String> {
         let mut line = message.to_string().into_bytes();
         line.push(b'\n');

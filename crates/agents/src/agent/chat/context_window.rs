@@ -9,9 +9,10 @@ use ensemble_language::ensemble::{ContextWindow, ModelChoice};
 use ensemble_models::Model;
 
 impl Dialogue {
-    /// Sets a context window, which selects the messages of a long thread that are sent. The thread itself stays
-    /// complete. `WindowStrategy::Summarize` asks the model of this dialogue or the named model (`PROVIDER/MODEL`). Scripts
-    /// are not supported here; [`with_window`](Self::with_window) takes another implementation of [`MessageSelector`].
+    /// Sets a context window, which selects the messages of a long thread to send. The thread itself stays complete.
+    ///
+    /// `WindowStrategy::Summarize` asks the model of this dialogue or the named model (`PROVIDER/MODEL`). Scripts are not supported;
+    /// [`with_window`](Self::with_window) accepts other implementations of [`MessageSelector`].
     ///
     /// ```
     /// use ensemble_agents::agent::chat::{ContextWindow, Dialogue, WindowStrategy, Thread};
@@ -65,6 +66,7 @@ impl Dialogue {
         self.with_window_and_tokenizer(window, Some(tokenizer))
     }
 
+    /// Builds the window with the model and the token limit of this dialogue.
     fn with_window_and_tokenizer(
         self,
         window: ContextWindow,
@@ -91,7 +93,7 @@ impl Dialogue {
         Ok(self.with_window(Some(Arc::new(window))))
     }
 
-    /// Sets another implementation of a context window.
+    /// Sets a custom implementation of a context window. `None` removes the window.
     #[must_use]
     pub fn with_window(self, window: Option<Arc<dyn MessageSelector>>) -> Self {
         Self { window, ..self }

@@ -8,7 +8,7 @@ use ensemble_models::{ModelError, ModelErrorKind};
 /// The error of a call that was not made.
 pub(crate) const CALL_NOT_MADE: &str = "the call was not made";
 
-/// The error of a dialogue without a final reply, with the thread so far.
+/// Error of a dialogue without a final reply, with the thread so far.
 ///
 /// The thread can be continued like any other:
 ///
@@ -41,7 +41,7 @@ pub struct DialogueError {
     pub warnings: Vec<String>,
 }
 
-/// The cause of a [`DialogueError`].
+/// Kind of a [`DialogueError`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DialogueErrorKind {
@@ -87,7 +87,7 @@ pub enum DialogueErrorKind {
 }
 
 impl DialogueErrorKind {
-    /// Returns the stop reason for this cause, if there is one.
+    /// Returns the stop reason that corresponds to this error, if there is one.
     pub fn stop_reason(&self) -> Option<StopReason> {
         match self {
             Self::MaxTurnRequests(_) => Some(StopReason::MaxTurnRequests),
@@ -106,7 +106,7 @@ impl DialogueErrorKind {
         }
     }
 
-    /// Returns the kind of failure of an execution that ends with this cause.
+    /// Returns the failure kind of an execution that ends with this error.
     pub fn failure_kind(&self) -> FailureKind {
         match self {
             Self::External(kind, _) => *kind,
@@ -123,7 +123,7 @@ impl DialogueErrorKind {
         }
     }
 
-    /// Returns the error for calls without a result.
+    /// Returns the error text for calls without a result.
     pub(crate) fn open_call_error(&self) -> &'static str {
         match self {
             Self::Refused(_) => CALL_NOT_MADE,

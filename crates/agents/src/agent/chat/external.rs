@@ -12,7 +12,7 @@ use ensemble_core::thread::{
 };
 use ensemble_language::data::ModelUsage;
 
-/// Completes the current iteration of a round that has ended so.
+/// Completes the current iteration with the stop reason of the round.
 pub(in crate::agent) fn complete_round(ledger: &AttemptLedger, end: &RoundEnd, at: DateTime<Utc>) {
     let reason = end
         .as_ref()
@@ -20,7 +20,7 @@ pub(in crate::agent) fn complete_round(ledger: &AttemptLedger, end: &RoundEnd, a
     complete_iteration(ledger, at, reason);
 }
 
-/// Begins a round with the iteration in which the execution was cut short. The fate of its open calls is not known.
+/// Resumes a round with an interrupted iteration. Gives its open calls an error, because their results are unknown.
 pub(in crate::agent) async fn resume_iteration(
     ledger: &AttemptLedger,
     iteration: &ThreadIteration,
@@ -39,7 +39,7 @@ pub(in crate::agent) async fn resume_iteration(
     }
 }
 
-/// Opens an iteration with this message.
+/// Opens an iteration with this message and these metadata notes.
 pub(in crate::agent) fn open_external_iteration(
     ledger: &AttemptLedger,
     opening: &RoundParameters,
@@ -60,7 +60,7 @@ pub(in crate::agent) fn open_external_iteration(
     });
 }
 
-/// A message of an external program, with the calls that follow it.
+/// Reply of an external program, with the tool calls that follow it.
 pub(in crate::agent) struct ExternalReply {
     /// The text.
     pub(in crate::agent) text: String,
@@ -72,7 +72,7 @@ pub(in crate::agent) struct ExternalReply {
     pub(in crate::agent) calls: Vec<ToolCall>,
 }
 
-/// Adds a message to the iteration, or to a new one if it has a message of the program.
+/// Adds a reply of the program to the exchange: to the last iteration, or to a new iteration if the last one has a reply.
 pub(in crate::agent) fn add_program_reply(ledger: &AttemptLedger, message: ExternalReply, at: DateTime<Utc>) {
     let ExternalReply {
         text,
@@ -103,12 +103,12 @@ pub(in crate::agent) fn add_program_reply(ledger: &AttemptLedger, message: Exter
     });
 }
 
-/// Adds data to the current iteration.
+/// Adds metadata to the current iteration.
 pub(in crate::agent) fn add_iteration_metadata(ledger: &AttemptLedger, key: &str, value: Value) {
     ledger.change_exchange(|exchange| exchange.add_metadata(key, value));
 }
 
-/// Adds the end of a call to the iteration that contains the call.
+/// Sets the end of a call in the iteration that contains the call.
 pub(in crate::agent) fn set_call_end(ledger: &AttemptLedger, ended: &ToolCall) {
     ledger.change_exchange(|exchange| {
         let mut iterations = exchange.into_iterations();
@@ -123,7 +123,7 @@ pub(in crate::agent) fn set_call_end(ledger: &AttemptLedger, ended: &ToolCall) {
 /// The metadata key of an iteration for the program that made the session.
 pub(in crate::agent) const SESSION_PROGRAM: &str = "session_program";
 
-/// Returns a new iteration of the same session.
+/// Opens a new iteration with the session metadata of the last one.
 fn open_next_iteration(exchange: Thread, at: DateTime<Utc>) -> Thread {
     let last = exchange.iterations().last();
     let session: Vec<(&str, Value)> = [SESSION, SESSION_PROGRAM]

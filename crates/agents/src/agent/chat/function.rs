@@ -17,15 +17,16 @@ use ensemble_core::thread::{ToolCall, ToolEnd};
 use ensemble_language::data::ModelUsage;
 use ensemble_models::ToolSpec;
 
-/// The error of a function, which goes to the model. `?` converts every error, and `.into()` converts a text.
+/// Error of a function, which the model receives. `?` converts every error, and `.into()` converts a text.
 pub type ToolError = Box<dyn std::error::Error + Send + Sync>;
 
 /// The maximum number of characters of a tool name.
 const MAX_TOOL_NAME_CHARS: usize = 64;
 
+/// Function that performs a call with JSON arguments.
 type ToolFunctionBody = dyn Fn(Value) -> BoxFuture<'static, Result<Value, ToolError>> + Send + Sync;
 
-/// The tools of a dialogue: functions and other tools.
+/// Tools of a dialogue: functions of the program, and other tools.
 #[derive(Clone)]
 pub(crate) struct DialogueTools {
     functions: Vec<ToolFunction>,
@@ -35,6 +36,7 @@ pub(crate) struct DialogueTools {
     wrong: Option<String>,
 }
 
+/// Function of the program under its tool name.
 #[derive(Clone)]
 struct ToolFunction {
     name: String,
@@ -53,7 +55,7 @@ impl Default for DialogueTools {
 }
 
 impl DialogueTools {
-    /// Sets the other tools.
+    /// Sets the tools that are not functions.
     pub(crate) fn with_other_tools(self, beside: Arc<dyn ModelTools>) -> Self {
         Self {
             other_tools: beside,
@@ -61,7 +63,7 @@ impl DialogueTools {
         }
     }
 
-    /// Adds a function.
+    /// Adds a function. Stores an error for the first request if its name or schema is invalid.
     pub(crate) fn with_function<F, Fut, R>(mut self, spec: ToolSpec, function: F) -> Self
     where
         F: Fn(Value) -> Fut + Send + Sync + 'static,
@@ -141,7 +143,7 @@ impl fmt::Debug for DialogueTools {
     }
 }
 
-/// Returns why the function cannot be a tool.
+/// Returns the reason why the specification is invalid: its name, its schema, or a duplicate.
 fn find_tool_spec_error(spec: &ToolSpec, others: &[ToolSpec]) -> Option<String> {
     let name = &spec.name;
     let is_sound = |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || letter == '-';
@@ -162,22 +164,24 @@ fn find_tool_spec_error(spec: &ToolSpec, others: &[ToolSpec]) -> Option<String> 
     Some(format!("the schema of tool `{name}` cannot be used: {error}"))
 }
 
+/// Returns whether a tool has this name.
 fn contains_tool(specs: &[ToolSpec], name: &str) -> bool {
     specs.iter().any(|spec| spec.name == name)
 }
 
+/// Creates the error about two tools with the same name.
 fn duplicate_tool_error(name: &str) -> String {
     format!("two tools have the name `{name}`")
 }
 
-/// Returns the message of a panic.
+/// Returns the message of a panic, or a fixed text.
 fn panic_message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
         .unwrap_or("no message")
 }
 
-/// Returns the error with its causes.
+/// Joins the messages of the error and its causes.
 fn error_with_causes(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(error.source(), |error| error.source());
     let words = std::iter::once(error.to_string()).chain(causes.map(ToString::to_string));

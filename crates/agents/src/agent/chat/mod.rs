@@ -123,10 +123,10 @@ use ensemble_models::Model;
 /// The default for the maximum number of requests in one round.
 pub const MAX_ITERATIONS: u32 = 10;
 
-/// The clock for the times of iterations.
+/// Clock for the times of iterations.
 pub type ClockFn = dyn Fn() -> DateTime<Utc> + Send + Sync;
 
-/// A model with its tools. It does not store the conversation, which is in a [`Thread`]. Clones share the model.
+/// Model with its tools. The conversation itself is in a [`Thread`]. Clones share the model.
 #[derive(Clone)]
 pub struct Dialogue {
     model: Model,
@@ -155,6 +155,7 @@ impl Dialogue {
     #[expect(
         clippy::disallowed_methods,
         reason = "the system's clock unless another is given; it decides nothing"
+    /// Creates a dialogue without tools, context window and system message.
     )]
     pub fn new(model: Model) -> Self {
         Self {
@@ -170,8 +171,7 @@ impl Dialogue {
         }
     }
 
-    /// With these replies in the place of a model's: the n-th request gets the n-th, and the last repeats. For tests
-    /// and examples.
+    /// Creates a dialogue with scripted replies, for tests and examples. The last reply repeats.
     ///
     /// ```
     /// use ensemble_agents::agent::chat::{Dialogue, Thread};
@@ -203,9 +203,9 @@ impl Dialogue {
         }
     }
 
-    /// With a function of the program for the model to call: `parameters` is the JSON Schema of its arguments, an
-    /// object. The arguments are checked against it before the function is called. An error goes back to the model,
-    /// which may try again; several calls of one reply are performed side by side.
+    /// Adds a function that the model can call. `parameters` is the JSON Schema of its arguments, an object.
+    ///
+    /// Arguments are checked before the call. The model receives errors and can try again. Calls of one reply run in parallel.
     ///
     /// If the name or the schema is not valid, the first request fails with [`DialogueErrorKind::Tools`].
     ///
@@ -265,7 +265,7 @@ impl Dialogue {
         Self { max_iterations, ..self }
     }
 
-    /// Sets another clock.
+    /// Replaces the system clock.
     #[must_use]
     pub fn with_clock(self, now: Arc<ClockFn>) -> Self {
         Self { now, ..self }
@@ -276,7 +276,7 @@ impl Dialogue {
         &self.model
     }
 
-    /// Sends the user message `text` and returns a stream, which can be read piece by piece or awaited for its end.
+    /// Sends the user message `text` and returns a stream of the replies, which can also be awaited for its end.
     ///
     /// The stream owns the thread until its end, even if it fails or is cancelled; keep a clone if the stream may be
     /// dropped. Calls of the thread without a result get an error that says so. If the thread ends with a message of the
@@ -309,7 +309,7 @@ impl Dialogue {
         DialogueStream::new(self, thread, DialogueInput::Continuation, self.max_iterations)
     }
 
-    /// Sends the user message `text` and waits for the end, with at most `max_requests` requests.
+    /// Sends the user message `text` and waits for the final reply, with at most `max_requests` requests.
     ///
     /// # Errors
     /// [`DialogueError`]: the round failed.
@@ -328,7 +328,7 @@ impl Dialogue {
         .await
     }
 
-    /// Sends several user messages one after the other, each after the end of the round before.
+    /// Sends several user messages, each after the end of the round before.
     ///
     /// # Errors
     /// The error of the first round that failed; later messages are not sent.
@@ -347,7 +347,7 @@ impl Dialogue {
         Ok(all)
     }
 
-    /// Returns the parameters of a round of this dialogue without an ensemble.
+    /// Creates the parameters of a round outside of an ensemble.
     fn default_round_parameters(&self, thread: Thread, text: String, max_requests: u32) -> RoundParameters {
         RoundParameters {
             requests_made: round::count_requests(&thread),
@@ -373,8 +373,7 @@ impl Dialogue {
         }
     }
 
-    /// Returns the system message for each profile in the chain of the model: that of the profile, then that of the
-    /// dialogue.
+    /// Returns the system message for each profile in the fallback chain: the text of the profile, then that of the dialogue.
     fn system_messages(&self) -> Vec<Option<String>> {
         let system = |of_profile: Option<&String>| {
             let parts: Vec<&str> = of_profile.into_iter().chain(&self.system).map(String::as_str).collect();

@@ -6,8 +6,9 @@ use ensemble_language::profiles::ProfileError;
 use ensemble_models::{Model, ModelNetwork};
 
 impl Dialogue {
-    /// With the model of that name, `PROVIDER/MODEL` or `simulated`. Its key is read from the environment of this
-    /// process; whoever has it from somewhere else writes `Dialogue::new(Model::named(name, &network)?)`.
+    /// Creates a dialogue with the model of this name: `PROVIDER/MODEL` or `simulated`. Reads the key from the environment.
+    ///
+    /// For other sources of the key, use `Dialogue::new(Model::from_name(name, &network)?)`.
     ///
     /// ```
     /// use ensemble_agents::agent::chat::Dialogue;
@@ -25,8 +26,7 @@ impl Dialogue {
         Model::from_name(name, &ModelNetwork::from_process()).map(Self::new)
     }
 
-    /// With the model that a profile describes: a provider, a model, and how it is asked. A `fallback` of the profile
-    /// is passed over, since no other profile is known.
+    /// Creates a dialogue with the model of a profile. Ignores the `fallback` of the profile, because no other profile is known.
     ///
     /// # Errors
     /// The provider does not exist, or its key is not in the environment.

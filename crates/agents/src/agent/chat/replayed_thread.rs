@@ -11,7 +11,7 @@ use ensemble_core::thread::{Message, NoLiveOutput, REJECTED, Role, Thread, Threa
 use ensemble_language::data::ModelUsage;
 use ensemble_models::ToolSpec;
 
-/// The parts of a thread that a replay executes again.
+/// Choice of the parts of a thread that a replay executes again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ThreadReplay {
     /// Everything: the model is asked for every reply, and every tool call is made. Only the messages of the user are used.
@@ -26,20 +26,20 @@ pub enum ThreadReplay {
 }
 
 impl ThreadReplay {
-    /// Returns the replay that makes the calls of these tools again.
+    /// Chooses a replay that makes the calls of these tools again.
     pub fn changed_tools(tools: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self::Changes {
             tools: tools.into_iter().map(Into::into).collect(),
         }
     }
 
-    /// Returns the replay that asks the model again from the first request whose instructions have changed.
+    /// Chooses a replay that asks the model again from the first request with changed instructions.
     pub fn changed_instructions() -> Self {
         Self::Changes { tools: Vec::new() }
     }
 }
 
-/// The result of a replay.
+/// Result of a replay.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReplayedThread {
     /// The new thread. It can be continued.
@@ -52,7 +52,7 @@ pub struct ReplayedThread {
     pub warnings: Vec<String>,
 }
 
-/// A replay so far.
+/// Thread, usage and warnings of a replay so far.
 struct ReplayState {
     thread: Thread,
     usage: ModelUsage,
@@ -60,8 +60,9 @@ struct ReplayState {
 }
 
 impl Dialogue {
-    /// Replays a saved thread with this dialogue: sends the messages of its user again, in order, with the tools, the
-    /// instructions and the model of this dialogue. `with` says what is executed again.
+    /// Replays a saved thread with this dialogue: sends its user messages again with the tools, instructions and model of this dialogue.
+    ///
+    /// `with` chooses the parts that are executed again.
     ///
     /// ```
     /// use ensemble_agents::agent::chat::{Dialogue, PreparedReply, Thread, ThreadReplay};
@@ -118,8 +119,7 @@ impl Dialogue {
         })
     }
 
-    /// Takes over iterations of the thread up to the first change, and returns their number. Calls of these tools, and of tools
-    /// that the dialogue does not have, are made again.
+    /// Copies the iterations of the thread up to the first change, and returns their number. Repeats calls of these and of unknown tools.
     async fn copy_until_change(
         &self,
         thread: &Thread,
@@ -148,7 +148,7 @@ impl Dialogue {
         Ok(thread.iterations().len())
     }
 
-    /// Makes the calls again. Returns the iteration with their ends, and whether an end differs from the recorded one.
+    /// Makes the calls again. Returns the iteration with the new ends, and whether an end differs from the recorded one.
     async fn repeat_calls(
         &self,
         iteration: &ThreadIteration,
@@ -190,7 +190,7 @@ impl Dialogue {
         (changed.unwrap_or_default(), true)
     }
 
-    /// Runs a round to its end, and adds it to the state.
+    /// Runs a round to its end, and adds the result to the state.
     async fn finish_round(&self, start: DialogueInput, state: &mut ReplayState) -> Result<(), DialogueError> {
         let thread = std::mem::take(&mut state.thread);
         let stream = DialogueStream::new(self, thread, start, self.max_iterations);
@@ -211,6 +211,7 @@ impl Dialogue {
 }
 
 impl ReplayState {
+    /// Moves the thread, usage and warnings so far into an error.
     fn take_error(&mut self, cause: DialogueErrorKind) -> DialogueError {
         DialogueError {
             cause,
@@ -221,7 +222,7 @@ impl ReplayState {
     }
 }
 
-/// Returns whether the iteration begins with a message of the user that is not a correction of a rejected reply.
+/// Returns whether the iteration starts with a user message that is not a correction request.
 fn opens_round(iterations: &[ThreadIteration], at: usize) -> bool {
     let is_rejected = |iteration: &ThreadIteration| iteration.metadata.contains_key(REJECTED);
     let is_correction = at > 0 && is_rejected(&iterations[at - 1]);
@@ -229,6 +230,7 @@ fn opens_round(iterations: &[ThreadIteration], at: usize) -> bool {
     !is_correction && messages.iter().any(|message| message.role == Role::User)
 }
 
+/// Copies the call without its end.
 fn reopen_call(call: &ToolCall) -> ToolCall {
     ToolCall {
         end: None,
@@ -250,6 +252,7 @@ fn find_first_change(recorded: &Thread, replayed: &Thread) -> Option<u32> {
     Some(u32::try_from(first).unwrap_or(u32::MAX).saturating_add(1))
 }
 
+/// Returns whether both iterations have equal messages and equal calls, apart from ids and times.
 fn has_same_content(one: &ThreadIteration, other: &ThreadIteration) -> bool {
     let texts = |iteration: &ThreadIteration| -> Vec<(Role, String)> {
         let messages = iteration.messages.iter();

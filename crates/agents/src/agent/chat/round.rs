@@ -22,7 +22,7 @@ use ensemble_models::{
     ModelQuery, ModelReply, ToolSpec, estimate_attachment_tokens, estimate_result_file_tokens, estimate_tokens,
 };
 
-/// The parameters of a round.
+/// Parameters of a round: thread, message, limits and records.
 #[derive(Debug, Clone)]
 pub struct RoundParameters {
     /// The thread before the round.
@@ -58,7 +58,7 @@ pub struct RoundParameters {
     pub clock: Stopwatch,
 }
 
-/// The result of a round that has ended normally.
+/// Result of a round that has its final reply.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RoundResult {
     /// The text of the final reply.
@@ -73,12 +73,13 @@ pub struct RoundResult {
     pub warnings: Vec<String>,
 }
 
-/// The end of a round: the final reply with its stop reason, or the error.
+/// End of a round: the final reply with its stop reason, or an error.
 pub type RoundEnd = Result<(String, StopReason), DialogueErrorKind>;
 
 impl Dialogue {
-    /// Runs one round with these tools. The ledger is always up to date, so that it has the iterations and the usage so far
-    /// if the future is dropped.
+    /// Runs one round: requests replies and performs tool calls until the final reply.
+    ///
+    /// Keeps the ledger up to date, so that it has all iterations and usage if the future is dropped.
     pub async fn run_round(
         &self,
         opening: RoundParameters,
@@ -94,6 +95,7 @@ impl Dialogue {
         end
     }
 
+    /// Requests replies and performs their tool calls until a reply has no tool calls.
     async fn request_until_reply(
         &self,
         opening: &RoundParameters,
@@ -142,7 +144,7 @@ impl Dialogue {
         }
     }
 
-    /// Starts the exchange. `Some`: the exchange goes on with these calls.
+    /// Opens the exchange with the new message or an interrupted iteration. Returns the tool calls that must be performed first, if any.
     async fn open_exchange(
         &self,
         opening: &RoundParameters,
@@ -200,6 +202,7 @@ impl Dialogue {
         replied
     }
 
+    /// Makes one request and adds the reply to the exchange. A refusal is an error.
     async fn request_untraced_reply(
         &self,
         opening: &RoundParameters,
@@ -354,7 +357,7 @@ impl Dialogue {
 /// The calls with which an exchange goes on, and the tools.
 type ToolCallsToPerform = (Arc<[ToolSpec]>, Vec<ToolCall>);
 
-/// Returns the exchange with what is known of the reply in the metadata of its iteration.
+/// Adds the model, the usage and other facts of the reply to the metadata of its iteration.
 fn add_reply_metadata(exchange: Thread, reply: &ModelReply, model: Option<&str>, used: ModelUsage) -> Thread {
     let tokens = json!({
         "input_tokens": used.input_tokens,
@@ -370,7 +373,7 @@ fn add_reply_metadata(exchange: Thread, reply: &ModelReply, model: Option<&str>,
         .add_metadata("usage", tokens)
 }
 
-/// The exchange with the ends of these calls.
+/// Adds the ends of these calls to the exchange.
 pub(crate) fn add_call_ends(exchange: Thread, ended: Vec<ToolCall>) -> Thread {
     let mut iterations = exchange.into_iterations();
     if let Some(last) = iterations.last_mut() {
@@ -384,7 +387,7 @@ pub(crate) fn add_call_ends(exchange: Thread, ended: Vec<ToolCall>) -> Thread {
     Thread::from_iterations(iterations)
 }
 
-/// Returns the thread with the iterations of a round added.
+/// Appends the iterations of a round to the thread, and adds further requests of the usage to the metadata.
 pub(crate) fn append_exchange(earlier: Thread, exchange: Vec<ThreadIteration>, usage: ModelUsage) -> Thread {
     let iterations = exchange.len() as u64;
     let thread = earlier.append_iterations(exchange);
@@ -397,12 +400,13 @@ pub(crate) fn append_exchange(earlier: Thread, exchange: Vec<ThreadIteration>, u
     }
 }
 
-/// Returns the number of requests that were made for the thread.
+/// Counts the requests that were made for the thread.
 pub(crate) fn count_requests(thread: &Thread) -> u64 {
     let iterations = thread.iterations();
     iterations.len() as u64 + iterations.iter().map(further_requests).sum::<u64>()
 }
 
+/// Returns the number of requests of the iteration that have no iteration.
 fn further_requests(iteration: &ThreadIteration) -> u64 {
     iteration
         .metadata
@@ -411,14 +415,13 @@ fn further_requests(iteration: &ThreadIteration) -> u64 {
         .unwrap_or_default()
 }
 
-/// The metadata key for the number of requests without an iteration: failed requests, retries and summaries.
+/// Metadata key for the number of requests without an iteration: failed requests, retries and summaries.
 const FURTHER_REQUESTS: &str = "further_requests";
 
 /// The metadata key for the session of an external program.
 pub(in crate::agent) const SESSION: &str = "session";
 
-/// Corrects the system prompt of an iteration that states one: a context window may have left it out, and a fallback
-/// profile may have another one.
+/// Replaces the system prompt in the iteration by the one that was sent: a window may drop it, and a fallback profile may have another.
 fn correct_system_prompt(exchange: Thread, sent: Option<String>) -> Thread {
     let last = exchange.iterations().last();
     let stated = last.and_then(|last| last.metadata.get(SYSTEM_PROMPT)?.as_str());
@@ -429,8 +432,7 @@ fn correct_system_prompt(exchange: Thread, sent: Option<String>) -> Thread {
     }
 }
 
-/// Adds the ranges of the earlier messages that the request does not contain, if there are any: the unsent ones, and those
-/// of `earlier`, which follow them.
+/// Adds the ranges of the earlier messages that the request leaves out to the metadata: unsent ones, then those of `earlier`.
 fn add_left_out_messages(exchange: Thread, unsent: usize, earlier: &[Message], sent: &[Message]) -> Thread {
     let mut before = sent.len();
     let mut ranges: Vec<(usize, usize)> = Vec::new();
@@ -464,7 +466,7 @@ fn find_last_dropped_note(thread: &Thread) -> Option<Value> {
     iterations.find_map(|iteration| iteration.metadata.get(DROPPED).cloned())
 }
 
-/// Adds the partial results of a round that was stopped: the beginning of a reply, and the calls that have ended.
+/// Adds the partial results of a stopped round: the start of a reply, and the calls that have ended.
 pub(in crate::agent) fn add_partial_results(ledger: &AttemptLedger, text: String, ended: Vec<ToolCall>) {
     ledger.change_exchange(|exchange| match text.is_empty() {
         true => exchange,
@@ -475,7 +477,7 @@ pub(in crate::agent) fn add_partial_results(ledger: &AttemptLedger, text: String
     ledger.change_exchange(|exchange| add_call_ends(exchange, ended));
 }
 
-/// Records the current iteration, with what was used since the last record.
+/// Completes and records the current iteration, with the usage since the last record.
 pub(crate) async fn record_iteration(ledger: &AttemptLedger, records: &ExecutionRecords, now: DateTime<Utc>) {
     if !records.is_recording() {
         return;
@@ -496,8 +498,7 @@ pub(crate) fn complete_iteration(ledger: &AttemptLedger, at: DateTime<Utc>, reas
     });
 }
 
-/// Adds the usage of a reply to `spent`: the tokens that the provider counted or an estimate, and their cost unless the
-/// reply comes from a cache.
+/// Adds the usage of a reply to `spent`: reported or estimated tokens, and their cost unless a cache answered.
 pub(in crate::agent) fn add_reply_usage(
     reply: &ModelReply,
     price: Option<TokenPrice>,
@@ -512,6 +513,7 @@ pub(in crate::agent) fn add_reply_usage(
     *spent = *spent + used;
 }
 
+/// Returns the tokens that the provider reports, or an estimate.
 fn count_reply_tokens(reply: &ModelReply, system: Option<&str>, messages: &[Message]) -> ModelUsage {
     if let Some(tokens) = reply.tokens {
         return ModelUsage {

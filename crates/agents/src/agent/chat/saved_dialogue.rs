@@ -9,8 +9,9 @@ use ensemble_language::profiles::ProfileError;
 use ensemble_models::{Model, ModelNetwork};
 
 impl Dialogue {
-    /// Returns the options that the thread states: the model, the parameters of its requests, and the maximum number of
-    /// requests in a round. Addresses, names of keys, headers, tools and context windows are not part of them.
+    /// Converts the options that a thread stores to JSON: the model, its parameters and the maximum number of requests.
+    ///
+    /// Leaves out addresses, key names, headers, tools and context windows.
     pub(super) fn options_to_json(&self) -> Value {
         let mut options = Map::new();
         if let Some(link) = self.model.profiles().next() {

@@ -8,14 +8,14 @@ use ensemble_core::thread::Message;
 use ensemble_core::thread::window::{RetentionPolicy, ThreadSize, ThreadToTrim, TrimRules, WindowLimits, trim_thread};
 use ensemble_models::{ModelErrorKind, ModelQueryResult, ToolSpec, estimate_tokens};
 
-/// A request without a part of its messages.
+/// Messages of a request without the dropped ones, with a note about the dropped ones.
 pub(crate) struct ShortenedRequest {
     pub(crate) messages: Vec<Message>,
     /// What the iteration notes as left out.
     pub(crate) note: Value,
 }
 
-/// Returns the estimated tokens of a request without its messages.
+/// Estimates the tokens of the system prompt and the tools.
 pub(crate) fn overhead_tokens(system: Option<&str>, tools: &[ToolSpec]) -> u64 {
     let of_tool = |tool: &ToolSpec| {
         let texts = [&tool.name, &tool.description, &tool.parameters.to_string()];
@@ -24,12 +24,12 @@ pub(crate) fn overhead_tokens(system: Option<&str>, tools: &[ToolSpec]) -> u64 {
     system.map_or(0, estimate_tokens) + tools.iter().map(of_tool).sum::<u64>()
 }
 
-/// Returns the estimated tokens of the messages.
+/// Estimates the tokens of the messages.
 pub(crate) fn estimate_message_tokens(messages: &[Message]) -> u64 {
     TokenCounter::default().count_each_message(messages).iter().sum()
 }
 
-/// Returns the request without its oldest messages, if it has more than this number of estimated tokens.
+/// Drops the oldest messages if the request has more estimated tokens than `room`. Returns `None` if nothing can or must be dropped.
 pub(crate) fn drop_oldest_to_fit(
     room: u64,
     messages: &[Message],
@@ -53,9 +53,10 @@ pub(crate) fn drop_oldest_to_fit(
     (!left_out.is_empty()).then(|| drop_messages(&full_thread, &left_out, before))
 }
 
-/// Returns the request without the older half of what may be left out; `None` if the answer is another one, or if
-/// nothing may be left out. `task` is the message with which the execution began, `before` the note of what is left out
-/// already.
+/// Drops the older half of the droppable messages if the provider refused the request as too long. Returns the request and a warning.
+///
+/// Returns `None` for other replies, or if no message can be dropped. `task` is the first message of the execution, `before` the note about
+/// earlier drops.
 pub(crate) fn drop_older_half_if_too_long(
     messages: &[Message],
     task: Option<&Message>,
@@ -80,6 +81,7 @@ pub(crate) fn drop_older_half_if_too_long(
     Some((drop_messages(&full_thread, &left_out, before), warning))
 }
 
+/// Wraps the messages and their token counts for trimming. The task and later messages stay.
 fn trimmable_thread<'a>(messages: &'a [Message], tokens: &'a [u64], task: Option<&Message>) -> ThreadToTrim<'a> {
     let is_task = |message: &Message| Some(message) == task;
     ThreadToTrim {
@@ -90,7 +92,7 @@ fn trimmable_thread<'a>(messages: &'a [Message], tokens: &'a [u64], task: Option
     }
 }
 
-/// Returns the request without the messages at these indexes, which are in order.
+/// Removes the messages at these sorted indexes, and creates the note.
 fn drop_messages(whole: &ThreadToTrim<'_>, left_out: &[usize], before: Option<&Value>) -> ShortenedRequest {
     let is_sent = |at: &usize| left_out.binary_search(at).is_err();
     let sent_indexes = (0..whole.messages.len()).filter(is_sent);
@@ -100,7 +102,7 @@ fn drop_messages(whole: &ThreadToTrim<'_>, left_out: &[usize], before: Option<&V
     }
 }
 
-/// Returns the note of the iteration with what is left out now, too.
+/// Adds the size of the dropped messages to the earlier note.
 fn add_dropped_note(before: Option<&Value>, size: ThreadSize) -> Value {
     let mut note = before.cloned().unwrap_or_else(|| json!({"messages": 0, "tokens": 0}));
     for (key, more) in [("messages", size.messages), ("tokens", size.tokens)] {
@@ -110,7 +112,7 @@ fn add_dropped_note(before: Option<&Value>, size: ThreadSize) -> Value {
     note
 }
 
-/// Returns the answer to the repeated request, with the warnings of the first one.
+/// Returns the reply to the repeated request, with the warnings of the first reply.
 pub(crate) fn merge_retried_answer(first: ModelQueryResult, mut answer: ModelQueryResult) -> ModelQueryResult {
     answer.warnings.splice(..0, first.warnings);
     if let Some(error) = answer

@@ -13,7 +13,7 @@ use ensemble_core::thread::{
 };
 use ensemble_language::data::ModelUsage;
 
-/// The result of [`Dialogue::step`], which says what the next step does.
+/// Result of [`Dialogue::step`]: tool calls to run, results to send to the model, or the final reply.
 #[derive(Debug, Clone, PartialEq)]
 pub enum DialogueStepResult {
     /// The model has called tools. The next step runs the calls; the caller can inspect and change them before.
@@ -25,8 +25,7 @@ pub enum DialogueStepResult {
     Done(RoundResult),
 }
 
-/// The calls of one reply, with the thread that they belong to. It reads like a list of [`ToolCall`], and becomes the
-/// thread again with `.into()`, with what was changed in the calls.
+/// Calls of one reply with their thread. Derefs to a list of [`ToolCall`], and converts to the thread with `.into()`.
 ///
 /// A call with an `end` is not performed; its end goes to the model. A call that is removed from the list is not
 /// performed either, and the model receives an error that says so.
@@ -65,7 +64,7 @@ impl From<PendingToolCalls> for Thread {
     }
 }
 
-/// Replaces calls by id. A call that is missing in `calls` gets an error, unless it has already ended.
+/// Replaces calls by id. Sets an error on open calls that are missing in `calls`.
 fn replace_calls(iteration: &mut ThreadIteration, mut calls: Vec<ToolCall>) {
     for call in &mut iteration.tool_calls {
         match calls.iter().position(|changed| changed.id == call.id) {
@@ -77,7 +76,7 @@ fn replace_calls(iteration: &mut ThreadIteration, mut calls: Vec<ToolCall>) {
     iteration.tool_calls.extend(calls);
 }
 
-/// The next action for a thread.
+/// Action that the next step performs: a request, tool calls, or nothing because the thread is complete.
 enum NextStepAction {
     Request,
     Calls(Vec<ToolCall>),
@@ -86,7 +85,7 @@ enum NextStepAction {
 }
 
 impl Dialogue {
-    /// Adds the user message `text` to the thread, for [`Dialogue::step`].
+    /// Appends the user message `text` to the thread, for [`Dialogue::step`].
     pub fn with_user_message(&self, thread: Thread, text: impl Into<String>) -> Thread {
         let messages = vec![Message::new(Role::User, text)];
         let thread = thread
@@ -99,8 +98,7 @@ impl Dialogue {
         thread.add_metadata(OPTIONS, self.options_to_json())
     }
 
-    /// Performs one step: one request, or concurrently all open calls of the last reply. The result says what the next
-    /// step does. If the thread has its final reply, nothing is done.
+    /// Performs one step: one request, or all open calls of the last reply in parallel. Does nothing if the thread has its final reply.
     ///
     /// The caller limits the number of steps.
     ///
@@ -153,6 +151,7 @@ impl Dialogue {
         }
     }
 
+    /// Makes one request and appends the reply to the thread.
     async fn run_request_step(&self, thread: Thread) -> Result<DialogueStepResult, DialogueError> {
         let mut iterations = thread.into_iterations();
         // A request that failed has an iteration of its own.
@@ -198,6 +197,7 @@ impl Dialogue {
         }
     }
 
+    /// Performs the calls and adds their results to the thread.
     async fn run_calls_step(&self, thread: Thread, calls: Vec<ToolCall>) -> Result<DialogueStepResult, DialogueError> {
         let specs = match self.tools.list_specs().await {
             Ok(specs) => specs,
@@ -226,6 +226,7 @@ impl Dialogue {
     }
 }
 
+/// Decides the next action from the last iteration. Returns `None` for an empty thread.
 fn find_next_action(thread: &Thread) -> Option<NextStepAction> {
     let last = thread.iterations().last()?;
     let open: Vec<ToolCall> = thread.list_open_calls().into_iter().cloned().collect();
@@ -238,6 +239,7 @@ fn find_next_action(thread: &Thread) -> Option<NextStepAction> {
     }
 }
 
+/// Creates an error without usage and warnings.
 fn error_without_usage(cause: DialogueErrorKind, thread: Thread) -> DialogueError {
     DialogueError {
         cause,

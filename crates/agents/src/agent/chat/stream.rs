@@ -17,7 +17,7 @@ use ensemble_core::thread::{
     UNKNOWN_FATE,
 };
 
-/// The start of a [`DialogueStream`].
+/// Input of a [`DialogueStream`]: a new user message, or the thread as it is.
 #[derive(Debug)]
 pub(crate) enum DialogueInput {
     /// A new message of the user.
@@ -26,7 +26,7 @@ pub(crate) enum DialogueInput {
     Continuation,
 }
 
-/// An item of a [`DialogueStream`].
+/// Item of a [`DialogueStream`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum StreamItem {
     /// A message of the user that begins the round. These are the first items. A stream that continues a thread begins with
@@ -44,8 +44,7 @@ pub enum StreamItem {
     Failed(DialogueErrorKind),
 }
 
-/// A tool call that has ended, with the text of the reply that makes the call. It is displayed as
-/// `DIGEST_PREFIX_LENGTH(ARGUMENTS) -> RESULT`, and reads like a [`ToolCall`].
+/// Tool call that has ended, with the text of its reply. Displays as `DIGEST_PREFIX_LENGTH(ARGUMENTS) -> RESULT`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolCallMessage {
     /// The text of the model beside its calls; empty if there is none.
@@ -68,7 +67,7 @@ impl fmt::Display for ToolCallMessage {
     }
 }
 
-/// The stream of one round. Dropping it stops the round, including running tools.
+/// Stream of one round. Dropping it stops the round, including running tools.
 ///
 /// It can be awaited for its end, or read piece by piece:
 ///
@@ -104,7 +103,7 @@ pub struct DialogueStream<'a> {
     end: Option<RoundEnd>,
 }
 
-/// Collects the live output of the round.
+/// Collector of the live output of a round as stream items.
 #[derive(Default)]
 struct StreamItemCollector {
     state: Mutex<StreamState>,
@@ -112,6 +111,7 @@ struct StreamItemCollector {
     ledger: AttemptLedger,
 }
 
+/// Items that were not read, and the partial results of the round.
 #[derive(Default)]
 struct StreamState {
     /// The items that have not been read.
@@ -123,6 +123,7 @@ struct StreamState {
 }
 
 impl StreamItemCollector {
+    /// Locks the state, also after a panic in another thread.
     fn lock(&self) -> MutexGuard<'_, StreamState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -162,6 +163,7 @@ impl LiveOutput for StreamItemCollector {
 }
 
 impl<'a> DialogueStream<'a> {
+    /// Prepares the round without starting it. An invalid thread becomes an error of the stream.
     pub(crate) fn new(dialogue: &'a Dialogue, thread: Thread, start: DialogueInput, max_requests: u32) -> Self {
         let ledger = AttemptLedger::default();
         let stream_output = Arc::new(StreamItemCollector {
@@ -200,13 +202,12 @@ impl<'a> DialogueStream<'a> {
         }
     }
 
-    /// Returns the next item; `None` after the last.
+    /// Returns the next item, or `None` after the last item.
     pub async fn next(&mut self) -> Option<StreamItem> {
         StreamExt::next(self).await
     }
 
-    /// Waits for the end and returns the result with the continued thread. Items until then are discarded. Awaiting the
-    /// stream does the same.
+    /// Waits for the final reply and discards the remaining items. Awaiting the stream does the same.
     ///
     /// # Errors
     /// [`DialogueError`]: the round failed. The thread in the error can be continued.
@@ -231,8 +232,9 @@ impl<'a> DialogueStream<'a> {
         }
     }
 
-    /// Stops the round, including running tools, and returns the thread so far. The thread can be continued: the
-    /// received part of a reply is a message, and calls that have not ended get an error that says so.
+    /// Stops the round, including running tools, and returns the thread so far, which can be continued.
+    ///
+    /// The received part of a reply becomes a message, and open calls get an error.
     ///
     /// ```
     /// use ensemble_agents::agent::chat::{Dialogue, Thread};
@@ -260,7 +262,7 @@ impl<'a> DialogueStream<'a> {
         append_exchange(self.earlier, exchange.into_iterations(), self.ledger.usage()).close_open_calls(UNKNOWN_FATE)
     }
 
-    /// Returns why the model stopped. Returns `None` while the round is running, and if it failed.
+    /// Returns the reason why the model stopped. Returns `None` while the round is running, or if the error has no stop reason.
     pub fn stop_reason(&self) -> Option<StopReason> {
         match self.end.as_ref()? {
             Ok((_, reason)) => Some(*reason),
@@ -270,7 +272,7 @@ impl<'a> DialogueStream<'a> {
 }
 
 impl Dialogue {
-    /// Returns the thread before the round, and the parameters of the round.
+    /// Checks that the thread allows this input. Returns the earlier thread and the parameters of the round, without starting the round.
     ///
     /// # Errors
     /// The thread, and the reason why it cannot be continued in this way.
@@ -323,7 +325,7 @@ impl Dialogue {
     }
 }
 
-/// Returns the messages of the user that the round sends for the first time.
+/// Lists the user messages that the round sends for the first time.
 fn list_new_user_messages(opening: &RoundParameters) -> Vec<Message> {
     match &opening.goes_on {
         None => vec![Message {
@@ -338,6 +340,7 @@ fn list_new_user_messages(opening: &RoundParameters) -> Vec<Message> {
     }
 }
 
+/// Returns whether the last message of the thread is from the user.
 fn ends_with_user_message(thread: &Thread) -> bool {
     let last = thread.iterations().last().and_then(|last| last.messages.last());
     last.is_some_and(|message| message.role == Role::User)

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use ensemble_core::thread::{Thread, ThreadError};
 
-/// The methods of a [`Thread`] that read and write files.
+/// Methods of a [`Thread`] that read and write files.
 ///
 /// ```
 /// use ensemble_agents::agent::chat::{Dialogue, Thread, ThreadFile};
@@ -35,14 +35,14 @@ pub trait ThreadFile: Sized {
     /// The file cannot be written.
     fn save(&self, path: impl AsRef<Path>) -> Result<(), ThreadFileError>;
 
-    /// Reads a thread that [`save`](ThreadFile::save) has written.
+    /// Loads a thread that [`save`](ThreadFile::save) has written.
     ///
     /// # Errors
     /// The file cannot be read, or is not a saved thread.
     fn load(path: impl AsRef<Path>) -> Result<Self, ThreadFileError>;
 }
 
-/// The error of a thread in a file.
+/// Error in reading or writing a thread file.
 #[derive(Debug, thiserror::Error)]
 pub enum ThreadFileError {
     /// The file cannot be read or written.

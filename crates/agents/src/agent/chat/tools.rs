@@ -15,12 +15,12 @@ use ensemble_core::thread::{ExecutionRef, LiveOutput, LiveUpdate, ToolCall, Tool
 use ensemble_language::data::ModelUsage;
 use ensemble_models::ToolSpec;
 
-/// The right of a call to run. It is given back when it is dropped.
+/// Permission for a call to run now. Dropping it lets the next call start.
 #[derive(Default)]
 pub struct CallAdmission(Option<Box<dyn Send>>);
 
 impl CallAdmission {
-    /// Returns a right that lasts as long as `guard` is kept.
+    /// Creates an admission that drops `guard` at its end.
     pub fn from_guard(guard: impl Send + 'static) -> Self {
         Self(Some(Box::new(guard)))
     }
@@ -32,43 +32,42 @@ impl fmt::Debug for CallAdmission {
     }
 }
 
-/// Tools that a model may call.
+/// Tools that a model can call.
 pub trait ModelTools: Send + Sync {
-    /// Returns the specifications of the tools for the model. This is called before each request and may connect to
-    /// servers.
+    /// Lists the specifications of the tools for the model. Called before each request; can connect to servers.
     ///
     /// # Errors
     /// The tools are not available; the text is the reason.
     fn list_specs(&self) -> BoxFuture<'_, Result<Arc<[ToolSpec]>, String>>;
 
-    /// Waits until the call may begin. The calls of a reply ask in their order, and each runs while it holds the answer.
-    /// By default, all calls begin at once.
+    /// Waits until the call can start. Calls of one reply ask in their order. By default, all calls start at once.
     fn wait_for_admission<'a>(&'a self, call: &'a ToolCall) -> BoxFuture<'a, CallAdmission> {
         let _ = call;
         Box::pin(async { CallAdmission::default() })
     }
 
-    /// Performs one call. The tool exists, and the arguments match its schema. Errors go to the model, so they are an
-    /// end of the call. Dropping the future stops the tool.
+    /// Performs one call. The tool exists, and the arguments match its schema. Errors become the end of the call.
+    ///
+    /// Dropping the future stops the tool.
     fn call_tool(&self, call: ToolCall) -> BoxFuture<'_, ToolCall>;
 
-    /// Returns whether the call may be made once more, although it was under way when an earlier attempt was cut short.
+    /// Returns whether an interrupted call can be made again.
     fn may_repeat(&self, _: &ToolCall) -> bool {
         false
     }
 
-    /// Returns the requests of calls that came back without an end, because they wait for answers of a person.
+    /// Returns the permission requests and questions of calls that have not ended.
     fn pending_requests(&self) -> Vec<PendingRequest> {
         Vec::new()
     }
 
-    /// Returns the usage of models in tools since the last call of this function.
+    /// Takes the model usage inside of tools since the last call of this function.
     fn take_usage(&self) -> ModelUsage {
         ModelUsage::default()
     }
 }
 
-/// No tools at all.
+/// Empty set of tools.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoTools;
 
@@ -82,7 +81,7 @@ impl ModelTools for NoTools {
     }
 }
 
-/// The calls of one reply, in a round.
+/// Tool calls of one reply, with everything that they need.
 pub(crate) struct ReplyCalls<'a> {
     pub(crate) tools: &'a dyn ModelTools,
     pub(crate) specs: &'a [ToolSpec],
@@ -95,12 +94,12 @@ pub(crate) struct ReplyCalls<'a> {
 }
 
 impl ReplyCalls<'_> {
-    /// Performs the calls side by side, as far as the tools admit it, and returns them with their ends, in the same
-    /// order. Each end is recorded.
+    /// Performs the calls in parallel, up to the limits of the tools, and records each end. Returns the calls in the same order.
     pub(crate) async fn perform_and_record_calls(&self, calls: Vec<ToolCall>) -> Vec<ToolCall> {
         join_all(calls.into_iter().map(|call| self.perform_call(call))).await
     }
 
+    /// Checks, performs, records and shows one call. Leaves a call without an end if it waits for an operator.
     async fn perform_call(&self, call: ToolCall) -> ToolCall {
         let error = find_call_error(self.specs, &call).await;
         let error = error.or_else(|| self.interrupted_call_error(&call));
@@ -130,8 +129,7 @@ impl ReplyCalls<'_> {
         finished_call
     }
 
-    /// Returns the error of a call that was under way when an earlier attempt was cut short, and that must not be made
-    /// twice.
+    /// Returns an error if an earlier attempt started the call and the call must not be repeated.
     fn interrupted_call_error(&self, call: &ToolCall) -> Option<String> {
         let before = self.records.earlier_exchange()?;
         if !before.started_calls.contains(call.id.as_str()) || self.tools.may_repeat(call) {
@@ -146,7 +144,7 @@ impl ReplyCalls<'_> {
     }
 }
 
-/// Returns why the call cannot be made, as an error for the model.
+/// Returns the reason why the call is invalid, such as unknown tools or arguments, as an error for the model.
 async fn find_call_error(specs: &[ToolSpec], call: &ToolCall) -> Option<String> {
     let Some(spec) = specs.iter().find(|spec| spec.name == call.name) else {
         let names: Vec<&str> = specs.iter().map(|spec| spec.name.as_str()).collect();

@@ -20,7 +20,7 @@ use ensemble_core::secrets::Secrets;
 use ensemble_core::thread::{Message, ToolCall};
 use ensemble_models::ModelReply;
 
-/// The error of a trace that cannot be created.
+/// Error in creating a trace file.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write the trace `{}`: {source}", path.display())]
 pub struct TraceError {
@@ -38,6 +38,7 @@ enum TraceFormat {
     Markdown,
 }
 
+/// Open trace file with its format.
 #[derive(Debug)]
 struct TraceFile {
     path: PathBuf,
@@ -45,11 +46,11 @@ struct TraceFile {
     file: Mutex<File>,
 }
 
-/// The traces of a dialogue. Clones write to the same files.
+/// Trace files of a dialogue. Clones write to the same files.
 #[derive(Debug, Clone, Default)]
 pub(super) struct DialogueTraces(Vec<Arc<TraceFile>>);
 
-/// An entry of a trace.
+/// Entry of a trace file.
 enum TraceEntry<'a> {
     MessageSent(&'a Message),
     ReplyReceived {
@@ -62,16 +63,17 @@ enum TraceEntry<'a> {
     Cancelled(&'a str),
 }
 
-/// A request before it is sent.
+/// Messages and time of a request that was not sent yet.
 pub(super) struct TracedRequest {
     at: DateTime<Utc>,
     messages: Vec<Message>,
 }
 
 impl Dialogue {
-    /// Appends a trace of everything that the dialogue sends and receives to this file, which is created if it does not exist. A
-    /// file whose name ends with `.jsonl` gets one JSON object in each line, every other file gets Markdown. Keys of providers,
-    /// and other values in `dialogue.model().secrets()`, are replaced by `[secret]`. Several traces can be added.
+    /// Appends a trace of all messages to this file, which is created if necessary. Supports several traces.
+    ///
+    /// The format is JSON Lines for names that end with `.jsonl`, and Markdown otherwise. Keys of providers, and other values in
+    /// `dialogue.model().secrets()`, are replaced by `[secret]`.
     ///
     /// If the file cannot be written later, the result of the round contains a warning.
     ///
@@ -114,7 +116,7 @@ impl Dialogue {
         Ok(self)
     }
 
-    /// Returns the messages of the next request that are new to the model; `None` without a trace.
+    /// Collects the messages of the next request that are new to the model. Returns `None` without a trace.
     pub(super) fn open_traced_request(&self, ledger: &AttemptLedger) -> Option<TracedRequest> {
         let messages = || {
             ledger.with_exchange(|exchange| {
@@ -128,7 +130,7 @@ impl Dialogue {
         })
     }
 
-    /// Writes the request with its reply or its error.
+    /// Writes the request with its reply or its error to the traces.
     pub(super) fn trace_request(
         &self,
         request: Option<TracedRequest>,
@@ -153,18 +155,19 @@ impl Dialogue {
         self.trace_entry((self.now)(), &entry, ledger);
     }
 
-    /// Writes calls that have ended.
+    /// Writes the calls that have ended to the traces.
     pub(super) fn trace_ended_calls(&self, calls: &[ToolCall], ledger: &AttemptLedger) {
         for call in calls.iter().filter(|call| call.end.is_some()) {
             self.trace_entry((self.now)(), &TraceEntry::ToolCallEnded(call), ledger);
         }
     }
 
-    /// Writes that the round was cancelled, with the received part of the reply.
+    /// Writes the cancellation, with the received part of the reply, to the traces.
     pub(super) fn trace_cancellation(&self, text: &str, ledger: &AttemptLedger) {
         self.trace_entry((self.now)(), &TraceEntry::Cancelled(text), ledger);
     }
 
+    /// Writes the entry to all traces. Adds a warning to the ledger if a file cannot be written.
     fn trace_entry(&self, at: DateTime<Utc>, entry: &TraceEntry<'_>, ledger: &AttemptLedger) {
         for trace in &self.traces.0 {
             if let Err(error) = trace.append_entry(at, entry, self.model.secrets()) {
@@ -175,7 +178,7 @@ impl Dialogue {
     }
 }
 
-/// Opens the file for appending. A new file is readable by its owner only.
+/// Opens the file for appending. Only the owner can read a new file.
 fn open_private_for_append(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.append(true).create(true);
@@ -185,6 +188,7 @@ fn open_private_for_append(path: &Path) -> io::Result<File> {
 }
 
 impl TraceFile {
+    /// Redacts the entry and appends it in the format of the file.
     fn append_entry(&self, at: DateTime<Utc>, entry: &TraceEntry<'_>, secrets: &Secrets) -> io::Result<()> {
         let at = at.to_rfc3339_opts(SecondsFormat::Millis, true);
         let text = match self.form {
@@ -210,6 +214,7 @@ impl TraceFile {
 }
 
 impl TraceEntry<'_> {
+    /// Converts the entry to JSON without the bytes of attachments.
     fn to_json(&self) -> Value {
         match self {
             Self::MessageSent(message) => json!({"event": "message_sent", "message": message.to_json_without_bytes()}),
@@ -227,7 +232,7 @@ impl TraceEntry<'_> {
         }
     }
 
-    /// Returns the title and the body.
+    /// Renders the title and the body of the entry.
     fn to_markdown(&self) -> (String, String) {
         match self {
             Self::MessageSent(message) => {

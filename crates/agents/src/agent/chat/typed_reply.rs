@@ -17,10 +17,10 @@ use ensemble_core::runner::AttemptLedger;
 use ensemble_core::thread::{NoLiveOutput, Role, StopReason, Thread, ThreadIteration};
 use ensemble_language::data::ModelUsage;
 
-/// The default for the maximum number of corrections of a reply that is not a value of the wanted type.
+/// Default maximum number of corrections of a reply that does not match the type.
 pub const MAX_CORRECTIONS: u32 = 2;
 
-/// The result of [`Dialogue::say_as`].
+/// Result of [`Dialogue::say_as`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct TypedReply<T> {
     /// The answer.
@@ -40,7 +40,7 @@ struct WrappedReply<T> {
     value: T,
 }
 
-/// The schema and the decoder for answers of one type.
+/// Schema and decoder for replies of one type.
 struct ReplySchema<T> {
     schema: Arc<Value>,
     compiled: OutputSchema,
@@ -48,6 +48,7 @@ struct ReplySchema<T> {
 }
 
 impl<T: DeserializeOwned + JsonSchema> ReplySchema<T> {
+    /// Generates the schema of the type, and wraps types that are not objects.
     fn new() -> Result<Self, String> {
         let schema = schemars::schema_for!(T).to_value();
         let (schema, read): (Value, fn(Value) -> serde_json::Result<T>) = match schema["type"] == "object" {
@@ -63,6 +64,7 @@ impl<T: DeserializeOwned + JsonSchema> ReplySchema<T> {
         })
     }
 
+    /// Renders the instruction to answer with JSON that matches the schema.
     fn schema_instructions(&self) -> String {
         format!(
             "Your answer must be one JSON object that matches this JSON Schema, and nothing else:\n{}",
@@ -70,7 +72,7 @@ impl<T: DeserializeOwned + JsonSchema> ReplySchema<T> {
         )
     }
 
-    /// Returns the value of the reply, or its errors.
+    /// Parses the reply as a value of the type. Returns the errors of a reply that does not match.
     fn parse_reply(&self, text: &str) -> Result<T, Vec<String>> {
         let output = parse_json_reply(text);
         let object = output_for_schema(&output).into_owned();
@@ -83,9 +85,10 @@ impl<T: DeserializeOwned + JsonSchema> ReplySchema<T> {
 }
 
 impl Dialogue {
-    /// Sends the user message `text` and returns the final reply as a value of type `T`. The model receives the JSON
-    /// Schema of `T`, and providers that can enforce it do so. A reply that is not such a value goes back to the model
-    /// with the errors, at most [`with_max_corrections`](Self::with_max_corrections) times.
+    /// Sends the user message `text` and returns the final reply as a value of type `T`.
+    ///
+    /// The model receives the JSON Schema of `T`. A reply that does not match is sent back with the errors, at most
+    /// [`with_max_corrections`](Self::with_max_corrections) times.
     ///
     /// ```
     /// use ensemble_agents::agent::chat::{Dialogue, Thread};
@@ -146,7 +149,7 @@ impl Dialogue {
         }
     }
 
-    /// Sets the maximum number of corrections of a reply that is not a value of the wanted type.
+    /// Sets the maximum number of corrections of a reply that does not match the type.
     #[must_use]
     pub fn with_max_corrections(self, max_corrections: u32) -> Self {
         Self {
@@ -155,7 +158,7 @@ impl Dialogue {
         }
     }
 
-    /// Sends `text`, then corrections, until a reply is a value of the wanted type.
+    /// Sends `text`, then corrections, until a reply matches the type. Appends all messages to `said`.
     async fn request_valid_reply<T: DeserializeOwned + JsonSchema>(
         &self,
         wanted: &ReplySchema<T>,
@@ -193,9 +196,9 @@ impl Dialogue {
         }
     }
 
-    /// With a function of the program for the model to call. The model is told its name, what it is for, and the JSON
-    /// Schema of its arguments `A`, which must be a struct (or a map). An error goes back to the model, which may
-    /// try again; several calls of one reply are performed side by side.
+    /// Adds a function that the model can call. The JSON Schema of its arguments is generated from `A`, a struct or a map.
+    ///
+    /// The model receives errors and can try again. Calls of one reply run in parallel.
     ///
     /// ```
     /// use ensemble_agents::agent::chat::{Dialogue, PreparedReply, Thread};
@@ -237,7 +240,7 @@ impl Dialogue {
     }
 }
 
-/// Returns the exchange without rejected replies and corrections.
+/// Returns the iterations without rejected replies and correction requests.
 fn drop_rejected_replies(said: Thread) -> Vec<ThreadIteration> {
     let mut mended: Vec<ThreadIteration> = Vec::new();
     for iteration in said.into_iterations() {

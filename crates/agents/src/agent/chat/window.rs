@@ -8,14 +8,14 @@ use ensemble_core::stopwatch::Stopwatch;
 use ensemble_core::thread::window::ThreadSize;
 use ensemble_core::thread::{ExecutionRef, Message, Thread};
 
-/// Selects the messages of a request so that they fit the context window of the model.
+/// Context window: a selector of messages that fit the model.
 pub trait MessageSelector: Send + Sync {
-    /// Selects the messages that are sent.
+    /// Selects the messages to send.
     fn select_messages<'a>(&'a self, sending: WindowInput<'a>) -> BoxFuture<'a, Result<WindowOutput, WindowError>>;
 
-    /// Returns the oldest iterations of the thread that no request contains, with their size, so that a long thread is
-    /// neither copied nor counted for each request. They are whole turns. `earlier` is the number of messages before the
-    /// task.
+    /// Finds the oldest iterations that no request contains, with their size, so that long threads are neither copied nor counted.
+    ///
+    /// They are whole turns. `earlier` is the number of messages before the task.
     fn find_unsent_iterations<'a>(&'a self, thread: &'a Thread, earlier: usize) -> BoxFuture<'a, UnsentIterations> {
         let _ = (thread, earlier);
         Box::pin(std::future::ready(UnsentIterations::default()))
@@ -27,7 +27,7 @@ pub trait MessageSelector: Send + Sync {
     }
 }
 
-/// The oldest iterations of a thread, which no request contains.
+/// Oldest iterations of a thread that no request contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct UnsentIterations {
     /// The number of iterations.
@@ -38,7 +38,7 @@ pub struct UnsentIterations {
     pub size: ThreadSize,
 }
 
-/// The request without a context window.
+/// Request before the selection of messages.
 #[derive(Debug, Clone)]
 pub struct WindowInput<'a> {
     /// The system message. It is sent in addition to the messages and counts.
@@ -61,7 +61,7 @@ pub struct WindowInput<'a> {
     pub ledger: &'a AttemptLedger,
 }
 
-/// The selected messages of a request.
+/// Selected messages of a request, with a note about dropped ones.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct WindowOutput {
     /// The messages that are sent, in order.
@@ -74,7 +74,7 @@ pub struct WindowOutput {
     pub warnings: Vec<String>,
 }
 
-/// An error that prevents selecting the messages.
+/// Error in selecting the messages.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct WindowError {
     /// The error message.

@@ -12,7 +12,7 @@ use ensemble_language::condition::{Condition, ConditionSnapshot, ValueExpression
 use ensemble_language::data::ExecutionFailure;
 use ensemble_language::ensemble::{ForEachSpec, PartCombination};
 
-/// The compiled `combine` of a `random_for_each`.
+/// Compiled `combine` of a `random_for_each`: how the outputs of the parts become one output.
 pub(super) enum PartCombiner {
     List,
     Best(ValueExpression),
@@ -20,7 +20,7 @@ pub(super) enum PartCombiner {
     Majority { answer: ValueExpression, quorum: Option<usize> },
 }
 
-/// A part as the combination sees it.
+/// Value of a part for the combination: not known yet, excluded, or a value.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum PartJudgement {
     /// It has not ended.
@@ -32,6 +32,7 @@ pub(super) enum PartJudgement {
 }
 
 impl PartCombiner {
+    /// Compiles the expressions of `combine`.
     pub(super) fn compile_spec(spec: &ForEachSpec) -> Result<Self, RunnerBuildError> {
         let names = PartVariables::for_output(&spec.item_name);
         Ok(match &spec.combine {
@@ -51,7 +52,7 @@ impl PartCombiner {
         })
     }
 
-    /// Returns the value of the expression for the output of a part. Adds to `notes` what it read in vain.
+    /// Evaluates the combine expression for the output of a part. Adds keys that were not found to `notes`.
     ///
     /// # Errors
     /// It has none, or one that cannot be combined: a failure of the part.
@@ -98,7 +99,7 @@ impl PartCombiner {
         }
     }
 
-    /// Returns how many parts at the beginning of the list can still change the result; those behind them cannot.
+    /// Counts the parts at the start of the list that can still change the result.
     pub(super) fn count_relevant_parts(&self, table: &[PartJudgement]) -> usize {
         match self {
             Self::List | Self::Best(_) => table.len(),
@@ -108,7 +109,7 @@ impl PartCombiner {
         }
     }
 
-    /// Adds the keys of the combination to the output; `outputs` has that of each part.
+    /// Adds the keys of the combination, such as `best` and its part, to the output of the execution. `outputs` has one value per part.
     pub(super) fn add_result_keys(&self, output: &mut Map<String, Value>, table: &[PartJudgement], outputs: &[Value]) {
         match self {
             Self::List => {}
@@ -140,14 +141,14 @@ impl PartCombiner {
     }
 }
 
-/// Returns the first place where the answer is yes.
+/// Finds the index of the first part whose value is true.
 fn find_first_true(table: &[PartJudgement]) -> Option<usize> {
     table
         .iter()
         .position(|judged| *judged == PartJudgement::Value(Value::Bool(true)))
 }
 
-/// Returns the place of the highest value; of equal ones the first. A number is lower than a text.
+/// Finds the index of the highest value, and of equal values the first. Numbers sort before texts.
 fn find_best(table: &[PartJudgement]) -> Option<usize> {
     let mut best: Option<(usize, &Value)> = None;
     for (at, judged) in table.iter().enumerate() {
@@ -159,6 +160,7 @@ fn find_best(table: &[PartJudgement]) -> Option<usize> {
     best.map(|(at, _)| at)
 }
 
+/// Compares two numbers or texts. A text is greater than a number.
 fn compare_values(one: &Value, other: &Value) -> Ordering {
     match (one, other) {
         (Value::String(one), Value::String(other)) => one.cmp(other),
@@ -171,7 +173,7 @@ fn compare_values(one: &Value, other: &Value) -> Ordering {
     }
 }
 
-/// The answers with their counts: the highest count first, and of equal counts the one that is first in the list.
+/// Counts equal answers. Sorts by count, highest first, then by the position of the first such answer.
 fn count_votes(table: &[PartJudgement]) -> Vec<(&Value, usize)> {
     let mut votes: Vec<(&Value, usize)> = Vec::new();
     for judged in table {
@@ -185,12 +187,12 @@ fn count_votes(table: &[PartJudgement]) -> Vec<(&Value, usize)> {
     votes
 }
 
-/// Returns how many parts must have the answer.
+/// Returns the number of parts that must agree: the quorum, or more than half.
 fn needed_votes(table: &[PartJudgement], quorum: Option<usize>) -> usize {
     quorum.unwrap_or(table.len() / 2 + 1)
 }
 
-/// Returns whether the open parts can change neither the answer nor `agreed`; they may change the counts.
+/// Returns whether the open parts can no longer change the answer and `agreed`. They can still change the counts.
 fn is_vote_decided(table: &[PartJudgement], quorum: Option<usize>) -> bool {
     let is_open = |judged: &&PartJudgement| **judged == PartJudgement::Open;
     let open = table.iter().filter(is_open).count();

@@ -11,7 +11,7 @@ use ensemble_language::condition::{ConditionSnapshot, ValueExpression, PartValue
 use ensemble_language::data::{ExecutionFailure, FailureKind};
 use ensemble_language::ensemble::{ForEachSpec, ForEachItems};
 
-/// The compiled list of a `random_for_each`.
+/// Compiled list of a `random_for_each`: the source of the items and the expression for their keys.
 pub(super) struct ForEachItemList {
     items: ForEachItemSource,
     key: Option<ValueExpression>,
@@ -19,12 +19,14 @@ pub(super) struct ForEachItemList {
     max_items: usize,
 }
 
+/// Source of the items: an expression or fixed values.
 enum ForEachItemSource {
     Expression(ValueExpression),
     Values(Vec<Arc<Value>>),
 }
 
 impl ForEachItemList {
+    /// Compiles the list of a `for_each`. `times` becomes a list of the numbers from 0.
     pub(super) fn compile_spec(spec: &ForEachSpec) -> Result<Self, RunnerBuildError> {
         let items = match &spec.items {
             ForEachItems::Expression(text) => {
@@ -43,7 +45,7 @@ impl ForEachItemList {
         })
     }
 
-    /// Returns the parts of an execution. Adds to `notes` what the expressions read in vain.
+    /// Evaluates the list and builds one part for each item. Adds keys that the expressions did not find to `notes`.
     ///
     /// # Errors
     /// The expressions give no list, too many items, or a key twice: a failure of kind `schema`.
@@ -78,6 +80,7 @@ impl ForEachItemList {
         Ok(parts)
     }
 
+    /// Evaluates the items. A map becomes a list of `key` and `value` objects. Adds keys that were not found to `notes`.
     fn evaluate_items(
         &self,
         facts: &ConditionSnapshot,
@@ -104,6 +107,8 @@ impl ForEachItemList {
         }
     }
 
+    /// Evaluates the key of a part as text. Without a key expression, returns the index. Takes the index of the item and the count of
+    /// items.
     fn evaluate_key(
         &self,
         facts: &ConditionSnapshot,
@@ -136,12 +141,12 @@ impl ForEachItemList {
     }
 }
 
-/// Returns a failure because of the list.
+/// Creates a failure of kind `schema` about the list.
 pub(super) fn list_failure(message: String) -> ExecutionFailure {
     ExecutionFailure::new(FailureKind::Schema, message)
 }
 
-/// Returns an expression of `random_for_each`.
+/// Compiles an expression of a `random_for_each`. `key` names the expression in the error.
 pub(super) fn compile_expression(key: &str, text: &str, names: PartVariables<'_>) -> Result<ValueExpression, RunnerBuildError> {
     let compiled = ValueExpression::compile_with(text, names);
     compiled.map_err(|error| RunnerBuildError::Expression {
@@ -150,6 +155,7 @@ pub(super) fn compile_expression(key: &str, text: &str, names: PartVariables<'_>
     })
 }
 
+/// Returns a phrase for the kind of the value, such as "an empty text".
 fn describe_value_kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "nothing",

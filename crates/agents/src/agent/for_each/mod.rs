@@ -32,7 +32,7 @@ use ensemble_core::runner::{ExecutionPart, PartsInput, turn_timeout_failure};
 use ensemble_language::data::{ExecutionFailure, FailureKind, JsonMap, ModelUsage};
 use ensemble_language::ensemble::{Agent, AgentKind, RequiredPartCount, ForEachSpec, PartFailureMode, RetryPolicy};
 
-/// Performs the executions of an agent with `random_for_each`.
+/// Runner of an agent with `random_for_each`: it performs one part for each item, in parallel up to a limit.
 pub struct ForEachRunner {
     runner: Arc<dyn Runner>,
     list: ForEachItemList,
@@ -49,7 +49,7 @@ pub struct ForEachRunner {
 }
 
 impl ForEachRunner {
-    /// Performs the parts by `runner`.
+    /// Compiles the `for_each` of an agent. `runner` performs the parts.
     ///
     /// # Errors
     /// An expression of `random_for_each` is not valid.
@@ -92,7 +92,7 @@ impl Runner for ForEachRunner {
     }
 }
 
-/// The result of a part.
+/// State of a part: open, succeeded, failed or stopped.
 #[derive(Debug, Clone, PartialEq)]
 enum ForEachPartResult {
     Open,
@@ -102,17 +102,17 @@ enum ForEachPartResult {
     Stopped,
 }
 
-/// A part that is performed now.
+/// Part that is running, with the handle that stops it.
 struct RunningPart {
     at: usize,
     latest: LatestAttempt,
     stop: AbortHandle,
 }
 
-/// The parts that are performed now, each with its place in the list.
+/// Futures of the running parts. Each returns the index of its part in the list.
 type PartFutures<'a> = FuturesUnordered<Abortable<BoxFuture<'a, (usize, PartOutcome)>>>;
 
-/// An execution with parts while it is performed.
+/// Execution of an agent with parts, while the parts are performed.
 struct PartsExecution<'a> {
     runner: &'a ForEachRunner,
     execution: &'a ExecutionInput,
@@ -135,6 +135,7 @@ struct PartsExecution<'a> {
 }
 
 impl<'a> PartsExecution<'a> {
+    /// Creates an execution in which all parts are open.
     fn new(
         runner: &'a ForEachRunner,
         execution: &'a ExecutionInput,
@@ -157,6 +158,7 @@ impl<'a> PartsExecution<'a> {
         }
     }
 
+    /// Performs the parts until the result is certain or the time is up. Returns the outcome of the execution.
     async fn perform_parts(mut self) -> AttemptOutcome {
         self.reuse_ended_parts();
         let mut time_is_up = self.from_run.time_is_up.clone();
@@ -200,7 +202,7 @@ impl<'a> PartsExecution<'a> {
         AttemptOutcome::NeedsInput(waiting.into_values().flatten().collect())
     }
 
-    /// Starts as many parts as may run side by side.
+    /// Starts open parts until the limit of parallel parts is reached.
     fn start_next_parts(&mut self, futures: &mut PartFutures<'a>) {
         while self.running.len() < self.runner.max_parallel && self.next < self.list.len() {
             let at = self.next;
@@ -237,7 +239,7 @@ impl<'a> PartsExecution<'a> {
         }
     }
 
-    /// Takes over the parts that have ended before, here or in the run from which this one was forked.
+    /// Reuses the recorded results of parts that ended earlier, in this run or in the run that this run was forked from.
     fn reuse_ended_parts(&mut self) {
         for at in 0..self.list.len() {
             let part = &self.list[at];
@@ -258,6 +260,7 @@ impl<'a> PartsExecution<'a> {
         }
     }
 
+    /// Judges the output of a part with the combiner, and sets the result of the part.
     fn judge_and_set_result(&mut self, at: usize, result: Result<Arc<Value>, ExecutionFailure>) {
         let judged = result.and_then(|output| {
             let judged =
@@ -279,7 +282,7 @@ impl<'a> PartsExecution<'a> {
         };
     }
 
-    /// A part that did not end by itself has failed. `running`: what there is of it, if it had started.
+    /// Records a part as failed that did not end by itself. `running` has the running part, if it had started.
     fn record_failed_part(&mut self, at: usize, failure: ExecutionFailure, running: Option<&RunningPart>) {
         let stopped = self.execution.ledger.take_stopped_part(&self.list[at].key);
         let stopped_part = stopped.unwrap_or_default();
@@ -299,7 +302,7 @@ impl<'a> PartsExecution<'a> {
         self.judge_and_set_result(at, Err(failure));
     }
 
-    /// The time of the turn is up.
+    /// Stops all open parts and records them as failed, because the time of the turn is up.
     fn fail_open_parts(&mut self) {
         let running = std::mem::take(&mut self.running);
         for at in 0..self.list.len() {
@@ -323,12 +326,12 @@ impl<'a> PartsExecution<'a> {
         self.list.len() - self.failed < self.required_success_count()
     }
 
-    /// Returns whether no part needs to run any more.
+    /// Returns whether the execution has failed for certain or no part is open.
     fn is_result_certain(&self) -> bool {
         self.cannot_succeed() || self.open == 0
     }
 
-    /// Stops the parts, and does not start those, whose result cannot change that of the execution.
+    /// Stops the parts whose results cannot change the result of the execution, and marks unstarted ones as stopped.
     fn stop_irrelevant_parts(&mut self) {
         let matter = self.runner.combiner.count_relevant_parts(&self.table);
         let waits_for_more = self.runner.on_error == PartFailureMode::Collect && self.succeeded < self.required_success_count();
@@ -352,7 +355,7 @@ impl<'a> PartsExecution<'a> {
         }
     }
 
-    /// Returns the output of the execution, or its failure.
+    /// Builds the output of the execution from the results of the parts, or the failure of the execution.
     fn build_result(self) -> Result<JsonMap, ExecutionFailure> {
         let mut failed = self
             .list
@@ -392,6 +395,7 @@ impl<'a> PartsExecution<'a> {
         Ok(output)
     }
 
+    /// Creates the failure of the execution from the failure of a part, with the key of the part.
     fn execution_failure_from_part(&self, key: &str, failure: &ExecutionFailure) -> ExecutionFailure {
         let succeeded = self.succeeded;
         let error = match self.runner.on_error {
@@ -410,6 +414,7 @@ impl<'a> PartsExecution<'a> {
     }
 }
 
+/// Wraps the result in an outcome without usage and messages.
 fn finished_outcome(result: Result<JsonMap, ExecutionFailure>) -> AttemptOutcome {
     AttemptOutcome::Finished(AttemptResult::from_result(result))
 }

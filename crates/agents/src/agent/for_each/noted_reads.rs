@@ -6,14 +6,12 @@ use std::sync::{Mutex, PoisonError};
 use ensemble_core::runner::AttemptLedger;
 use ensemble_language::condition::EvaluationNote;
 
-/// The reads about which the agent has warned in this process. The warnings of the agent before that are in the record of
-/// the run, so each read is reported once in a run.
+/// Missing keys about which the agent has warned in this process. Warnings of earlier processes are in the journal.
 #[derive(Debug, Default)]
 pub(super) struct WarnedReads(Mutex<HashSet<(String, String)>>);
 
 impl WarnedReads {
-    /// Adds a warning to the ledger for each read that is new: neither noted in this process nor in the earlier warnings of
-    /// the agent.
+    /// Adds a warning to the ledger for each missing key that neither this process nor the earlier warnings report.
     pub(super) fn warn_about_new_reads(&self, notes: &[EvaluationNote], earlier_warnings: &[String], ledger: &AttemptLedger) {
         if notes.is_empty() {
             return;

@@ -16,7 +16,7 @@ use ensemble_language::data::{ExecutionFailure, ModelUsage, RemainingBudget, sha
 /// The key of an output that asks for executions of other agents.
 const AGENT_REQUESTS: &str = "agent_requests";
 
-/// The outcome of a part that was performed.
+/// Outcome of a performed part: a result with its usage, open requests, or an interruption.
 pub(super) enum PartOutcome {
     /// It ended, and has used this.
     Ended(Result<Arc<Value>, ExecutionFailure>, ModelUsage),
@@ -26,7 +26,7 @@ pub(super) enum PartOutcome {
     Interrupted(RunInterruption),
 }
 
-/// A part that is performed.
+/// Part with everything that its attempts need.
 pub(super) struct PartAttempts<'a> {
     pub(super) runner: &'a ForEachRunner,
     pub(super) execution: &'a ExecutionInput,
@@ -36,17 +36,17 @@ pub(super) struct PartAttempts<'a> {
     pub(super) remaining: RemainingBudget,
 }
 
-/// The attempt of a part that started last: its number and its time. Clones share it, so that it is known of a part that
-/// is stopped.
+/// Number and time of the latest attempt of a part. Clones share the value, so that the runner can read it after stopping the part.
 #[derive(Clone, Default)]
 pub(super) struct LatestAttempt(Arc<Mutex<Option<(u32, Stopwatch)>>>);
 
 impl LatestAttempt {
+    /// Sets the number and the stopwatch of the attempt that starts.
     fn set_attempt(&self, attempt: u32, stopwatch: &Stopwatch) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((attempt, stopwatch.clone()));
     }
 
-    /// Returns the number of the attempt, and the seconds since it started; `None`: none has started.
+    /// Returns the number of the attempt and the seconds since its start. Returns `None` if no attempt has started.
     pub(super) fn attempt_and_seconds(&self) -> Option<(u32, f64)> {
         let latest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (attempt, stopwatch) = latest.as_ref()?;
@@ -55,7 +55,7 @@ impl LatestAttempt {
 }
 
 impl PartAttempts<'_> {
-    /// Performs the attempts until one succeeds or none is left. Each is logged when it ends.
+    /// Performs attempts until one succeeds or no retry is left. Records each attempt when it ends.
     pub(super) async fn perform_attempts(self) -> PartOutcome {
         let before = self.from_run.earlier_parts.failed_attempts.get(&self.part.key);
         let mut failed = before.map_or(0, |before| before.count);
@@ -137,7 +137,7 @@ impl PartAttempts<'_> {
         }
     }
 
-    /// Returns the records of an attempt. Only the first one goes on from what was recorded before.
+    /// Returns the records for an attempt. Only the first attempt continues recorded messages (`goes_on`).
     fn attempt_records(&self, attempt: u32, goes_on: bool) -> ExecutionRecords {
         let records = self.execution.records.for_part(&self.part.key, attempt);
         match goes_on {
@@ -146,7 +146,7 @@ impl PartAttempts<'_> {
         }
     }
 
-    /// Returns the output, if the combination can use it. If not, the attempt has failed.
+    /// Returns the output if the combination can use it. Otherwise turns the attempt into a failure.
     fn check_combinable_output(&self, observation: &mut AttemptResult) -> Result<Arc<Value>, ExecutionFailure> {
         let output = Arc::new(Value::Object(observation.result.clone()?));
         let mut notes = Vec::new();
@@ -165,7 +165,7 @@ impl PartAttempts<'_> {
         Ok(output)
     }
 
-    /// Returns the first attempt.
+    /// Creates the input of the first attempt.
     fn first_attempt_input(&self) -> ExecutionInput {
         let thread = self.from_run.threads.get(&self.part.key);
         ExecutionInput {
@@ -177,7 +177,7 @@ impl PartAttempts<'_> {
         }
     }
 
-    /// Returns the pause before the next attempt; `None`: there is none.
+    /// Returns the pause before the next attempt. Returns `None` if no attempt follows.
     fn retry_pause(&self, observation: &AttemptResult, failed: u32, used: ModelUsage) -> Option<Duration> {
         let failure = observation.result.as_ref().err()?;
         let may_pass = failure.kind.is_retryable(self.runner.repairs);
@@ -186,6 +186,7 @@ impl PartAttempts<'_> {
         (may_pass && !used_up && failed < retry.max_attempts.get()).then(|| retry.pause_after(failed))
     }
 
+    /// Returns a warning if the output contains `agent_requests`, which a part cannot make.
     fn ignored_requests_warning(&self, observation: &AttemptResult) -> Option<String> {
         let output = observation.result.as_ref().ok()?;
         let asks = self.runner.triggers && output.contains_key(AGENT_REQUESTS);
@@ -193,6 +194,7 @@ impl PartAttempts<'_> {
     }
 }
 
+/// Converts the result of a part to the end of an execution.
 fn execution_end(result: &Result<Arc<Value>, ExecutionFailure>) -> ExecutionEnd {
     match result {
         Ok(output) => ExecutionEnd::Succeeded(output.clone()),
@@ -200,7 +202,7 @@ fn execution_end(result: &Result<Arc<Value>, ExecutionFailure>) -> ExecutionEnd 
     }
 }
 
-/// Returns the event of a part that ended so, without what was used and said.
+/// Creates the event of an ended part, without usage and messages.
 pub(super) fn part_ended_event(execution: &ExecutionInput, part: &ExecutionPart, end: ExecutionEnd) -> PartEnded {
     PartEnded {
         turn: execution.turn_count + 1,
@@ -225,7 +227,7 @@ pub(super) fn part_ended_event(execution: &ExecutionInput, part: &ExecutionPart,
     }
 }
 
-/// Returns the event of a part whose result is taken over from another run.
+/// Creates the event of a part whose result is copied from another run.
 pub(super) fn copied_part_event(execution: &ExecutionInput, part: &ExecutionPart, known: &PartEnded) -> PartEnded {
     PartEnded {
         execution_time: known.execution_time,
@@ -236,7 +238,7 @@ pub(super) fn copied_part_event(execution: &ExecutionInput, part: &ExecutionPart
     }
 }
 
-/// Names the item.
+/// Returns the digest of the item of a part.
 pub(super) fn digest_item(part: &ExecutionPart) -> Arc<str> {
     sha256_of_text(&part.item.to_string()).into()
 }

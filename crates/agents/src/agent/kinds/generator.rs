@@ -13,18 +13,18 @@ use ensemble_language::data::{ExecutionFailure, FailureKind, JsonMap, RunContext
 use ensemble_language::ensemble::Agent;
 use ensemble_language::execution_history::ExecutionHistory;
 
-/// A source of answers in a program that uses the library.
+/// Source of answers in a program that embeds the library.
 ///
 /// A run asks the generator instead of the operator of an input agent, or instead of running a script agent.
 pub trait ResponseGenerator: Send + Sync {
-    /// Returns the answer to a question, or the output of the script agent: a text or a JSON value.
+    /// Generates the answer to a question, or the output of a script agent: a text or a JSON value.
     ///
     /// # Errors
     /// There is no answer; in words. The execution fails (`reported`).
     fn generate_response<'a>(&'a self, request: &'a GeneratorRequest) -> BoxFuture<'a, Result<Value, String>>;
 }
 
-/// A question to a generator, with the state of the conversation.
+/// Question to a generator, with the state of the conversation.
 #[derive(Debug)]
 pub struct GeneratorRequest {
     /// The name of the agent.
@@ -43,7 +43,7 @@ pub struct GeneratorRequest {
     pub state: ConversationSnapshot,
 }
 
-/// The state of a conversation at the start of a turn.
+/// State of a conversation at the start of a turn.
 pub struct ConversationSnapshot {
     turn_count: u32,
     input: Arc<str>,
@@ -52,6 +52,7 @@ pub struct ConversationSnapshot {
 }
 
 impl ConversationSnapshot {
+    /// Copies the state from the input of an execution.
     fn for_execution(execution: &ExecutionInput) -> Self {
         Self {
             turn_count: execution.turn_count,
@@ -71,7 +72,7 @@ impl ConversationSnapshot {
         &self.input
     }
 
-    /// Returns the context, which the outputs of all finished turns have changed.
+    /// Returns the context, updated with the outputs of all finished turns.
     pub fn context(&self) -> &RunContext {
         &self.context
     }
@@ -82,14 +83,14 @@ impl ConversationSnapshot {
         executions.filter(|(name, _)| **name == *agent).count()
     }
 
-    /// Returns the finished executions, the oldest first, each as an entry of the history in the result of a run.
+    /// Returns the finished executions as JSON, oldest first, in the format of the `history` in a run result.
     pub fn list_executions(&self) -> Vec<Value> {
         (0..self.history.len())
             .map(|at| history_entry_json(&self.history, at))
             .collect()
     }
 
-    /// Returns the state with the field names of ADR-005.
+    /// Converts the state to JSON with the field names of ADR-005.
     pub fn to_json(&self) -> Value {
         json!({
             "turn_count": self.turn_count,
@@ -109,7 +110,7 @@ impl fmt::Debug for ConversationSnapshot {
     }
 }
 
-/// Returns the number of executions of every agent: first of these, then of others in the history.
+/// Counts the executions of every agent: first the named agents, then others in the history.
 pub(super) fn count_executions_by_agent(agent_names: &[Arc<str>], history: &ExecutionHistory) -> JsonMap {
     let mut counts: IndexMap<Arc<str>, u64> = agent_names.iter().map(|name| (name.clone(), 0)).collect();
     for (agent, _) in (0..history.len()).filter_map(|at| history.find_execution(at)) {
@@ -121,7 +122,7 @@ pub(super) fn count_executions_by_agent(agent_names: &[Arc<str>], history: &Exec
         .collect()
 }
 
-/// Returns entry `at` of the history, from 0, with the field names of ADR-005.
+/// Converts the history entry at index `at` to JSON with the field names of ADR-005.
 pub(super) fn history_entry_json(history: &ExecutionHistory, at: usize) -> Value {
     let fields = ["turn_number", "agent_name", "input_data", "output_data"]
         .into_iter()
@@ -130,7 +131,7 @@ pub(super) fn history_entry_json(history: &ExecutionHistory, at: usize) -> Value
     Value::Object(fields.collect())
 }
 
-/// A generator that answers for one agent.
+/// Generator that answers for one agent.
 pub(crate) struct AgentGenerator {
     generator: Arc<dyn ResponseGenerator>,
     description: Option<Arc<str>>,
@@ -138,6 +139,7 @@ pub(crate) struct AgentGenerator {
 }
 
 impl AgentGenerator {
+    /// Creates a generator that passes on the description and output schema of the agent.
     pub(super) fn for_agent(agent: &Agent, generator: Arc<dyn ResponseGenerator>) -> Self {
         Self {
             generator,
@@ -146,7 +148,7 @@ impl AgentGenerator {
         }
     }
 
-    /// Returns the answer of the generator.
+    /// Asks the generator. Turns an error of the generator into a failure of kind `reported`.
     pub(super) async fn respond_to(
         &self,
         prompt: String,

@@ -10,7 +10,7 @@ use crate::agent::{AttemptOutcome, AttemptResult, BoxFuture, ExecutionInput, Run
 use ensemble_language::data::{text_to_output, value_to_output};
 use ensemble_language::ensemble::Agent;
 
-/// Performs the executions of a script agent for which a generator answers. The script does not run.
+/// Runner that asks a generator for the output of a script agent. The script does not run.
 pub struct ScriptGeneratorRunner(AgentGenerator);
 
 impl ScriptGeneratorRunner {
@@ -19,6 +19,7 @@ impl ScriptGeneratorRunner {
         Self(AgentGenerator::for_agent(agent, generator))
     }
 
+    /// Asks the generator for the output, with the data of the script as prompt.
     async fn run_attempt(&self, execution: ExecutionInput) -> AttemptOutcome {
         let prompt = Value::Object(script_data(&execution)).to_string();
         let result = self

@@ -43,15 +43,15 @@ use ensemble_scripts::template_worker;
 /// The maximum number of repeated questions after an answer that is not one of the choices.
 const MAX_REPEATED_QUESTIONS: usize = 10;
 
-/// The warning of an answer inside of an execution of the run.
+/// Warning of a default answer that the journal of this run does not record.
 const UNATTENDED_DEFAULT_WARNING: &str = "the answer is the default, because no person could be asked";
 
-/// Returns whether an agent of the outermost run asks the question in its own execution.
+/// Returns whether an agent of the outermost run asks the question in its own execution, not in a part or a tool call.
 fn is_own_question(address: &RequestAddress) -> bool {
     matches!(address.segments(), [own] if own.part.is_none() && own.calls.is_empty())
 }
 
-/// Performs the executions of an input agent.
+/// Runner of an input agent: it produces an answer to the question of the agent.
 pub struct InputRunner {
     prompt: Template,
     choices: Vec<String>,
@@ -80,7 +80,7 @@ pub struct InputRunnerOptions<'a> {
     pub generator: Option<Arc<dyn ResponseGenerator>>,
 }
 
-/// The result of asking the operator.
+/// Result of asking the operator: an output, a failure, or a question that stays open.
 enum QuestionEnd {
     Output(JsonMap),
     Failed(ExecutionFailure),
@@ -117,6 +117,7 @@ impl InputRunner {
         self.responder.as_ref().is_some_and(QuestionResponder::is_simulated)
     }
 
+    /// Renders the question, gets an answer, and returns the answer as the outcome of the attempt.
     async fn run_attempt(&self, execution: ExecutionInput) -> AttemptOutcome {
         let scope = build_template_scope(&execution, &self.listens_to);
         let prompt = match template_worker::render_template(&self.prompt, &scope).await {
@@ -150,6 +151,7 @@ impl InputRunner {
         })
     }
 
+    /// Resolves the answer from the queued answers, the responder, the operator or the default, in this order.
     async fn resolve_answer(
         &self,
         request: &PendingRequest,
@@ -206,7 +208,7 @@ impl InputRunner {
         }
     }
 
-    /// Asks the operator until the answer is valid; the time limit applies to all questions together.
+    /// Asks the operator until the answer is valid, at most ten times. One time limit applies to all questions together.
     async fn ask_until_valid(&self, request: &PendingRequest, execution: &ExecutionInput) -> OperatorAnswer {
         let _standing = execution.stopwatch.pause_parents();
         let started = tokio::time::Instant::now();
@@ -233,7 +235,7 @@ impl InputRunner {
         answer
     }
 
-    /// Returns the output for an answer, if the answer is valid. The answer is recorded.
+    /// Records the answer if it is valid, and returns the output. Returns a failure if the answer is not valid.
     fn record_valid_answer(
         &self,
         answer: Value,
@@ -265,6 +267,7 @@ impl InputRunner {
         }
     }
 
+    /// Returns the message that lists the allowed choices.
     fn wrong_choice_message(&self, answer: &str) -> String {
         format!(
             "`{}` is not one of the choices: {}",
@@ -273,6 +276,7 @@ impl InputRunner {
         )
     }
 
+    /// Returns the message for a question without an answer within the time limit.
     fn timeout_message(&self) -> String {
         let limit = self.timeout.unwrap_or_default().as_secs_f64();
         format!("there was no answer within {limit} s")

@@ -14,7 +14,7 @@ use ensemble_language::data::{ExecutionFailure, FailureKind, JsonMap, ModelUsage
 /// The keys of the inner context that hold the dependencies and the request of the agent.
 const INPUT_KEYS: [&str; 2] = ["dependencies", "request"];
 
-/// The arguments of a nested run apart from its input.
+/// Arguments of a nested run, except its input.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct NestedRunArguments {
     /// Values by name: the inputs, or part of the context where the inner ensemble declares no inputs.
@@ -25,9 +25,9 @@ pub struct NestedRunArguments {
     pub context: RunContext,
 }
 
-/// Runs inner conversations. The run layer implements this trait.
+/// Service that performs nested runs. The run layer implements this trait.
 pub trait NestedRunService: Send + Sync {
-    /// Runs the conversation to its end and returns its state, or the reason why it could not run.
+    /// Performs the nested run to its end and returns its state, or a failure if the run could not start.
     fn run_nested<'a>(
         &'a self,
         execution: &'a ExecutionInput,
@@ -35,7 +35,7 @@ pub trait NestedRunService: Send + Sync {
     ) -> BoxFuture<'a, Result<ConversationState, ExecutionFailure>>;
 }
 
-/// Performs the executions of an agent, or the calls of a tool, that is an ensemble.
+/// Runner of an agent or a tool that is an ensemble.
 pub struct NestedEnsembleRunner {
     conversations: Arc<dyn NestedRunService>,
     /// For an agent: its templates. A tool gives its arguments.
@@ -43,7 +43,7 @@ pub struct NestedEnsembleRunner {
 }
 
 impl NestedEnsembleRunner {
-    /// For an agent.
+    /// Creates the runner of an agent.
     pub fn for_agent(conversations: Arc<dyn NestedRunService>, inputs: NestedInputTemplates) -> Self {
         Self {
             conversations,
@@ -51,7 +51,7 @@ impl NestedEnsembleRunner {
         }
     }
 
-    /// For a tool: the arguments of a call are the inputs of its conversation.
+    /// Creates the runner of a tool: the arguments of a call are the inputs of the nested run.
     pub fn for_tool(conversations: Arc<dyn NestedRunService>) -> Self {
         Self {
             conversations,
@@ -59,7 +59,7 @@ impl NestedEnsembleRunner {
         }
     }
 
-    /// Returns the input of the inner conversation, and what else it is given.
+    /// Renders the input of the nested run and its other arguments.
     async fn render_nested_arguments(&self, execution: &ExecutionInput) -> Result<(Arc<str>, NestedRunArguments), String> {
         let (input, inputs) = match &self.inputs {
             Some(inputs) => inputs.render_prompt_and_inputs(execution).await?,
@@ -95,7 +95,7 @@ impl Runner for NestedEnsembleRunner {
     }
 }
 
-/// Returns the initial context of the inner conversation: the `config` of the agent, its dependencies and its request.
+/// Builds the initial context of the nested run: the `config` of the agent, its dependencies and its request.
 fn initial_context(execution: &ExecutionInput) -> RunContext {
     let mut context = to_context(&execution.parameters);
     let outputs: JsonMap = execution
@@ -110,6 +110,7 @@ fn initial_context(execution: &ExecutionInput) -> RunContext {
     context
 }
 
+/// Converts a JSON map to a run context.
 fn to_context(map: &JsonMap) -> RunContext {
     let entries = map.iter();
     entries
@@ -117,6 +118,7 @@ fn to_context(map: &JsonMap) -> RunContext {
         .collect()
 }
 
+/// Adds the warnings of the nested run to the execution, and returns the outcome of the attempt.
 fn finish_nested_run(execution: &ExecutionInput, state: &ConversationState) -> AttemptOutcome {
     let of_end = state.run_end().map_or(&[][..], |ended| &ended.warnings);
     for warning in state.warnings().iter().chain(of_end) {
@@ -167,7 +169,7 @@ fn finish_nested_run(execution: &ExecutionInput, state: &ConversationState) -> A
     })
 }
 
-/// Returns the result of the inner conversation, if its ensemble declares one, otherwise its final context.
+/// Returns the declared result of the nested run. Without a declared result, returns the final context.
 fn nested_result(state: &ConversationState) -> JsonMap {
     let Some(result) = state.run_value() else {
         return changed_final_context(state);
@@ -175,7 +177,7 @@ fn nested_result(state: &ConversationState) -> JsonMap {
     value_to_output(Arc::unwrap_or_clone(result.value))
 }
 
-/// Returns the final context of the inner conversation, without dependencies and request if they are unchanged.
+/// Returns the final context of the nested run. Leaves out the dependencies and the request if they are unchanged.
 fn changed_final_context(state: &ConversationState) -> JsonMap {
     let start_context = state.run_start().map(|started| &started.context);
     let is_only_given = |key: &str, value: &Arc<Value>| {

@@ -11,7 +11,7 @@ use ensemble_language::ensemble::Agent;
 use ensemble_language::template::Template;
 use ensemble_scripts::template_worker;
 
-/// The compiled `prompt` and `inputs` of an agent that is an ensemble.
+/// Compiled templates for the `prompt` and `inputs` of an agent that runs a nested ensemble.
 pub struct NestedInputTemplates {
     listens_to: Arc<[Arc<str>]>,
     prompt: Option<Template>,
@@ -19,7 +19,7 @@ pub struct NestedInputTemplates {
 }
 
 impl NestedInputTemplates {
-    /// Compiles the templates.
+    /// Compiles the templates of the prompt and of the inputs.
     ///
     /// # Errors
     /// A text is not a template.
@@ -31,7 +31,7 @@ impl NestedInputTemplates {
         })
     }
 
-    /// Returns the input and the inputs of the inner conversation.
+    /// Renders the prompt, which is the input of the nested run, and the declared inputs of the nested run.
     ///
     /// # Errors
     /// A template cannot be rendered; the message names it.

@@ -12,12 +12,13 @@ use crate::agent::ExecutionInput;
 use crate::agent::kinds::llm::ScriptSubstitute;
 use crate::agent::kinds::scope::{build_template_scope, list_dependency_names};
 
-/// The prompt of an agent.
+/// Compiled prompt of an agent, which can be rendered without an execution of the agent.
 pub struct PromptPreview {
     kind: PreviewKind,
     listens_to: Arc<[Arc<str>]>,
 }
 
+/// Kind of prompt: a question, a task for a model, or a question to a model that replaces a script.
 enum PreviewKind {
     /// The question of an input agent.
     Question(Template),
@@ -31,7 +32,7 @@ enum PreviewKind {
 }
 
 impl PromptPreview {
-    /// Returns the prompt of an input agent or of an LLM agent. Returns `None` for another agent, and if a template is wrong.
+    /// Creates the preview of an input or LLM agent. Returns `None` for other agents and for invalid templates.
     pub fn for_agent(agent: &Agent) -> Option<Self> {
         let compile = |text: Option<&str>| text.map(Template::compile).transpose().ok();
         let kind = match &agent.kind {
@@ -48,7 +49,7 @@ impl PromptPreview {
         })
     }
 
-    /// Returns the question to a model that replaces a script agent.
+    /// Creates the preview of the question to a model that replaces a script agent.
     pub fn for_substitute(agent: &Agent) -> Self {
         Self {
             kind: PreviewKind::Substitute(ScriptSubstitute::for_agent(agent)),
@@ -56,7 +57,7 @@ impl PromptPreview {
         }
     }
 
-    /// Renders the prompt of an execution: the system prompt, and then the task.
+    /// Renders the prompt for an execution: the system prompt, followed by the task.
     ///
     /// # Errors
     /// The template cannot be rendered; in words.

@@ -17,8 +17,7 @@ const TURN_LINE: &str = "Turn ";
 /// The beginning of the line with the history.
 const HISTORY_LINE: &str = "History of the conversation: ";
 
-/// Returns the lines of a question that do not belong to the key: the turn, the last agents, and the history if
-/// the agent reads it.
+/// Renders the lines of a question that are not part of the cache key: the turn, the last agents and, if the agent reads it, the history.
 pub(super) fn render_unkeyed_lines(execution: &ExecutionInput, has_history: bool) -> String {
     let turn = execution.turn_count + 1;
     let mut lines = match execution.recent_agents.as_slice() {
@@ -31,7 +30,7 @@ pub(super) fn render_unkeyed_lines(execution: &ExecutionInput, has_history: bool
     lines
 }
 
-/// Returns the latest answer of the model to the same question.
+/// Finds the latest reply in the thread to a question with the same cache key.
 pub(super) fn find_remembered_answer<'a>(thread: &'a Thread, question: &str) -> Option<&'a str> {
     let mut iterations = thread.iterations().iter().rev();
     iterations.find_map(|iteration| match iteration.messages.as_slice() {
@@ -45,7 +44,7 @@ pub(super) fn find_remembered_answer<'a>(thread: &'a Thread, question: &str) -> 
     })
 }
 
-/// Returns the part of a question that is the key of the cache.
+/// Returns the question without the lines that change in every turn.
 fn question_cache_key(question: &str) -> &str {
     let strip_line = |text, start| match str::split_once(text, '\n') {
         Some((line, rest)) if line.starts_with(start) => rest,

@@ -22,16 +22,16 @@ use ensemble_process::output;
 use ensemble_scripts::regular_files::{LARGEST_SCRIPT, read_text};
 use ensemble_scripts::{Script, ScriptFailure};
 
-/// A change within this time of the one before may leave the file's times as they were.
+/// Precision of file times: two changes within this time may have the same file time.
 const MIN_TIMESTAMP_STEP: Duration = Duration::from_millis(20);
-/// Likewise on file systems that keep no parts of a second.
+/// Precision of file times on file systems with whole seconds.
 const WHOLE_SECOND_STEP: Duration = Duration::from_secs(2);
 
-/// The script that was read last, kept as long as its file stays the same.
+/// Cache of the latest compiled script, valid while its file is unchanged.
 #[derive(Debug, Default)]
 pub struct CompiledScriptCache(Mutex<Option<CachedScript>>);
 
-/// The reason why a file gives no script, in words.
+/// Error in loading a script: the file is unreadable, or does not compile.
 #[derive(Debug)]
 pub(crate) enum ScriptLoadError {
     /// The file cannot be read.
@@ -40,7 +40,7 @@ pub(crate) enum ScriptLoadError {
     Broken(String),
 }
 
-/// A script that was read.
+/// Compiled script with the path and version of its file.
 #[derive(Debug)]
 struct CachedScript {
     path: PathBuf,
@@ -49,7 +49,7 @@ struct CachedScript {
     script: Arc<Script>,
 }
 
-/// The identity of a file and of its version.
+/// Identity, size and times of a file, which change with its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct FileVersion {
     file: (u64, u64),
@@ -58,7 +58,7 @@ struct FileVersion {
     changed: (i64, i64),
 }
 
-/// A script's file.
+/// Script file that exists, with its version. `name` is its name in messages.
 #[derive(Debug)]
 pub(crate) struct FoundScriptFile<'a> {
     path: &'a Path,
@@ -67,7 +67,7 @@ pub(crate) struct FoundScriptFile<'a> {
     version: FileVersion,
 }
 
-/// Returns the first of these places where there is a file; each place has a name for messages.
+/// Finds the first path that is a file. Each path has a name for messages.
 pub(crate) fn find_script_file(places: &[(PathBuf, String)]) -> Option<FoundScriptFile<'_>> {
     places.iter().find_map(|(path, name)| {
         let file = fs::metadata(path).ok().filter(Metadata::is_file)?;
@@ -76,7 +76,7 @@ pub(crate) fn find_script_file(places: &[(PathBuf, String)]) -> Option<FoundScri
     })
 }
 
-/// Runs the script at `path`, called `name` in messages.
+/// Runs the script at `path`, which messages call `name`. Loads or reuses its compiled form.
 pub async fn run_script_file(
     compiled: &CompiledScriptCache,
     path: &Path,
@@ -92,7 +92,7 @@ pub async fn run_script_file(
     }
 }
 
-/// Runs a script that was found just now.
+/// Runs the script of a file that was just found.
 pub(crate) async fn run_found_script(
     compiled: &CompiledScriptCache,
     found: FoundScriptFile<'_>,
@@ -111,6 +111,7 @@ pub(crate) async fn run_found_script(
     })
 }
 
+/// Wraps the result in an outcome without usage and messages.
 fn finished_outcome(result: Result<JsonMap, ExecutionFailure>) -> AttemptOutcome {
     AttemptOutcome::Finished(AttemptResult {
         parts: Vec::new(),
@@ -122,7 +123,7 @@ fn finished_outcome(result: Result<JsonMap, ExecutionFailure>) -> AttemptOutcome
 }
 
 impl CompiledScriptCache {
-    /// Reads and compiles the script at `path`, called `name` in messages.
+    /// Loads and compiles the script at `path`, which messages call `name`, and caches it.
     ///
     /// # Errors
     /// The file cannot be read, or is not a Rhai script.
@@ -132,7 +133,7 @@ impl CompiledScriptCache {
         self.load_cached_script(FoundScriptFile { path, name, version }).map(drop)
     }
 
-    /// Returns the script of a file that was found just now.
+    /// Returns the cached script if the file is unchanged. Otherwise loads, compiles and caches the script.
     fn load_cached_script(&self, found: FoundScriptFile<'_>) -> Result<Arc<Script>, ScriptLoadError> {
         let FoundScriptFile { path, name, version } = found;
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -155,6 +156,7 @@ impl CompiledScriptCache {
     }
 }
 
+/// Creates the error of a script file that cannot be read.
 fn unreadable_error(name: &str, error: &io::Error) -> ScriptLoadError {
     ScriptLoadError::Unreadable(format!("cannot read `{name}`: {error}"))
 }
@@ -167,6 +169,7 @@ impl From<ScriptLoadError> for ExecutionFailure {
 }
 
 impl FileVersion {
+    /// Reads the version from the metadata of the file.
     fn from_metadata(file: &Metadata) -> Self {
         Self {
             file: (file.dev(), file.ino()),
@@ -176,7 +179,7 @@ impl FileVersion {
         }
     }
 
-    /// Would every change from `now` on leave other times than these?
+    /// Returns whether every change after `now` will result in different file times.
     fn is_settled(&self, now: SystemTime) -> bool {
         [self.written, self.changed].into_iter().all(|(seconds, nanos)| {
             let tick = if nanos == 0 { WHOLE_SECOND_STEP } else { MIN_TIMESTAMP_STEP };
@@ -186,6 +189,7 @@ impl FileVersion {
     }
 }
 
+/// Converts a failure of the script to a failure of the execution.
 fn script_failure(name: &str, failure: ScriptFailure) -> ExecutionFailure {
     match failure {
         ScriptFailure::Reported(error) => ExecutionFailure::new(FailureKind::Reported, error.to_text_in(name)),

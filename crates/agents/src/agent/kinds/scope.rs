@@ -12,7 +12,7 @@ use ensemble_language::ensemble::Agent;
 use ensemble_language::template::{MissingKeyCollector, TemplateScope};
 use ensemble_scripts::ScriptVariable;
 
-/// Returns the names of all agents that `agent` listens to.
+/// Returns the names of all agents that the agent depends on.
 pub(crate) fn list_dependency_names(agent: &Agent) -> Arc<[Arc<str>]> {
     agent
         .dependencies
@@ -21,7 +21,7 @@ pub(crate) fn list_dependency_names(agent: &Agent) -> Arc<[Arc<str>]> {
         .collect()
 }
 
-/// Returns the variables of a template.
+/// Builds the variables of the templates of an execution.
 pub(crate) fn build_template_scope(execution: &ExecutionInput, listens_to: &Arc<[Arc<str>]>) -> TemplateScope {
     TemplateScope {
         input: Arc::clone(&execution.input),
@@ -41,7 +41,7 @@ pub(crate) fn build_template_scope(execution: &ExecutionInput, listens_to: &Arc<
     }
 }
 
-/// Returns the item under its name, and `part`.
+/// Returns the variables of a `for_each` part: the item under its configured name, and `part`.
 fn part_variables(part: &ExecutionPart) -> [(Arc<str>, Arc<Value>); 2] {
     [
         (part.item_name.clone(), part.item.clone()),
@@ -49,13 +49,13 @@ fn part_variables(part: &ExecutionPart) -> [(Arc<str>, Arc<Value>); 2] {
     ]
 }
 
+/// Returns the declared inputs as the variable `inputs`.
 fn inputs_variable(execution: &ExecutionInput) -> ScriptVariable {
     let entries = execution.inputs.iter();
     ScriptVariable::Outputs(entries.map(|(name, value)| (name.clone(), value.clone())).collect())
 }
 
-/// What has been said, for a prompt without variables: the outputs of the dependencies first. The agent's own output is
-/// only there if the execution was given it for that, because its memory has it otherwise.
+/// Lists the outputs for a task without variables: dependencies first, and the own output only if the execution includes it.
 fn list_outputs(execution: &ExecutionInput) -> Vec<(Arc<str>, Arc<Value>)> {
     let of_others = execution
         .dependencies
@@ -64,8 +64,7 @@ fn list_outputs(execution: &ExecutionInput) -> Vec<(Arc<str>, Arc<Value>)> {
     of_others.chain(&execution.other_outputs).cloned().collect()
 }
 
-/// Warns of the keys that the templates rendered with this scope since the last call have missed. Another attempt says
-/// nothing new.
+/// Warns about the keys that templates with this scope did not find since the last call. Does not repeat warnings in a retry.
 pub(crate) fn warn_about_missed_keys(scope: &TemplateScope, which: &str, execution: &ExecutionInput) {
     let missed = scope.missing_keys.take_missing_keys();
     let is_first = execution.attempt == execution.lost_attempts + 1;
@@ -74,8 +73,7 @@ pub(crate) fn warn_about_missed_keys(scope: &TemplateScope, which: &str, executi
     }
 }
 
-/// Returns those variables of a Rhai agent that its script reads, with the names of the object that a child process gets
-/// on its stdin.
+/// Returns the variables that the Rhai script reads, with the key names of the JSON object on the stdin of a script process.
 pub(crate) fn rhai_variables(
     execution: &ExecutionInput,
     is_read: impl Fn(&str) -> bool,

@@ -19,7 +19,7 @@ use ensemble_process::program::{
 };
 use ensemble_process::{self, ProcessSettings, ProgramInvocation};
 
-/// The reason why a script cannot be started.
+/// Error that prevents the start of a script.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ScriptStartError {
     /// The script, or the program that it needs, is not there.
@@ -32,12 +32,12 @@ pub enum ScriptStartError {
     UnusedArguments(ScriptLookupError),
 }
 
-/// Returns the runner of a script agent; the bounds are those of a child process.
+/// Builds the runner of a script agent, without a check that the script exists. `bounds` limits the script process.
 pub fn build_unchecked_runner(script: &str, places: &ScriptFolders, bounds: ProcessSettings) -> Arc<dyn Runner> {
     Arc::new(ScriptRunner::new(script, ScriptTemplates::default(), places, bounds))
 }
 
-/// Returns the runner of a script that must be there now, with its arguments and its input.
+/// Builds the runner of a script that must exist now, with its arguments and standard input.
 ///
 /// # Errors
 /// The script or the program that it needs is not there, a Rhai script does not compile, or the arguments are not used.
@@ -52,6 +52,7 @@ pub fn build_checked_runner(
     Ok(Arc::new(runner))
 }
 
+/// Runner of a script agent: it starts a process or runs a Rhai script.
 struct ScriptRunner {
     script: String,
     templates: ScriptTemplates,
@@ -77,7 +78,7 @@ impl ScriptRunner {
         }
     }
 
-    /// Looks for the script, and compiles a Rhai script for the first execution.
+    /// Resolves the script, and compiles and caches it if it is a Rhai script.
     fn check_startable(&self) -> Result<(), ScriptStartError> {
         if self.templates.has_arguments()
             && let Some(error) = find_unused_arguments_error(&self.script, &self.places)
@@ -96,6 +97,7 @@ impl ScriptRunner {
         }
     }
 
+    /// Resolves the script without the cache. A script with arguments must be a process.
     fn resolve_uncached(&self) -> Result<ResolvedScript, ScriptLookupError> {
         match self.templates.has_arguments() {
             true => resolve_script_with_arguments(&self.script, &self.places),
@@ -103,7 +105,7 @@ impl ScriptRunner {
         }
     }
 
-    /// Runs the process with its arguments and its input.
+    /// Renders the arguments and the standard input, and runs the process.
     async fn run_process(&self, mut invocation: ProgramInvocation, execution: &ExecutionInput) -> AttemptOutcome {
         let rendered = match self.templates.render(execution).await {
             Ok(rendered) => rendered,
@@ -116,6 +118,7 @@ impl ScriptRunner {
         ensemble_process::run_program_with_stdin(&invocation, folder, &self.bounds, execution, stdin).await
     }
 
+    /// Resolves the script. Caches a program found on `PATH`, but checks files every time.
     fn resolve_cached(&self) -> Result<ResolvedScript, ScriptLookupError> {
         if matches_existing_file(&self.script, &self.places) {
             return self.resolve_uncached();

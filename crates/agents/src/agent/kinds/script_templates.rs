@@ -9,7 +9,7 @@ use ensemble_language::ensemble::Agent;
 use ensemble_language::template::{Template, TemplateScope};
 use ensemble_scripts::template_worker;
 
-/// The compiled `args` and `stdin` of a script agent.
+/// Compiled templates for the `args` and `stdin` of a script agent.
 #[derive(Default)]
 pub struct ScriptTemplates {
     args: Vec<Template>,
@@ -17,7 +17,7 @@ pub struct ScriptTemplates {
     listens_to: Arc<[Arc<str>]>,
 }
 
-/// The arguments and the input of one process.
+/// Rendered command-line arguments and standard input of one script process.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct RenderedScriptInput {
     /// Each is one argument.
@@ -27,7 +27,7 @@ pub(crate) struct RenderedScriptInput {
 }
 
 impl ScriptTemplates {
-    /// Compiles the templates.
+    /// Compiles the templates of the arguments and the standard input.
     ///
     /// # Errors
     /// A text is not a template.
@@ -41,12 +41,12 @@ impl ScriptTemplates {
         })
     }
 
-    /// Returns whether the process has further arguments.
+    /// Returns whether the agent declares `args`.
     pub(crate) fn has_arguments(&self) -> bool {
         !self.args.is_empty()
     }
 
-    /// Renders the templates. An error names the key.
+    /// Renders the arguments and the standard input. An error names the key.
     pub(crate) async fn render(&self, execution: &ExecutionInput) -> Result<RenderedScriptInput, String> {
         if self.args.is_empty() && self.stdin.is_none() {
             return Ok(RenderedScriptInput::default());
@@ -66,12 +66,13 @@ impl ScriptTemplates {
     }
 }
 
-/// The engine removes the last newline of a template, and a process reads lines.
+/// Doubles a newline at the end of the text, because the template engine removes one and a process reads whole lines.
 fn double_last_newline(text: &str) -> String {
     let newline = if text.ends_with('\n') { "\n" } else { "" };
     format!("{text}{newline}")
 }
 
+/// Renders the template and warns about missing keys. `which` names the template in messages.
 async fn render_text(
     template: &Template,
     scope: &TemplateScope,

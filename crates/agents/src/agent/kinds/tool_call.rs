@@ -29,13 +29,13 @@ use ensemble_language::diagnostic::find_similar_word;
 use ensemble_language::ensemble::{Agent, ToolDefinition, ToolReference};
 use ensemble_process::output;
 
-/// The most parts of an execution that call their tool side by side; `random_for_each` itself limits them further.
+/// Limit on the parallel tool calls of an execution: none, because `random_for_each` has its own limit.
 const MAX_PARALLEL_CALLS: NonZeroU32 = NonZeroU32::MAX;
 
 /// The most tools of a server that an error names.
 const MAX_NAMED_TOOLS: usize = 30;
 
-/// Performs the executions of an agent with `tool`.
+/// Runner of an agent with `tool`: it calls one tool of an MCP server, without a model.
 pub struct ToolAgentRunner {
     settings: ToolSettings,
     /// The name of the tool on its server.
@@ -50,7 +50,7 @@ pub struct ToolAgentRunner {
     gates: CallGates,
 }
 
-/// The services of the run that such an agent needs.
+/// Services of the run that the runner of a tool agent needs.
 pub struct ToolAgentOptions {
     /// The server.
     pub server: Arc<McpServerHandle>,
@@ -60,7 +60,7 @@ pub struct ToolAgentOptions {
     pub live_output: Arc<dyn LiveOutput>,
 }
 
-/// The reason why there is no output.
+/// Reason why a tool call has no output: a failure, or an open permission request.
 enum NoOutputReason {
     Failed(ExecutionFailure),
     Waits(Box<PendingRequest>),
@@ -98,6 +98,7 @@ impl ToolAgentRunner {
         })
     }
 
+    /// Calls the tool, or uses its recorded result, and returns the output. An interrupted call is repeated only if that is safe.
     async fn produce_output(&self, execution: &ExecutionInput) -> Result<JsonMap, NoOutputReason> {
         let before = execution.records.earlier_exchange();
         let recorded = before.and_then(|before| before.iterations.last()?.tool_calls.last());
@@ -157,7 +158,7 @@ impl ToolAgentRunner {
         Ok(self.output_from_call_end(end, is_refused, execution)?)
     }
 
-    /// Returns a new call, with its rendered arguments.
+    /// Renders the arguments and creates a call with a new id.
     async fn build_call(&self, execution: &ExecutionInput) -> Result<ToolCall, ExecutionFailure> {
         let scope = build_template_scope(execution, &self.listens_to);
         let arguments = self
@@ -172,7 +173,7 @@ impl ToolAgentRunner {
         Ok(ToolCall::new(unique_call_id(execution), &*self.name, Value::Object(arguments)))
     }
 
-    /// Returns the tool as its server describes it.
+    /// Finds the description of the tool at its MCP server. Starts the server if necessary.
     async fn find_tool(&self, execution: &ExecutionInput) -> Result<Arc<ServerTool>, ExecutionFailure> {
         let offered = self.server.list_tools(self.settings.timeout, execution).await;
         let offered =
@@ -195,7 +196,7 @@ impl ToolAgentRunner {
         )))
     }
 
-    /// Returns the arguments, if they match the schema of the tool.
+    /// Checks the arguments against the schema of the tool, and returns them.
     async fn check_arguments<'c>(
         &self,
         tool: &ServerTool,
@@ -224,7 +225,11 @@ impl ToolAgentRunner {
         }
     }
 
-    /// Makes the call, if it is permitted, and says whether it was refused. An error: it waits for the answer to this request.
+    /// Performs the call if it is permitted. Returns the result and whether the call was refused.
+    ///
+    /// # Errors
+    ///
+    /// Returns the permission request if an answer is pending.
     async fn perform_permitted_call(
         &self,
         tool: &ServerTool,
@@ -261,7 +266,7 @@ impl ToolAgentRunner {
         Ok((ToolCallResult { answers, ..result }, false))
     }
 
-    /// Returns a result that is cut is none, so one that is too large is an error.
+    /// Returns the error message for a result that is too large, because the agent cannot use a shortened result.
     fn oversized_result_error(&self, end: &ToolEnd) -> Option<String> {
         let bytes = match end {
             ToolEnd::Result(Value::String(text)) | ToolEnd::Error(text) => text.len(),
@@ -276,7 +281,7 @@ impl ToolAgentRunner {
         })
     }
 
-    /// Returns the output of a call that ended so.
+    /// Converts the end of a call to the output of the agent, or to a failure.
     fn output_from_call_end(
         &self,
         end: ToolEnd,
@@ -305,6 +310,7 @@ impl ToolAgentRunner {
         Err(ExecutionFailure::new(kind, text))
     }
 
+    /// Sends an update of the call to the live output of the run.
     fn send_live_update(&self, execution: &ExecutionInput, update: LiveUpdate<'_>) {
         let source = ExecutionRef {
             run: execution.run_id.clone(),
@@ -319,7 +325,7 @@ impl ToolAgentRunner {
 /// The beginning of the error about a result that is too large.
 const TOO_LARGE: &str = "the tool ran, but its result has ";
 
-/// Returns an id that no other call of the run has.
+/// Returns a call id that is unique in the run.
 fn unique_call_id(execution: &ExecutionInput) -> String {
     let ExecutionInput {
         agent_name,
@@ -334,6 +340,7 @@ fn unique_call_id(execution: &ExecutionInput) -> String {
     }
 }
 
+/// Creates a failure of kind `unavailable`.
 fn unavailable_failure(error: String) -> ExecutionFailure {
     ExecutionFailure::new(FailureKind::Unavailable, error)
 }

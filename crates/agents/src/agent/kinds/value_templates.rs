@@ -12,7 +12,7 @@ use ensemble_language::data::JsonMap;
 use ensemble_language::template::{Template, TemplateError, TemplateScope};
 use ensemble_scripts::template_worker;
 
-/// The compiled values, and the key that holds them.
+/// Compiled templates of a map of values, with the key of the map in the agent.
 pub(crate) struct ValueTemplates {
     key: &'static str,
     values: Vec<(Arc<str>, CompiledValue)>,
@@ -27,7 +27,7 @@ enum CompiledValue {
 }
 
 impl ValueTemplates {
-    /// Compiles the templates. Errors and warnings name the values as `key.name`.
+    /// Compiles the templates of the map. Errors and warnings name each value as `key.name`.
     pub(crate) fn compile_values(key: &'static str, values: &JsonMap) -> Result<Self, RunnerBuildError> {
         let compiled = values.iter().map(|(name, value)| {
             let compiled = CompiledValue::compile_value(value, &format!("{key}.{name}"))?;
@@ -39,7 +39,7 @@ impl ValueTemplates {
         })
     }
 
-    /// Returns the values, in the order of the file. An error names the value.
+    /// Renders the values in the order of the file. An error names the value.
     pub(crate) async fn render_values(
         &self,
         scope: &TemplateScope,
@@ -60,6 +60,7 @@ impl ValueTemplates {
 }
 
 impl CompiledValue {
+    /// Compiles every text in the value as a template, also in lists and maps. `which` names the value in errors.
     fn compile_value(value: &Value, which: &str) -> Result<Self, RunnerBuildError> {
         Ok(match value {
             Value::String(text) => match compile_optional_template(which, Some(text))? {
@@ -80,6 +81,7 @@ impl CompiledValue {
         })
     }
 
+    /// Renders every template in the value, also in lists and maps.
     fn render_value<'a>(&'a self, scope: &'a TemplateScope) -> BoxFuture<'a, Result<Value, TemplateError>> {
         Box::pin(async move {
             Ok(match self {

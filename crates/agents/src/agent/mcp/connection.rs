@@ -30,14 +30,15 @@ use ensemble_language::data::JsonMap;
 use ensemble_process::ProcessWatchdog;
 use ensemble_process::service::{ServiceProcess, ServiceStderr};
 
-/// The maximum numbers of pages of the tool list and of tools that are read.
+/// Maximum number of pages of the tool list that are read.
 const MAX_TOOL_PAGES: usize = 100;
+/// Maximum number of tools that are read.
 const MAX_SERVER_TOOLS: usize = 1000;
 
 /// The time limit for closing the session, before the child process is killed.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A connection, and the child process behind it if there is one.
+/// Connection to a server, with its child process if there is one.
 pub(crate) struct McpConnection {
     address: McpAddress,
     running: RunningService<RoleClient, McpClientHandler>,
@@ -50,7 +51,7 @@ pub(crate) struct McpConnection {
     is_stale: Arc<AtomicBool>,
 }
 
-/// The MCP client: it offers to ask the operator.
+/// MCP client that forwards questions of the server to the operator.
 pub(crate) struct McpClientHandler {
     is_stale: Arc<AtomicBool>,
     calls: RunningMcpCalls,
@@ -82,7 +83,7 @@ impl ClientHandler for McpClientHandler {
 }
 
 impl McpConnection {
-    /// Starts or connects the server and performs the handshake, until the deadline.
+    /// Starts or connects the server and performs the handshake before the deadline.
     pub(crate) async fn open(
         address: &McpAddress,
         deadline: Instant,
@@ -144,7 +145,7 @@ impl McpConnection {
         self.running.is_closed() || self.running.is_transport_closed()
     }
 
-    /// Returns the tool list of the server, with all pages.
+    /// Lists the tools of the server, from the cache unless the server has reported a change.
     pub(crate) async fn list_cached_tools(&self, deadline: Instant) -> Result<Arc<[Arc<ServerTool>]>, String> {
         if !self.is_stale.swap(false, Ordering::Relaxed)
             && let Some(cached_tools) = self.tool_list.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -167,6 +168,7 @@ impl McpConnection {
         Ok(tools)
     }
 
+    /// Fetches all pages of the tool list, up to the limits.
     async fn fetch_tools(&self) -> Result<Vec<Arc<ServerTool>>, ServiceError> {
         let mut tools = Vec::new();
         let mut page: Option<PaginatedRequestParams> = None;
@@ -193,7 +195,7 @@ impl McpConnection {
         Ok(tools)
     }
 
-    /// Calls a tool. Dropping the future sends a cancellation to the server.
+    /// Calls a tool, and answers the questions of the server meanwhile. Dropping the future sends a cancellation to the server.
     pub(crate) async fn call_and_answer_questions(
         &self,
         tool: &ServerTool,
@@ -228,7 +230,7 @@ impl McpConnection {
         }
     }
 
-    /// Returns the answer to a call, as the server gave it.
+    /// Sends the call and returns the raw result. Cancels the request at the server if the future is dropped.
     async fn request_result(&self, tool: &ServerTool, arguments: JsonMap) -> Result<ServerResult, ServiceError> {
         let mut params = CallToolRequestParams::new(tool.name.to_string()).with_arguments(arguments);
         if let Some(span) = trace::current_span() {
@@ -251,15 +253,14 @@ impl McpConnection {
         answer
     }
 
-    /// Adds the new stderr output of the server to the notes.
+    /// Moves the new stderr output of the server to the ledger of the execution.
     pub(crate) fn move_stderr_to_ledger(&self, ledger: &AttemptLedger) {
         if let Some(child) = &self.child {
             ledger.add_stderr(&child.stderr().take_output());
         }
     }
 
-    /// Closes the connection: it closes stdin or ends the session, and then kills a child process that is still
-    /// running.
+    /// Closes stdin or ends the session, then kills a child process that is still running.
     pub(crate) async fn close_and_kill(self) {
         let Self { mut running, child, .. } = self;
         let _gone_anyway = running.close_with_timeout(CLOSE_TIMEOUT).await;
@@ -269,7 +270,7 @@ impl McpConnection {
         }
     }
 
-    /// Returns the error, with the last lines of the stderr of the server.
+    /// Appends the last stderr lines of the server to the error.
     async fn lost_error(&self, error: String) -> String {
         match &self.child {
             Some(child) => {
@@ -281,7 +282,7 @@ impl McpConnection {
     }
 }
 
-/// A request that is not answered; the server is told when nobody waits for the answer any more.
+/// Guard of an unanswered request. Dropping it sends a cancellation to the server.
 struct RequestCancelGuard<'a> {
     peer: &'a Peer<RoleClient>,
     id: Option<RequestId>,
@@ -299,6 +300,7 @@ impl Drop for RequestCancelGuard<'_> {
 
 const HANDSHAKE_TIMEOUT_ERROR: &str = "the server did not answer the handshake in time (`timeout_seconds`)";
 
+/// Appends the last lines of stderr to the error.
 fn add_stderr_tail(error: String, stderr: &ServiceStderr) -> String {
     match stderr.last_lines() {
         quoted if quoted.is_empty() => error,

@@ -11,7 +11,7 @@ use crate::agent::output::schema::OutputSchema;
 use crate::agent::tools::result::{ToolCallResult, check_result_schema};
 use ensemble_core::thread::ToolEnd;
 
-/// The parts of a server's answer that count.
+/// Parts of a tool result from an MCP server.
 struct McpToolResult {
     is_error: bool,
     structured: Option<Value>,
@@ -19,7 +19,7 @@ struct McpToolResult {
     files: ResultFiles,
 }
 
-/// Converts the answer of a server to the end of a call of this tool.
+/// Converts the result of a server to the end of a call of this tool. Adds warnings to the ledger.
 pub(crate) fn convert_result(result: CallToolResult, tool: &ServerTool, ledger: &AttemptLedger) -> ToolCallResult {
     let mut files = ResultFiles::default();
     let texts: Vec<String> = result
@@ -36,8 +36,7 @@ pub(crate) fn convert_result(result: CallToolResult, tool: &ServerTool, ledger: 
     answer.into_call_result(tool, ledger)
 }
 
-/// Converts an answer that the SDK cannot read, for example because it has content of a kind that is newer than the SDK;
-/// `None`: it is no answer to a call.
+/// Converts a result that the SDK cannot parse, for example with newer kinds of content. Returns `None` if the value is no tool result.
 pub(crate) fn convert_unknown_result(
     result: &Value,
     tool: &ServerTool,
@@ -56,6 +55,7 @@ pub(crate) fn convert_unknown_result(
 }
 
 impl McpToolResult {
+    /// Converts the parts to a call result with its files.
     fn into_call_result(mut self, tool: &ServerTool, ledger: &AttemptLedger) -> ToolCallResult {
         ToolCallResult {
             summary: None,
@@ -65,7 +65,7 @@ impl McpToolResult {
         }
     }
 
-    /// Structured content is the result, if it matches the tool's schema; otherwise the text is.
+    /// Returns the structured content as result if it matches the schema of the tool, otherwise the text.
     fn into_tool_end(self, tool: &ServerTool, ledger: &AttemptLedger) -> ToolEnd {
         match (self.is_error, self.structured) {
             (true, Some(value)) if self.text.is_empty() => ToolEnd::Error(value.to_string()),
@@ -84,6 +84,7 @@ impl McpToolResult {
     }
 }
 
+/// Converts a content block to text, and moves a file in it to `files`.
 fn take_block_text(block: &ContentBlock, files: &mut ResultFiles) -> String {
     match block {
         ContentBlock::Text(text) => text.text.clone(),
@@ -112,7 +113,7 @@ fn take_block_text(block: &ContentBlock, files: &mut ResultFiles) -> String {
     }
 }
 
-/// Returns the text of a block that may be of any kind.
+/// Converts a content block of any kind to text, and moves a file in it to `files`.
 fn any_block_text(block: &Value, files: &mut ResultFiles) -> String {
     match serde_json::from_value::<ContentBlock>(block.clone()) {
         Ok(content_block) => take_block_text(&content_block, files),
@@ -120,7 +121,7 @@ fn any_block_text(block: &Value, files: &mut ResultFiles) -> String {
     }
 }
 
-/// Returns a block of an unknown kind: its kind, type, size and address, as far as it has them.
+/// Describes a block of an unknown kind: its kind, type, size and address, if present.
 fn describe_unknown_block(block: &Value) -> String {
     let word = |key: &str| block.get(key).and_then(Value::as_str);
     let kind = word("type").unwrap_or("unknown");

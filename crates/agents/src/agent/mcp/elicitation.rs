@@ -19,13 +19,14 @@ use ensemble_core::stopwatch::{PauseGuard, Stopwatch};
 use ensemble_core::store::RunId;
 use ensemble_language::data::OperatorQuestion;
 
-/// The highest number of answers to one question.
+/// Maximum number of answers to one question.
 const MAX_INVALID_ANSWERS: usize = 10;
 
-/// The calls of a server that are under way, and can pass a question on.
+/// Running calls of a server, which can pass its questions to the operator.
 #[derive(Clone, Default)]
 pub(crate) struct RunningMcpCalls(Arc<Mutex<Vec<RunningMcpCall>>>);
 
+/// Running call of a server, with a channel for questions.
 struct RunningMcpCall {
     number: u64,
     /// The tool, with its server.
@@ -34,7 +35,7 @@ struct RunningMcpCall {
     stopwatch: Stopwatch,
 }
 
-/// A question, and where its answer goes.
+/// Question of a server with the channel for its answer.
 pub(crate) struct PendingElicitation {
     request: ElicitRequestParams,
     /// The tools that may have asked: those of all calls under way. The protocol does not say which.
@@ -42,14 +43,14 @@ pub(crate) struct PendingElicitation {
     answer: oneshot::Sender<ElicitResult>,
 }
 
-/// The questions for one call, until it is dropped.
+/// Guard of a running call that receives questions of the server. Dropping it removes the call.
 pub(crate) struct CallQuestions<'a> {
     calls: &'a RunningMcpCalls,
     number: u64,
     questions: mpsc::UnboundedReceiver<Box<PendingElicitation>>,
 }
 
-/// The operator, and the subject of the question.
+/// Operator and execution that answer the questions of a server.
 pub(in crate::agent) struct ElicitationContext<'a> {
     /// The permissions, which know the operator.
     pub permissions: &'a ToolPermissions,
@@ -66,7 +67,7 @@ pub(in crate::agent) struct ElicitationContext<'a> {
 }
 
 impl RunningMcpCalls {
-    /// Returns the questions for a call of this tool that begins now, whose time is measured by this stopwatch.
+    /// Registers a running call of this tool, and returns the receiver of its questions.
     pub(crate) fn register_call(&self, tool: &str, stopwatch: Stopwatch) -> CallQuestions<'_> {
         let (sender, questions) = mpsc::unbounded_channel();
         let mut open = self.lock();
@@ -84,7 +85,7 @@ impl RunningMcpCalls {
         }
     }
 
-    /// Passes a question to the call that began first, and waits for the answer. Without a call it is declined.
+    /// Forwards a question to the oldest running call and waits for the answer. Declines the question if no call is running.
     pub(crate) async fn forward_question(&self, request: ElicitRequestParams) -> ElicitResult {
         let (answer, answered) = oneshot::channel();
         let _standing: Vec<PauseGuard> = {
@@ -104,6 +105,7 @@ impl RunningMcpCalls {
         answered.await.unwrap_or_else(cancelled)
     }
 
+    /// Locks the list, also after a panic in another thread.
     fn lock(&self) -> MutexGuard<'_, Vec<RunningMcpCall>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -116,7 +118,7 @@ impl Drop for CallQuestions<'_> {
 }
 
 impl CallQuestions<'_> {
-    /// Waits for the call's answer, and answers the questions that come before.
+    /// Waits for the result of the call, and answers the questions that arrive before.
     pub(crate) async fn answer_questions_during<T>(
         mut self,
         call: impl Future<Output = T>,
@@ -141,7 +143,7 @@ impl CallQuestions<'_> {
     }
 }
 
-/// The reason why a form was not filled in.
+/// Reason why a form was not filled in.
 enum UnfilledReason {
     Declined,
     Cancelled,
@@ -149,15 +151,17 @@ enum UnfilledReason {
 }
 
 impl ElicitationContext<'_> {
-    /// Takes the questions that were answered, with their answers.
+    /// Takes the answered questions with their answers.
     pub(in crate::agent) fn take_answer_records(&self) -> Vec<AnswerRecord> {
         std::mem::take(&mut *self.lock_answers())
     }
 
+    /// Locks the answers, also after a panic in another thread.
     fn lock_answers(&self) -> MutexGuard<'_, Vec<AnswerRecord>> {
         self.answers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Asks the operator to fill in the form of the question. Declines other questions, and warns if no operator is available.
     async fn answer_elicitation(&self, request: ElicitRequestParams, tools: &[String]) -> ElicitResult {
         let ElicitRequestParams::FormElicitationParams {
             message,
@@ -192,7 +196,7 @@ impl ElicitationContext<'_> {
         }
     }
 
-    /// Asks whether the question shall be answered, and then for each field. `asker`: the tools that may have asked.
+    /// Asks the operator whether to answer, then for each field. `asker` describes the tools that can have asked.
     async fn ask_form_fields(
         &self,
         message: &str,
@@ -246,7 +250,7 @@ impl ElicitationContext<'_> {
         Ok(content)
     }
 
-    /// Asks until the answer can be read.
+    /// Asks until the answer can be parsed, up to the maximum number of answers. Stops the clock of the execution meanwhile.
     async fn ask_until_valid<T>(
         &self,
         operator: &dyn Operator,
@@ -284,7 +288,7 @@ impl ElicitationContext<'_> {
     }
 }
 
-/// Returns the tools that may have asked, in words.
+/// Renders the names of the tools that can have asked.
 fn describe_tools(tools: &[String]) -> String {
     let names: Vec<String> = tools.iter().map(|tool| format!("`{}`", escape_hidden(tool))).collect();
     match names.as_slice() {

@@ -15,10 +15,10 @@ type HttpError = StreamableHttpError<reqwest::Error>;
 /// The highest number of characters of a server's own words that are quoted.
 const MAX_QUOTED_CHARS: usize = 300;
 
-/// What to write for a server that wants a token.
+/// Example of a token header in an ensemble file.
 const TOKEN_HEADER_EXAMPLE: &str = "`headers: {Authorization: {env: NAME, prefix: \"Bearer \"}}`";
 
-/// Describes why the handshake failed.
+/// Describes the failure of a handshake.
 pub(crate) fn handshake_error(error: &ClientInitializeError, address: &McpAddress) -> String {
     match error {
         ClientInitializeError::JsonRpcError(error) => refused_error(error),
@@ -36,7 +36,7 @@ pub(crate) fn handshake_error(error: &ClientInitializeError, address: &McpAddres
     }
 }
 
-/// Describes why a request failed. Returns `None` if the connection is lost.
+/// Describes the failure of a request. Returns `None` if the connection is lost.
 pub(crate) fn request_error(error: &ServiceError, address: &McpAddress) -> Option<String> {
     match error {
         ServiceError::McpError(error) => Some(refused_error(error)),
@@ -50,10 +50,12 @@ pub(crate) fn request_error(error: &ServiceError, address: &McpAddress) -> Optio
     }
 }
 
+/// Describes an error reply of the server.
 fn refused_error(error: &ErrorData) -> String {
     format!("the server refused: {}", quote_line(&error.message))
 }
 
+/// Describes an HTTP error of the SDK.
 fn http_error(error: &HttpError, address: &McpAddress) -> String {
     match error {
         HttpError::Client(error) => client_error(error, address),
@@ -88,7 +90,7 @@ fn http_error(error: &HttpError, address: &McpAddress) -> String {
     }
 }
 
-/// Returns an answer that the SDK quotes as `HTTP 404 Not Found: body`, or describes in its own words.
+/// Describes an HTTP response from the text of the SDK, such as `HTTP 404 Not Found: body`.
 fn response_error(text: &str, address: &McpAddress) -> String {
     let Some((status, body)) = text.strip_prefix("HTTP ").and_then(|text| text.split_once(": ")) else {
         return "its answer does not match the protocol".to_owned();
@@ -104,6 +106,7 @@ fn response_error(text: &str, address: &McpAddress) -> String {
     }
 }
 
+/// Describes an error of the HTTP client: a redirect, a timeout, or the innermost cause.
 fn client_error(error: &reqwest::Error, address: &McpAddress) -> String {
     if let Some(redirected) = find_cause::<RedirectError>(error) {
         return redirected.to_string();
@@ -117,6 +120,7 @@ fn client_error(error: &reqwest::Error, address: &McpAddress) -> String {
     }
 }
 
+/// Describes status 401, with a hint how to set the token.
 fn unauthorized_error(challenge: &str, address: &McpAddress) -> String {
     let has_token = matches!(address, McpAddress::Http { headers, .. }
         if headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization")));
@@ -133,6 +137,7 @@ fn unauthorized_error(challenge: &str, address: &McpAddress) -> String {
     )
 }
 
+/// Describes status 403, with the missing scope.
 fn forbidden_error(scope: Option<&str>) -> String {
     let scope = scope.map(|scope| format!("; the token needs the scope {}", quote_line(scope)));
     format!(
@@ -141,7 +146,7 @@ fn forbidden_error(scope: Option<&str>) -> String {
     )
 }
 
-/// Renders one line of a text of another program.
+/// Renders text of another program as one escaped and shortened line.
 fn quote_line(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     match line.char_indices().nth(MAX_QUOTED_CHARS) {
@@ -150,7 +155,7 @@ fn quote_line(text: &str) -> String {
     }
 }
 
-/// Returns the innermost cause, which the operating system or the network tells.
+/// Returns the message of the innermost cause.
 fn innermost_cause_text(error: &(dyn Error + 'static)) -> String {
     let mut innermost = error;
     while let Some(source) = innermost.source() {
@@ -159,7 +164,7 @@ fn innermost_cause_text(error: &(dyn Error + 'static)) -> String {
     quote_line(&innermost.to_string())
 }
 
-/// Returns the error of this type among an error and its causes.
+/// Finds an error of type `E` among the error and its causes.
 fn find_cause<'e, E: Error + 'static>(error: &'e (dyn Error + 'static)) -> Option<&'e E> {
     let mut next = Some(error);
     while let Some(current) = next {

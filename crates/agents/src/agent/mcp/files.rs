@@ -9,13 +9,12 @@ use ensemble_core::thread::Attachment;
 /// The maximum size of the files of one result, in bytes: 5 MiB.
 const MAX_RESULT_FILE_BYTES: u64 = 5 << 20;
 
-/// The files of one answer, in order.
+/// Files of one tool result, in order.
 #[derive(Debug, Default)]
 pub(crate) struct ResultFiles(pub(crate) Vec<Attachment>);
 
 impl ResultFiles {
-    /// Takes a file, and gives the words that stand for it in the text of the result. A file that no model takes, and one
-    /// that is too large, are only described.
+    /// Adds a file, and returns the text that refers to it. Only describes files that are too large or that no model accepts.
     pub(crate) fn add_or_describe_file(&mut self, what: &str, mime_type: Option<&str>, data: &str) -> String {
         let plain = || describe_unshown_content(what, mime_type, Some(base64_decoded_length(data)));
         let used_bytes: u64 = self.0.iter().map(|file| file.size).sum();
@@ -48,6 +47,7 @@ impl ResultFiles {
     }
 }
 
+/// Describes a file that is too large.
 fn too_large_text(what: &str, mime_type: Option<&str>, data: &str) -> String {
     let kind = mime_type.map(|kind| format!(", {kind}")).unwrap_or_default();
     format!(
@@ -57,14 +57,14 @@ fn too_large_text(what: &str, mime_type: Option<&str>, data: &str) -> String {
     )
 }
 
-/// Describes content that is not text.
+/// Describes content that cannot be shown, with its type and size.
 pub(crate) fn describe_unshown_content(what: &str, mime_type: Option<&str>, bytes: Option<usize>) -> String {
     let kind = mime_type.map(|kind| format!(", {kind}")).unwrap_or_default();
     let size = bytes.map(|bytes| format!(", {bytes} bytes")).unwrap_or_default();
     format!("[{what}{kind}{size}, which cannot be shown here]")
 }
 
-/// Returns the length of Base64 data, which has four characters for three bytes.
+/// Returns the number of bytes of Base64 data.
 pub(crate) fn base64_decoded_length(data: &str) -> usize {
     data.trim_end_matches('=').len() * 3 / 4
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::agent::output::schema::OutputSchema;
 use ensemble_core::operator::escape_hidden;
 
-/// A field of a question.
+/// Field of a form in a question of a server.
 pub(crate) struct FormField {
     name: String,
     schema: Value,
@@ -13,6 +13,7 @@ pub(crate) struct FormField {
     is_required: bool,
 }
 
+/// Kind of values that a field accepts.
 enum FormFieldKind {
     Text,
     Number,
@@ -23,7 +24,7 @@ enum FormFieldKind {
     Several(Vec<(String, String)>),
 }
 
-/// The meaning of an answer.
+/// Result of parsing an answer: a value, an empty field, or the reason for the refusal.
 #[derive(Debug, PartialEq)]
 pub(crate) enum FieldAnswer {
     /// The value.
@@ -35,7 +36,7 @@ pub(crate) enum FieldAnswer {
 }
 
 impl FormField {
-    /// Returns the field with this schema.
+    /// Creates a field with this JSON Schema.
     pub(crate) fn new(name: &str, schema: Value, is_required: bool) -> Self {
         let kind = match schema["type"].as_str() {
             Some("array") => FormFieldKind::Several(list_enum_options(&schema["items"])),
@@ -59,7 +60,7 @@ impl FormField {
         &self.name
     }
 
-    /// Returns the question for this field alone.
+    /// Renders the question for this field.
     pub(crate) fn field_question_text(&self) -> String {
         let word = |key: &str| self.schema[key].as_str().map(escape_hidden);
         let mut about: Vec<String> = [word("title"), word("description")].into_iter().flatten().collect();
@@ -67,6 +68,7 @@ impl FormField {
         format!("{}: {}", escape_hidden(&self.name), about.join("; "))
     }
 
+    /// Describes the expected values, such as "a whole number, optional".
     fn expected_value_text(&self) -> String {
         let mut expected = match (&self.kind, self.schema["type"].as_str()) {
             (FormFieldKind::Number, Some("integer")) => "a whole number".to_owned(),
@@ -88,7 +90,7 @@ impl FormField {
         expected
     }
 
-    /// Returns the answers to choose from; empty: any.
+    /// Lists the answers to choose from. Returns an empty list if every text is allowed.
     pub(crate) fn list_choices(&self) -> Vec<String> {
         match &self.kind {
             FormFieldKind::Boolean => vec!["yes".to_owned(), "no".to_owned()],
@@ -108,7 +110,7 @@ impl FormField {
         }
     }
 
-    /// Returns the meaning of an answer.
+    /// Parses an answer as a value of the field.
     pub(crate) fn parse_field_answer(&self, answer: &str) -> FieldAnswer {
         let answer = answer.trim();
         if answer.is_empty() {
@@ -146,7 +148,7 @@ impl FormField {
     }
 }
 
-/// Returns the values of an enum with their titles: `enum`, or `oneOf` and `anyOf` with `const` and `title`.
+/// Lists the values of an enum with their titles, from `enum`, `oneOf` or `anyOf`.
 fn list_enum_options(schema: &Value) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     if let Some(values) = schema["enum"].as_array() {
@@ -164,8 +166,7 @@ fn list_enum_options(schema: &Value) -> Vec<(String, String)> {
     titled.into_iter().flatten().filter_map(option).collect()
 }
 
-/// Returns the value with this title, with this text, or with this number. A title is what was shown, so it wins over a
-/// value.
+/// Finds the value of the option with this title, value or number. Titles have precedence, because they were shown.
 fn find_option<'o>(answer: &str, options: &'o [(String, String)]) -> Option<&'o str> {
     let exact = |text: &str| escape_hidden(text).trim() == answer;
     let same = |text: &str| escape_hidden(text).trim().to_lowercase() == answer.to_lowercase();

@@ -9,7 +9,7 @@ use reqwest::redirect::Policy;
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 
-/// Returns the transport to a server.
+/// Builds the HTTP transport to a server. `headers` are sent with every request.
 pub(crate) fn build_http_transport(
     url: &str,
     headers: &[(String, String)],
@@ -29,7 +29,7 @@ pub(crate) fn build_http_transport(
     Ok(StreamableHttpClientTransport::with_client(build_no_redirect_client()?, config))
 }
 
-/// Returns a client that follows no redirects, because the headers are only for this server.
+/// Builds an HTTP client that follows no redirects, because the headers are only for this server.
 fn build_no_redirect_client() -> Result<reqwest::Client, String> {
     ensemble_models::client_builder_with_proxies()?
         .redirect(redirect_error_policy())
@@ -37,7 +37,7 @@ fn build_no_redirect_client() -> Result<reqwest::Client, String> {
         .map_err(|error| format!("cannot create the HTTP client: {error}"))
 }
 
-/// Returns the address without the parts that may contain secrets.
+/// Removes the parts of the address that can contain secrets.
 pub(crate) fn redact_url(url: &str) -> String {
     let Ok(mut url) = reqwest::Url::parse(url) else {
         return "the server".to_owned();
@@ -48,8 +48,7 @@ pub(crate) fn redact_url(url: &str) -> String {
     url.to_string()
 }
 
-/// The server is somewhere else, which is told instead of followed: the headers are only for the server in `url`, and
-/// a redirect may turn a message into a request without content.
+/// Error of a redirect, which is reported instead of followed, because the headers are only for the server in `url`.
 #[derive(Debug)]
 pub(crate) struct RedirectError {
     to: String,
@@ -72,6 +71,7 @@ impl fmt::Display for RedirectError {
 
 impl Error for RedirectError {}
 
+/// Creates a redirect policy that turns every redirect into an error.
 fn redirect_error_policy() -> Policy {
     Policy::custom(|attempt| {
         let host = |url: &reqwest::Url| url.host_str().map(str::to_owned);

@@ -40,7 +40,7 @@ use ensemble_process::program::ScriptFolders;
 /// The maximum number of starts of a server: the first start and one restart.
 const MAX_SERVER_STARTS: u8 = 2;
 
-/// The address of a server, with all values from the environment.
+/// Address of a server: a command or a URL, with all values from the environment.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub enum McpAddress {
     /// A child process.
@@ -65,7 +65,7 @@ pub enum McpAddress {
     },
 }
 
-/// All servers of a run.
+/// All MCP servers of a run.
 #[derive(Default)]
 pub struct McpServers {
     watchdog: Option<Arc<ProcessWatchdog>>,
@@ -73,15 +73,16 @@ pub struct McpServers {
     servers: Mutex<HashMap<McpAddress, Arc<McpServerHandle>>>,
 }
 
-/// A server.
+/// Handle of an MCP server that is started when needed, or of a stub.
 pub struct McpServerHandle(McpServerKind);
 
+/// Kind of a server: started on demand, or replaced by a stub.
 enum McpServerKind {
     Connected(Box<OnDemandServer>),
     Stubbed(StubbedServer),
 }
 
-/// A server that is started or connected when it is needed.
+/// Server that is started or connected when needed.
 struct OnDemandServer {
     address: McpAddress,
     watchdog: Option<Arc<ProcessWatchdog>>,
@@ -89,6 +90,7 @@ struct OnDemandServer {
     state: tokio::sync::Mutex<McpServerState>,
 }
 
+/// Connection of a server, with the number of its starts.
 #[derive(Default)]
 struct McpServerState {
     starts: u8,
@@ -96,7 +98,7 @@ struct McpServerState {
     is_closed: bool,
 }
 
-/// A tool as its server describes it.
+/// Tool as its server describes it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ServerTool {
     /// The name of the tool on the server.
@@ -112,8 +114,9 @@ pub(crate) struct ServerTool {
 }
 
 impl McpServers {
-    /// No servers. The watchdog kills servers that are child processes if this process is killed.
-    /// Nothing that a server says tells the secrets.
+    /// Creates an empty set of servers. The watchdog kills child processes if this process is killed.
+    ///
+    /// All output of servers is redacted with `secrets`.
     pub fn new(watchdog: Option<Arc<ProcessWatchdog>>, secrets: Secrets) -> Self {
         Self {
             watchdog,
@@ -122,7 +125,7 @@ impl McpServers {
         }
     }
 
-    /// Returns the server at this address; equal addresses give the same server.
+    /// Returns the server at this address. Equal addresses share a server.
     pub fn get_or_add_server(&self, address: McpAddress) -> Arc<McpServerHandle> {
         let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
         let new = || {
@@ -136,8 +139,7 @@ impl McpServers {
         Arc::clone(servers.entry(address.clone()).or_insert_with(|| Arc::new(new())))
     }
 
-    /// Closes all connections, and kills child processes that do not end in time. No server is running when this
-    /// returns.
+    /// Closes all connections, kills child processes that do not exit in time, and waits until none is running.
     pub fn close_all_connections<'f>(&'f self) -> BoxFuture<'f, ()> {
         Box::pin(async move {
             let all: Vec<Arc<McpServerHandle>> = {
@@ -150,12 +152,12 @@ impl McpServers {
 }
 
 impl McpServerHandle {
-    /// Returns a server some or all of whose tools a stub replaces. Without `server`, all tools are those of the stub.
+    /// Creates a server whose tools a stub replaces, all of them or some. Without `server`, the stub has all tools.
     pub fn from_stub(stub: Arc<dyn McpServerStub>, server: Option<Arc<Self>>) -> Self {
         Self(McpServerKind::Stubbed(StubbedServer { stub, server }))
     }
 
-    /// Returns the current tool list of the server. The server is started if it is not running.
+    /// Lists the current tools of the server. Starts the server if it is not running.
     pub(crate) async fn list_tools(
         &self,
         limit: Duration,
@@ -167,7 +169,7 @@ impl McpServerHandle {
         }
     }
 
-    /// Calls a tool of the server, which may ask questions. Dropping the future sends a cancellation to the server.
+    /// Calls a tool of the server, which can ask questions. Dropping the future sends a cancellation to the server.
     pub(in crate::agent) async fn call_tool(
         &self,
         tool: &ServerTool,
@@ -181,6 +183,7 @@ impl McpServerHandle {
         }
     }
 
+    /// Closes the connection. Stubs have none.
     async fn close_connection(&self) {
         if let McpServerKind::Connected(server) = &self.0 {
             server.close_connection().await;
@@ -189,6 +192,7 @@ impl McpServerHandle {
 }
 
 impl OnDemandServer {
+    /// Connects if necessary and lists the tools. Redacts errors and moves stderr to the ledger.
     async fn list_tools(&self, limit: Duration, execution: &ExecutionInput) -> Result<Arc<[Arc<ServerTool>]>, String> {
         let deadline = Instant::now() + limit;
         let redact_error = |error: String| self.secrets.redact(error).into_owned();
@@ -201,6 +205,7 @@ impl OnDemandServer {
         tools.map_err(redact_error)
     }
 
+    /// Connects if necessary and calls the tool with a time limit. Redacts the result and moves stderr to the ledger.
     async fn call_tool(
         &self,
         tool: &ServerTool,
@@ -220,6 +225,7 @@ impl OnDemandServer {
         self.redact_result(end.unwrap_or_else(|_| ToolEnd::Error(timeout_message(limit)).into()))
     }
 
+    /// Redacts the secrets in the result.
     fn redact_result(&self, ended: ToolCallResult) -> ToolCallResult {
         let end = match ended.end {
             ToolEnd::Result(mut value) => {
@@ -231,7 +237,7 @@ impl OnDemandServer {
         ToolCallResult { end, ..ended }
     }
 
-    /// Returns the connection. It is opened now if there is none or if it was lost.
+    /// Returns the open connection, or opens a connection if there is none or it was lost. Limits the number of starts.
     async fn ensure_connection(
         &self,
         deadline: Instant,
@@ -255,6 +261,7 @@ impl OnDemandServer {
         Ok(Arc::clone(state.connection.insert(Arc::new(opened))))
     }
 
+    /// Closes the connection and prevents new ones.
     async fn close_connection(&self) {
         let mut state = self.state.lock().await;
         state.is_closed = true;

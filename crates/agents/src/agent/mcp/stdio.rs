@@ -21,7 +21,7 @@ const MAX_SERVER_MESSAGE_BYTES: usize = 16 << 20;
 /// The transport to a child process.
 pub(crate) type ChildTransport = AsyncRwTransport<RoleClient, LimitedLines<ChildStdout>, ChildStdin>;
 
-/// Starts the child process.
+/// Starts the child process of a server and returns its transport. The watchdog kills the process if this process is killed.
 pub(crate) async fn start_server_process(
     address: &McpAddress,
     watchdog: Option<Arc<ProcessWatchdog>>,

@@ -13,22 +13,23 @@ use crate::agent::{ExecutionInput, Runner};
 use ensemble_core::thread::ToolEnd;
 use ensemble_language::data::JsonMap;
 
-/// The tools of a server that a test replaces.
+/// Stub for some or all tools of a server.
 pub trait McpServerStub: Send + Sync {
-    /// Lists the names of the tools of a server that is not started. Returns `None` if the server lists its tools itself.
+    /// Lists the names of the tools of a server that is not started. Returns `None` if the real server lists its tools.
     fn stubbed_tool_names(&self) -> Option<Vec<Arc<str>>>;
 
-    /// Finds the runner that gives the results of the calls of a tool. Its executions have the arguments as parameters.
+    /// Finds the runner that produces the results of a tool. Its executions have the arguments as parameters.
     fn find_tool_runner(&self, tool: &str) -> Option<Arc<dyn Runner>>;
 }
 
-/// A server that a stub replaces, and the server itself if it can be started.
+/// Server with a stub, and the real server if it can be started.
 pub(super) struct StubbedServer {
     pub(super) stub: Arc<dyn McpServerStub>,
     pub(super) server: Option<Arc<McpServerHandle>>,
 }
 
 impl StubbedServer {
+    /// Lists the tools of the real server, or the names in the stub without descriptions.
     pub(super) async fn list_tools(
         &self,
         limit: Duration,
@@ -40,6 +41,7 @@ impl StubbedServer {
         }
     }
 
+    /// Calls the stub of the tool. Without a stub, calls the real server.
     pub(super) async fn call_tool(
         &self,
         tool: &ServerTool,
@@ -65,7 +67,7 @@ impl StubbedServer {
     }
 }
 
-/// Returns a tool that accepts every argument. A server that is not started describes nothing.
+/// Creates a tool that accepts all arguments, for a server that is not started.
 fn stubbed_tool(name: Arc<str>) -> Arc<ServerTool> {
     Arc::new(ServerTool {
         description: String::new(),

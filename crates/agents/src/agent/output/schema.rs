@@ -30,13 +30,13 @@ const SLOW_KEYWORDS: [&str; 8] = [
     "uniqueItems",
 ];
 
-/// The maximum product of the sizes of a schema and of a value that is checked at once.
+/// Maximum product of the sizes of schema and value that is checked without a worker thread.
 const MAX_SIZE_PRODUCT: usize = 200_000;
 
-/// The size of a text that counts as one more value.
+/// Size of a text block that counts as one more value.
 const TEXT_BLOCK_SIZE: usize = 64;
 
-/// A compiled JSON Schema. Clones share the compiled form.
+/// Compiled JSON Schema with a limit for checks without a worker thread. Clones share the compiled form.
 #[derive(Debug, Clone)]
 pub struct OutputSchema {
     compiled: JsonSchema,
@@ -45,11 +45,12 @@ pub struct OutputSchema {
 }
 
 impl OutputSchema {
-    /// Compiles the schema; the error is a message. A schema cannot refer to files or addresses.
+    /// Compiles the schema. A schema cannot refer to files or addresses. The error is a message for the user.
     pub fn compile(schema: &Value) -> Result<Self, String> {
         Self::with_size_limit(JsonSchema::compile(schema), schema)
     }
 
+    /// Wraps the compiled schema, with the largest value size that is checked without a worker thread.
     fn with_size_limit(compiled: Result<JsonSchema, SchemaError>, schema: &Value) -> Result<Self, String> {
         let compiled = compiled.map_err(|error| error.into_short_text(MAX_ERROR_CHARS))?;
         let mut remaining_size = MAX_SIZE_PRODUCT;
@@ -60,18 +61,17 @@ impl OutputSchema {
         Ok(Self { compiled, at_once })
     }
 
-    /// The same, and the `format` of texts is checked too.
+    /// Compiles the schema, and also checks the `format` of texts.
     pub fn compile_with_formats(schema: &Value) -> Result<Self, String> {
         Self::with_size_limit(JsonSchema::compile_with_formats(schema), schema)
     }
 
-    /// Returns why the output does not match, each error with the path of the offending part; empty if the output
-    /// matches.
+    /// Lists the errors of the output, each with the path of the wrong part. Returns an empty list if the output matches.
     pub fn list_output_errors(&self, output: &JsonMap) -> Vec<String> {
         self.list_value_errors(&Value::Object(output.clone()))
     }
 
-    /// The same, on another thread if it may take long.
+    /// Lists the errors of the output. Checks large values on a worker thread.
     pub(in crate::agent) async fn list_errors_async(&self, output: Cow<'_, JsonMap>) -> Vec<String> {
         let value = Value::Object(output.into_owned());
         if subtract_size(&value, &mut { self.at_once }) {
@@ -82,14 +82,14 @@ impl OutputSchema {
         errors.unwrap_or_else(|| vec!["the schema cannot be applied".to_owned()])
     }
 
-    /// Returns why the value does not match, as for an output.
+    /// Lists the errors of any JSON value, each with the path of the wrong part.
     pub fn list_value_errors(&self, value: &Value) -> Vec<String> {
         let errors = self.compiled.find_errors(value).take(MAX_REPORTED_ERRORS);
         errors.map(|error| error.into_short_text(MAX_ERROR_CHARS)).collect()
     }
 }
 
-/// Subtracts the size of the value; `false` if not enough is left. No more of the value is visited.
+/// Subtracts the size of the value from `left`. Returns `false`, without visiting the rest, if too little is left.
 fn subtract_size(value: &Value, left: &mut usize) -> bool {
     let own_size = match value {
         Value::String(text) => 1 + text.len() / TEXT_BLOCK_SIZE,
@@ -107,7 +107,7 @@ fn subtract_size(value: &Value, left: &mut usize) -> bool {
     }
 }
 
-/// Returns whether the schema has a keyword that may take long.
+/// Returns whether the schema has a keyword whose check can take long.
 fn is_slow_to_check(schema: &Value) -> bool {
     match schema {
         Value::Array(items) => items.iter().any(is_slow_to_check),

@@ -10,7 +10,7 @@ use ensemble_core::reply::output_for_schema;
 use ensemble_language::data::{ExecutionFailure, FailureKind, RESPONSE_KEY};
 use serde_json::Value;
 
-/// Turns outputs that do not match into failures of kind `schema`.
+/// Runner that turns outputs which do not match a schema into failures of kind `schema`.
 pub struct SchemaCheckedRunner {
     inner: Arc<dyn Runner>,
     schema: OutputSchema,
@@ -19,7 +19,7 @@ pub struct SchemaCheckedRunner {
 }
 
 impl SchemaCheckedRunner {
-    /// Checks the outputs of `inner`; `is_reply` is true for LLM agents.
+    /// Wraps `inner`. `is_reply` is true for LLM agents, whose replies can contain text around the JSON.
     pub fn new(inner: Arc<dyn Runner>, schema: OutputSchema, is_reply: bool) -> Self {
         Self {
             inner,
@@ -28,6 +28,7 @@ impl SchemaCheckedRunner {
         }
     }
 
+    /// Replaces a result that does not match the schema by a failure.
     async fn check_result(&self, observation: AttemptResult) -> AttemptResult {
         let Ok(output) = &observation.result else {
             return observation;

@@ -9,11 +9,12 @@ use crate::agent::ExecutionInput;
 use ensemble_language::data::{AgentRequest, JsonMap};
 use ensemble_language::execution_history::ExecutionHistory;
 
-/// The names of arguments that can hold the task; the first that is present is used.
+/// Names of arguments that can contain the task; the first that is present is used.
 pub(in crate::agent) const TASK_ARGUMENTS: [&str; 2] = ["input", "task"];
 
-/// Returns the execution of the called agent: the arguments override its `config`, become its input if they hold a
-/// task, and are the request of the calling agent.
+/// Creates the execution of an agent that is a tool: arguments override its `config`, and are the request of the caller.
+///
+/// An argument with a task becomes the input.
 pub(crate) fn agent_tool_execution(
     caller: ExecutionInput,
     name: &Arc<str>,
@@ -52,7 +53,7 @@ pub(crate) fn agent_tool_execution(
     }
 }
 
-/// Returns the task in the arguments, if there is one.
+/// Finds the task in the arguments.
 pub(crate) fn find_task_argument(arguments: &JsonMap) -> Option<Arc<str>> {
     TASK_ARGUMENTS.iter().find_map(|key| Some(arguments.get(*key)?.as_str()?.into()))
 }

@@ -7,7 +7,7 @@ use crate::agent::ExecutionInput;
 use ensemble_language::data::{JsonMap, sha256_of_text};
 use ensemble_language::execution_history::ExecutionHistory;
 
-/// Returns the execution of the inner conversation: the arguments are its inputs, and its input if they hold a task.
+/// Creates the execution of an ensemble that is a tool: the arguments are its inputs, and its task if they contain one.
 ///
 /// The journal of the inner conversation is stored beside those of sub-ensembles. Its name contains the caller, the
 /// tool, the attempt in which the execution began, and a digest of the call's id, separated by `@`, which no agent name

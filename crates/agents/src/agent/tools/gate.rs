@@ -11,21 +11,21 @@ use tokio::sync::{RwLock, Semaphore};
 use crate::agent::ExecutionInput;
 use crate::agent::chat::CallAdmission;
 
-/// The locks of the executions that are under way, which the parts of an execution share.
+/// Locks of the running executions. All parts of an execution share a lock.
 #[derive(Default)]
 pub(crate) struct CallGates(Mutex<HashMap<GateKey, Weak<RwLock<()>>>>);
 
-/// One execution: the run, the agent, and its number.
+/// Identity of one execution: the run, the agent and the execution number.
 type GateKey = (Arc<str>, Arc<str>, u32);
 
-/// The calls of one execution, or of one of its parts.
+/// Limit for parallel calls of one execution or part, with a lock for exclusive calls.
 pub(crate) struct CallGate {
     places: Arc<Semaphore>,
     alone: Arc<RwLock<()>>,
 }
 
 impl CallGates {
-    /// Returns the gate of this execution, for `most` calls side by side.
+    /// Returns the gate of this execution, for at most `most` parallel calls.
     pub(crate) fn for_execution(&self, execution: &ExecutionInput, most: NonZeroU32) -> CallGate {
         let key = (
             execution.run_id.clone(),
@@ -44,7 +44,7 @@ impl CallGates {
 }
 
 impl CallGate {
-    /// Waits until a call may begin.
+    /// Waits until a call can start. An exclusive call waits until no other call of the execution runs.
     pub(crate) async fn wait_to_enter(&self, exclusive: bool) -> CallAdmission {
         // The semaphore is never closed, so there is always a permit.
         let place = Arc::clone(&self.places).acquire_owned().await.ok();

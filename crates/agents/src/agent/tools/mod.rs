@@ -35,7 +35,7 @@ pub(in crate::agent) use agent::TASK_ARGUMENTS;
 use ensemble_language::data::JsonMap;
 use ensemble_language::ensemble::{LlmSpec, PermissionMode, ToolDefinition, ToolReference};
 
-/// The tools of one agent, with the permissions for their calls.
+/// Tools of one agent, with the permissions for their calls.
 pub struct AgentToolset {
     tools: Vec<ToolEntry>,
     permissions: Arc<ToolPermissions>,
@@ -43,7 +43,7 @@ pub struct AgentToolset {
     gates: CallGates,
 }
 
-/// The settings that apply to every call of a tool.
+/// Settings that apply to every call of a tool.
 #[derive(Debug, Clone)]
 pub(super) struct ToolSettings {
     /// The name of the tool in the ensemble.
@@ -58,7 +58,7 @@ pub(super) struct ToolSettings {
     pub(super) repeatable: Option<bool>,
 }
 
-/// An entry of an agent's `tools`.
+/// Entry in the `tools` of an agent: a declared tool, or tools of an MCP server.
 enum ToolEntry {
     Declared {
         settings: ToolSettings,
@@ -75,7 +75,7 @@ enum ToolEntry {
     },
 }
 
-/// The runner of a tool that the ensemble declares.
+/// Runner of a tool that the ensemble declares: a script, an agent or an ensemble.
 pub enum DeclaredToolRunner {
     /// A script; the arguments are its parameters.
     Script(Arc<dyn Runner>),
@@ -97,7 +97,7 @@ pub enum DeclaredToolRunner {
 }
 
 impl AgentToolset {
-    /// Returns an empty toolset.
+    /// Creates an empty toolset.
     pub fn new(permissions: Arc<ToolPermissions>) -> Self {
         Self {
             tools: Vec::new(),
@@ -107,13 +107,13 @@ impl AgentToolset {
         }
     }
 
-    /// With the highest number of calls of one reply that run side by side.
+    /// Sets the maximum number of calls of one reply that run in parallel.
     #[must_use]
     pub fn with_max_parallel(self, max_parallel: NonZeroU32) -> Self {
         Self { max_parallel, ..self }
     }
 
-    /// Sets who summarizes the large results of the tool of this name.
+    /// Sets the summarizer for large results of the tool with this name.
     pub fn set_summarizer(&mut self, tool: &str, summarizer: ResultSummarizer) {
         let summarizer = Arc::new(summarizer);
         for entry in &mut self.tools {
@@ -124,12 +124,12 @@ impl AgentToolset {
         }
     }
 
-    /// Does the toolset contain no tools?
+    /// Returns whether the toolset contains no tools.
     pub fn is_empty(&self) -> bool {
         self.tools.is_empty()
     }
 
-    /// Adds a tool that the ensemble declares; a tool with `permission: deny` is not added.
+    /// Adds a tool that the ensemble declares, unless its permission is `deny`.
     pub fn add_declared_tool(&mut self, name: &Arc<str>, tool: &ToolDefinition, parameters: Value, tool_runner: DeclaredToolRunner) {
         if tool.permission != PermissionMode::Deny {
             self.tools.push(ToolEntry::Declared {
@@ -142,7 +142,7 @@ impl AgentToolset {
         }
     }
 
-    /// Adds the tools of an MCP server, which the server describes; tools with `permission: deny` are not added.
+    /// Adds the tools of an MCP server, unless the permission is `deny`.
     pub fn add_server_tools(&mut self, used: &ToolReference, tool: &ToolDefinition, server: Arc<McpServerHandle>) {
         if tool.permission != PermissionMode::Deny {
             self.tools.push(ToolEntry::Server {
@@ -155,7 +155,7 @@ impl AgentToolset {
 }
 
 impl DeclaredToolRunner {
-    /// Returns whether a call that was cut short goes on where it was, if it is made again.
+    /// Returns whether an interrupted call resumes at the same point if the call is made again.
     fn can_resume(&self) -> bool {
         match self {
             Self::Script(_) => false,
@@ -166,6 +166,7 @@ impl DeclaredToolRunner {
 }
 
 impl ToolSettings {
+    /// Copies the settings of a tool definition.
     pub(super) fn from_tool(name: &Arc<str>, tool: &ToolDefinition) -> Self {
         Self {
             name: Arc::clone(name),

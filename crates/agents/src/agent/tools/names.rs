@@ -4,12 +4,12 @@ use std::collections::HashSet;
 
 use ensemble_language::names::{MAX_TOOL_NAME, to_tool_name};
 
-/// The names that are in use.
+/// Tool names that are in use.
 #[derive(Default)]
 pub(crate) struct UsedToolNames(HashSet<String>);
 
 impl UsedToolNames {
-    /// Returns a unique valid name: at most 64 letters, digits, `_` and `-`.
+    /// Reserves a unique valid name that is similar to `wanted`: at most 64 letters, digits, `_` and `-`.
     pub(crate) fn reserve_name(&mut self, wanted: &str) -> String {
         let plain = to_tool_name(wanted);
         let mut name = plain.clone();

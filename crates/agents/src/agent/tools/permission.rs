@@ -16,10 +16,10 @@ use ensemble_language::data::{JsonMap, sha256_of_text};
 use ensemble_language::ensemble::PermissionMode;
 use serde_json::Value;
 
-/// The name that stands for every tool.
+/// Name that matches every tool.
 const ANY_TOOL: &str = "*";
 
-/// The decision about a call of a tool.
+/// Decision about a tool call: granted, refused with the reason, or waiting for an answer.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::agent) enum PermissionResult {
     /// It may be called.
@@ -30,7 +30,7 @@ pub(in crate::agent) enum PermissionResult {
     Waits(Box<PendingRequest>),
 }
 
-/// The permissions of one run, in addition to those in the ensemble.
+/// Tool permissions of one run, from its options and from the operator, in addition to the ensemble.
 pub struct ToolPermissions {
     operator: Arc<dyn Operator>,
     /// Tools and addresses of calls that may be called without asking.
@@ -52,7 +52,7 @@ pub struct ToolPermissions {
 }
 
 impl ToolPermissions {
-    /// Permissions that ask `operator` about tools that are not in `allowed`.
+    /// Creates permissions that ask `operator` about tools that are not in `allowed`.
     pub fn new(operator: Arc<dyn Operator>, allowed: impl IntoIterator<Item = String>) -> Self {
         Self {
             operator,
@@ -67,7 +67,7 @@ impl ToolPermissions {
         }
     }
 
-    /// Sets the author of the options.
+    /// Sets the author of the decisions in the options.
     #[must_use]
     pub fn with_option_author(self, author: AnswerAuthor) -> Self {
         Self {
@@ -76,7 +76,7 @@ impl ToolPermissions {
         }
     }
 
-    /// With tools whose calls are denied without asking; this wins over all that allows them.
+    /// Sets tools whose calls are denied without asking, even if other rules allow them.
     #[must_use]
     pub fn with_denied_tools(self, denied: impl IntoIterator<Item = String>) -> Self {
         Self {
@@ -85,13 +85,13 @@ impl ToolPermissions {
         }
     }
 
-    /// With the digests of the requests that were shown: the decision for the address of a call applies to this request only.
+    /// Sets the digests of the requests that the operator saw. A decision for a call address applies only to such a request.
     #[must_use]
     pub fn with_shown_requests(self, shown_requests: HashMap<String, RequestDigest>) -> Self {
         Self { shown_requests, ..self }
     }
 
-    /// Decides whether the tool may be called now. Decisions about tools with `permission: ask` are recorded.
+    /// Decides whether the call is permitted, and asks the operator if necessary. Records decisions about tools with `permission: ask`.
     pub(in crate::agent) async fn decide_permission(
         &self,
         permission: PermissionMode,
@@ -162,8 +162,9 @@ impl ToolPermissions {
         any_matches_tool(&self.denied_tools, tool)
     }
 
-    /// Returns whether an option of the run denies a call that the ensemble allows: it names the tool, its server or the call.
-    /// `*` means the calls that need permission.
+    /// Returns whether an option denies a call that the ensemble allows: by tool, server or call address.
+    ///
+    /// `*` denies only calls that need permission.
     fn denies_allowed_call(&self, tool: &str, call: &ToolCall, execution: &ExecutionInput) -> bool {
         let mut names = self.denied_tools.iter().filter(|name| *name != ANY_TOOL);
         let has_addresses = || self.denied_tools.iter().any(|name| name.contains('#'));
@@ -174,8 +175,7 @@ impl ToolPermissions {
             })
     }
 
-    /// Changes the digest of a request that the operator was asked before: a program can repeat a call with its id. An
-    /// answer to the first request is not used for the second.
+    /// Changes the digest of a repeated request, so that the answer to the first request is not used for the second.
     fn with_repetition_digest(&self, request: PendingRequest) -> PendingRequest {
         let mut asked = self.asked_requests.lock().unwrap_or_else(PoisonError::into_inner);
         let count = asked.entry(request.digest.clone()).or_default();
@@ -186,8 +186,7 @@ impl ToolPermissions {
         }
     }
 
-    /// Returns the decision of the options about the call. The address of a call means this call only: a program can use the
-    /// id of a call again with other arguments.
+    /// Finds the decision of the options about the call. A call address matches one request only.
     fn find_option_decision(
         &self,
         tool: &str,
@@ -212,7 +211,7 @@ impl ToolPermissions {
         (*first == digest).then_some(PermissionDecision::Once)
     }
 
-    /// Returns the decision about the call, or about all calls of the tool, in this run.
+    /// Finds an earlier decision in this run about the call or about all calls of the tool.
     fn find_earlier_decision(
         &self,
         tool: &str,
@@ -236,6 +235,7 @@ impl ToolPermissions {
             .then_some(PermissionResult::Granted)
     }
 
+    /// Records the decision and returns its result. `Always` also releases other requests that wait for the tool.
     async fn record_decision(&self, decided: PermissionDecided, execution: &ExecutionInput) -> PermissionResult {
         let (tool, decision, by) = (decided.tool.clone(), decided.decision, decided.by);
         // Requests that wait for the same tool are withdrawn at once. Their calls are recorded after this decision, which is
@@ -253,27 +253,29 @@ impl ToolPermissions {
         }
     }
 
-    /// Returns the operator, for a question of a tool. While the guard is kept, nothing else is asked.
+    /// Waits for the right to ask the operator. No other question is asked while the guard exists.
     pub(crate) async fn lock_operator(&self) -> (tokio::sync::MutexGuard<'_, ()>, &dyn Operator) {
         (self.asking.lock().await, &*self.operator)
     }
 }
 
-/// Does this name of `--allow-tool` or `--deny-tool` mean the tool: is it its name, that of its server, or `*`?
+/// Returns whether the name in `--allow-tool` or `--deny-tool` matches the tool: its name, its server, or `*`.
 pub fn matches_tool(name: &str, tool: &str) -> bool {
     let server = tool.split_once('.').map(|(server, _)| server);
     [Some(tool), server, Some(ANY_TOOL)].contains(&Some(name))
 }
 
+/// Returns whether one of the names matches the tool.
 fn any_matches_tool(names: &HashSet<String>, tool: &str) -> bool {
     names.iter().any(|name| matches_tool(name, tool))
 }
 
+/// Creates the refusal of a tool with its reason.
 fn denied_result(tool: &str, why: &str) -> PermissionResult {
     PermissionResult::Refused(format!("the use of `{tool}` was denied: {why}"))
 }
 
-/// Returns the origin of a call. Its number is that among the calls of the tool in the execution.
+/// Returns the origin of a call, with its number among the calls of the tool in the execution.
 pub(crate) fn call_origin(tool: &str, call: &ToolCall, execution: &ExecutionInput) -> RequestOrigin {
     let numbers = execution.records.number_call(&call.name, &call.id);
     execution.origin.with_call(tool.into(), numbers.of_tool, numbers.index)

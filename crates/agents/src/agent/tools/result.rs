@@ -11,7 +11,7 @@ use ensemble_core::request::AnswerRecord;
 use ensemble_core::thread::{Attachment, ResultSummary, ToolEnd};
 use ensemble_language::data::{JsonMap, RESPONSE_KEY};
 
-/// The end of a tool call with the files of its result.
+/// End of a tool call with the files, answers and summary of its result.
 #[derive(Debug)]
 pub(crate) struct ToolCallResult {
     pub(crate) end: ToolEnd,
@@ -33,7 +33,7 @@ impl From<ToolEnd> for ToolCallResult {
     }
 }
 
-/// Converts the observation of a runner to the end of a tool call.
+/// Converts the outcome of a runner to the end of a tool call.
 pub(crate) fn tool_end_from_outcome(observed: AttemptOutcome) -> ToolEnd {
     match observed {
         AttemptOutcome::Finished(AttemptResult { result, .. })
@@ -51,7 +51,7 @@ pub(crate) fn tool_end_from_outcome(observed: AttemptOutcome) -> ToolEnd {
     }
 }
 
-/// Returns the end, if its result matches the schema; otherwise an error that says what is wrong.
+/// Returns the end if its result matches the schema, otherwise an error that describes the mismatch.
 pub(crate) fn check_result_schema(end: ToolEnd, name: &str, schema: Option<&OutputSchema>) -> ToolEnd {
     let (ToolEnd::Result(value), Some(schema)) = (&end, schema) else {
         return end;
@@ -65,8 +65,7 @@ pub(crate) fn check_result_schema(end: ToolEnd, name: &str, schema: Option<&Outp
     }
 }
 
-/// An output with the single key `response` becomes the value of that key. A `response` that only repeats the other keys
-/// as text is left out.
+/// Replaces an output with the single key `response` by the value of the key. Removes a `response` that repeats the other keys as text.
 fn unwrap_response(output: JsonMap) -> Value {
     let mut output = output_for_schema(&output).into_owned();
     match output.remove(RESPONSE_KEY) {
@@ -79,7 +78,7 @@ fn unwrap_response(output: JsonMap) -> Value {
     }
 }
 
-/// Leaves out the middle of a text that is longer than `most` bytes; a value that is no text becomes its JSON text then.
+/// Removes the middle of a result that is longer than `most` bytes. Converts a value that is too long to JSON text.
 pub(crate) fn limit_result_size(end: ToolEnd, most: usize) -> ToolEnd {
     match end {
         ToolEnd::Error(error) => ToolEnd::Error(shorten_middle(&error, most).unwrap_or(error)),
@@ -91,8 +90,7 @@ pub(crate) fn limit_result_size(end: ToolEnd, most: usize) -> ToolEnd {
     }
 }
 
-/// Returns the beginning and the end of the text, together at most `most` bytes, if the text is longer; a sentence
-/// between them says how much is missing.
+/// Returns the start and end of a text that is longer than `most` bytes, with a note between them. Returns `None` for shorter texts.
 pub(super) fn shorten_middle(text: &str, most: usize) -> Option<String> {
     if text.len() <= most {
         return None;
@@ -107,7 +105,7 @@ pub(super) fn shorten_middle(text: &str, most: usize) -> Option<String> {
     ))
 }
 
-/// Returns the error of a tool call that has reached its time limit.
+/// Renders the error of a tool call that has reached its time limit.
 pub(crate) fn timeout_message(limit: Duration) -> String {
     format!("the tool timed out after {} s", limit.as_secs_f64())
 }

@@ -6,7 +6,7 @@ use crate::agent::ExecutionInput;
 use ensemble_language::data::JsonMap;
 use ensemble_language::execution_history::ExecutionHistory;
 
-/// Returns the execution of the script: the data of the calling agent, and the arguments.
+/// Creates the execution of a script that is a tool: the data of the calling agent, and the arguments.
 pub(crate) fn script_tool_execution(caller: ExecutionInput, arguments: &JsonMap) -> ExecutionInput {
     ExecutionInput {
         parameters: Arc::new(arguments.clone()),

@@ -25,7 +25,7 @@ use ensemble_language::data::{JsonMap, ModelUsage};
 use ensemble_language::names::server_tool_name;
 use ensemble_models::ToolSpec;
 
-/// The tools of one execution, with their names for the model.
+/// Tools of one execution, with their names for the model.
 pub(crate) struct ExecutionTools<'a> {
     toolset: &'a AgentToolset,
     execution: &'a ExecutionInput,
@@ -33,6 +33,7 @@ pub(crate) struct ExecutionTools<'a> {
     gate: CallGate,
 }
 
+/// Targets of the tool names, the known server tools, and the usage and requests of calls.
 #[derive(Default)]
 struct ToolSessionState<'a> {
     targets: HashMap<String, ToolTarget<'a>>,
@@ -45,7 +46,7 @@ struct ToolSessionState<'a> {
     waits_for: BTreeMap<u32, Vec<PendingRequest>>,
 }
 
-/// The tool that a name refers to.
+/// Tool that a name refers to.
 #[derive(Clone)]
 enum ToolTarget<'a> {
     Declared(&'a ToolSettings, &'a DeclaredToolRunner, Option<&'a Value>),
@@ -53,6 +54,7 @@ enum ToolTarget<'a> {
 }
 
 impl<'a> ToolTarget<'a> {
+    /// Returns the settings of the tool.
     fn tool_settings(&self) -> &'a ToolSettings {
         match self {
             Self::Declared(settings, ..) | Self::Member(settings, ..) => settings,
@@ -70,6 +72,7 @@ impl<'a> ExecutionTools<'a> {
         }
     }
 
+    /// Builds the specifications of all tools with unique names. Lists the tools of MCP servers.
     async fn build_specs(&self) -> Result<Arc<[ToolSpec]>, String> {
         let mut names = UsedToolNames::default();
         let mut targets = HashMap::new();
@@ -128,7 +131,7 @@ impl<'a> ExecutionTools<'a> {
         Ok(specs.into())
     }
 
-    /// Returns the current tool list of the server; if the connection is lost, the last known list.
+    /// Lists the current tools of the server. If the connection is lost, returns the last known list.
     async fn list_server_tools(
         &self,
         at: usize,
@@ -147,7 +150,11 @@ impl<'a> ExecutionTools<'a> {
         }
     }
 
-    /// Performs a call. An error: it waits for the answers to these requests.
+    /// Checks the permission, performs the call and limits its result.
+    ///
+    /// # Errors
+    ///
+    /// Returns the requests to the operator if the call must wait for answers.
     async fn perform_permitted_call(&self, call: &ToolCall) -> Result<ToolCallResult, Vec<PendingRequest>> {
         let target = self.lock_state().targets.get(&call.name).cloned();
         let (Some(target), Value::Object(arguments)) = (target, &call.arguments) else {
@@ -217,7 +224,7 @@ impl<'a> ExecutionTools<'a> {
         Ok(ToolCallResult { end, summary, ..result })
     }
 
-    /// Returns what the model receives instead of a large result. The usage counts as that of the agent itself.
+    /// Summarizes or shortens a large result for the model. Counts the usage as usage of the agent.
     async fn summarize_result(&self, summarizer: &ResultSummarizer, result: ResultToSummarize<'_>) -> ResultSummary {
         let used = self.execution.ledger.usage() + self.lock_state().unreported_usage;
         let nested = self.execution.ledger.open_call(&result.call.id, result.tool);
@@ -247,6 +254,7 @@ impl<'a> ExecutionTools<'a> {
         })
     }
 
+    /// Runs a declared tool as nested execution with a time limit. Returns open requests if the call must wait for answers.
     async fn run_declared_tool(
         &self,
         tool_runner: &DeclaredToolRunner,
@@ -292,12 +300,13 @@ impl<'a> ExecutionTools<'a> {
         Ok(observed.map_or_else(|_| ToolEnd::Error(timeout_message(limit)), tool_end_from_outcome))
     }
 
-    /// Adds the usage of a tool call to the agent that made the call.
+    /// Adds usage inside of a tool to the usage of the agent.
     fn add_tool_usage(&self, usage: ModelUsage) {
         let mut state = self.lock_state();
         state.unreported_usage = state.unreported_usage + usage.as_tool_usage();
     }
 
+    /// Locks the state, also after a panic in another thread.
     fn lock_state(&self) -> MutexGuard<'_, ToolSessionState<'a>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

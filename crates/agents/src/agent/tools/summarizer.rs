@@ -22,7 +22,7 @@ const RESULT_SUMMARY_INSTRUCTIONS: &str = "You summarize the result of a tool fo
 
 /// The maximum number of bytes of the arguments of the call that the model reads.
 const MAX_ARGUMENT_BYTES: usize = 2000;
-/// The number of words that a summary may have, and the number of bytes of a word.
+/// Range of the maximum number of words of a summary.
 const SUMMARY_WORD_RANGE: std::ops::RangeInclusive<usize> = 20..=500;
 const WORD_BYTES: usize = 8;
 /// The tokens of a request that are not the result.
@@ -30,7 +30,7 @@ const OTHER_TOKENS: u64 = 800;
 /// The bytes of a token of a text whose tokens are estimated.
 const TOKEN_BYTES: u64 = 4;
 
-/// Writes summaries of the results of one tool.
+/// Model that writes summaries of large results of one tool.
 pub struct ResultSummarizer {
     model: Model,
     above: NonZeroUsize,
@@ -44,7 +44,7 @@ impl fmt::Debug for ResultSummarizer {
     }
 }
 
-/// A result that is to be summarized.
+/// Tool result to summarize.
 #[derive(Clone, Copy)]
 pub(super) struct ResultToSummarize<'a> {
     /// The call.
@@ -57,7 +57,7 @@ pub(super) struct ResultToSummarize<'a> {
     pub(super) bytes: usize,
 }
 
-/// The circumstances of a request for a summary.
+/// Tool result to summarize, with the execution that pays for the request.
 pub(super) struct ResultSummaryRequest<'a> {
     /// The result.
     pub(super) result: ResultToSummarize<'a>,
@@ -75,7 +75,7 @@ impl ResultSummarizer {
         Self { model, above }
     }
 
-    /// Does a simulated model write the summaries?
+    /// Returns whether the model is simulated.
     pub fn is_simulated(&self) -> bool {
         self.model.is_simulated()
     }
@@ -85,7 +85,7 @@ impl ResultSummarizer {
         self.above.get()
     }
 
-    /// Requests a summary. An error: the reason why there is none.
+    /// Asks the model for a summary. The error is the reason why there is none.
     pub(super) async fn request_summary(&self, request: &ResultSummaryRequest<'_>) -> Result<ResultSummary, String> {
         let execution = request.execution;
         let messages = vec![Message::new(Role::User, self.request_text(request))];
@@ -132,7 +132,7 @@ impl ResultSummarizer {
         })
     }
 
-    /// Returns the beginning and the end of a result that has no summary for this reason.
+    /// Returns the start and end of a result whose summary failed with this error.
     pub(super) fn shorten_without_summary(&self, result: ResultToSummarize<'_>, error: String) -> ResultSummary {
         let text = shorten_middle(result.text, self.max_unsummarized_bytes()).unwrap_or_else(|| result.text.to_owned());
         let bytes = result.bytes;
@@ -145,6 +145,7 @@ impl ResultSummarizer {
         }
     }
 
+    /// Renders the request for a summary, with the arguments and the result.
     fn request_text(&self, request: &ResultSummaryRequest<'_>) -> String {
         let arguments = request.result.call.arguments.to_string();
         let arguments = shorten_middle(&arguments, MAX_ARGUMENT_BYTES).unwrap_or(arguments);
@@ -158,7 +159,7 @@ impl ResultSummarizer {
         )
     }
 
-    /// Returns the beginning and the end of the result, if the model cannot read all of it.
+    /// Returns the start and end of the result. Returns `None` if the model can read the whole result.
     fn shorten_for_model(&self, result: &str) -> Option<String> {
         let declared = self
             .model
@@ -171,7 +172,7 @@ impl ResultSummarizer {
     }
 }
 
-/// Returns the text of a result as the model receives it.
+/// Returns the text of a result as the model receives it. Returns `None` for errors.
 pub(super) fn shown_result_text(end: &ToolEnd) -> Option<String> {
     match end {
         ToolEnd::Result(serde_json::Value::String(text)) => Some(text.clone()),

@@ -11,6 +11,7 @@ use ensemble_models::estimate_result_file_tokens;
 use ensemble_scripts::{Script, ScriptVariable};
 
 impl AgentWindow {
+    /// Selects the messages of a request with a Rhai script. Sends all messages if they fit, unless the script always runs.
     pub(super) async fn select_by_script(
         &self,
         (path, script): (&str, &Arc<Script>),
@@ -73,6 +74,7 @@ impl AgentWindow {
         })
     }
 
+    /// Counts the tokens of a message without results, or of one tool result.
     fn entry_tokens(&self, entry: MessageEntry, messages: &[Message]) -> u64 {
         match entry {
             MessageEntry::Message(at) => self.counter.count_without_results(&messages[at]),
@@ -84,7 +86,7 @@ impl AgentWindow {
     }
 }
 
-/// Returns the entry as the script sees it: like a message of a provider.
+/// Converts a message or a tool result to the JSON that the script reads, in the form of a provider message.
 fn script_message_json(entry: MessageEntry, messages: &[Message]) -> Value {
     match entry {
         MessageEntry::Message(at) => {

@@ -11,14 +11,14 @@ use ensemble_core::thread::{Message, Thread, ThreadIteration};
 use super::TokenCounter;
 use crate::agent::chat::UnsentIterations;
 
-/// The maximum number of threads whose beginnings are known.
+/// Maximum number of threads whose sizes are cached.
 const MAX_THREADS: usize = 64;
 
-/// The sizes of beginnings, by thread.
+/// Cache of the measured sizes of the oldest iterations, by thread.
 #[derive(Debug, Default)]
 pub(super) struct ThreadSizeCache(Mutex<HashMap<String, MeasuredBeginning>>);
 
-/// A beginning of a thread with its size.
+/// Measured oldest iterations of a thread, with the last of them to detect changes.
 #[derive(Debug, Clone)]
 struct MeasuredBeginning {
     /// The last iteration of the beginning.
@@ -27,7 +27,7 @@ struct MeasuredBeginning {
 }
 
 impl ThreadSizeCache {
-    /// Lists the messages among the oldest iterations that [`Self::measure_beginning`] will count.
+    /// Lists the messages among the oldest iterations whose size is not cached.
     pub(super) fn list_unmeasured_messages(&self, thread: &Thread, iterations: usize) -> Vec<Message> {
         let all = thread.iterations();
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -36,7 +36,7 @@ impl ThreadSizeCache {
         unmeasured.iter().flat_map(ThreadIteration::to_messages).collect()
     }
 
-    /// Returns the size of this number of the oldest iterations; it is more than 0.
+    /// Measures this number of the oldest iterations, more than 0, and caches the size.
     pub(super) fn measure_beginning(
         &self,
         thread: &Thread,
@@ -65,7 +65,7 @@ impl ThreadSizeCache {
     }
 }
 
-/// Returns the size of the longest beginning of these iterations that is known.
+/// Finds the cached size of the longest beginning of these iterations. Returns an empty size if none is cached.
 fn find_longest_beginning(
     known: &HashMap<String, MeasuredBeginning>,
     key: &str,
@@ -79,7 +79,7 @@ fn find_longest_beginning(
     found.map_or_else(UnsentIterations::default, |known| known.unsent)
 }
 
-/// Returns what distinguishes a thread from the other threads of an agent.
+/// Returns a key that distinguishes the thread from other threads of the agent.
 fn thread_key(first: &ThreadIteration) -> String {
     let text = first.messages.first().map(|message| message.content.as_str());
     format!("{:?} {}", first.started_at, text.unwrap_or_default())

@@ -7,7 +7,7 @@ use serde_json::Value;
 /// The number of characters of a result that are always sent.
 const MIN_KEPT_CHARS: usize = 400;
 
-/// The parts of a text that were shortened.
+/// Result of shortening: the names of the tools, and the number of saved tokens.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct ShortenedResults {
     /// The name of the tool for each shortened result.
@@ -17,7 +17,8 @@ pub(super) struct ShortenedResults {
 }
 
 /// Shortens the largest tool results to their beginning and end, so that at least `excess` tokens are saved if possible.
-/// All shortened results keep the same number of characters.
+///
+/// Keeps the same number of characters of every shortened result.
 pub(super) fn shorten_results(counter: &TokenCounter, messages: &mut [Message], excess: u64) -> ShortenedResults {
     let mut results: Vec<ShrinkableResult> = Vec::new();
     for (message, at) in messages.iter().zip(0..) {
@@ -61,7 +62,7 @@ pub(super) fn shorten_results(counter: &TokenCounter, messages: &mut [Message], 
     shortened
 }
 
-/// A tool result that may be shortened.
+/// Tool result that can be shortened.
 struct ShrinkableResult {
     /// The indexes of the message and of the call.
     place: (usize, usize),
@@ -71,7 +72,7 @@ struct ShrinkableResult {
 }
 
 impl ShrinkableResult {
-    /// Returns the number of tokens that are saved if only this number of characters is kept.
+    /// Counts the tokens that are saved if only this number of characters is kept.
     fn count_saved_tokens(&self, counter: &TokenCounter, chars: usize) -> u64 {
         match self.chars > chars {
             true => self
@@ -81,7 +82,7 @@ impl ShrinkableResult {
         }
     }
 
-    /// Returns the first and the last characters, with a note between them.
+    /// Returns the first and last characters with a note between them.
     fn shorten_to(&self, chars: usize) -> String {
         let tail = chars / 3;
         let head: String = self.text.chars().take(chars - tail).collect();

@@ -28,7 +28,7 @@ const SUMMARY_INSTRUCTIONS: &str = "You keep the minutes of a conversation betwe
     are shown will not be seen again. Write down what must not be forgotten: facts, names, numbers, decisions, what \
     tools have found, and what is still open. Write plain sentences and nothing else.";
 
-/// A summary of a part of a thread.
+/// Summary of a part of a thread, with the indexes of the messages that it replaces.
 struct ThreadSummary {
     /// The indexes of the messages that the summary covers, in order.
     covers: Vec<usize>,
@@ -36,12 +36,14 @@ struct ThreadSummary {
 }
 
 impl ThreadSummary {
+    /// Returns whether the summary replaces the message at this index.
     fn covers_message(&self, at: usize) -> bool {
         self.covers.binary_search(&at).is_ok()
     }
 }
 
 impl AgentWindow {
+    /// Selects the messages of a request. Replaces messages that do not fit by a summary, and asks the model for it if necessary.
     pub(super) async fn select_with_summary(
         &self,
         model: &Model,
@@ -76,7 +78,7 @@ impl AgentWindow {
         Ok(self.summary_output(measured, &summary))
     }
 
-    /// Does the thread fit the window with this summary?
+    /// Returns whether the thread fits the window with this summary.
     fn is_summary_usable(&self, known: &ThreadSummary, measured: &MeasuredInput<'_>) -> bool {
         let droppable = measured.to_thread().list_droppable(self.rules.min_recent_turns);
         known.covers.iter().all(|at| droppable[*at]) && self.rules.limits.allows_size(self.size_with_summary(known, measured))
@@ -90,6 +92,7 @@ impl AgentWindow {
             + measured.to_thread().sum_sizes(kept_indices)
     }
 
+    /// Returns the size of the message that contains the summary.
     fn summary_size(&self, summary: &str) -> ThreadSize {
         ThreadSize {
             tokens: self.counter.count_text(&to_summary_message(summary)),
@@ -97,8 +100,7 @@ impl AgentWindow {
         }
     }
 
-    /// Returns the maximum size of the summary and the messages that it covers; `None` if there is no room for a
-    /// summary.
+    /// Returns the maximum size of the summary and the indexes of the messages to replace. Returns `None` if there is no room.
     fn plan_summary(&self, measured: &MeasuredInput<'_>) -> Option<(ThreadSize, Vec<usize>)> {
         let limits = self.rules.limits;
         let thread = measured.to_thread();
@@ -128,7 +130,7 @@ impl AgentWindow {
         (has_room && !cut.dropped.is_empty()).then_some((place, cut.dropped))
     }
 
-    /// Requests a summary of the messages at these indexes, in several parts if there are many messages.
+    /// Asks the model for a summary of the messages at these indexes, in several requests if there are many messages.
     async fn request_summary(
         &self,
         model: &Model,
@@ -166,7 +168,7 @@ impl AgentWindow {
         Ok(text)
     }
 
-    /// Returns the beginning of the summary, up to the maximum size.
+    /// Shortens the summary to the maximum size.
     fn shorten_summary(&self, text: String, place: ThreadSize) -> String {
         let fits = |text: &str| self.summary_size(text).tokens <= place.tokens;
         if fits(&text) {
@@ -185,7 +187,7 @@ impl AgentWindow {
         first(short)
     }
 
-    /// Returns the thread with the summary in place of the messages that it covers.
+    /// Returns the messages of the request with the summary instead of the messages that it replaces.
     fn summary_output(&self, measured: MeasuredInput<'_>, summary: &ThreadSummary) -> WindowOutput {
         let size = self.size_with_summary(summary, &measured);
         let drops_system = measured.system.is_some() && !self.rules.keeps_system;
@@ -237,11 +239,12 @@ fn find_stored_summary(sending: &WindowInput<'_>) -> Option<ThreadSummary> {
     })
 }
 
+/// Copies the messages at these indexes.
 fn covered_messages(messages: &[Message], covers: &[usize]) -> Vec<Message> {
     covers.iter().map(|at| messages[*at].clone()).collect()
 }
 
-/// Returns the indexes as ranges, each with its end, which is not part of it.
+/// Groups sorted indexes into ranges with an exclusive end.
 fn group_ranges(indexes: &[usize]) -> Vec<[usize; 2]> {
     let mut ranges: Vec<[usize; 2]> = Vec::new();
     for at in indexes {
@@ -253,12 +256,13 @@ fn group_ranges(indexes: &[usize]) -> Vec<[usize; 2]> {
     ranges
 }
 
+/// Returns a digest of the text of the messages. Ignores durations.
 fn messages_digest(messages: &[Message]) -> String {
     // What was said, and not how long a tool took: a time is not always read as it was written.
     sha256_of_text(&render_transcript(messages))
 }
 
-/// Asks the model for one summary of an earlier summary and the messages after it.
+/// Asks the model to extend the earlier summary by these messages. Adds to `requests` the number of requests.
 async fn request_partial_summary(
     model: &Model,
     before: &str,
@@ -300,7 +304,7 @@ async fn request_partial_summary(
     }
 }
 
-/// Returns the messages as one text.
+/// Renders the messages as one text.
 fn render_transcript(messages: &[Message]) -> String {
     let mut text = String::new();
     for message in messages {

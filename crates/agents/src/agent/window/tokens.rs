@@ -16,7 +16,7 @@ const TOKENS_PER_MESSAGE: u64 = 4;
 /// The maximum number of bytes for one call of the tokenizer, whose regular expressions may backtrack.
 const MAX_PIECE_BYTES: usize = 16 << 10;
 
-/// Counts messages for one model, each message once.
+/// Counter of tokens for one model, with a cache of the counted texts.
 #[derive(Default)]
 pub struct TokenCounter {
     /// The model has the vocabulary `o200k`, the only one in the program.
@@ -28,8 +28,7 @@ pub struct TokenCounter {
 }
 
 impl TokenCounter {
-    /// For the model of that name, as its provider spells it. The tokenizer is loaded with the first message, since
-    /// that takes a tenth of a second.
+    /// Creates a counter for a model name in the spelling of its provider. Loads the tokenizer (0.1 s) with the first message.
     pub fn for_model(model: &str) -> Self {
         let name = model.rsplit('/').next().unwrap_or(model).replace(':', "-");
         Self {
@@ -41,7 +40,7 @@ impl TokenCounter {
         }
     }
 
-    /// Returns a counter that counts with this tokenizer.
+    /// Creates a counter with a tokenizer of the caller.
     pub fn with_tokenizer(tokenizer: Arc<dyn TextTokenizer>) -> Self {
         Self {
             tokenizer: Some(tokenizer),
@@ -49,12 +48,12 @@ impl TokenCounter {
         }
     }
 
-    /// Are the counts estimates?
+    /// Returns whether the counts are estimates, because the tokenizer of the model is not known.
     pub fn is_estimate(&self) -> bool {
         !self.has_o200k && self.tokenizer.is_none()
     }
 
-    /// Returns the number of tokens that every message has at least.
+    /// Returns the minimum number of tokens of a message.
     pub(super) fn min_message_tokens(&self) -> u64 {
         match self.has_o200k {
             true => TOKENS_PER_MESSAGE,
@@ -62,17 +61,17 @@ impl TokenCounter {
         }
     }
 
-    /// Returns the number of tokens of each message. The first call is slow because it loads the tokenizer.
+    /// Counts the tokens of each message. The first call is slow because it loads the tokenizer.
     pub fn count_each_message(&self, messages: &[Message]) -> Vec<u64> {
         messages.iter().map(|message| self.count_message(message)).collect()
     }
 
-    /// Returns the tokens of the instructions, or of any other message of this text.
+    /// Counts the tokens of a text, and caches the count.
     pub fn count_text(&self, text: &str) -> u64 {
         self.count_cached(text)
     }
 
-    /// Returns the tokens of a message without the results of its tool calls.
+    /// Counts the tokens of a message without the results of its tool calls.
     pub fn count_without_results(&self, message: &Message) -> u64 {
         let attached: u64 = message.attachments.iter().map(estimate_attachment_tokens).sum();
         if message.tool_calls.is_empty() {
@@ -85,7 +84,7 @@ impl TokenCounter {
         self.count_cached(&text)
     }
 
-    /// Returns the tokens of a text that is not likely to be counted again.
+    /// Counts the tokens of a text without the cache.
     pub(super) fn count_uncached(&self, text: &str) -> u64 {
         match (&self.tokenizer, self.has_o200k) {
             (Some(tokenizer), _) => tokenizer.count_text_tokens(text),
@@ -94,12 +93,13 @@ impl TokenCounter {
         }
     }
 
-    /// A tool result is a message of its own.
+    /// Counts the tokens of a message, including the results and files of its tool calls.
     fn count_message(&self, message: &Message) -> u64 {
         let result = |call: &ToolCall| self.count_cached(&call.result_text()) + estimate_result_file_tokens(call);
         self.count_without_results(message) + message.tool_calls.iter().map(result).sum::<u64>()
     }
 
+    /// Counts the tokens of the text, or returns the cached count.
     fn count_cached(&self, text: &str) -> u64 {
         let mut hasher = DefaultHasher::new();
         text.hash(&mut hasher);
@@ -112,6 +112,7 @@ impl TokenCounter {
         count
     }
 
+    /// Locks the cache, also after a panic in another thread.
     fn lock_cache(&self) -> std::sync::MutexGuard<'_, HashMap<u64, u64>> {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -133,7 +134,7 @@ fn count_o200k_tokens(text: &str) -> u64 {
     split_pieces(text).map(count).sum()
 }
 
-/// Returns the text in pieces of limited size.
+/// Splits the text into pieces of limited size.
 fn split_pieces(mut text: &str) -> impl Iterator<Item = &str> {
     std::iter::from_fn(move || {
         let (piece, rest) = text.split_at(text.floor_char_boundary(MAX_PIECE_BYTES));

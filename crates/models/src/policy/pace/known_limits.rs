@@ -7,13 +7,14 @@ use tokio::time::Instant;
 use super::RequestStart;
 use crate::{LimitUnit, ReportedLimit};
 
-/// The longest time until a reset for which a request waits. A limit of a day does not stop the requests of the process.
+/// Maximum time until a reset for which requests wait. A daily limit does not block requests.
 const MAX_AWAITED_RESET: Duration = Duration::from_secs(300);
 
-/// The latest state of each limit.
+/// Latest reported state of each limit of an account.
 #[derive(Debug, Default)]
 pub(super) struct ReportedLimits(Vec<LimitState>);
 
+/// State of a limit, with the request whose response reported it.
 #[derive(Debug)]
 struct LimitState {
     reported: ReportedLimit,
@@ -23,7 +24,7 @@ struct LimitState {
 }
 
 impl ReportedLimits {
-    /// Adds the limits that the answer to this request states. The answer to an earlier request is out of date.
+    /// Updates the limits from the response to a request. Ignores responses to earlier requests.
     pub(super) fn update_reported(&mut self, reported: &[ReportedLimit], number: u64, now: Instant) {
         for reported in reported {
             let is_same = |known: &LimitState| known.reported.name == reported.name;
@@ -41,7 +42,7 @@ impl ReportedLimits {
         }
     }
 
-    /// Returns when the limits allow a request of about this number of tokens. Returns `None` if they allow it now.
+    /// Returns the time at which the limits allow a request of about this number of tokens. Returns `None` if they allow it now.
     pub(super) fn find_free_time<'s>(
         &mut self,
         starts: impl Iterator<Item = &'s RequestStart> + Clone,
@@ -58,6 +59,7 @@ impl ReportedLimits {
 }
 
 impl LimitState {
+    /// Returns the time at which this limit allows the request. Returns `None` if it allows the request now.
     fn find_free_time<'s>(&self, starts: impl Iterator<Item = &'s RequestStart>, tokens: u64) -> Option<Instant> {
         let later = starts.filter(|start| start.number > self.number);
         let (used, needed) = match self.reported.unit {

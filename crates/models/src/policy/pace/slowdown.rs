@@ -9,16 +9,16 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The number of requests whose results are judged together.
+/// Number of requests in one judged window.
 const JUDGED_REQUESTS: usize = 20;
 
-/// The refusals of [`JUDGED_REQUESTS`] that begin a slowdown if they occur in two windows, one after the other.
+/// Refusals in a window that start a slowdown if two consecutive windows have as many.
 const TOO_MANY_REFUSALS: usize = 10;
 
-/// The maximum number of refusals of [`JUDGED_REQUESTS`] during which the pace grows.
+/// Maximum number of refusals in a window while the pace grows.
 const MAX_CALM_REFUSALS: usize = 5;
 
-/// The time without too many refusals after which a slowdown ends.
+/// Time without too many refusals after which a slowdown ends.
 const CALM_BEFORE_END: Duration = Duration::from_secs(60);
 
 /// The time in which the pace doubles while few requests are refused.
@@ -33,16 +33,16 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// The shortest time from which a rate is computed.
 const MIN_MEASURED_TIME: Duration = Duration::from_secs(1);
 
-/// The accepted requests that make the share of refusals of a window reliable.
+/// Minimum number of accepted requests that makes the share of refusals in a window reliable.
 const MIN_ACCEPTED_REQUESTS: usize = 6;
 
 /// The number of reliable windows without an improvement after which a slowdown is useless.
 const MAX_USELESS_WINDOWS: u32 = 2;
 
-/// The time after a useless slowdown in which no other one begins.
+/// Time after a useless slowdown in which no other one starts.
 const SLOWDOWN_FREE_TIME: Duration = Duration::from_secs(300);
 
-/// The start or the end of a slowdown.
+/// Start or end of a slowdown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum PaceChange {
     /// A slowdown has begun.
@@ -60,7 +60,7 @@ pub(crate) enum PaceChange {
     Useless(Duration),
 }
 
-/// The slowdown of one profile.
+/// Control of slowdowns of one profile, from the results of its requests.
 #[derive(Debug, Default)]
 pub(super) struct SlowdownControl {
     /// The results of the latest requests, at most [`JUDGED_REQUESTS`].
@@ -75,12 +75,14 @@ pub(super) struct SlowdownControl {
     had_many_refusals: bool,
 }
 
+/// Result of a request: accepted or refused.
 #[derive(Debug, Clone, Copy)]
 struct RequestResult {
     ended_at: Instant,
     is_accepted: bool,
 }
 
+/// Active slowdown with its rate.
 #[derive(Debug)]
 struct CurrentSlowdown {
     began_at: Instant,
@@ -96,7 +98,7 @@ struct CurrentSlowdown {
 }
 
 impl SlowdownControl {
-    /// Returns the distance of two requests; zero without a slowdown. Ends the slowdown after a minute of calm.
+    /// Returns the minimum interval between two requests, or zero without a slowdown. Ends the slowdown after a minute of calm.
     pub(super) fn update_request_interval(&mut self, now: Instant, changes: &mut Vec<PaceChange>) -> Duration {
         let Some(current) = &self.current else {
             return Duration::ZERO;
@@ -111,7 +113,7 @@ impl SlowdownControl {
         Duration::from_secs_f64(60.0 / rate)
     }
 
-    /// Adds the result of a request that has started at this time.
+    /// Adds the result of a request that started at this time. Starts, corrects or ends a slowdown.
     pub(super) fn add_request_result(
         &mut self,
         started_at: Instant,
@@ -149,10 +151,12 @@ impl SlowdownControl {
         }
     }
 
+    /// Counts the refused requests in the window.
     fn count_refusals(&self) -> usize {
         self.results.iter().filter(|result| !result.is_accepted).count()
     }
 
+    /// Starts a slowdown if two consecutive windows have too many refusals.
     fn begin_if_needed(&mut self, now: Instant, changes: &mut Vec<PaceChange>) {
         let refused = self.count_refusals();
         // Random refusals seldom fill two windows.
@@ -214,6 +218,7 @@ impl SlowdownControl {
         self.results.clear();
     }
 
+    /// Ends the slowdown and discards the measurements.
     fn end_slowdown(&mut self, now: Instant) {
         self.current = None;
         self.had_many_refusals = false;
@@ -223,13 +228,14 @@ impl SlowdownControl {
     }
 }
 
-/// Returns the requests a minute at which so many requests were accepted in this time.
+/// Returns the requests per minute at which this number of requests was accepted in this time.
 fn compute_rate(accepted: usize, time: Duration) -> f64 {
     let accepted = u32::try_from(accepted).unwrap_or(u32::MAX);
     let time = time.max(MIN_MEASURED_TIME).min(MINUTE);
     (f64::from(accepted) * 60.0 / time.as_secs_f64()).max(MIN_REQUESTS_PER_MINUTE)
 }
 
+/// Rounds the rate to a whole number.
 fn round_rate(rate: f64) -> u64 {
     rate.round() as u64
 }

@@ -36,19 +36,19 @@ use ensemble_core::trace::{self, SpanContext};
 use ensemble_language::ensemble::{self, ModelProfile};
 use ensemble_process::resource_room;
 
-/// The maximum size of an answer that is not a reply, in bytes.
+/// Maximum size of a response that is not a reply, in bytes.
 const MAX_ERROR_BYTES: usize = 64 << 10;
 
 /// The maximum size of the whole response, in bytes: 1 GiB.
 const MAX_RESPONSE_BYTES: usize = 1 << 30;
 
-/// A server that sends nothing for so long is not waited for; the time limit of a profile may be longer.
+/// Time without any data after which a response is given up. The time limit of a profile can be longer.
 const MIN_SILENCE_LIMIT: Duration = Duration::from_secs(600);
 
 /// The time limit for the end of a response after the reply is complete, so that the connection can be reused.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(20);
 
-/// The names of events whose data is a part of a reply or an error, in all dialects.
+/// Names of events whose data belongs to a reply or an error, in all protocols.
 const REPLY_EVENT_NAMES: [&str; 7] = [
     "",
     "message",
@@ -59,7 +59,7 @@ const REPLY_EVENT_NAMES: [&str; 7] = [
     "message_stop",
 ];
 
-/// Returns the implementation of a dialect.
+/// Returns the implementation of a protocol.
 pub(crate) fn find_dialect(dialect: ensemble::ProviderApi) -> &'static dyn ProviderDialect {
     match dialect {
         ensemble::ProviderApi::OpenAi => &crate::providers::openai::OpenAiDialect,
@@ -69,7 +69,7 @@ pub(crate) fn find_dialect(dialect: ensemble::ProviderApi) -> &'static dyn Provi
     }
 }
 
-/// A provider, for one profile.
+/// Provider that is reached over HTTP.
 #[derive(Debug)]
 pub struct RemoteProvider {
     provider: &'static ensemble::HttpProvider,
@@ -77,12 +77,12 @@ pub struct RemoteProvider {
 }
 
 impl RemoteProvider {
-    /// Returns a provider that is not connected yet.
+    /// Creates a provider. Connects only at the first request.
     pub fn new(provider: &'static ensemble::HttpProvider, network: ModelNetwork) -> Self {
         Self { provider, network }
     }
 
-    /// Returns the names of the provider's models, as it lists them.
+    /// Requests the names of the models from the provider.
     ///
     /// # Errors
     /// The list cannot be read.
@@ -115,6 +115,7 @@ impl RemoteProvider {
         Ok(dialect.parse_model_names(&list))
     }
 
+    /// Resolves the address and the credentials. Refuses to send a key over an unencrypted public connection.
     fn resolve_endpoint(
         &self,
         profile: &ModelProfile,
@@ -132,7 +133,7 @@ impl RemoteProvider {
         Ok(ProviderEndpoint { address, credentials })
     }
 
-    /// Sends a request and gives the answer if it is a success.
+    /// Sends a request and returns the response if its status is a success.
     async fn send_and_check_status(
         &self,
         request: RequestBuilder,
@@ -154,7 +155,7 @@ impl RemoteProvider {
         })
     }
 
-    /// Sends a body, and sends it again without what the server refuses. Gives warnings for the user too.
+    /// Sends the body, and repeats it without the parameters that the server refuses. Returns the response and warnings for the user.
     async fn send_until_accepted(
         &self,
         body: &Value,
@@ -198,6 +199,7 @@ impl RemoteProvider {
         }
     }
 
+    /// Prepares the request, sends it, and reads the streamed reply. Passes redacted pieces to `on_piece`.
     async fn request_reply(&self, mut request: ModelRequest, on_piece: &ReplyPieceCallback<'_>) -> Result<ModelReply, ModelError> {
         let _place = resource_room::wait_for_process_permit().await;
         let dialect = find_dialect(self.provider.dialect);
@@ -268,7 +270,7 @@ impl ModelProvider for RemoteProvider {
     }
 }
 
-/// An answer that is no reply.
+/// Error of a response that is not a reply, with the message of the server.
 struct RefusedResponse {
     error: ModelError,
     /// The text of an answer that refuses the request itself.
@@ -284,13 +286,14 @@ impl From<ModelError> for RefusedResponse {
     }
 }
 
-/// The address of a request, with its credentials.
+/// Address of a request with its credentials.
 struct ProviderEndpoint {
     address: ProviderAddress,
     credentials: ProviderCredentials,
 }
 
 impl ProviderEndpoint {
+    /// Creates the target for error messages.
     fn request_target<'a>(
         &'a self,
         provider: &'static ensemble::HttpProvider,
@@ -306,7 +309,7 @@ impl ProviderEndpoint {
         }
     }
 
-    /// Adds the key and the headers; a header of the profile replaces that of the dialect.
+    /// Adds the key and the headers. A header of the profile replaces a header of the protocol.
     fn with_headers(&self, request: RequestBuilder, dialect: &dyn ProviderDialect) -> RequestBuilder {
         let own_headers = &self.credentials.headers;
         let is_replaced = |name: &str| own_headers.iter().any(|(own, _)| own.eq_ignore_ascii_case(name));
@@ -329,7 +332,7 @@ impl ProviderEndpoint {
     }
 }
 
-/// Returns the request as a part of the span, unless the profile has headers of these names.
+/// Adds the trace context of the span as headers, except headers that the profile sets.
 fn with_trace_headers(
     request: RequestBuilder,
     span: &SpanContext,
@@ -342,7 +345,7 @@ fn with_trace_headers(
         .fold(request, |request, (name, value)| request.header(name, value))
 }
 
-/// Returns a header value that logs do not show. An invalid value becomes empty, and the provider rejects it.
+/// Creates a header value that logs do not show. Replaces an invalid value by an empty one, which the provider rejects.
 fn sensitive_header_value(value: &str) -> reqwest::header::HeaderValue {
     let mut header =
         reqwest::header::HeaderValue::from_str(value).unwrap_or_else(|_| reqwest::header::HeaderValue::from_static(""));
@@ -350,12 +353,12 @@ fn sensitive_header_value(value: &str) -> reqwest::header::HeaderValue {
     header
 }
 
-/// Returns how long a server may send nothing.
+/// Returns the time for which a server can send nothing.
 fn silence_limit(profile: &ModelProfile) -> Duration {
     MIN_SILENCE_LIMIT.max(profile.timeout.unwrap_or_default())
 }
 
-/// Reads a reply to its end.
+/// Reads the response to its end and adds its events to the reply.
 async fn read_stream_into_reply(
     mut response: Response,
     framing: EventFraming,
@@ -389,7 +392,7 @@ async fn read_stream_into_reply(
     }
 }
 
-/// Applies the last event. After an end reason there is a reply, whatever is missing after it.
+/// Applies the last event. Ignores errors after an end reason, because the reply is complete then.
 fn finish_stream(
     frames: EventSplitter,
     dialect: &dyn ProviderDialect,
@@ -399,7 +402,7 @@ fn finish_stream(
     last.or_else(|error| reply.stop.map(drop).ok_or(error))
 }
 
-/// Applies an event to the reply, unless the dialect does not know the name and the form of the event.
+/// Adds an event to the reply, unless both its name and its form are unknown.
 fn apply_stream_event(
     event: StreamEvent<'_>,
     dialect: &dyn ProviderDialect,
@@ -425,13 +428,14 @@ fn apply_stream_event(
     dialect.apply_event(&value, reply)
 }
 
+/// Returns the content type without parameters, in lower case.
 fn content_type(response: &Response) -> Option<String> {
     let value = response.headers().get(CONTENT_TYPE)?.to_str().ok()?;
     let kind = value.split(';').next().unwrap_or_default();
     Some(kind.trim().to_ascii_lowercase())
 }
 
-/// Returns how the events of the response are separated. Returns `None` if the response cannot be a reply.
+/// Detects the separation of the events. Returns `None` if the response cannot be a reply.
 fn detect_framing(response: &Response, usual: EventFraming) -> Option<EventFraming> {
     match content_type(response).as_deref() {
         Some("text/event-stream") => Some(EventFraming::Events),
@@ -444,7 +448,7 @@ fn detect_framing(response: &Response, usual: EventFraming) -> Option<EventFrami
     }
 }
 
-/// Returns the beginning of a body, for error messages.
+/// Reads the beginning of a body, for error messages.
 async fn read_error_body(response: &mut Response) -> String {
     let mut bytes = Vec::new();
     while let Ok(Some(chunk)) = response.chunk().await {
@@ -457,7 +461,7 @@ async fn read_error_body(response: &mut Response) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// A server may repeat its input in the reply. The reply goes into the journal, so keys are removed.
+/// Redacts secrets in the reply, because a server can repeat its input and the journal stores the reply.
 fn redact_reply(mut reply: ModelReply, credentials: &ProviderCredentials) -> ModelReply {
     reply.text = credentials.redact(reply.text);
     if let Some(reasoning) = &mut reply.reasoning {

@@ -8,10 +8,11 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The current activity of a run; clones share it.
+/// Current activity of a run. Clones share it.
 #[derive(Clone, Default)]
 pub(super) struct RunActivity(Arc<Mutex<ActiveAgents>>);
 
+/// Running, retrying and ended agents of a turn.
 #[derive(Default)]
 struct ActiveAgents {
     turn: u32,
@@ -24,7 +25,7 @@ struct ActiveAgents {
 }
 
 impl RunActivity {
-    /// Sets the agents at work. `is_queued`: the outputs of those that have ended are printed later.
+    /// Sets the running agents. `is_queued` means that the outputs of ended agents are printed later.
     pub(super) fn set_running_agents(&self, turn: u32, running: Vec<(Arc<str>, String)>, is_queued: bool) {
         let mut agents = self.lock_agents();
         let before = std::mem::replace(&mut agents.running, running);
@@ -36,17 +37,17 @@ impl RunActivity {
         agents.turn = turn;
     }
 
-    /// Nothing is going on any more.
+    /// Clears all activity.
     pub(super) fn clear_all(&self) {
         *self.lock_agents() = ActiveAgents::default();
     }
 
-    /// The outputs of all agents that have ended are printed.
+    /// Removes the ended agents, because their outputs are printed.
     pub(super) fn clear_ended_agents(&self) {
         self.lock_agents().ended.clear();
     }
 
-    /// The agent tries again after this pause.
+    /// Marks the agent as waiting for a retry after this pause.
     pub(super) fn set_retry_pause(&self, agent: &Arc<str>, pause: Duration) {
         let mut agents = self.lock_agents();
         agents.waiting.retain(|(waits, _)| waits != agent);
@@ -55,7 +56,7 @@ impl RunActivity {
         }
     }
 
-    /// The agent does not wait; `true` if it did.
+    /// Removes the mark of the agent as waiting. Returns whether it was waiting.
     pub(super) fn clear_retry_pause(&self, agent: &str) -> bool {
         let mut agents = self.lock_agents();
         let before = agents.waiting.len();
@@ -63,27 +64,29 @@ impl RunActivity {
         agents.waiting.len() < before
     }
 
-    /// Returns all of it: `turn 1 · a, b (again in 4 s)`. Empty if nobody is at work.
+    /// Renders all activity: `turn 1 · a, b (again in 4 s)`. Returns an empty text without activity.
     pub(super) fn render_activity_row(&self) -> String {
         self.lock_agents().render_agents_row(None)
     }
 
-    /// Renders the activity apart from the agent whose reply is shown; empty if there is none.
+    /// Renders the activity except for the agent whose reply is shown.
     pub(super) fn render_activity_without(&self, agent: &str) -> String {
         self.lock_agents().render_agents_row(Some(agent))
     }
 
+    /// Locks the agents, also after a panic in another thread.
     fn lock_agents(&self) -> MutexGuard<'_, ActiveAgents> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl ActiveAgents {
+    /// Returns whether the agent is running.
     fn is_running(&self, agent: &str) -> bool {
         self.running.iter().any(|(running, _)| **running == *agent)
     }
 
-    /// `without`: an agent of which something else is shown, unless it also has parts.
+    /// Renders the turn and its agents. Leaves out the agent `without`, unless its parts are counted.
     fn render_agents_row(&self, without: Option<&str>) -> String {
         let now = Instant::now();
         let pause = |agent: &Arc<str>, shown: &str| {

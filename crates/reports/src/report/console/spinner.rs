@@ -18,22 +18,22 @@ use ensemble_language::hidden_characters::escape_hidden;
 /// The time between two frames of the spinner.
 const FRAME_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The columns that are left free at the end of the row, for characters that the terminal prints.
+/// Columns that are left free at the end of the row for characters that the terminal echoes.
 const FREE_COLUMNS: u16 = 8;
 
 /// The columns for the spinner and the time.
 const SPINNER_COLUMNS: u16 = 12;
 
-/// Makes room for a row below the cursor, goes there, and clears it. A vertical tabulator keeps the column.
+/// Escape sequence that makes room for a row below the cursor, goes there, and clears it. Keeps the column.
 const BEGIN_BELOW: &str = "\x0b\x1b[A\x1b7\x1b[B\r\x1b[2K";
 
-/// Goes back to where [`BEGIN_BELOW`] was written.
+/// Escape sequence that returns to the saved cursor position.
 const END_BELOW: &str = "\x1b8";
 
-/// Clears everything behind and below the cursor.
+/// Escape sequence that clears everything after the cursor.
 const CLEAR_BELOW: &str = "\x1b[J";
 
-/// Shows what is going on and the time since its start, while nothing else is written.
+/// Spinner with the current activity and the time since its start.
 pub(super) struct ActivitySpinner {
     bar: ProgressBar,
     activity: RunActivity,
@@ -43,7 +43,7 @@ pub(super) struct ActivitySpinner {
 }
 
 impl ActivitySpinner {
-    /// Returns the output: standard error, or none.
+    /// Creates the spinner on standard error, or a hidden one.
     pub(super) fn new(is_shown: bool, activity: RunActivity) -> Self {
         let target = match is_shown {
             true => ProgressDrawTarget::term_like(Box::new(UnpaddedTerminal(Term::stderr()))),
@@ -66,7 +66,7 @@ impl ActivitySpinner {
         }
     }
 
-    /// Shows what is going on now; if that is nothing, the spinner stops.
+    /// Shows the current activity, or stops the spinner without activity.
     pub(super) fn refresh(&mut self) {
         if self.activity.render_activity_row().is_empty() {
             self.stop_and_clear();
@@ -75,7 +75,7 @@ impl ActivitySpinner {
         }
     }
 
-    /// Shows this row below the cursor, until it is cleared.
+    /// Shows this row below the cursor until it is cleared.
     pub(super) fn show_row_below(&mut self, row: &str) {
         if row.is_empty() || self.bar.is_hidden() {
             return;
@@ -97,7 +97,7 @@ impl ActivitySpinner {
         self.bar.reset_elapsed();
     }
 
-    /// Starts the spinner, if anything is going on.
+    /// Starts the spinner if there is activity.
     pub(super) fn start_if_active(&mut self) {
         if self.turns || self.bar.is_hidden() || self.activity.render_activity_row().is_empty() {
             return;
@@ -116,7 +116,7 @@ impl ActivitySpinner {
         self.bar.finish_and_clear();
     }
 
-    /// Clears the row while other output is written.
+    /// Clears the row while the function writes other output.
     pub(super) fn suspend_while(&self, write: impl FnOnce()) {
         if self.turns {
             self.bar.suspend(write);
@@ -126,7 +126,7 @@ impl ActivitySpinner {
     }
 }
 
-/// As much of the row as fits.
+/// Cuts the row to the width of the terminal.
 fn fit_row(row: &str) -> String {
     let columns = Term::stderr().size().1;
     truncate_to_width(
@@ -135,7 +135,7 @@ fn fit_row(row: &str) -> String {
     )
 }
 
-/// A terminal that does not pad a row with blanks.
+/// Terminal that does not pad rows with blanks.
 #[derive(Debug)]
 struct UnpaddedTerminal(Term);
 

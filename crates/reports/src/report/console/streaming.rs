@@ -10,7 +10,7 @@ use ensemble_core::thread::{ExecutionRef, LiveUpdate, ToolCall};
 /// The indent of every row of a reply.
 const INDENT: usize = 4;
 
-/// A reply that is being streamed, and the part of it that is written.
+/// Reply that is being streamed, with the state of its output.
 pub(super) struct StreamedReply {
     pub(super) source: ExecutionRef,
     /// Whether the line with the agent's name is written.
@@ -29,6 +29,7 @@ pub(super) struct StreamedReply {
 }
 
 impl ConsoleState {
+    /// Shows an update of the streamed reply. Remembers agents whose updates are not shown because another reply is streamed.
     pub(super) fn show_live_update(&mut self, source: &ExecutionRef, update: LiveUpdate<'_>) {
         if self.reply.is_none() {
             if self.data_replies.contains(&source.agent) && matches!(update, LiveUpdate::Text(_)) {
@@ -76,7 +77,7 @@ impl ConsoleState {
         }
     }
 
-    /// Writes what a model thinks, dimmed and apart from its reply.
+    /// Writes reasoning of a model, dimmed and apart from its reply.
     fn write_reasoning(&mut self, reply: &mut StreamedReply, text: &str) {
         let text = match reply.is_thinking {
             true => text,
@@ -98,7 +99,7 @@ impl ConsoleState {
         self.write_out_unless_question(&format!("{DIM}{wrapped_text}{DIM:#}"));
     }
 
-    /// The reasoning ends where something else begins.
+    /// Ends the reasoning before other output.
     fn end_reasoning(&mut self, reply: &mut StreamedReply) {
         if std::mem::take(&mut reply.is_thinking) {
             let mut wrapped_text = String::new();
@@ -107,6 +108,7 @@ impl ConsoleState {
         }
     }
 
+    /// Writes reply text. Holds back a reply that looks like a JSON object, which is shown when it is complete.
     fn write_reply_text(&mut self, reply: &mut StreamedReply, text: &str) {
         if reply.is_text {
             self.write_wrapped(reply, text);
@@ -128,7 +130,7 @@ impl ConsoleState {
         self.write_wrapped(reply, buffered.trim_start());
     }
 
-    /// Writes a line about a tool; text after it belongs to another reply.
+    /// Writes a line about a tool call. Later text belongs to another reply.
     fn write_tool_line(&mut self, reply: &mut StreamedReply, line: &str) {
         // A reply that looks like data is not shown, and it was the text beside a call.
         if self.data_replies.remove(&reply.source.agent) {
@@ -144,7 +146,7 @@ impl ConsoleState {
         reply.has_text = false;
     }
 
-    /// Writes the line with the agent's name; the spinner is cleared.
+    /// Writes the line with the name of the agent, and clears the spinner.
     fn write_title(&mut self, reply: &mut StreamedReply) {
         if reply.title_printed {
             return;
@@ -160,6 +162,7 @@ impl ConsoleState {
         self.write_out_unless_question(&format!("{heading}  {NAME}{agent}{NAME:#}{again} {DIM}llm{DIM:#}\n"));
     }
 
+    /// Writes reply text, wrapped.
     fn write_wrapped(&mut self, reply: &mut StreamedReply, text: &str) {
         let mut wrapped_text = String::with_capacity(text.len() + INDENT);
         reply.wrapper.push_text(text, &mut wrapped_text);
@@ -175,6 +178,7 @@ impl ConsoleState {
         }
     }
 
+    /// Ends the reply, restarts the spinner, and returns the parts that were shown.
     pub(super) fn finish_reply(&mut self, mut reply: StreamedReply) -> StreamedParts {
         if !reply.title_printed {
             return StreamedParts::default();
@@ -194,6 +198,7 @@ impl ConsoleState {
 }
 
 impl StreamedReply {
+    /// Creates the state of a reply that was not shown yet.
     fn new(source: ExecutionRef, wrapper: TextWrapper) -> Self {
         Self {
             source,
@@ -208,18 +213,18 @@ impl StreamedReply {
     }
 }
 
-/// A reply with this beginning is a JSON object, which is shown by its keys when it is complete.
+/// Returns whether a reply that starts with this text is a JSON object or a code block.
 fn looks_like_data(text: &str) -> bool {
     let text = text.trim_start();
     text.starts_with('{') || text.starts_with("```")
 }
 
-/// `name {"city": "Paris"}`, on one line, shortened unless the full text is requested.
+/// Renders a tool call on one line, `name {"city": "Paris"}`, shortened unless `whole` is set.
 pub(crate) fn render_call_line(call: &ToolCall, whole: bool) -> String {
     format!("{} {}", call.name, fit_on_one_line(&call.arguments.to_string(), whole))
 }
 
-/// `name: 72`, in the same way.
+/// Renders a tool result on one line, `name: 72`, shortened unless `whole` is set.
 pub(crate) fn render_result_line(call: &ToolCall, whole: bool) -> String {
     format!("{}: {}", call.name, fit_on_one_line(&call.result_text(), whole))
 }
@@ -227,12 +232,13 @@ pub(crate) fn render_result_line(call: &ToolCall, whole: bool) -> String {
 /// The number of characters of a tool's arguments or result that are shown by default.
 const MAX_CALL_CHARS: usize = 120;
 
-/// Returns whether the call is longer than the part of it that is shown.
+/// Returns whether the arguments or the result are longer than the shown part.
 pub(crate) fn is_call_long(call: &ToolCall) -> bool {
     let is_long = |text: &str| text.chars().nth(MAX_CALL_CHARS).is_some();
     is_long(&call.arguments.to_string()) || is_long(&call.result_text())
 }
 
+/// Replaces line breaks by blanks, and shortens the text unless `whole` is set.
 fn fit_on_one_line(text: &str, whole: bool) -> String {
     let line = text.chars().map(|c| if c.is_whitespace() { ' ' } else { c });
     if whole || text.chars().nth(MAX_CALL_CHARS).is_none() {

@@ -2,7 +2,7 @@
 
 use super::{DependencyArrow, GraphPicture};
 
-/// Returns the agents in declaration order, and then the meaning of the arrows.
+/// Renders the agents in declaration order with their dependencies, and the meaning of the arrows.
 pub fn render_ascii(picture: &GraphPicture) -> String {
     let mut text = format!("{}\n", picture.title);
     if let Some(subtitle) = &picture.subtitle {
@@ -29,6 +29,7 @@ pub fn render_ascii(picture: &GraphPicture) -> String {
     text + render_legend(&picture.arrows).as_str()
 }
 
+/// Returns the arrow as text: dotted for feedback, with a circle if one of several dependencies is enough.
 fn ascii_arrow(arrow: &DependencyArrow) -> &'static str {
     match (arrow.feedback, arrow.any_of) {
         (false, false) => "<--",
@@ -38,7 +39,7 @@ fn ascii_arrow(arrow: &DependencyArrow) -> &'static str {
     }
 }
 
-/// Returns the meaning of the arrow heads that occur.
+/// Renders the meaning of the arrows in the picture.
 fn render_legend(arrows: &[DependencyArrow]) -> String {
     let meanings = [
         ("<--", "listens to"),
@@ -53,6 +54,7 @@ fn render_legend(arrows: &[DependencyArrow]) -> String {
     if lines.is_empty() { lines } else { format!("\n{lines}") }
 }
 
+/// Joins the lines of the text with blanks.
 fn join_lines(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

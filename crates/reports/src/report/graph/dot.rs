@@ -4,7 +4,7 @@ use crate::report::sanitized_writer::escape_text;
 
 use super::{DependencyArrow, GraphPicture, NodeShape, PictureNode};
 
-/// Returns the graph. Feedback edges do not affect the layout, so they point back.
+/// Renders the graph in the DOT language. Feedback arrows do not affect the layout, so they point back.
 pub fn render_dot(picture: &GraphPicture) -> String {
     let mut text = format!("digraph \"{}\" {{\n", escape_label(&picture.title));
     text.push_str("    node [fontname=\"sans-serif\"];\n    edge [fontname=\"sans-serif\", fontsize=10];\n");
@@ -25,6 +25,7 @@ pub fn render_dot(picture: &GraphPicture) -> String {
     text + "}\n"
 }
 
+/// Returns the attributes of the node of an agent.
 fn node_attributes(node: &PictureNode) -> String {
     let (shape, style) = match node.shape {
         NodeShape::Script => ("box", ""),
@@ -48,6 +49,7 @@ fn node_attributes(node: &PictureNode) -> String {
     format!("label=\"{}\", shape={shape}{style}{sides}{colour}", lines.join("\\n"))
 }
 
+/// Returns the attributes of the edge of a dependency.
 fn arrow_attributes(arrow: &DependencyArrow) -> String {
     let mut attributes = Vec::new();
     let labels = arrow.label_lines();
@@ -69,6 +71,7 @@ fn arrow_attributes(arrow: &DependencyArrow) -> String {
     attributes.join(", ")
 }
 
+/// Escapes text for a label on one line.
 fn escape_label(text: &str) -> String {
     let line = |c: char| if c.is_whitespace() { ' ' } else { c };
     let text: String = text.chars().map(line).collect();

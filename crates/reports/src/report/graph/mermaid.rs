@@ -4,7 +4,7 @@ use crate::report::sanitized_writer::escape_text;
 
 use super::{DependencyArrow, GraphPicture, NodeShape, PictureNode};
 
-/// Returns the flowchart, without a fence around it.
+/// Renders the graph as a Mermaid flowchart, without a code fence.
 pub fn render_mermaid(picture: &GraphPicture) -> String {
     let title = match &picture.subtitle {
         Some(subtitle) => format!("{}, {subtitle}", picture.title),
@@ -45,12 +45,14 @@ pub fn render_mermaid(picture: &GraphPicture) -> String {
     text
 }
 
+/// Lists the ids, with this letter, of the items that meet the condition, separated by commas.
 fn list_matching_ids<T>(letter: &str, all: &[T], shown: impl Fn(&T) -> bool) -> String {
     let shown_items = all.iter().enumerate().filter(|(_, one)| shown(one));
     let numbers: Vec<String> = shown_items.map(|(at, _)| format!("{letter}{at}")).collect();
     numbers.join(",")
 }
 
+/// Renders the text of a node inside the brackets of its shape.
 fn render_node_body(node: &PictureNode) -> String {
     let lines: Vec<String> = node.shape_text_lines().map(|line| escape_label(&line)).collect();
     let inside = lines.join("<br/>");
@@ -64,6 +66,7 @@ fn render_node_body(node: &PictureNode) -> String {
     }
 }
 
+/// Returns the arrow as text: dotted for feedback, with a circle if one of several dependencies is enough.
 fn mermaid_arrow(arrow: &DependencyArrow) -> &'static str {
     match (arrow.feedback, arrow.any_of) {
         (false, false) => "-->",
@@ -73,6 +76,7 @@ fn mermaid_arrow(arrow: &DependencyArrow) -> &'static str {
     }
 }
 
+/// Renders the label of an arrow, or an empty text.
 fn render_arrow_label(arrow: &DependencyArrow) -> String {
     let labels = arrow.label_lines();
     if labels.is_empty() {
@@ -82,7 +86,7 @@ fn render_arrow_label(arrow: &DependencyArrow) -> String {
     format!("|\"{}\"|", lines.join("<br/>"))
 }
 
-/// Escapes characters that would end the quotes, or would be read as an entity, as HTML or as Markdown.
+/// Escapes characters that Mermaid would read as an end of quotes, an entity, HTML or Markdown.
 fn escape_label(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     let line = |c: char| if c.is_whitespace() { ' ' } else { c };

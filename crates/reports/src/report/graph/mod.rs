@@ -17,7 +17,7 @@ pub use svg::{GraphTooLargeError, SVG_STYLE, render_svg};
 
 use super::format::format_count;
 
-/// The content of a picture.
+/// Picture of the agents and dependencies of an ensemble.
 #[derive(Debug, Clone)]
 pub struct GraphPicture {
     /// The name of the ensemble.
@@ -42,7 +42,7 @@ pub enum ExecutionCountUnit {
     Cases,
 }
 
-/// An agent.
+/// Agent in a picture.
 #[derive(Debug, Clone)]
 pub struct PictureNode {
     /// Its name.
@@ -57,7 +57,7 @@ pub struct PictureNode {
     pub run_data: Option<NodeRunData>,
 }
 
-/// The kinds of agent, each with a shape of its own.
+/// Kind of agent, each with a separate shape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NodeShape {
     /// A rectangle.
@@ -74,7 +74,7 @@ pub enum NodeShape {
     Ensemble,
 }
 
-/// The data of an agent in a run.
+/// Data of an agent in a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NodeRunData {
     /// The agent was executed.
@@ -102,7 +102,7 @@ pub enum NodeRunData {
     },
 }
 
-/// The activity of an agent whose execution has not ended.
+/// Activity of an agent with an open execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NodeActivity {
     /// The agent runs.
@@ -114,7 +114,7 @@ pub enum NodeActivity {
 }
 
 impl NodeActivity {
-    /// Returns the words for people.
+    /// Returns the activity as text for users.
     fn describe(self) -> &'static str {
         match self {
             Self::Running => "runs now",
@@ -124,7 +124,7 @@ impl NodeActivity {
     }
 }
 
-/// A dependency: `to` depends on `from`.
+/// Dependency in a picture: `to` depends on `from`.
 #[derive(Debug, Clone)]
 pub struct DependencyArrow {
     /// The node that is depended on.
@@ -145,7 +145,7 @@ pub struct DependencyArrow {
     pub start_count: Option<usize>,
 }
 
-/// The result of executions that fulfils a dependency.
+/// Result of executions that fulfils a dependency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DependencyTrigger {
     /// The execution succeeded.
@@ -180,12 +180,12 @@ impl PictureNode {
             .chain(self.run_data.iter().map(NodeRunData::describe))
     }
 
-    /// Returns whether a run is shown in which the agent was not executed.
+    /// Returns whether the picture shows a run that did not execute the agent.
     fn is_unexecuted(&self) -> bool {
         matches!(self.run_data, Some(NodeRunData::Idle { .. }))
     }
 
-    /// Returns the activity of the agent, if a run is shown in which an execution of the agent has not ended.
+    /// Returns the activity of the agent, if the shown run has an open execution of it.
     fn activity(&self) -> Option<NodeActivity> {
         match self.run_data {
             Some(NodeRunData::Unfinished { activity, .. }) => Some(activity),
@@ -193,7 +193,7 @@ impl PictureNode {
         }
     }
 
-    /// Returns whether a run is shown in which the agent failed.
+    /// Returns whether the agent failed in the shown run.
     fn has_failed(&self) -> bool {
         matches!(
             self.run_data,
@@ -203,6 +203,7 @@ impl PictureNode {
 }
 
 impl NodeRunData {
+    /// Describes the executions of the agent in the run.
     fn describe(&self) -> String {
         let failures = |failed: usize| match failed {
             0 => String::new(),
@@ -240,7 +241,7 @@ impl NodeRunData {
 }
 
 impl DependencyArrow {
-    /// Returns the lines beside the arrow.
+    /// Returns the lines next to the arrow.
     fn label_lines(&self) -> Vec<String> {
         let condition = self
             .condition
@@ -251,24 +252,25 @@ impl DependencyArrow {
         words.chain(self.start_count_label()).collect()
     }
 
-    /// Renders how often the dependency can start the agent.
+    /// Renders the limit of starts by the dependency.
     fn limit_label(&self) -> Option<String> {
         self.most.map(|most| format!("at most {}", format_times(most as usize)))
     }
 
-    /// Renders how often the dependency started the agent.
+    /// Renders the number of starts by the dependency, unless it is 0.
     fn start_count_label(&self) -> Option<String> {
         let started = self.start_count.filter(|started| *started > 0)?;
         Some(format!("started {}", format_times(started)))
     }
 
-    /// Returns whether a run is shown in which it started no agent.
+    /// Returns whether the picture shows a run in which the dependency started no agent.
     fn is_unused(&self) -> bool {
         self.start_count == Some(0)
     }
 }
 
 impl DependencyTrigger {
+    /// Returns words for the trigger. Returns `None` for success.
     fn trigger_words(self) -> Option<&'static str> {
         match self {
             Self::Success => None,
@@ -278,6 +280,7 @@ impl DependencyTrigger {
     }
 }
 
+/// Formats a number of times: `once`, `2 times`.
 fn format_times(count: usize) -> String {
     if count == 1 {
         "once".to_owned()

@@ -6,9 +6,9 @@ use ensemble_language::ensemble::{Agent, Dependency, Ensemble};
 use super::{GraphPicture, NodeActivity, NodeRunData};
 
 impl GraphPicture {
-    /// Adds a run to the picture of `shown`: how often each agent ran, how often each arrow started an agent, and why
-    /// other agents did not run. The run is in this state, and used the agents and dependencies of `recorded`; the file
-    /// may have been edited since.
+    /// Adds the data of a run to the picture of `shown`: executions, started agents, and reasons of agents that did not run.
+    ///
+    /// The run used the agents of `recorded`; the file may have been edited since.
     pub fn add_run_data(&mut self, history: &RunHistory, state: RunState, shown: &Ensemble, recorded: &Ensemble) {
         for node in &mut self.nodes {
             let totals = history.agent_totals(&node.name);
@@ -35,7 +35,7 @@ impl GraphPicture {
         }
     }
 
-    /// Marks agents that wait for an answer which no record contains yet.
+    /// Marks agents that wait for an answer which is not recorded yet.
     pub fn mark_waiting_agents(&mut self, agents: &[impl AsRef<str>]) {
         let waits = |name: &str| agents.iter().any(|agent| agent.as_ref() == name);
         for node in self.nodes.iter_mut().filter(|node| waits(&node.name)) {
@@ -45,14 +45,14 @@ impl GraphPicture {
         }
     }
 
-    /// Adds the id and the state of the run as the subtitle.
+    /// Sets the id and the state of the run as subtitle.
     pub fn set_run_subtitle(&mut self, history: &RunHistory, driver: RunDriver) {
         let id = history.start_event().map(|started| &*started.run_id);
         self.subtitle = Some(format!("run {}: {}", id.unwrap_or_default(), history.run_state(driver)));
     }
 }
 
-/// Returns the activity of an agent in a run with this state.
+/// Converts the activity of an agent for a run in this state.
 fn node_activity(activity: AgentActivity, state: RunState) -> NodeActivity {
     let is_driven = matches!(state, RunState::Running | RunState::Waiting);
     match activity.execution_state(is_driven, false) {
@@ -62,6 +62,7 @@ fn node_activity(activity: AgentActivity, state: RunState) -> NodeActivity {
     }
 }
 
+/// Creates the data of an agent with an open execution.
 fn unfinished_node_data(activity: NodeActivity, totals: AgentTotals) -> NodeRunData {
     NodeRunData::Unfinished {
         activity,
@@ -70,8 +71,7 @@ fn unfinished_node_data(activity: NodeActivity, totals: AgentTotals) -> NodeRunD
     }
 }
 
-/// Returns the position of a dependency in the ensemble that was run. It is the current position (`at`), unless the
-/// file was edited.
+/// Finds the index of the dependency in the recorded ensemble: `at`, unless the file was edited.
 fn find_recorded_dependency(recorded: &Ensemble, agent: &Agent, at: usize, edge: &Dependency) -> Option<usize> {
     let then = recorded.agents.iter().find(|then| then.name == agent.name)?;
     let same = |then: &Dependency| {

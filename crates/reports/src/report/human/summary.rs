@@ -13,7 +13,7 @@ use ensemble_core::conversation::{
 use ensemble_core::request::PendingRequest;
 use ensemble_language::ensemble::{AgentKind, BudgetScope, BudgetStatus};
 
-/// Renders how many executions have ended, and how many parts of those that have not.
+/// Renders the number of ended executions, and the ended parts of open ones.
 fn render_execution_counts(state: &ConversationState) -> String {
     let failed = state.list_executions().filter(|entry| entry.failure.is_some()).count();
     let unfinished_parts = state.unfinished_executions().filter_map(|one| Some(one.parts?.ended));
@@ -25,7 +25,7 @@ fn render_execution_counts(state: &ConversationState) -> String {
     )
 }
 
-/// Returns the words for the messages that share the budget, if that is not the whole conversation.
+/// Returns the words for the scope of the budget, or an empty text for the whole conversation.
 fn budget_scope_words(budget: &BudgetStatus) -> &'static str {
     match budget.scope {
         BudgetScope::Conversation => "",
@@ -33,13 +33,13 @@ fn budget_scope_words(budget: &BudgetStatus) -> &'static str {
     }
 }
 
-/// Returns whether the messages of the conversation share the budget.
+/// Returns whether all messages of the conversation share the budget.
 fn is_budget_of_conversation(state: &ConversationState) -> bool {
     let budget = state.budget_status();
     budget.is_some_and(|budget| budget.scope == BudgetScope::Conversation)
 }
 
-/// Returns the line of a chat about the budget of the conversation, if little of it is left.
+/// Renders a line about the budget of the conversation in a chat, if little of it is left.
 fn render_low_budget(state: &ConversationState) -> String {
     match state.budget_status() {
         Some(budget) if budget.scope == BudgetScope::Conversation && budget.is_low() => {
@@ -49,7 +49,7 @@ fn render_low_budget(state: &ConversationState) -> String {
     }
 }
 
-/// Returns the executions that have not ended and of which some parts or replies are kept.
+/// Renders the open executions whose parts or replies are recorded.
 fn render_unfinished_executions(state: &ConversationState) -> String {
     let mut text = String::new();
     for UnfinishedExecution {
@@ -91,8 +91,7 @@ fn render_unfinished_executions(state: &ConversationState) -> String {
     text
 }
 
-/// Renders the questions and permission requests that wait, with their choices, if the detail of the outcome names only the
-/// first of several.
+/// Renders the pending questions and permission requests with their choices, if there are several.
 fn render_pending_requests(state: &ConversationState) -> String {
     if state.pending_requests().count() < 2 {
         return String::new();
@@ -109,6 +108,7 @@ fn render_pending_requests(state: &ConversationState) -> String {
 }
 
 impl HumanReporter {
+    /// Renders the outcome, the counts and the usage of the run. In quiet mode and in a chat, renders only problems.
     pub(super) fn render_run_summary(&self, ended: &RunEnded, record: &Record, state: &ConversationState) -> String {
         let quiet = self.verbosity == OutputVerbosity::Quiet;
         if (quiet || self.in_chat) && ended.is_success() && ended.exhausted.is_empty() {
@@ -152,7 +152,7 @@ impl HumanReporter {
         text
     }
 
-    /// Returns whether the reader of the summary has seen the failure of the run.
+    /// Returns whether the reader of the summary has already seen the failure of the run.
     fn was_failure_shown(&self, ended: &RunEnded) -> bool {
         let is_same_reader = self.verbosity == OutputVerbosity::Quiet || self.console.has_one_reader();
         let failed = ended.failed.as_ref();
@@ -160,7 +160,7 @@ impl HumanReporter {
             && failed.is_some_and(|failed| self.shown_failures.contains(&(failed.agent.clone(), failed.turn)))
     }
 
-    /// Returns the next commands.
+    /// Renders the suggested commands.
     pub(super) fn render_next_commands(&self, reason: CompletionReason, state: &ConversationState) -> String {
         if self.verbosity == OutputVerbosity::Quiet {
             return String::new();
@@ -217,6 +217,7 @@ impl HumanReporter {
         text
     }
 
+    /// Renders the usage, the budget, the usage by agent in verbose mode, and the replacements.
     fn render_usage_and_cost(&self, state: &ConversationState) -> String {
         let usage = state.usage_until_now();
         let mut text = String::new();

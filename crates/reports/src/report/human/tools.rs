@@ -6,7 +6,7 @@ use crate::report::format::DIM;
 use crate::report::wrap::LineWidth;
 use ensemble_core::conversation::ExecutionFinished;
 
-/// Renders one line for each call and each result. `whole`: complete, and with the texts beside the calls.
+/// Renders one line for each call and each result. `whole` renders them completely, with the texts next to the calls.
 pub(super) fn render_tool_calls(finished: &ExecutionFinished, whole: bool, width: LineWidth) -> String {
     let mut text = String::new();
     for iteration in &finished.exchange {

@@ -6,7 +6,7 @@ use ensemble_language::hidden_characters::{CiCommandDetector, is_hidden_characte
 use super::joiners::is_needed_joiner;
 use super::trusted_style::find_trusted_style;
 
-/// The spelling of characters, which depends on the reader of the output.
+/// Escape style of hidden characters, for the reader of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EscapeStyle {
     /// A person: `\u{202e}`.
@@ -21,7 +21,7 @@ pub enum EscapeStyle {
     Exact,
 }
 
-/// The place in a line.
+/// Position in a line that decides whether a CI command can start.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum CommandPosition {
     /// Only blanks stand before it.
@@ -33,7 +33,7 @@ enum CommandPosition {
     Inside,
 }
 
-/// The state of a stream, as far as it matters for the following text.
+/// Filter of untrusted text. Stores the part of the stream that matters for the next text.
 #[derive(Debug, Default)]
 pub(super) struct SanitizingFilter {
     place: CommandPosition,
@@ -44,7 +44,7 @@ pub(super) struct SanitizingFilter {
 }
 
 impl SanitizingFilter {
-    /// Adds what may pass of this text. `is_ci`: the output is the log of a CI.
+    /// Appends the sanitized text to `passed`. `is_ci` means that the output is the log of a CI.
     pub(super) fn push_sanitized(&mut self, text: &str, spelling: EscapeStyle, is_ci: bool, passed: &mut String) {
         let mut rest = text;
         loop {
@@ -76,6 +76,7 @@ impl SanitizingFilter {
         }
     }
 
+    /// Appends the character, escaped if it is hidden or completes a CI command.
     fn push_sanitized_character(&mut self, character: char, spelling: EscapeStyle, is_ci: bool, passed: &mut String) {
         if spelling != EscapeStyle::Exact {
             if std::mem::take(&mut self.is_after_return) && character != '\n' {
@@ -98,8 +99,7 @@ impl SanitizingFilter {
         self.before = Some(character);
     }
 
-    /// Returns whether a CI would take what ends with this character for the beginning of a command: `::` at the start
-    /// of a line, or `##[` and `##word[` anywhere.
+    /// Returns whether a CI would start a command after this character: `::` at the start of a line, or `##[` anywhere.
     fn detect_command_start(&mut self, character: char) -> bool {
         let is_inside = self.command.push_character(character);
         let before = self.place;
@@ -112,6 +112,7 @@ impl SanitizingFilter {
         is_inside || before == CommandPosition::Colon && character == ':'
     }
 
+    /// Returns whether the character can be written unchanged.
     fn needs_no_escape(&self, character: char, spelling: EscapeStyle) -> bool {
         let is_kept = || {
             matches!(spelling, EscapeStyle::Text | EscapeStyle::Commands) && is_needed_joiner(character, self.before)
@@ -123,12 +124,12 @@ impl SanitizingFilter {
     }
 }
 
-/// Spells out a text that arrives in pieces; styles of our own stay as they are, for the door.
+/// Escaper of a text that arrives in pieces. Keeps trusted styles.
 #[derive(Debug, Default)]
 pub(crate) struct StreamTextEscaper(SanitizingFilter);
 
 impl StreamTextEscaper {
-    /// Returns the piece. A carriage return at its end waits for the next piece.
+    /// Escapes a piece. Holds back a carriage return at its end.
     pub(crate) fn escape_chunk(&mut self, text: &str) -> String {
         let mut escaped = String::with_capacity(text.len());
         let mut rest = text;
@@ -148,7 +149,7 @@ impl StreamTextEscaper {
     }
 }
 
-/// Returns a text with styles of our own, in which everything else that is hidden is spelt out.
+/// Escapes all hidden characters of the text except trusted styles.
 pub(crate) fn escape_text(text: &str) -> String {
     let mut speller = StreamTextEscaper::default();
     let mut escaped = speller.escape_chunk(text);
@@ -158,6 +159,7 @@ pub(crate) fn escape_text(text: &str) -> String {
     escaped
 }
 
+/// Appends the escaped form of the character.
 fn push_escaped(character: char, spelling: EscapeStyle, passed: &mut String) {
     match spelling {
         EscapeStyle::Text | EscapeStyle::Commands => passed.extend(character.escape_unicode()),
@@ -173,7 +175,7 @@ fn push_escaped(character: char, spelling: EscapeStyle, passed: &mut String) {
     }
 }
 
-/// Writes the character so that it does not complete a command.
+/// Appends the character, escaped so that the text before it does not become a CI command.
 fn push_escaped_ci_command(character: char, spelling: EscapeStyle, passed: &mut String) {
     match spelling {
         EscapeStyle::Json | EscapeStyle::Xml => push_escaped(character, spelling, passed),

@@ -1,7 +1,8 @@
 //! Joiners and variants, which have no shape of their own but are needed to write some scripts and emoji.
 
-/// Returns whether the character belongs to the one before it, as in `👩‍🚀`, `❤️` and Persian or Indic words. At most
-/// one stands there, so that nothing can be hidden in a row of them.
+/// Returns whether the hidden character belongs to the character before it, as in emoji, Persian or Indic words.
+///
+/// Only one is allowed after each character, so that a sequence of them cannot hide data.
 pub(super) fn is_needed_joiner(character: char, before: Option<char>) -> bool {
     let Some(before) = before else {
         return false;
@@ -18,13 +19,13 @@ pub(super) fn is_needed_joiner(character: char, before: Option<char>) -> bool {
     }
 }
 
-/// Scripts whose letters are joined: Arabic, Syriac, and those of India and its neighbours.
+/// Returns whether the letter belongs to a script with joined letters: Arabic, Syriac or scripts of India and its neighbours.
 fn is_joining_script(letter: char) -> bool {
     matches!(letter, '\u{620}'..='\u{8ff}' | '\u{900}'..='\u{df4}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17b3}'
         | '\u{17b6}'..='\u{17ff}' | '\u{fb50}'..='\u{fdff}' | '\u{fe70}'..='\u{fefc}')
 }
 
-/// Emoji, their colours of skin, and the sign after which one is coloured.
+/// Returns whether the character is an emoji, a skin tone, or a sign that becomes a coloured emoji.
 fn is_emoji(character: char) -> bool {
     matches!(character, '\u{a9}' | '\u{ae}' | '\u{203c}' | '\u{2049}' | '\u{2122}' | '\u{2139}' | '\u{2190}'..='\u{21ff}'
         | '\u{2300}'..='\u{23ff}' | '\u{2460}'..='\u{24ff}' | '\u{25a0}'..='\u{27bf}' | '\u{2900}'..='\u{297f}'

@@ -15,7 +15,7 @@ pub(crate) use filter::{StreamTextEscaper, escape_text};
 pub use trusted_style::TrustedStyle;
 use trusted_style::mark_trusted_styles;
 
-/// A stream that shows texts of others without obeying them.
+/// Writer that escapes control characters and CI commands in untrusted text.
 pub struct SanitizedWriter {
     out: Box<dyn Write + Send>,
     stream: SanitizedStream,
@@ -24,7 +24,7 @@ pub struct SanitizedWriter {
     partial: Vec<u8>,
 }
 
-/// A stream of the process; clones are the same stream, also if each is written through a door of its own.
+/// Output stream of the process. Clones share its state, also if they escape in different styles.
 #[derive(Debug, Clone, Default)]
 pub struct SanitizedStream {
     passed: Arc<Mutex<SanitizingFilter>>,
@@ -32,7 +32,7 @@ pub struct SanitizedStream {
 }
 
 impl SanitizedStream {
-    /// Returns a stream. `is_ci`: it may be the log of a CI, which takes some lines for commands.
+    /// Creates a stream. `is_ci` means that it can be the log of a CI, which interprets some lines as commands.
     pub fn new(is_ci: bool) -> Self {
         Self {
             is_ci,
@@ -42,7 +42,7 @@ impl SanitizedStream {
 }
 
 impl SanitizedWriter {
-    /// Returns a door to this stream; `out` writes to it.
+    /// Creates a writer to this stream. `out` receives the sanitized bytes.
     pub fn new(out: impl Write + Send + 'static, stream: &SanitizedStream, spelling: EscapeStyle) -> Self {
         Self {
             out: Box::new(out),
@@ -52,20 +52,20 @@ impl SanitizedWriter {
         }
     }
 
-    /// Returns a door to a stream of its own, for texts for people.
+    /// Creates a writer to a separate stream, for text for users.
     pub fn standalone(out: impl Write + Send + 'static) -> Self {
         Self::new(out, &SanitizedStream::default(), EscapeStyle::Text)
     }
 }
 
-/// Returns the text that a door of its own would pass, for a file that is printed later.
+/// Returns the sanitized text, for a file that is printed later.
 pub fn sanitize_text(text: &str, spelling: EscapeStyle) -> String {
     let mut passed = String::with_capacity(text.len());
     SanitizingFilter::default().push_sanitized(text, spelling, false, &mut passed);
     passed
 }
 
-/// Returns the text with its styles as our own. Only for texts in which no other text contains a style.
+/// Marks all styles in the text as trusted. No part of the text can come from another source.
 pub fn trust_styles(text: &str) -> String {
     mark_trusted_styles(text)
 }

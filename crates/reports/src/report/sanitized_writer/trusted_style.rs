@@ -10,12 +10,12 @@ use std::sync::LazyLock;
 /// What our styles begin with.
 static TRUSTED_STYLE_MARK: LazyLock<String> = LazyLock::new(|| format!("\u{1b}[{};", RandomState::new().hash_one("style")));
 
-/// A style of our own; `{INK}` begins it, `{INK:#}` ends it.
+/// Style of the program. `{STYLE}` starts it, `{STYLE:#}` ends it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TrustedStyle(anstyle::Style);
 
 impl TrustedStyle {
-    /// Returns the ink of this style.
+    /// Wraps the style.
     pub const fn new(style: anstyle::Style) -> Self {
         Self(style)
     }
@@ -36,12 +36,12 @@ impl Display for TrustedStyle {
     }
 }
 
-/// Returns the text, whose styles are all our own: the caller knows that no other text contains any.
+/// Marks all styles in the text as trusted. The caller ensures that no other text contains a style.
 pub(crate) fn mark_trusted_styles(text: &str) -> String {
     text.replace("\u{1b}[", &TRUSTED_STYLE_MARK)
 }
 
-/// If the text begins with a style of our own: the style with its number, and the same without it.
+/// Finds a trusted style at the start of the text. Returns the marked sequence, and the sequence without its mark.
 pub(super) fn find_trusted_style(text: &str) -> Option<(&str, &str)> {
     let after_mark = text.strip_prefix(TRUSTED_STYLE_MARK.as_str())?;
     let mut bytes = after_mark.bytes();

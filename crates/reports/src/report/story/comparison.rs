@@ -12,13 +12,13 @@ use ensemble_history::story::{
     ValueChange,
 };
 
-/// The number of differences of one value that are shown; the JSON document contains all.
+/// Maximum number of shown differences of one value; the JSON document contains all.
 const MAX_SHOWN_CHANGES: usize = 12;
 
 /// The number of unchanged lines around a changed line.
 const CONTEXT_LINES: usize = 2;
 
-/// A run, with its name on the command line.
+/// Run of a comparison, with its name on the command line.
 #[derive(Debug, Clone, Copy)]
 pub struct NamedRun<'a> {
     /// The name as typed.
@@ -29,7 +29,7 @@ pub struct NamedRun<'a> {
     pub state: RunState,
 }
 
-/// Returns the differences, for users.
+/// Renders the differences of two runs for users.
 pub fn render_comparison(compared: &RunComparison, runs: &[NamedRun; 2], width: LineWidth) -> String {
     let mut text = format!("a  {}\nb  {}\n", render_run_line(&runs[0]), render_run_line(&runs[1]));
     for (here, there, run) in [("a", "b", 0), ("b", "a", 1)] {
@@ -59,7 +59,7 @@ pub fn render_comparison(compared: &RunComparison, runs: &[NamedRun; 2], width: 
     lines.collect()
 }
 
-/// Returns the same as one JSON document.
+/// Converts the differences of two runs to a JSON document.
 pub fn comparison_to_json(compared: &RunComparison, runs: &[NamedRun; 2]) -> Value {
     let about = |run: &NamedRun| {
         let started = run.story.start_event();
@@ -81,6 +81,7 @@ pub fn comparison_to_json(compared: &RunComparison, runs: &[NamedRun; 2]) -> Val
     document
 }
 
+/// Renders the id, the ensemble, the state and the counts of a run on one line.
 fn render_run_line(run: &NamedRun) -> String {
     let story = run.story;
     let started = story.start_event();
@@ -94,6 +95,7 @@ fn render_run_line(run: &NamedRun) -> String {
     )
 }
 
+/// Renders a note if the run is a fork or a merge of the other run. `here` and `there` name the runs.
 fn render_fork_relation(here: &str, there: &str, run: &NamedRun, other: &NamedRun) -> String {
     let origin = run.story.start_event().and_then(|started| started.forked_from.as_ref());
     let other_run_id = other.story.start_event().map(|started| &started.run_id);
@@ -118,7 +120,7 @@ fn render_fork_relation(here: &str, there: &str, run: &NamedRun, other: &NamedRu
     }
 }
 
-/// Returns all differences, in the order of the runs.
+/// Renders all differences in the order of the runs.
 fn render_differences(compared: &RunComparison, runs: &[NamedRun; 2]) -> String {
     let mut text = String::new();
     if let Some(input) = &compared.input {
@@ -164,10 +166,12 @@ fn render_differences(compared: &RunComparison, runs: &[NamedRun; 2]) -> String 
     text
 }
 
+/// Renders the headline of a difference.
 fn render_difference_headline(text: &str) -> String {
     format!("{CAUTION}✗{CAUTION:#} {NAME}{text}{NAME:#}\n")
 }
 
+/// Renders the agents that each run executes in a turn, and the reasons for the others.
 fn render_decision_difference(decision: &DecisionDifference) -> String {
     let ran = |agents: &Option<Vec<std::sync::Arc<str>>>| match agents {
         Some(agents) => agents.join(", "),
@@ -186,6 +190,7 @@ fn render_decision_difference(decision: &DecisionDifference) -> String {
     text
 }
 
+/// Renders the first different output, and the number of further ones.
 fn render_output_difference(output: &ExecutionDifference, compared: &RunComparison, runs: &[NamedRun; 2]) -> String {
     let turns = if output.turn.a == output.turn.b {
         format!("turn {}", output.turn.a)
@@ -211,13 +216,14 @@ fn render_output_difference(output: &ExecutionDifference, compared: &RunComparis
     text
 }
 
-/// Returns the command that shows the whole run; there is none for a saved result.
+/// Returns the command that shows the whole run. Returns `None` for a saved result.
 fn show_run_command(run: &NamedRun) -> Option<String> {
     let id = &run.story.start_event()?.run_id;
     let is_recorded = !id.is_empty() && !id.contains('/') && id.starts_with(run.given_name);
     is_recorded.then(|| format!("ensemble runs show {id} -v"))
 }
 
+/// Renders the different values of the context.
 fn render_context_changes(keys: &[ContextChange]) -> String {
     let with_key = |key: &ContextChange| -> Vec<ValueChange> {
         let path = |path: &str| match path.chars().next() {
@@ -234,6 +240,7 @@ fn render_context_changes(keys: &[ContextChange]) -> String {
     render_changes(&keys.iter().flat_map(with_key).collect::<Vec<_>>())
 }
 
+/// Renders the first changes, and the number of further ones.
 fn render_changes(changes: &[ValueChange]) -> String {
     let mut text: String = changes.iter().take(MAX_SHOWN_CHANGES).map(render_change).collect();
     if changes.len() > MAX_SHOWN_CHANGES {
@@ -273,7 +280,7 @@ fn render_change(change: &ValueChange) -> String {
     text
 }
 
-/// Returns the changed lines, with a few lines around them.
+/// Renders the changed lines with a few lines around them.
 fn render_changed_lines(a: &str, b: &str) -> String {
     let mut text = String::new();
     for (number, group) in group_changed_lines(a, b, CONTEXT_LINES).into_iter().enumerate() {
@@ -293,6 +300,7 @@ fn render_changed_lines(a: &str, b: &str) -> String {
     text
 }
 
+/// Renders an outcome with its detail.
 fn render_outcome(outcome: &ComparedOutcome) -> String {
     let reason = outcome.completion_reason.unwrap_or("no outcome");
     match &outcome.detail {
@@ -301,7 +309,7 @@ fn render_outcome(outcome: &ComparedOutcome) -> String {
     }
 }
 
-/// Returns the usage of both runs, if a model was used and the usage differs.
+/// Renders the usage of both runs, if a model was used and the usage differs.
 fn render_usage_difference(compared: &RunComparison) -> String {
     let BothRuns { a, b } = compared.usage;
     if a == b {

@@ -9,7 +9,7 @@ use ensemble_core::thread::{Attachment, Message, ResultSummary, Role, ThreadIter
 use ensemble_history::story::{ExchangeEnd, ModelExchange};
 use ensemble_language::data::ModelUsage;
 
-/// An entry of an exchange.
+/// Entry of a rendered exchange.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ExchangeEntry {
     /// The beginning of a request: its number, the model, the stop reason and the tokens.
@@ -59,7 +59,7 @@ pub(super) enum ExchangeEntry {
     },
 }
 
-/// Returns the number of requests and tool calls, as text.
+/// Formats the number of requests and tool calls.
 pub(super) fn format_exchange_counts(exchanges: &[&ModelExchange]) -> String {
     let iterations = || exchanges.iter().flat_map(|exchange| &exchange.iterations);
     let calls: usize = iterations().map(|iteration| iteration.tool_calls.len()).sum();
@@ -70,8 +70,7 @@ pub(super) fn format_exchange_counts(exchanges: &[&ModelExchange]) -> String {
     )
 }
 
-/// Returns the title that distinguishes the exchange from the others of its execution, of which there are `count`, in a
-/// document.
+/// Returns a title that distinguishes the exchange from others of its execution. Returns `None` if `count` is 1.
 pub(super) fn exchange_title(exchange: &ModelExchange, count: usize, all: &[ModelExchange]) -> Option<String> {
     let mut about: Vec<String> = visible_part_key(exchange)
         .map(|key| format!("part {key}"))
@@ -84,7 +83,7 @@ pub(super) fn exchange_title(exchange: &ModelExchange, count: usize, all: &[Mode
     (!about.is_empty()).then(|| about.join(" · "))
 }
 
-/// `attempt 2`, `inside the call of X`: what distinguishes the exchange from others of the same execution and part.
+/// Lists the facts that distinguish the exchange from others of the execution and part: `attempt 2`, `inside the call of X`.
 pub(super) fn exchange_circumstances(exchange: &ModelExchange, all: &[ModelExchange]) -> Vec<String> {
     let mut about = Vec::new();
     if exchange.scope.attempt != 1 {
@@ -100,7 +99,7 @@ pub(super) fn exchange_circumstances(exchange: &ModelExchange, all: &[ModelExcha
     about
 }
 
-/// Returns the call that contains the agent, with the name of its tool.
+/// Describes the tool call that contains the exchange.
 fn containing_call(exchange: &ModelExchange, call: &str, all: &[ModelExchange]) -> String {
     let around = &exchange.scope.outer_calls[..exchange.scope.outer_calls.len() - 1];
     let is_around = |other: &&ModelExchange| {
@@ -118,14 +117,13 @@ fn containing_call(exchange: &ModelExchange, call: &str, all: &[ModelExchange]) 
     }
 }
 
-/// Returns the key of the part, on one line.
+/// Returns the key of the part on one line, with visible control characters.
 pub(super) fn visible_part_key(exchange: &ModelExchange) -> Option<String> {
     let key = exchange.scope.part.as_ref()?;
     Some(make_visible(&key.split_whitespace().collect::<Vec<_>>().join(" ")))
 }
 
-/// Returns the entries of the exchange. `with_earlier`: also the messages of earlier executions; otherwise only their
-/// number.
+/// Lists the entries of the exchange. Without `with_earlier`, earlier messages are only counted.
 pub(super) fn exchange_entries(exchange: &ModelExchange, with_earlier: bool) -> Vec<ExchangeEntry> {
     let mut entries = Vec::new();
     if !exchange.remembered_messages.is_empty() {
@@ -163,6 +161,7 @@ pub(super) fn exchange_entries(exchange: &ModelExchange, with_earlier: bool) -> 
     entries
 }
 
+/// Adds the entries of an iteration: its request, messages, calls and corrections.
 fn push_iteration_entries(entries: &mut Vec<ExchangeEntry>, iteration: &ThreadIteration) {
     let metadata_value = |key: &str| iteration.metadata.get(key);
     let word = |key: &str| {
@@ -200,6 +199,7 @@ fn push_iteration_entries(entries: &mut Vec<ExchangeEntry>, iteration: &ThreadIt
     entries.extend(metadata_value("stopped").map(|_| ExchangeEntry::RequestStopped));
 }
 
+/// Adds the entries of a message, with its reasoning, files and calls. `which` is a prefix for the role.
 fn push_message_entries(entries: &mut Vec<ExchangeEntry>, message: &Message, which: &str) {
     let role = match message.role {
         Role::System => "system",
@@ -222,6 +222,7 @@ fn push_message_entries(entries: &mut Vec<ExchangeEntry>, message: &Message, whi
     }
 }
 
+/// Adds a note for each file.
 fn push_file_notes(entries: &mut Vec<ExchangeEntry>, files: &[Attachment]) {
     for file in files {
         entries.push(ExchangeEntry::Note(make_visible(&format!(
@@ -231,6 +232,7 @@ fn push_file_notes(entries: &mut Vec<ExchangeEntry>, files: &[Attachment]) {
     }
 }
 
+/// Creates an entry for a message of this sender.
 fn message_entry(who: &str, text: String) -> ExchangeEntry {
     ExchangeEntry::Message {
         who: who.to_owned(),
@@ -238,7 +240,7 @@ fn message_entry(who: &str, text: String) -> ExchangeEntry {
     }
 }
 
-/// Returns the remark that the text above was sent instead of the result.
+/// Creates a note that the text above was sent instead of the result.
 fn summary_note(summary: &ResultSummary) -> ExchangeEntry {
     let bytes = summary.result_bytes;
     ExchangeEntry::Note(match (&summary.error, &summary.model) {
@@ -256,6 +258,7 @@ fn summary_note(summary: &ResultSummary) -> ExchangeEntry {
     })
 }
 
+/// Adds the entries of a tool call and its end.
 fn push_call_entries(entries: &mut Vec<ExchangeEntry>, call: &ToolCall) {
     let name = make_visible(&call.name);
     entries.push(ExchangeEntry::ToolCall {
@@ -277,7 +280,7 @@ fn push_call_entries(entries: &mut Vec<ExchangeEntry>, call: &ToolCall) {
     push_file_notes(entries, &call.attachments);
 }
 
-/// Returns the text with visible control characters; a line break of two characters is one.
+/// Returns the text with visible control characters.
 fn make_visible(text: &str) -> String {
     escape_text(text)
 }

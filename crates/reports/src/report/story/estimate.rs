@@ -11,7 +11,7 @@ use crate::report::wrap::LineWidth;
 use ensemble_history::story::{RunStory, StoryTurn};
 use ensemble_history::{AgentTotals, RunState, RunTotals};
 
-/// The data of an estimate.
+/// Estimate of the usage of a next run, from a recorded run.
 #[derive(Debug)]
 pub struct RunEstimate<'a> {
     /// The file to run.
@@ -32,7 +32,7 @@ pub struct RunEstimate<'a> {
     pub can_compare: bool,
 }
 
-/// The basis of the estimate of a next message.
+/// Basis of the estimate for a next message of a conversation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NextMessageEstimate {
     /// The first turn that answers the last message of the recorded run.
@@ -41,7 +41,7 @@ pub struct NextMessageEstimate {
     pub kept_threads: Vec<(Arc<str>, KeptThread)>,
 }
 
-/// The thread that an agent keeps at the end of the recorded run.
+/// Thread that an agent keeps at the end of the recorded run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeptThread {
     /// The tokens that each request of the next message repeats.
@@ -54,7 +54,7 @@ pub struct KeptThread {
     pub is_estimated: bool,
 }
 
-/// The recorded data of an agent of the file.
+/// Recorded usage of an agent in the ensemble file.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum AgentEstimate {
     /// The agent ran, and has not changed.
@@ -68,7 +68,7 @@ pub enum AgentEstimate {
 }
 
 impl RunEstimate<'_> {
-    /// Returns the known usage of all agents together.
+    /// Returns the total of the known usage of all agents.
     fn known_total(&self) -> AgentTotals {
         let shares = self.agents.iter().filter_map(|(_, known)| match known {
             AgentEstimate::Ran(share) => Some(*share),
@@ -77,7 +77,7 @@ impl RunEstimate<'_> {
         shares.fold(AgentTotals::default(), |sum, one| sum + one)
     }
 
-    /// Returns the time in which the turns were executed, in seconds.
+    /// Returns the time in which turns were executed, in seconds.
     fn wall_seconds(&self) -> f64 {
         match &self.next_message {
             None => self.story.wall_seconds(),
@@ -88,13 +88,14 @@ impl RunEstimate<'_> {
         }
     }
 
+    /// Returns the names of the agents whose estimate meets the condition.
     fn agent_names_where(&self, of: impl Fn(&AgentEstimate) -> bool) -> Vec<&str> {
         let agents = self.agents.iter().filter(|(_, known)| of(known));
         agents.map(|(name, _)| &**name).collect()
     }
 }
 
-/// Returns the estimate for users.
+/// Renders the estimate for users.
 pub fn render_estimate(estimate: &RunEstimate, width: LineWidth) -> String {
     let story = estimate.story;
     let run = story.start_event().map_or("", |started| &*started.run_id);
@@ -155,7 +156,7 @@ pub fn render_estimate(estimate: &RunEstimate, width: LineWidth) -> String {
     )
 }
 
-/// Returns the cost of the tokens at the prices of the file, and the agents without a price.
+/// Renders the cost of the tokens at the prices of the file, and the agents without a price.
 fn render_cost(estimate: &RunEstimate, total: &AgentTotals) -> String {
     let Some(cost) = total.usage.cost else {
         return String::new();
@@ -173,6 +174,7 @@ fn render_cost(estimate: &RunEstimate, total: &AgentTotals) -> String {
     }
 }
 
+/// Renders notes about the reliability of the estimate.
 fn render_notes(estimate: &RunEstimate, total: &AgentTotals) -> String {
     let mut text = String::new();
     if total.usage.estimated {
@@ -199,7 +201,7 @@ fn render_notes(estimate: &RunEstimate, total: &AgentTotals) -> String {
     text
 }
 
-/// Returns the estimate as one JSON document. Totals contain only known values: neither changed nor new agents.
+/// Converts the estimate to a JSON document. Totals contain only known values: neither changed nor new agents.
 pub fn estimate_to_json(estimate: &RunEstimate) -> Value {
     let agents = estimate.agents.iter().map(|(name, known)| {
         let (state, share) = match known {
@@ -240,6 +242,7 @@ pub fn estimate_to_json(estimate: &RunEstimate) -> Value {
     document
 }
 
+/// Formats the usage of an agent as a row of the table.
 fn usage_row(name: &str, share: &AgentTotals) -> [String; 6] {
     let usage = share.usage;
     let mark = if usage.estimated { "~" } else { "" };
@@ -268,12 +271,13 @@ fn usage_row(name: &str, share: &AgentTotals) -> [String; 6] {
     ]
 }
 
+/// Creates a row with a text instead of numbers.
 fn text_row(name: &str, words: &str) -> [String; 6] {
     let [requests, input, output, time] = std::array::from_fn(|_| String::new());
     [name.to_owned(), words.to_owned(), requests, input, output, time]
 }
 
-/// Columns: names left-aligned, numbers right-aligned. A text in place of numbers may be longer than its column.
+/// Renders the rows in columns: names left-aligned, numbers right-aligned. A text instead of numbers can exceed its column.
 fn render_table(rows: &[[String; 6]]) -> String {
     let width = |column: usize| {
         let cells = rows.iter().filter(|row| column == 0 || !row[2].is_empty());

@@ -13,7 +13,7 @@ use ensemble_history::story::{RunStory, StoryAttempt, StoryAttemptEnd, StoryEven
 /// - 1: the first version.
 const VERSION: u32 = 1;
 
-/// Creates the document.
+/// Converts the run to a JSON document.
 pub fn story_to_json(story: &RunStory, driver: RunDriver) -> Value {
     let started = story.start_event();
     let end_event = story.end_event();
@@ -57,6 +57,7 @@ pub fn story_to_json(story: &RunStory, driver: RunDriver) -> Value {
     })
 }
 
+/// Converts an event of the run to JSON.
 fn event_to_json(event: &StoryEvent) -> Value {
     match event {
         StoryEvent::Turn(turn) => turn_to_json(turn),
@@ -76,6 +77,7 @@ fn event_to_json(event: &StoryEvent) -> Value {
     }
 }
 
+/// Converts the cause of an interruption to JSON.
 fn cause_to_json(cause: &ensemble_core::conversation::RunInterruption) -> Value {
     serde_json::to_value(cause)
         .ok()
@@ -83,6 +85,7 @@ fn cause_to_json(cause: &ensemble_core::conversation::RunInterruption) -> Value 
         .unwrap_or_default()
 }
 
+/// Converts a turn to JSON.
 fn turn_to_json(turn: &StoryTurn) -> Value {
     let waiting: Vec<Value> = turn
         .skipped_agents
@@ -102,7 +105,7 @@ fn turn_to_json(turn: &StoryTurn) -> Value {
     })
 }
 
-/// Returns an execution as JSON.
+/// Converts an execution to JSON.
 pub fn execution_to_json(execution: &StoryExecution) -> Value {
     let finished = execution.finish_event.as_ref();
     json!({
@@ -130,7 +133,7 @@ pub fn execution_to_json(execution: &StoryExecution) -> Value {
     })
 }
 
-/// Returns the answered question of an input agent: its text, its choices, the answer, who gave it, and when.
+/// Converts the answered question of an input agent to JSON: question, choices, answer, author and time.
 fn answer_to_json(execution: &StoryExecution) -> Value {
     let answer = execution
         .finish_event
@@ -143,6 +146,7 @@ fn answer_to_json(execution: &StoryExecution) -> Value {
     document
 }
 
+/// Converts an attempt to JSON.
 fn attempt_to_json(attempt: &StoryAttempt) -> Value {
     let mut document = json!({
         "attempt": attempt.attempt,
@@ -159,7 +163,7 @@ fn attempt_to_json(attempt: &StoryAttempt) -> Value {
     document
 }
 
-/// Returns the result of an attempt, as one word.
+/// Returns the result of an attempt as one word.
 pub(super) fn attempt_end_word(end: &StoryAttemptEnd) -> &'static str {
     match end {
         StoryAttemptEnd::InProgress => "under_way",

@@ -19,7 +19,7 @@ use ensemble_history::story::{StoryAttemptEnd, StoryEvent, StoryExecution, Story
 /// A text with more lines is collapsed.
 const MAX_EXPANDED_LINES: usize = 24;
 
-/// Creates the document, with its graph in Mermaid.
+/// Renders the run as a Markdown document with a Mermaid graph.
 pub fn render_markdown(run: &ExportedRun) -> String {
     let story = run.story;
     let name = story.start_event().map_or("", |started| &*started.ensemble);
@@ -64,7 +64,7 @@ pub fn render_markdown(run: &ExportedRun) -> String {
     text + "## Final context\n\n" + &code_block(&format!("{context:#}"), "json")[..]
 }
 
-/// Returns a table of turns and agents, with the duration of each execution.
+/// Renders a table of turns and agents with the duration of each execution.
 fn render_timeline(run: &ExportedRun) -> String {
     let ran = |name: &str| {
         run.story
@@ -95,6 +95,7 @@ fn render_timeline(run: &ExportedRun) -> String {
     text
 }
 
+/// Renders the duration and the result of an execution.
 fn render_execution_duration(execution: &StoryExecution) -> String {
     let took = format_duration(execution.totals.seconds);
     match (&execution.finish_event, execution.failure()) {
@@ -105,6 +106,7 @@ fn render_execution_duration(execution: &StoryExecution) -> String {
     }
 }
 
+/// Renders an event of the run.
 fn render_event(run: &ExportedRun, event: &StoryEvent) -> String {
     match event {
         StoryEvent::Turn(one) => render_turn(run, one),
@@ -122,6 +124,7 @@ fn render_event(run: &ExportedRun, event: &StoryEvent) -> String {
     }
 }
 
+/// Renders a turn with its executions, skipped agents and warnings.
 fn render_turn(run: &ExportedRun, turn: &StoryTurn) -> String {
     let mut text = format!("### Turn {}\n\n", turn.turn);
     for execution in &turn.executions {
@@ -141,6 +144,7 @@ fn render_turn(run: &ExportedRun, turn: &StoryTurn) -> String {
     text + "\n"
 }
 
+/// Renders an execution with its questions, decisions, attempts, messages and output.
 fn render_execution(run: &ExportedRun, turn: u32, execution: &StoryExecution) -> String {
     let again = match execution.execution {
         1 => String::new(),
@@ -219,7 +223,7 @@ fn render_execution(run: &ExportedRun, turn: u32, execution: &StoryExecution) ->
         .unwrap_or_default()[..]
 }
 
-/// Returns the response as text, other keys as JSON.
+/// Renders an output: the response as text, other keys as JSON.
 fn render_output(output: &Value) -> String {
     if !output.is_object() {
         return code_block(&format!("{output:#}"), "json");
@@ -240,7 +244,7 @@ fn render_output(output: &Value) -> String {
     text
 }
 
-/// Returns a code block whose end marker does not occur in the text; collapsed if it is long.
+/// Renders a code block with a fence that the text does not contain. Collapses long text.
 fn code_block(text: &str, language: &str) -> String {
     let text = text.trim_end();
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
@@ -253,7 +257,7 @@ fn code_block(text: &str, language: &str) -> String {
     format!("<details><summary>{lines} lines</summary>\n\n{block}</details>\n\n")
 }
 
-/// Renders one line of text, with markup escaped.
+/// Renders the text on one line, with escaped markup.
 fn escape_inline(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     let mut escaped = String::with_capacity(text.len());
@@ -269,7 +273,7 @@ fn escape_inline(text: &str) -> String {
     escaped
 }
 
-/// Returns a command as typed.
+/// Renders a command as inline code.
 fn code_span(command: &str) -> String {
     let longest = command.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest + 1);

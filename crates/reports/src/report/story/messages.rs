@@ -6,7 +6,7 @@ use crate::report::format::{BAD, CAUTION, DIM, NAME, TURN};
 use crate::report::wrap::LineWidth;
 use ensemble_history::story::ModelExchange;
 
-/// Returns the chosen exchanges of all exchanges of a run, without any cut.
+/// Renders the chosen exchanges completely. `all` are the exchanges of the run.
 pub fn render_full_exchanges(chosen: &[&ModelExchange], all: &[ModelExchange], width: LineWidth) -> String {
     chosen
         .iter()
@@ -14,6 +14,7 @@ pub fn render_full_exchanges(chosen: &[&ModelExchange], all: &[ModelExchange], w
         .collect()
 }
 
+/// Renders an exchange with its title.
 fn render_exchange(exchange: &ModelExchange, all: &[ModelExchange], width: LineWidth) -> String {
     let within = &exchange.scope;
     let key = visible_part_key(exchange).map(|key| format!("[{key}]")).unwrap_or_default();
@@ -32,6 +33,7 @@ fn render_exchange(exchange: &ModelExchange, all: &[ModelExchange], width: LineW
     title + lines.as_str()
 }
 
+/// Renders an entry of an exchange.
 fn render_entry(entry: &ExchangeEntry, width: LineWidth) -> String {
     let line = |text: &str, indent: usize| width.wrap_block(text, indent);
     match entry {

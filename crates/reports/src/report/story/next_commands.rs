@@ -6,7 +6,7 @@ use ensemble_core::operator::escape_hidden;
 use ensemble_history::story::RunStory;
 use ensemble_history::{RunDriver, RunState};
 
-/// A command and its purpose.
+/// Suggested command with its purpose.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct NextCommand {
     /// The purpose, in one or two words.
@@ -15,7 +15,7 @@ pub struct NextCommand {
     pub command: String,
 }
 
-/// Returns the commands that are useful now, the most likely first. A run inside another run is executed with that run.
+/// Suggests useful commands, the most likely first. A nested run is driven by its outer run.
 pub fn suggest_next_commands(story: &RunStory, driver: RunDriver) -> Vec<NextCommand> {
     let Some(id) = story.start_event().map(|started| &*started.run_id) else {
         return Vec::new();
@@ -71,14 +71,14 @@ pub fn suggest_next_commands(story: &RunStory, driver: RunDriver) -> Vec<NextCom
     }
 }
 
-/// Returns the key of the first failed part of the execution; `None` if the execution has no parts, or none failed.
+/// Returns the key of the first failed part of the execution. Returns `None` without parts or failures.
 pub fn first_failed_part<'s>(story: &'s RunStory, failed: &FailedExecution) -> Option<&'s str> {
     let execution = story.find_execution(failed.turn, &failed.agent)?;
     let part = PartsSummary::from_events(&execution.parts)?.first_failed_part()?;
     Some(&*part.key)
 }
 
-/// `agent@turn`, or `agent[key]@turn` for a failed part, as one word for a shell.
+/// Renders `agent@turn`, or `agent[key]@turn` for a failed part, as one word for a shell.
 pub(crate) fn rerun_argument(failed: &FailedExecution, part: Option<&str>) -> String {
     let part = part.map_or_else(String::new, |key| format!("[{key}]"));
     quote_for_shell(&format!("{}{part}@{}", failed.agent, failed.turn))
@@ -93,7 +93,7 @@ pub fn quote_for_shell(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
 
-/// Returns a name that somebody else chose, as one word for a shell and for a terminal.
+/// Escapes and quotes an untrusted name as one word for a shell and a terminal.
 pub(crate) fn sanitize_for_shell(name: &str) -> String {
     quote_for_shell(&escape_hidden(name))
 }

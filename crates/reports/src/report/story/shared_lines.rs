@@ -21,7 +21,7 @@ use ensemble_language::data::RunContext;
 /// The indent of every row of an output.
 pub(super) const INDENT: usize = 4;
 
-/// Returns the totals of a run: turns and time, requests and tokens.
+/// Renders the totals of a run: turns and time, requests and tokens.
 pub(super) fn totals_lines(story: &RunStory) -> Vec<String> {
     let totals = story.history.run_totals();
     let mut lines = vec![format!(
@@ -62,7 +62,7 @@ pub(super) fn totals_lines(story: &RunStory) -> Vec<String> {
     lines
 }
 
-/// Returns the cause of an interruption, as text.
+/// Describes the cause of an interruption.
 pub(super) fn describe_interruption(cause: &RunInterruption) -> String {
     match cause {
         RunInterruption::Cancelled { by } => format!("stopped by {by}"),
@@ -70,7 +70,7 @@ pub(super) fn describe_interruption(cause: &RunInterruption) -> String {
     }
 }
 
-/// Returns the mark of an outcome: whether the exit code is 0. A success with exhausted agents calls for attention.
+/// Returns the style and the mark of an outcome. A success with exhausted agents has the style of a warning.
 pub(crate) fn outcome_mark(ended: &RunEnded) -> (TrustedStyle, &'static str) {
     match ended.completion_reason {
         _ if ended.is_success() && ended.exhausted.is_empty() => (GOOD, "✓"),
@@ -80,12 +80,12 @@ pub(crate) fn outcome_mark(ended: &RunEnded) -> (TrustedStyle, &'static str) {
     }
 }
 
-/// Returns the text that a script wrote to stderr, unchanged.
+/// Renders the stderr of a script unchanged.
 pub(super) fn render_stderr(stderr: &str) -> String {
     LineWidth::UNLIMITED.wrap_block(&format!("{DIM}stderr:{DIM:#}\n{stderr}"), INDENT)
 }
 
-/// Returns the agents that were running when the run was stopped.
+/// Renders the agents that were running when the run was stopped.
 pub(super) fn render_stopped_agents(turn: &StoryTurn) -> String {
     let stopped = turn.executions.iter().filter(|execution| {
         let last = execution.attempts.last();
@@ -102,7 +102,7 @@ pub(super) fn render_stopped_agents(turn: &StoryTurn) -> String {
         .collect()
 }
 
-/// Returns the agents that are running, or were running when the process ended.
+/// Renders the agents that are running, or were running when the process exited.
 pub(super) fn render_running_agents(turn: &StoryTurn, driver: RunDriver) -> String {
     let open = turn
         .executions
@@ -124,11 +124,12 @@ pub(super) fn render_running_agents(turn: &StoryTurn, driver: RunDriver) -> Stri
     open.map(tell).collect()
 }
 
+/// Formats the time of the record in the local time zone.
 pub(super) fn format_local_time(record: &Record) -> String {
     record.at.with_timezone(&Local).format("%Y-%m-%d %H:%M:%S").to_string()
 }
 
-/// Values that were added to a context, on one line.
+/// Formats the values of a context on one line.
 pub(super) fn format_context_values(context: &RunContext, whole: bool) -> String {
     let pairs: Vec<String> = context
         .iter()
@@ -137,7 +138,7 @@ pub(super) fn format_context_values(context: &RunContext, whole: bool) -> String
     pairs.join(", ")
 }
 
-/// Renders a time for documents of recorded runs.
+/// Formats a time in UTC, for exported documents.
 pub(super) fn format_utc(at: &DateTime<Utc>) -> String {
     at.format("%Y-%m-%d %H:%M:%S UTC").to_string()
 }

@@ -32,7 +32,7 @@ use ensemble_language::data::ModelUsage;
 /// The number of lines of an output that are shown by default.
 const MAX_OUTPUT_LINES: usize = 8;
 
-/// Renders a run for people.
+/// Printer of a recorded run for users, one record at a time.
 #[derive(Debug, Default)]
 pub struct StoryPrinter {
     /// Whether nothing is shortened or left out.
@@ -52,7 +52,7 @@ pub struct StoryPrinter {
 }
 
 impl StoryPrinter {
-    /// Creates a writer. `whole`: nothing is shortened; `live`: the running agents are named.
+    /// Creates a printer. `whole` shortens nothing; `live` names the running agents.
     pub fn new(whole: bool, live: bool) -> Self {
         Self {
             whole,
@@ -61,7 +61,7 @@ impl StoryPrinter {
         }
     }
 
-    /// Returns the text for the record; `story` already contains it.
+    /// Renders the text for the record. `story` already contains the record.
     pub fn render_record(&mut self, record: &Record, story: &RunStory) -> String {
         match &record.event {
             Event::RunStarted(started) => self.render_run_start(started, record),
@@ -101,7 +101,7 @@ impl StoryPrinter {
         }
     }
 
-    /// Returns the text after the last record, if the run has no end or can continue.
+    /// Renders the text after the last record of a run that has no end or can continue.
     pub fn render_footer(&self, story: &RunStory, driver: RunDriver) -> String {
         let mut text = String::new();
         if story.end_event().is_none() {
@@ -134,10 +134,12 @@ impl StoryPrinter {
         text
     }
 
+    /// Indents and wraps a text.
     fn wrap_block(&self, text: &str) -> String {
         self.width.wrap_block(text, INDENT)
     }
 
+    /// Renders the heading of the run, its input and its context.
     fn render_run_start(&mut self, started: &RunStarted, record: &Record) -> String {
         let agents = format_count(self.kinds.len() as u64, "agent");
         let file = &started.ensemble_file;
@@ -165,6 +167,7 @@ impl StoryPrinter {
         text
     }
 
+    /// Renders a finished execution with its output or failure.
     fn render_execution_end(&mut self, finished: &ExecutionFinished, story: &RunStory) -> String {
         let turn = story.latest_turn();
         let execution = turn.and_then(|turn| turn.executions.iter().find(|one| one.agent == finished.agent));
@@ -216,7 +219,7 @@ impl StoryPrinter {
         text
     }
 
-    /// Returns the first line of an execution, with the usage of all its attempts.
+    /// Renders the first line of an execution, with the usage of all its attempts.
     fn execution_title(&self, finished: &ExecutionFinished, usage: Option<ModelUsage>) -> String {
         let (style, mark) = match finished.end {
             ExecutionEnd::Succeeded(_) => (GOOD, "✓"),
@@ -244,7 +247,7 @@ impl StoryPrinter {
         )
     }
 
-    /// Returns the request, the inputs, and the failed attempts of an execution.
+    /// Renders the request, the inputs, and the failed attempts of an execution.
     fn render_circumstances(&mut self, execution: &StoryExecution) -> String {
         let mut text = String::new();
         if let Some(request) = &execution.request {
@@ -323,7 +326,7 @@ impl StoryPrinter {
         text
     }
 
-    /// Returns the agents that did not run in the turn, and its warnings.
+    /// Renders the agents that did not run in the turn, and its warnings.
     fn render_turn_end(&mut self, turn: &StoryTurn) -> String {
         let ran: Vec<Arc<str>> = turn.executions.iter().map(|one| one.agent.clone()).collect();
         let lines = self.reasons.render_new_reasons(&turn.skipped_agents, &ran, self.whole);
@@ -338,6 +341,7 @@ impl StoryPrinter {
         self.width.wrap_sentences(&text)
     }
 
+    /// Renders an interruption and the agents that it stopped.
     fn render_interruption(&self, cause: &RunInterruption, record: &Record, story: &RunStory) -> String {
         let open = story.latest_turn().filter(|turn| turn.finished_at.is_none());
         let stopped = open.map(render_stopped_agents).unwrap_or_default();
@@ -345,6 +349,7 @@ impl StoryPrinter {
         format!("{stopped}\n{NAME}{cause}{NAME:#} {DIM}{}{DIM:#}\n", format_local_time(record))
     }
 
+    /// Renders the outcome, the agents that never ran, and the totals.
     fn render_run_end(&mut self, ended: &RunEnded, story: &RunStory) -> String {
         let mut text = String::new();
         if let Some(turn) = story.latest_turn().filter(|turn| turn.finished_at.is_none()) {
@@ -373,6 +378,7 @@ impl StoryPrinter {
         text + self.render_totals(story).as_str()
     }
 
+    /// Renders the totals of the run and its replacements.
     fn render_totals(&self, story: &RunStory) -> String {
         let mut text = format!("  {}\n", totals_lines(story).join("\n  "));
         for (what, told) in story.start_event().map(describe_replacements).unwrap_or_default() {
@@ -381,14 +387,14 @@ impl StoryPrinter {
         self.width.wrap_sentences(&text)
     }
 
-    /// Returns a value on one line.
+    /// Renders a value on one line. Records whether it was shortened.
     fn render_value(&mut self, value: &serde_json::Value) -> String {
         let value_text = render_value(value, self.whole);
         self.has_cut |= !self.whole && value_text != render_value(value, true);
         value_text
     }
 
-    /// Returns the first lines.
+    /// Returns the first lines of the text. Records whether lines were left out.
     fn shorten_lines(&mut self, text: &str) -> String {
         let lines = text.lines().count();
         if self.whole || lines <= MAX_OUTPUT_LINES + 1 {
@@ -399,7 +405,7 @@ impl StoryPrinter {
         format!("{}\n{DIM}… {} more lines (-v){DIM:#}", first.join("\n"), lines - MAX_OUTPUT_LINES)
     }
 
-    /// Shortened, without line breaks.
+    /// Returns the text on one line, shortened. Records whether it was shortened.
     fn shorten_to_line(&mut self, text: &str) -> String {
         let words: Vec<&str> = text.split_whitespace().collect();
         let line = words.join(" ");
@@ -411,6 +417,7 @@ impl StoryPrinter {
         short
     }
 
+    /// Renders an open question with its choices.
     fn render_question(&self, asked: &InputRequested) -> String {
         let address = asked.pending_request().address;
         let mut text = format!(

@@ -34,6 +34,7 @@ pub fn render_github_test_report(files: &[TestedFile], folder: &Path) -> String 
     text
 }
 
+/// Renders a warning for each coverage gap.
 fn render_gaps(covered: &EnsembleCoverage, folder: &Path) -> String {
     let name = escape_property(&relative_path(&covered.ensemble, folder));
     let mut text = String::new();
@@ -47,6 +48,7 @@ fn render_gaps(covered: &EnsembleCoverage, folder: &Path) -> String {
     text
 }
 
+/// Renders a warning for each surviving mutant.
 fn render_survivors(changed: &EnsembleMutants, folder: &Path) -> String {
     let name = escape_property(&relative_path(&changed.ensemble, folder));
     let survived = changed

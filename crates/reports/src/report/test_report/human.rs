@@ -13,7 +13,7 @@ const GOOD: TrustedStyle = TrustedStyle::new(AnsiColor::Green.on_default().bold(
 const BAD: TrustedStyle = TrustedStyle::new(AnsiColor::Red.on_default().bold());
 const QUIET: TrustedStyle = TrustedStyle::new(Style::new().dimmed());
 
-/// Returns the text. `took` is the whole time in seconds.
+/// Renders the test report for users. `took` is the whole time in seconds.
 pub fn render_human_test_report(files: &[TestedFile], took: f64, color: bool) -> String {
     let mut text = String::new();
     for file in files {
@@ -69,7 +69,7 @@ pub fn render_human_test_report(files: &[TestedFile], took: f64, color: bool) ->
     text
 }
 
-/// Returns the suggested cases, with the names of the files if there are several.
+/// Renders the suggested cases, with the names of the files if there are several.
 pub fn render_suggestions(files: &[TestedFile]) -> String {
     let suggested = files.iter().filter_map(|file| file.suggestions.as_ref());
     let suggested: Vec<&SuggestedCases> = suggested.filter(|one| one.cases > 0).collect();
@@ -80,6 +80,7 @@ pub fn render_suggestions(files: &[TestedFile]) -> String {
     suggested.iter().map(text).collect::<Vec<_>>().join("\n")
 }
 
+/// Appends an expectation that is not met. `words` label the expected value, the actual value and the help.
 fn append_failure(file: &str, unmet: &FailedExpectation, words: [&str; 3], text: &mut String) {
     text.push_str(&format!("  {file}:{}:{}: {}\n", unmet.line, unmet.column, unmet.what));
     let parts = [&unmet.expected, &unmet.actual, &unmet.help];
@@ -90,6 +91,7 @@ fn append_failure(file: &str, unmet: &FailedExpectation, words: [&str; 3], text:
     }
 }
 
+/// Appends the coverage of an ensemble with its gaps.
 fn append_coverage(covered: &EnsembleCoverage, text: &mut String) {
     let counts = covered.counts.iter();
     let counts: Vec<String> = counts
@@ -107,7 +109,7 @@ fn append_coverage(covered: &EnsembleCoverage, text: &mut String) {
     }
 }
 
-/// Renders the mutants, those that survived first.
+/// Appends the mutants, surviving ones first.
 fn append_mutants(changed: &EnsembleMutants, color: bool, text: &mut String) {
     let file = &changed.ensemble;
     if let Some(reason) = &changed.not_tried_because {
@@ -149,7 +151,7 @@ fn append_mutants(changed: &EnsembleMutants, color: bool, text: &mut String) {
     }
 }
 
-/// Returns the first names, and how many more there are.
+/// Formats the first names and the number of the others.
 fn format_case_names(cases: &[String]) -> String {
     const SHOWN: usize = 3;
     let names: Vec<String> = cases.iter().take(SHOWN).map(|name| format!("\"{name}\"")).collect();

@@ -7,7 +7,7 @@ use super::{EnsembleCoverage, EnsembleMutants, MutantStatus, TestedCase, TestedF
 /// The version of the document.
 const VERSION: u32 = 1;
 
-/// Returns the document, with the findings of files that cannot be tried. `took` is the whole time in seconds.
+/// Renders the report as JSON, with the findings of files that could not be tested. `took` is the whole time in seconds.
 pub fn render_json_test_report(files: &[TestedFile], findings: &Value, took: f64) -> String {
     let (passed, failed) = count_passed_and_failed(files);
     let file = |file: &TestedFile| {
@@ -34,6 +34,7 @@ pub fn render_json_test_report(files: &[TestedFile], findings: &Value, took: f64
     format!("{document:#}\n")
 }
 
+/// Converts a case with its failures to JSON.
 fn case_to_json(case: &TestedCase) -> Value {
     let failures = case.failures.iter().map(|unmet| {
         json!({
@@ -65,6 +66,7 @@ fn case_to_json(case: &TestedCase) -> Value {
     })
 }
 
+/// Converts the coverage of an ensemble to JSON.
 fn coverage_to_json(covered: &EnsembleCoverage) -> Value {
     let counts = covered.counts.iter();
     let counts = counts.map(|(what, reached, all)| ((*what).to_owned(), json!({"reached": reached, "all": all})));
@@ -84,6 +86,7 @@ fn coverage_to_json(covered: &EnsembleCoverage) -> Value {
     })
 }
 
+/// Converts the mutants of an ensemble to JSON.
 fn mutants_to_json(changed: &EnsembleMutants) -> Value {
     let [noticed, survived, equivalent, not_tried] = changed.count_by_status();
     let list = changed.mutants.iter().map(|mutant| {

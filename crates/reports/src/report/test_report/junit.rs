@@ -6,7 +6,7 @@ use super::{TestedCase, TestedFile, count_passed_and_failed, failure_line};
 use crate::report::file_names::relative_path;
 use crate::report::xml::escape_xml;
 
-/// Returns the document. File names are relative to `folder`; `took` is the whole time in seconds.
+/// Renders the report as JUnit XML. File names are relative to `folder`; `took` is the whole time in seconds.
 pub fn render_junit_test_report(files: &[TestedFile], folder: &Path, took: f64) -> String {
     let (passed, failed) = count_passed_and_failed(files);
     let tests = passed + failed;
@@ -27,6 +27,7 @@ pub fn render_junit_test_report(files: &[TestedFile], folder: &Path, took: f64) 
     text + "</testsuites>\n"
 }
 
+/// Appends the element of a test case.
 fn append_case(file: &str, case: &TestedCase, text: &mut String) {
     let name = escape_xml(&case.name);
     text.push_str(&format!(

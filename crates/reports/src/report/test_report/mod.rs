@@ -10,7 +10,7 @@ pub use human::{render_human_test_report, render_suggestions};
 pub use json::render_json_test_report;
 pub use junit::render_junit_test_report;
 
-/// A test file whose cases were tried.
+/// Test file whose cases were run.
 #[derive(Debug, Clone, Default)]
 pub struct TestedFile {
     /// Its name.
@@ -25,7 +25,7 @@ pub struct TestedFile {
     pub suggestions: Option<SuggestedCases>,
 }
 
-/// A case that was tried.
+/// Test case that was run.
 #[derive(Debug, Clone)]
 pub struct TestedCase {
     /// Its name.
@@ -42,7 +42,7 @@ pub struct TestedCase {
     pub updated_expectations: Vec<FailedExpectation>,
 }
 
-/// An expectation that is not met.
+/// Expectation that is not met.
 #[derive(Debug, Clone)]
 pub struct FailedExpectation {
     /// Its line in the test file, from 1.
@@ -59,7 +59,7 @@ pub struct FailedExpectation {
     pub help: Option<String>,
 }
 
-/// The parts of an ensemble that the cases of a file reach.
+/// Parts of an ensemble that the cases of a file reach.
 #[derive(Debug, Clone)]
 pub struct EnsembleCoverage {
     /// The file of the ensemble.
@@ -72,7 +72,7 @@ pub struct EnsembleCoverage {
     pub is_complete: bool,
 }
 
-/// A part of an ensemble that no case reaches.
+/// Part of an ensemble that no case reaches.
 #[derive(Debug, Clone)]
 pub struct ShownCoverageGap {
     /// Its kind.
@@ -83,7 +83,7 @@ pub struct ShownCoverageGap {
     pub place: Option<(usize, usize)>,
 }
 
-/// Cases for what no case of a file reaches.
+/// Suggested cases for the gaps of a file.
 #[derive(Debug, Clone, Default)]
 pub struct SuggestedCases {
     /// The test file.
@@ -96,7 +96,7 @@ pub struct SuggestedCases {
     pub unresolved_gaps: Vec<String>,
 }
 
-/// Changes of the ensemble of a file.
+/// Mutants of the ensemble of a file.
 #[derive(Debug, Clone, Default)]
 pub struct EnsembleMutants {
     /// The file of the ensemble.
@@ -107,7 +107,7 @@ pub struct EnsembleMutants {
     pub not_tried_because: Option<String>,
 }
 
-/// A change of an ensemble.
+/// Mutant of an ensemble, as the report shows it.
 #[derive(Debug, Clone)]
 pub struct ShownMutant {
     /// Its kind.
@@ -124,7 +124,7 @@ pub struct ShownMutant {
     pub status: MutantStatus,
 }
 
-/// The status of a mutant.
+/// Status of a mutant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MutantStatus {
     /// These cases fail with it.
@@ -138,7 +138,7 @@ pub enum MutantStatus {
 }
 
 impl MutantStatus {
-    /// Returns the word of the status in JSON.
+    /// Returns the name of the status in JSON.
     fn json_word(&self) -> &'static str {
         match self {
             Self::Killed(_) => "noticed",
@@ -150,7 +150,7 @@ impl MutantStatus {
 }
 
 impl EnsembleMutants {
-    /// Returns the numbers of those that are noticed, that survived, that no case can notice, and that were not tried.
+    /// Counts the mutants by status: killed, surviving, equivalent and not tried.
     fn count_by_status(&self) -> [usize; 4] {
         let count = |word| self.mutants.iter().filter(|one| one.status.json_word() == word).count();
         ["noticed", "survived", "equivalent", "not_tried"].map(count)
@@ -158,7 +158,7 @@ impl EnsembleMutants {
 }
 
 impl ShownMutant {
-    /// Returns the change in words.
+    /// Describes the change of the mutant.
     fn describe_change(&self) -> String {
         let of = self
             .agent
@@ -170,7 +170,7 @@ impl ShownMutant {
 }
 
 impl TestedFile {
-    /// Returns whether a case fails, or whether a change is not known to be noticed.
+    /// Returns whether a case fails or a mutant is not known to be killed.
     pub fn has_failed(&self) -> bool {
         let is_open = |mutants: &EnsembleMutants| {
             let [_, survived, _, not_tried] = mutants.count_by_status();
@@ -187,14 +187,14 @@ impl TestedCase {
     }
 }
 
-/// Returns the numbers of cases that pass and that fail.
+/// Counts the passed and the failed cases.
 fn count_passed_and_failed(files: &[TestedFile]) -> (usize, usize) {
     let cases = || files.iter().flat_map(|file| &file.cases);
     let passed = cases().filter(|case| case.has_passed()).count();
     (passed, cases().count() - passed)
 }
 
-/// Returns the failure in one line: `outcome: expected completed, found agent_failed`.
+/// Renders the failure on one line: `outcome: expected completed, found agent_failed`.
 fn failure_line(unmet: &FailedExpectation) -> String {
     let mut text = unmet.what.clone();
     if let Some(expected) = &unmet.expected {

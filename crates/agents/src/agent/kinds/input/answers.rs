@@ -8,7 +8,7 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Answers given with the run. Each is for an address, for all parts or calls of an address, or for the bare name of an agent.
+/// Answers that the user supplied with the run. The address of an answer can name a request, all parts or calls, or an agent.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct PreparedAnswers {
     /// `--answer`: each for the next question.
@@ -28,10 +28,11 @@ pub struct PreparedAnswers {
     user: Option<Arc<str>>,
 }
 
-/// The answers of a run, of which some were used.
+/// Unused prepared answers of a run, shared by all agents.
 #[derive(Debug, Default)]
 pub struct AnswerQueue(Mutex<AnswerQueueState>);
 
+/// Prepared answers, with the addresses whose answers were used.
 #[derive(Debug, Default)]
 struct AnswerQueueState {
     /// The answers without those to next questions that were used.
@@ -42,7 +43,7 @@ struct AnswerQueueState {
     used_file: HashSet<(String, Option<usize>)>,
 }
 
-/// The given answer for one question.
+/// Result of the search for a prepared answer: an answer, a used-up list, or no answer.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum PreparedAnswer {
     /// An answer, with its source.
@@ -54,57 +55,59 @@ pub(crate) enum PreparedAnswer {
 }
 
 impl PreparedAnswers {
-    /// Adds an entry of a file: a list is by execution (`null` leaves one out), anything else is for every execution. It
-    /// replaces an earlier entry.
+    /// Sets the answer of a file for an address: a list has one answer per execution (`null` skips one), another value answers every
+    /// execution.
+    ///
+    /// Replaces an earlier entry.
     pub fn insert_file_entry(&mut self, agent: impl Into<String>, answer: Value) {
         let address = agent.into();
         self.given_by.shift_remove(&address);
         self.file.insert(address, answer);
     }
 
-    /// Adds an answer to every question of the address, with who gave it. It replaces an entry of a file.
+    /// Sets the answer to every question of the address, with its author. Replaces an entry of the file.
     pub fn insert_answer_by(&mut self, address: impl Into<String>, answer: Value, by: AnswerAuthor) {
         let address = address.into();
         self.given_by.insert(address.clone(), by);
         self.file.insert(address, answer);
     }
 
-    /// Sets the user who gives the answers and the other options of the run.
+    /// Sets the user who supplied the answers and the other options of the run.
     pub fn set_answering_user(&mut self, user: Option<&str>) {
         self.user = user.map(Arc::from);
     }
 
-    /// Returns the user who gave the answers and the other options of the run, if known.
+    /// Returns the user who supplied the answers and the other options of the run, if known.
     pub fn answering_user(&self) -> Option<&Arc<str>> {
         self.user.as_ref()
     }
 
-    /// Returns the author of answers from this source.
+    /// Creates the author of answers from this source.
     pub fn author_for_source(&self, source: AnswerSource) -> AnswerAuthor {
         AnswerAuthor::with_user(source, self.user.as_deref().unwrap_or_default())
     }
 
-    /// Adds an answer to the next question.
+    /// Adds an answer to the next question of the address.
     pub fn push_next_answer(&mut self, address: impl Into<String>, text: impl Into<String>) {
         self.next.push((address.into(), text.into()));
     }
 
-    /// Adds the answer to every question. It replaces an earlier one.
+    /// Sets the answer to every question of the address. Replaces an earlier one.
     pub fn insert_always_answer(&mut self, address: impl Into<String>, text: impl Into<String>) {
         self.always.insert(address.into(), text.into());
     }
 
-    /// Returns the answers to the next questions, with their addresses, in the order in which they were given.
+    /// Returns the answers to the next questions, each with its address, in the order of the options.
     pub fn next_answers(&self) -> &[(String, String)] {
         &self.next
     }
 
-    /// Replaces the answers to the next questions.
+    /// Replaces the answers to the next questions: pairs of address and text.
     pub fn set_next_answers(&mut self, next: Vec<(String, String)>) {
         self.next = next;
     }
 
-    /// Returns the addresses and texts of `--answer` and `--always-answer`. The bare name of an agent must be unique.
+    /// Iterates over the addresses and texts of `--answer` and `--always-answer`. The bare name of an agent must be unique.
     pub fn option_answers(&self) -> impl Iterator<Item = (&str, &str)> {
         let next = self
             .next
@@ -114,12 +117,12 @@ impl PreparedAnswers {
         next.chain(always.map(|(address, text)| (address.as_str(), text.as_str())))
     }
 
-    /// Returns the addresses in the file.
+    /// Iterates over the addresses in the answer file.
     pub fn file_addresses(&self) -> impl Iterator<Item = &str> {
         self.file.keys().map(String::as_str)
     }
 
-    /// Returns the answers in the file as texts, with their addresses.
+    /// Iterates over the addresses and texts of the answer file.
     pub fn file_answers(&self) -> impl Iterator<Item = (&str, String)> {
         let texts = |answer: &Value| match answer {
             Value::Array(list) => list.iter().filter(|one| !one.is_null()).map(answer_text).collect(),
@@ -130,12 +133,12 @@ impl PreparedAnswers {
         all.flat_map(move |(address, answer)| texts(answer).into_iter().map(|text| (address.as_str(), text)))
     }
 
-    /// Finds the answer in the file to a question of that execution (from 1), as a text.
+    /// Finds the answer of the file for an execution (from 1), as text.
     pub fn find_file_answer(&self, address: &RequestAddress, execution: u32) -> Option<String> {
         self.find_file_value(address, execution).flatten().map(answer_text)
     }
 
-    /// Finds the entry of the file for an address: `Some(None)` if the entry has no answer for that execution.
+    /// Finds the value of the file for an address and an execution. Returns `Some(None)` if the entry has no answer for the execution.
     fn find_file_value(&self, address: &RequestAddress, execution: u32) -> Option<Option<&Value>> {
         let (_, entry) = self.find_file_entry(address)?;
         let answer = match entry {
@@ -147,14 +150,14 @@ impl PreparedAnswers {
         Some(answer.filter(|answer| !answer.is_null()))
     }
 
-    /// Finds the entry of the file that means the address most precisely, with its name.
+    /// Finds the file entry with the most specific address that matches. Returns its address and value.
     fn find_file_entry(&self, address: &RequestAddress) -> Option<(&str, &Value)> {
         let entries = self.file.iter();
         let entries = entries.map(|(given, entry)| (given.as_str(), (given.as_str(), entry)));
         find_named(entries, address)
     }
 
-    /// Finds the position in the file of the answer to a question of that execution (from 1).
+    /// Finds the address and list index of the file answer for an execution (from 1). The index is `None` if the entry is no list.
     fn find_file_position(&self, address: &RequestAddress, execution: u32) -> Option<(String, Option<usize>)> {
         let (given, entry) = self.find_file_entry(address)?;
         let position = match entry {
@@ -164,7 +167,7 @@ impl PreparedAnswers {
         Some((given.to_owned(), position))
     }
 
-    /// Returns who gave the entry of the file for an address.
+    /// Returns the author of the file entry for an address.
     fn file_answer_author(&self, address: &RequestAddress) -> AnswerAuthor {
         let given_by = self
             .find_file_entry(address)
@@ -172,19 +175,20 @@ impl PreparedAnswers {
         given_by.cloned().unwrap_or_else(|| self.author_for_source(AnswerSource::File))
     }
 
-    /// Returns all addresses.
+    /// Iterates over the addresses of all options and file entries.
     pub fn list_addresses(&self) -> impl Iterator<Item = &str> {
         let options = self.option_answers().map(|(address, _)| address);
         options.chain(self.file_addresses())
     }
 
-    /// Removes the answer that was used for a recorded question.
+    /// Removes the `--answer` option that answered a recorded question. Keeps answers from other sources.
     pub fn remove_used_option(&mut self, record: &AnswerRecord) {
         if record.by.source == AnswerSource::Option {
             self.take_next_answer(&record.address);
         }
     }
 
+    /// Removes and returns the first `--answer` text for the address.
     fn take_next_answer(&mut self, address: &RequestAddress) -> Option<String> {
         let entries = self.next.iter().enumerate();
         let at = find_named(entries.map(|(at, (given, _))| (given.as_str(), at)), address)?;
@@ -192,7 +196,7 @@ impl PreparedAnswers {
     }
 }
 
-/// Returns the text of an answer: a string as it is, another value as JSON.
+/// Converts an answer to text: a string unchanged, another value as JSON.
 fn answer_text(answer: &Value) -> String {
     answer.as_str().map_or_else(|| answer.to_string(), str::to_owned)
 }
@@ -206,16 +210,17 @@ impl AnswerQueue {
         }))
     }
 
+    /// Locks the state, also after a panic in another thread.
     fn lock(&self) -> MutexGuard<'_, AnswerQueueState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the answers to next questions that no question has taken: the address, and the text.
+    /// Returns the unused answers to next questions: pairs of address and text.
     pub fn list_unused_next(&self) -> Vec<(String, String)> {
         self.lock().answers.next.clone()
     }
 
-    /// Returns the answers to every question that no question has taken: the address, and the text.
+    /// Returns the unused answers to every question: pairs of address and text.
     pub fn list_unused_always(&self) -> Vec<(String, String)> {
         let state = self.lock();
         let always = state.answers.always.iter();
@@ -223,7 +228,7 @@ impl AnswerQueue {
         always.map(|(address, text)| (address.clone(), text.clone())).collect()
     }
 
-    /// Returns the answers of the file that no question has taken: the address, and the text.
+    /// Returns the unused answers of the file: pairs of address and text.
     pub fn list_unused_file(&self) -> Vec<(String, String)> {
         let state = self.lock();
         let by_stub = |address: &str| state.answers.given_by.contains_key(address);
@@ -242,7 +247,7 @@ impl AnswerQueue {
             .collect()
     }
 
-    /// Adds the text of a stub as the answer to every question of the address. A JSON object is the whole output.
+    /// Sets the text of a stub as the answer to every question of the address. A JSON object is used as the whole output.
     pub fn add_stub_answer(&self, address: &str, text: &str) {
         let answer = match serde_json::from_str(text) {
             Ok(Value::Object(output)) => Value::Object(output),
@@ -252,17 +257,17 @@ impl AnswerQueue {
         answers.insert_answer_by(address, answer, AnswerSource::Stub.into());
     }
 
-    /// Returns the author of options of the run.
+    /// Returns the author of the answers in command options.
     pub fn option_author(&self) -> AnswerAuthor {
         self.lock().answers.author_for_source(AnswerSource::Option)
     }
 
-    /// Runs a function on the answers that are left.
+    /// Calls the function with the remaining answers, while they are locked, and returns its result.
     pub fn read_answers<T>(&self, read: impl FnOnce(&PreparedAnswers) -> T) -> T {
         read(&self.lock().answers)
     }
 
-    /// Takes the answer for a question of that execution (from 1), with who gave it. Returns `None` if none was given.
+    /// Takes the prepared answer to a question of an execution (from 1), with its author. Returns `None` if there is none.
     pub fn take_answer(&self, address: &RequestAddress, execution: u32) -> Option<(Value, AnswerAuthor)> {
         match self.take_prepared_answer(address, execution) {
             PreparedAnswer::Answer(answer, by) => Some((answer, by)),
@@ -270,7 +275,7 @@ impl AnswerQueue {
         }
     }
 
-    /// Takes the answer for a question of that execution (from 1).
+    /// Takes the prepared answer to a question of an execution (from 1), and marks it as used.
     pub(crate) fn take_prepared_answer(&self, address: &RequestAddress, execution: u32) -> PreparedAnswer {
         let AnswerQueueState {
             answers,

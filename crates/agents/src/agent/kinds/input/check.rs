@@ -6,7 +6,7 @@ use crate::agent::output::schema::OutputSchema;
 use ensemble_core::request::{AnswerRefusal, PendingRequest, RequestAnswer};
 use ensemble_language::data::text_to_output;
 
-/// Checks the answer to a request. `by_number`: whether the number of a choice is an answer.
+/// Checks the answer to a pending request. `by_number` allows the number of a choice as an answer.
 ///
 /// # Errors
 /// The answer is of the other kind, is none of the choices, or does not match the `output_schema` of the agent.

@@ -32,7 +32,7 @@ const MAX_VALUE_CHARS: usize = 400;
 /// The maximum number of keys in the summary of the context.
 const MAX_CONTEXT_KEYS: usize = 40;
 
-/// A source of answers that replaces the operator.
+/// Source of answers that replaces the operator: a list, a script, a model or a generator.
 pub(crate) enum QuestionResponder {
     List(Vec<String>),
     Script {
@@ -54,6 +54,7 @@ pub(crate) enum QuestionResponder {
 }
 
 impl QuestionResponder {
+    /// Compiles the script, or connects the model, of the prepared responses.
     pub(crate) fn new(
         agent: &Agent,
         responses: &PreparedResponses,
@@ -81,16 +82,17 @@ impl QuestionResponder {
         })
     }
 
-    /// Creates a responder that asks a generator of the program.
+    /// Creates a responder that asks a generator of the embedding program.
     pub(crate) fn from_generator(agent: &Agent, generator: Arc<dyn ResponseGenerator>) -> Self {
         Self::Generator(AgentGenerator::for_agent(agent, generator))
     }
 
+    /// Returns whether the responder is a simulated model.
     pub(crate) fn is_simulated(&self) -> bool {
         matches!(self, Self::Model { dialogue, .. } if dialogue.model().is_simulated())
     }
 
-    /// Returns the source of its answers.
+    /// Returns the source that records name for the answers of the responder.
     pub(crate) fn answer_source(&self) -> AnswerSource {
         match self {
             Self::List(_) | Self::Model { .. } | Self::Generator(_) => AnswerSource::Responder,
@@ -98,7 +100,8 @@ impl QuestionResponder {
         }
     }
 
-    /// Returns the answer; `None`: there is no answer this time.
+    /// Answers the question. Returns `None` if the responder has no answer for this execution. Puts the messages of a model into
+    /// `exchange`.
     pub(crate) async fn respond_to_question(
         &self,
         question: &OperatorQuestion,
@@ -137,6 +140,7 @@ impl QuestionResponder {
     }
 }
 
+/// Loads and compiles the script at the path.
 fn load_script(path: &str, options: &InputRunnerOptions<'_>) -> Result<Arc<Script>, RunnerBuildError> {
     let failed = |message: String| RunnerBuildError::Script {
         path: path.to_owned(),
@@ -146,6 +150,7 @@ fn load_script(path: &str, options: &InputRunnerOptions<'_>) -> Result<Arc<Scrip
     Script::compile(&text).map_err(|error| RunnerBuildError::from_script_error(path, error))
 }
 
+/// Runs the script and returns its value as the answer. Returns `None` if the value is null.
 async fn answer_by_script(
     (path, script): (&str, &Arc<Script>),
     agent_names: &[Arc<str>],
@@ -171,8 +176,9 @@ async fn answer_by_script(
     }
 }
 
-/// Returns the state of the conversation with the field names of ADR-005: each field as a variable, and all fields in
-/// `conversation_state`. A variable that the script does not read is empty.
+/// Returns the state of the conversation as script variables with the field names of ADR-005, and all of them in `conversation_state`.
+///
+/// Variables that the script does not read are empty.
 fn conversation_variables(
     script: &Script,
     agent_names: &[Arc<str>],
@@ -211,6 +217,7 @@ fn conversation_variables(
     ]
 }
 
+/// Sends one request to the model and returns the text of its reply. Puts the messages into `exchange`.
 async fn request_answer(
     dialogue: &Dialogue,
     systems: Vec<Option<String>>,
@@ -249,8 +256,7 @@ async fn request_answer(
     Ok(text)
 }
 
-/// Returns the answer that a reply is. If the agent has an `output_schema`, the only JSON object of the reply is the
-/// answer, whatever is around it.
+/// Converts a reply to an answer. If the agent has an `output_schema`, the only JSON object in the reply is the answer.
 fn reply_to_answer(reply: &str, question: &OperatorQuestion) -> Value {
     let is_text = question.output_schema.is_none() || !question.choices.is_empty();
     if is_text || describe_missing_object(reply).is_some() {
@@ -259,6 +265,7 @@ fn reply_to_answer(reply: &str, question: &OperatorQuestion) -> Value {
     Value::Object(output_for_schema(&parse_json_reply(reply)).into_owned())
 }
 
+/// Renders the system prompt of each model profile.
 async fn render_system_prompts(
     profile_prompts: &[Option<Template>],
     scope: &TemplateScope,
@@ -280,7 +287,7 @@ async fn render_system_prompts(
     Ok(systems)
 }
 
-/// Returns the question for the model, with a summary of limited size instead of the whole context.
+/// Renders the question for a model that replaces the operator, with a short summary of the context.
 fn render_model_question(question: &OperatorQuestion, description: Option<&str>, execution: &ExecutionInput) -> String {
     let outputs = execution.dependencies.iter();
     let outputs: Map<_, _> = outputs
@@ -318,7 +325,7 @@ fn render_model_question(question: &OperatorQuestion, description: Option<&str>,
     text
 }
 
-/// Returns the texts, numbers and booleans of the context.
+/// Returns the texts, numbers and booleans of the context, shortened, up to a maximum number of keys.
 pub(crate) fn summarize_context(context: &RunContext) -> Map<String, Value> {
     let plain = context.iter().filter_map(|(key, value)| match &**value {
         Value::String(text) => Some((key.to_string(), shorten_text(text))),
@@ -328,6 +335,7 @@ pub(crate) fn summarize_context(context: &RunContext) -> Map<String, Value> {
     plain.take(MAX_CONTEXT_KEYS).collect()
 }
 
+/// Returns the text as JSON, shortened to the maximum number of characters.
 fn shorten_text(text: &str) -> Value {
     match text.char_indices().nth(MAX_VALUE_CHARS) {
         Some((end, _)) => json!(format!("{}…", &text[..end])),

@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::agent::ExecutionInput;
 use crate::agent::kinds::scope::{build_template_scope, list_dependency_names};
 
-/// The question of an input agent that a stub answers.
+/// Question of an input agent whose answer is a stub.
 pub struct StubbedInputQuestion {
     /// The prompt; `None` if it is no template.
     prompt: Option<Template>,
@@ -21,7 +21,7 @@ pub struct StubbedInputQuestion {
 }
 
 impl StubbedInputQuestion {
-    /// Returns the question of the agent; `None` if the agent is not an input agent.
+    /// Creates the question of an input agent. Returns `None` for other agents.
     pub fn for_agent(agent: &Agent) -> Option<Self> {
         let AgentKind::Input(spec) = &agent.kind else {
             return None;
@@ -33,7 +33,7 @@ impl StubbedInputQuestion {
         })
     }
 
-    /// Keeps the output of the stub as the answer in the ledger of the execution. A prompt that cannot be rendered is empty.
+    /// Records the output of the stub as the answer to the rendered question. A prompt that cannot be rendered is recorded as empty.
     pub async fn record_stub_answer(&self, execution: &ExecutionInput, output: &JsonMap) {
         let prompt = match &self.prompt {
             Some(prompt) => template_worker::render_template(prompt, &build_template_scope(execution, &self.listens_to))

@@ -5,7 +5,7 @@ use ensemble_core::request::PendingRequest;
 use ensemble_core::runner::{ExecutionInput, ExecutionRecords};
 use ensemble_core::thread::{REJECTED, Role, StopReason, ThreadIteration};
 
-/// The iterations of one execution, whether they happened in this attempt or before it was cut short.
+/// Iterations of one execution, including those that an interrupted attempt recorded.
 #[derive(Debug, Default)]
 pub(crate) struct ExecutionExchange {
     pub(crate) iterations: Vec<ThreadIteration>,
@@ -15,7 +15,7 @@ pub(crate) struct ExecutionExchange {
     pub(crate) waits_for: Vec<PendingRequest>,
 }
 
-/// The next step of the execution.
+/// Next step of an LLM execution: send the task, send a correction, run tool calls, or judge the reply.
 #[derive(Debug, PartialEq)]
 pub(crate) enum NextLlmStep {
     /// The task is sent.
@@ -28,13 +28,13 @@ pub(crate) enum NextLlmStep {
     Judgement(String, StopReason),
 }
 
-/// Returns why the model stopped, as the metadata of the iteration states.
+/// Returns the stop reason in the metadata of the iteration. Returns `EndTurn` if there is none.
 fn stop_reason(iteration: &ThreadIteration) -> StopReason {
     iteration.stop_reason().unwrap_or(StopReason::EndTurn)
 }
 
 impl ExecutionExchange {
-    /// Returns the recorded messages of the execution.
+    /// Restores the recorded iterations of the execution.
     pub(crate) fn from_records(records: &ExecutionRecords) -> Self {
         let iterations = records
             .earlier_exchange()
@@ -46,12 +46,13 @@ impl ExecutionExchange {
         }
     }
 
-    /// Returns the session of an external program that was noted last.
+    /// Returns the id of the latest session of an external program in the iterations.
     pub(crate) fn latest_session_id(&self) -> Option<&str> {
         let mut iterations = self.iterations.iter().rev();
         iterations.find_map(|iteration| iteration.metadata.get(SESSION)?.as_str())
     }
 
+    /// Decides the next step from the last iteration.
     pub(crate) fn next_step(&self) -> NextLlmStep {
         let Some(last) = self.iterations.last() else {
             return NextLlmStep::Task;
@@ -66,7 +67,7 @@ impl ExecutionExchange {
         }
     }
 
-    /// Adds the iterations of a round, of which the records contain this many.
+    /// Appends the iterations of a round. `recorded` is the number of them that the records contain.
     pub(crate) fn append_iterations(&mut self, exchange: Vec<ThreadIteration>, recorded: usize) {
         if recorded > 0 {
             self.recorded = self.iterations.len() + recorded;
@@ -74,20 +75,20 @@ impl ExecutionExchange {
         self.iterations.extend(exchange);
     }
 
-    /// The last reply does not match the schema.
+    /// Marks the last reply as rejected, with the schema errors.
     pub(crate) fn mark_reply_rejected(&mut self, errors: &str) {
         if let Some(last) = self.iterations.last_mut() {
             last.metadata.insert(REJECTED.to_owned(), errors.into());
         }
     }
 
-    /// Returns how many replies did not match the schema.
+    /// Counts the replies that did not match the schema.
     pub(crate) fn count_rejected_replies(&self) -> u32 {
         let rejected = self.iterations.iter().filter(|one| one.metadata.contains_key(REJECTED));
         u32::try_from(rejected.count()).unwrap_or(u32::MAX)
     }
 
-    /// Records the iterations that are not recorded, with what was used in them.
+    /// Records the iterations that have not been recorded, with their token usage.
     pub(crate) async fn record_new_iterations(&mut self, execution: &ExecutionInput) {
         let ExecutionInput { ledger, records, .. } = execution;
         ledger.close_round();
@@ -100,7 +101,7 @@ impl ExecutionExchange {
         self.recorded = self.iterations.len();
     }
 
-    /// Returns the iterations that are in no record.
+    /// Returns the iterations that have not been recorded.
     pub(crate) fn into_unrecorded_iterations(mut self) -> Vec<ThreadIteration> {
         self.iterations.split_off(self.recorded.min(self.iterations.len()))
     }

@@ -13,7 +13,7 @@ use ensemble_core::reply::output_for_schema;
 use ensemble_language::data::JsonMap;
 use ensemble_language::ensemble::Agent;
 
-/// The name of the history among the data of a script.
+/// Name of the history in the data of a script.
 const HISTORY: &str = "history";
 
 /// A script agent that a model replaces.
@@ -23,6 +23,7 @@ pub(crate) struct ScriptSubstitute {
 }
 
 impl ScriptSubstitute {
+    /// Creates the substitute of a script agent.
     pub(crate) fn for_agent(agent: &Agent) -> Self {
         Self {
             description: agent.description.as_deref().map(Arc::from),
@@ -30,7 +31,7 @@ impl ScriptSubstitute {
         }
     }
 
-    /// Returns the question for the model.
+    /// Renders the question that asks the model for the output of the script.
     pub(crate) fn render_question(&self, execution: &ExecutionInput) -> String {
         let name = &execution.agent_name;
         let summary = json!({"key_context": summarize_context(&execution.context)});
@@ -57,19 +58,19 @@ impl ScriptSubstitute {
         text
     }
 
-    /// Returns the earlier reply of the model to the same question. After a reply that was refused, the model is asked.
+    /// Finds an earlier reply of the model to the same question. Returns `None` after a failed attempt, so that the model is asked again.
     pub(crate) fn find_remembered_reply<'a>(execution: &'a ExecutionInput, question: &str) -> Option<&'a str> {
         let is_repeated = execution.last_failure.is_some();
         find_remembered_answer(&execution.thread, question).filter(|_| !is_repeated)
     }
 
-    /// Returns the output of the agent, without the full text that a reply of a model has in addition.
+    /// Removes the full reply text from the output, because a script would not produce it.
     pub(crate) fn remove_reply_text(output: JsonMap) -> JsonMap {
         output_for_schema(&output).into_owned()
     }
 }
 
-/// Returns the data that the script would read.
+/// Returns the data that the script would read, as a map.
 pub(crate) fn script_data(execution: &ExecutionInput) -> Map<String, Value> {
     let mut reads = Map::new();
     reads.insert("input".to_owned(), json!(execution.input));

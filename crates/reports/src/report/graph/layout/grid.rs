@@ -3,7 +3,7 @@
 
 use super::{BoxExtent, GraphSketch};
 
-/// All cells, by row.
+/// Cells of a layout by row, with the links between them.
 #[derive(Debug, Clone)]
 pub(super) struct LayoutGrid {
     /// The boxes, then the bends.
@@ -20,7 +20,7 @@ pub(super) struct LayoutGrid {
     pub below: Vec<Vec<usize>>,
 }
 
-/// A box or a bend.
+/// Cell of the grid: a box, a bend of a link, or a label.
 #[derive(Debug, Clone)]
 pub(super) struct GridCell {
     /// Its size; a bend without a label has size 0.
@@ -42,7 +42,7 @@ pub(super) enum GridCellKind {
     Label,
 }
 
-/// A segment of a link between two rows.
+/// Segment of a link between two rows.
 #[derive(Debug, Clone)]
 pub(super) struct LinkSegment {
     /// The cell in the upper row.
@@ -53,7 +53,7 @@ pub(super) struct LinkSegment {
     pub back: bool,
 }
 
-/// The path of a link.
+/// Path of a link through cells.
 #[derive(Debug, Clone)]
 pub(super) struct LinkChain {
     /// The cells from the upper box to the lower one. For two boxes in one row, the path has a bend below each of them.
@@ -65,7 +65,7 @@ pub(super) struct LinkChain {
 }
 
 impl LayoutGrid {
-    /// Boxes are in even rows, so that there is a row for labels between any two rows of boxes.
+    /// Creates the cells and links. Boxes are in even rows, so that labels have rows between them.
     pub(super) fn new(sketch: &GraphSketch, rows: &[usize]) -> Self {
         let mut grid = Self {
             cells: Vec::new(),
@@ -123,6 +123,7 @@ impl LayoutGrid {
         grid
     }
 
+    /// Adds a cell to the end of a row and returns its index.
     fn add_cell(&mut self, extent: BoxExtent, row: usize, kind: GridCellKind) -> usize {
         let cell = self.cells.len();
         self.cells.push(GridCell { extent, row, kind });
@@ -135,6 +136,7 @@ impl LayoutGrid {
         cell
     }
 
+    /// Adds a segment between two cells and returns its index.
     fn add_segment(&mut self, upper: usize, lower: usize, back: bool) -> usize {
         let piece = self.pieces.len();
         self.pieces.push(LinkSegment { upper, lower, back });
@@ -143,7 +145,7 @@ impl LayoutGrid {
         piece
     }
 
-    /// Returns the two bends of a link between boxes of one row.
+    /// Returns the two bends of a link between boxes of one row. Returns `None` for other links.
     pub(super) fn flat_bends(&self, chain: &LinkChain) -> Option<[usize; 2]> {
         match chain.cells[..] {
             [from, one, other, to] if self.cells[from].row == self.cells[to].row => Some([one, other]),
@@ -163,7 +165,7 @@ impl LayoutGrid {
     }
 }
 
-/// Returns the row with the least content among those that can contain a label; the last one of several.
+/// Finds the row with the least content among rows that can contain a label; of equal rows the last one.
 fn find_roomiest_row(rows: impl Iterator<Item = usize>, labelled: &[f64]) -> usize {
     rows.fold(None, |best: Option<usize>, row| match best {
         Some(best) if labelled[best] < labelled[row] => Some(best),

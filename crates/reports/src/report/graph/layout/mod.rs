@@ -16,7 +16,7 @@ mod rows;
 #[cfg(test)]
 mod tests;
 
-/// The graph to be laid out.
+/// Boxes and links of a graph before the layout.
 #[derive(Debug, Clone, Default)]
 pub(super) struct GraphSketch {
     /// The size of each box.
@@ -25,7 +25,7 @@ pub(super) struct GraphSketch {
     pub links: Vec<SketchLink>,
 }
 
-/// A link from a box to a box.
+/// Link between two boxes.
 #[derive(Debug, Clone)]
 pub(super) struct SketchLink {
     /// The first box.
@@ -38,7 +38,7 @@ pub(super) struct SketchLink {
     pub back: bool,
 }
 
-/// A size, in pixels.
+/// Size of a box in pixels, in the axes of the layout.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct BoxExtent {
     /// The size along a row.
@@ -47,7 +47,7 @@ pub(super) struct BoxExtent {
     pub depth: f64,
 }
 
-/// A position, in pixels from the origin.
+/// Position in pixels from the origin of the layout.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct LayoutPoint {
     /// The position along a row.
@@ -56,7 +56,7 @@ pub(super) struct LayoutPoint {
     pub along: f64,
 }
 
-/// The result of the layout.
+/// Positions of boxes and routes of links.
 #[derive(Debug, Clone)]
 pub(super) struct GraphLayout {
     /// The total size.
@@ -67,7 +67,7 @@ pub(super) struct GraphLayout {
     pub routes: Vec<LinkRoute>,
 }
 
-/// A box with its position.
+/// Box with its position.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct PlacedBox {
     /// Its centre.
@@ -76,7 +76,7 @@ pub(super) struct PlacedBox {
     pub extent: BoxExtent,
 }
 
-/// The path of a link.
+/// Route of a link with the position of its label.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct LinkRoute {
     /// From the edge of the first box to the edge of the last one.
@@ -85,7 +85,7 @@ pub(super) struct LinkRoute {
     pub label: Option<LayoutPoint>,
 }
 
-/// A segment of a path; it starts at the end of the previous segment.
+/// Leg of a route. It starts at the end of the previous leg.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum RouteLeg {
     /// The start of the path.
@@ -113,7 +113,7 @@ pub(super) fn lay_out_sketch(sketch: &GraphSketch) -> Option<GraphLayout> {
     Some(lay_out_rows(sketch, &rows))
 }
 
-/// Returns the number of cells of the layout with these rows of boxes.
+/// Counts the cells of the layout with these rows of boxes.
 fn count_cells(sketch: &GraphSketch, rows: &[usize]) -> usize {
     let bends = sketch
         .links
@@ -133,7 +133,7 @@ fn lay_out_rows(sketch: &GraphSketch, rows: &[usize]) -> GraphLayout {
 }
 
 impl PlacedBox {
-    /// Returns the start of the row.
+    /// Returns the corner of the box with the lowest coordinates.
     pub(super) fn start_corner(&self) -> LayoutPoint {
         LayoutPoint {
             across: self.middle.across - self.extent.breadth / 2.0,

@@ -9,7 +9,7 @@ const MAX_SWEPT_CELLS: usize = 48_000;
 /// The number of rounds of swaps in a sweep.
 const MAX_SWAP_ROUNDS: usize = 8;
 
-/// Sets the best order that was found for every row.
+/// Orders the cells of every row to reduce the crossings of links.
 pub(super) fn reduce_crossings(grid: &mut LayoutGrid) {
     set_initial_order(grid);
     let mut best = grid.rows.clone();
@@ -35,7 +35,7 @@ pub(super) fn reduce_crossings(grid: &mut LayoutGrid) {
     grid.rows = best;
 }
 
-/// The initial order: linked cells are close together.
+/// Sets the initial order of every row by a depth-first walk, so that linked cells are close together.
 pub(super) fn set_initial_order(grid: &mut LayoutGrid) {
     let mut visited_cells = vec![false; grid.cells.len()];
     let mut rows = vec![Vec::new(); grid.rows.len()];
@@ -53,8 +53,7 @@ pub(super) fn set_initial_order(grid: &mut LayoutGrid) {
     grid.rows = rows;
 }
 
-/// Sorts a row by the average position of linked cells in the row before (going down) or after. A cell without links
-/// keeps its position.
+/// Sorts a row by the average position of linked cells in the row before (`down`) or after. Cells without links stay.
 fn sort_row(grid: &mut LayoutGrid, positions: &mut [usize], row: usize, down: bool) {
     let middle = |cell: usize| -> Option<f64> {
         let pieces = if down { &grid.above[cell] } else { &grid.below[cell] };
@@ -81,7 +80,7 @@ fn sort_row(grid: &mut LayoutGrid, positions: &mut [usize], row: usize, down: bo
     }
 }
 
-/// Swaps neighbours as long as this removes a crossing, in at most this number of rounds.
+/// Swaps neighbours while this removes crossings, in at most this number of rounds.
 fn swap_neighbours(grid: &mut LayoutGrid, most_rounds: usize) {
     let mut positions = grid.cell_positions();
     let mut improved = true;
@@ -103,7 +102,7 @@ fn swap_neighbours(grid: &mut LayoutGrid, most_rounds: usize) {
     }
 }
 
-/// Returns the number of crossings between the links of two neighbours, for one order of the two.
+/// Counts the crossings between the links of two neighbours in this order.
 fn count_crossings_between(grid: &LayoutGrid, positions: &[usize], left: usize, right: usize) -> usize {
     let above = |cell: usize| -> Vec<usize> {
         let pieces = grid.above[cell].iter();
@@ -116,7 +115,7 @@ fn count_crossings_between(grid: &LayoutGrid, positions: &[usize], left: usize, 
     count_inversions(above(left), above(right)) + count_inversions(below(left), below(right))
 }
 
-/// Returns the number of pairs whose first position is larger than the second one.
+/// Counts the pairs whose first position is larger than the second one.
 fn count_inversions(mut ones: Vec<usize>, mut others: Vec<usize>) -> usize {
     ones.sort_unstable();
     others.sort_unstable();
@@ -130,7 +129,7 @@ fn count_inversions(mut ones: Vec<usize>, mut others: Vec<usize>) -> usize {
     count
 }
 
-/// Returns the number of crossings in the whole grid.
+/// Counts the crossings in the whole grid.
 pub(super) fn count_crossings(grid: &LayoutGrid) -> usize {
     let positions = grid.cell_positions();
     let mut count = 0;

@@ -19,7 +19,7 @@ const PORT_GAP_RANGE: (f64, f64) = (12.0, 26.0);
 const TRACK_GAP: f64 = 9.0;
 const SPREAD_ROUNDS: usize = 40;
 
-/// Spreads the rows out and computes the paths of the links.
+/// Computes the positions of all cells and the routes of the links.
 pub(super) fn position_cells(sketch: &GraphSketch, grid: &LayoutGrid) -> GraphLayout {
     let mut extents: Vec<BoxExtent> = grid.cells.iter().map(|cell| cell.extent).collect();
     for (cell, extent) in extents.iter_mut().enumerate().take(sketch.boxes.len()) {
@@ -58,14 +58,14 @@ pub(super) fn position_cells(sketch: &GraphSketch, grid: &LayoutGrid) -> GraphLa
     }
 }
 
-/// For each segment, the distance of its start (`upper`) and end (`lower`) from the centre of its cell.
+/// Offsets of the ends of each segment from the centre of their cells.
 struct LinkPorts {
     upper: Vec<f64>,
     lower: Vec<f64>,
 }
 
 impl LinkPorts {
-    /// Returns the links of a box end side by side, in the order in which they arrive.
+    /// Places the ends of the links at a box next to each other, in the order in which they arrive.
     fn new(grid: &LayoutGrid, extents: &[BoxExtent]) -> Self {
         let positions = grid.cell_positions();
         let mut ports = Self {
@@ -93,8 +93,7 @@ impl LinkPorts {
     }
 }
 
-/// Returns the centre of each cell along its row. Row by row, every cell moves to the position where its links are
-/// straight, as far as its neighbours allow it.
+/// Computes the centre of each cell along its row: where its links are straight, as far as the neighbours allow.
 fn spread_cells(grid: &LayoutGrid, extents: &[BoxExtent], ports: &LinkPorts) -> Vec<f64> {
     let mut across = vec![0.0; grid.cells.len()];
     let gaps: Vec<Vec<f64>> = grid
@@ -131,7 +130,7 @@ fn spread_cells(grid: &LayoutGrid, extents: &[BoxExtent], ports: &LinkPorts) -> 
     across
 }
 
-/// Returns the distance between the centres of neighbours in a row.
+/// Returns the minimum distances between the centres of neighbours in a row.
 fn neighbor_distances(grid: &LayoutGrid, row: &[usize], extents: &[BoxExtent]) -> Vec<f64> {
     let gap = |ends: &[usize]| {
         let halves = (extents[ends[0]].breadth + extents[ends[1]].breadth) / 2.0;
@@ -146,7 +145,7 @@ fn neighbor_distances(grid: &LayoutGrid, row: &[usize], extents: &[BoxExtent]) -
     row.windows(2).map(gap).collect()
 }
 
-/// Returns the preferred position of a cell, and its weight.
+/// Returns the preferred position of a cell and its weight.
 fn preferred_position(
     grid: &LayoutGrid,
     ports: &LinkPorts,
@@ -180,8 +179,9 @@ fn preferred_position(
     }
 }
 
-/// Returns the positions closest to the preferred ones (weighted least squares) that keep the spaces. Neighbours whose
-/// preferred positions conflict form a block, which is placed at the average of the preferred positions of its members.
+/// Returns the positions closest to the preferred ones (weighted least squares) that keep the gaps.
+///
+/// `wishes` contains positions with weights.
 fn nearest_positions(wishes: &[(f64, f64)], gaps: &[f64]) -> Vec<f64> {
     struct Block {
         sum: f64,
@@ -212,7 +212,7 @@ fn nearest_positions(wishes: &[(f64, f64)], gaps: &[f64]) -> Vec<f64> {
     places.zip(offsets).map(|(place, offset)| place + offset).collect()
 }
 
-/// The space below a row, for links between two boxes of that row. Links that overlap have separate tracks.
+/// Tracks below each row for links between two boxes of the row. Overlapping links have separate tracks.
 struct LinkTracks {
     /// For each link its track, from 0; links between rows have none.
     link_tracks: Vec<usize>,
@@ -221,6 +221,7 @@ struct LinkTracks {
 }
 
 impl LinkTracks {
+    /// Assigns a track to each link between boxes of one row.
     fn new(grid: &LayoutGrid, across: &[f64]) -> Self {
         let mut tracks = Self {
             link_tracks: vec![0; grid.chains.len()],
@@ -257,7 +258,7 @@ impl LinkTracks {
     }
 }
 
-/// The position of a row.
+/// Position of a row.
 #[derive(Debug, Clone, Copy)]
 struct RowBand {
     start: f64,
@@ -267,7 +268,7 @@ struct RowBand {
     end: f64,
 }
 
-/// Returns the start and the end of each row. The space between rows is larger if links between them go far sideways.
+/// Computes the start and end of each row. Rows are further apart if links between them go far sideways.
 fn compute_bands(
     grid: &LayoutGrid,
     extents: &[BoxExtent],
@@ -292,6 +293,7 @@ fn compute_bands(
     bands
 }
 
+/// Data for the routes of links.
 struct LinkRouter<'a> {
     grid: &'a LayoutGrid,
     extents: &'a [BoxExtent],
@@ -302,6 +304,7 @@ struct LinkRouter<'a> {
 }
 
 impl LinkRouter<'_> {
+    /// Returns the centre of the cell.
     fn cell_middle(&self, cell: usize) -> LayoutPoint {
         let band = self.bands[self.grid.cells[cell].row];
         LayoutPoint {
@@ -310,6 +313,7 @@ impl LinkRouter<'_> {
         }
     }
 
+    /// Computes the route of a link and the position of its label.
     fn route_link(&self, link: usize) -> LinkRoute {
         let chain = &self.grid.chains[link];
         let bearer = chain
@@ -326,7 +330,7 @@ impl LinkRouter<'_> {
         }
     }
 
-    /// From row to row.
+    /// Computes the route of a link from row to row.
     fn route_through_rows(&self, chain: &LinkChain) -> Vec<RouteLeg> {
         let mut way = Vec::new();
         for (piece, ends) in chain.pieces.iter().zip(chain.cells.windows(2)) {
@@ -354,12 +358,12 @@ impl LinkRouter<'_> {
         way
     }
 
-    /// No cell in the row is in the way.
+    /// Returns whether no cell in the row has a size.
     fn is_row_flat(&self, row: usize) -> bool {
         self.bands[row].start == self.bands[row].end
     }
 
-    /// Two boxes of one row: down from the bottom of one box, along a track, and up to the bottom of the other.
+    /// Computes the route between two boxes of one row: down, along a track, and up.
     fn route_below_row(&self, chain: &LinkChain, bends: [usize; 2], track: usize) -> Vec<RouteLeg> {
         let band = self.bands[self.grid.cells[bends[0]].row];
         let along = band.cells + (track + 1) as f64 * TRACK_GAP;
@@ -397,7 +401,7 @@ impl LinkRouter<'_> {
     }
 }
 
-/// Returns the same path in the opposite direction.
+/// Reverses the direction of the path.
 fn reverse_legs(way: &[RouteLeg]) -> Vec<RouteLeg> {
     let spot = |leg: &RouteLeg| match *leg {
         RouteLeg::From(spot)

@@ -8,7 +8,7 @@ use petgraph::visit::{DfsEvent, depth_first_search};
 
 use super::GraphSketch;
 
-/// Returns the row of each box, from 0.
+/// Assigns a row to each box, from 0.
 pub(super) fn assign_rows(sketch: &GraphSketch) -> Vec<usize> {
     let forward = sketch.links.iter().filter(|link| !link.back && link.from != link.to);
     let mut graph: DiGraph<(), (), usize> = DiGraph::default();

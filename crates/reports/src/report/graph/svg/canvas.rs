@@ -2,7 +2,7 @@
 
 use super::super::layout::{BoxExtent, LayoutPoint, LinkRoute, PlacedBox, RouteLeg};
 
-/// The direction in which rows follow each other.
+/// Direction in which rows follow each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LayoutDirection {
     /// From top to bottom.
@@ -14,7 +14,7 @@ pub(super) enum LayoutDirection {
 /// A width and a height, in pixels.
 pub(super) type PixelSize = (f64, f64);
 
-/// The origin of the layout in the picture, and its direction.
+/// Origin and direction of the layout in the picture.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SvgCanvas {
     /// The direction.
@@ -26,7 +26,7 @@ pub(super) struct SvgCanvas {
 }
 
 impl LayoutDirection {
-    /// Returns a width and a height, in the axes of the layout.
+    /// Converts a width and a height to the axes of the layout.
     pub(super) fn to_extent(self, (width, height): PixelSize) -> BoxExtent {
         match self {
             Self::Down => BoxExtent {
@@ -40,7 +40,7 @@ impl LayoutDirection {
         }
     }
 
-    /// Returns a layout's size as a width and a height.
+    /// Converts a size of the layout to a width and a height.
     pub(super) fn to_size(self, extent: BoxExtent) -> PixelSize {
         match self {
             Self::Down => (extent.breadth, extent.depth),
@@ -50,7 +50,7 @@ impl LayoutDirection {
 }
 
 impl SvgCanvas {
-    /// Returns a position in the picture.
+    /// Converts a point of the layout to a position in the picture.
     pub(super) fn picture_point(&self, spot: LayoutPoint) -> (f64, f64) {
         let (x, y) = match self.direction {
             LayoutDirection::Down => (spot.across, spot.along),
@@ -59,7 +59,7 @@ impl SvgCanvas {
         (self.left + x, self.top + y)
     }
 
-    /// Returns the corner of a box, and its size.
+    /// Returns the corner and the size of a box in the picture.
     pub(super) fn picture_rectangle(&self, area: &PlacedBox) -> ((f64, f64), PixelSize) {
         (
             self.picture_point(area.start_corner()),
@@ -67,8 +67,7 @@ impl SvgCanvas {
         )
     }
 
-    /// Returns a path as path data that ends `short` pixels before its end; and that end, with the direction of the
-    /// last step.
+    /// Converts a route to SVG path data that ends `short` pixels early. Returns the end with the direction of the last leg, too.
     pub(super) fn shortened_path_data(&self, route: &LinkRoute, short: f64) -> (String, LayoutPoint, f64) {
         let mut data = String::new();
         let mut current_point = LayoutPoint::default();
@@ -106,13 +105,14 @@ impl SvgCanvas {
         (data, end, step)
     }
 
-    /// `x,y` of a place.
+    /// Formats a point as `x,y` in the picture.
     pub(super) fn format_point(&self, spot: LayoutPoint) -> String {
         let (x, y) = self.picture_point(spot);
         format!("{},{}", round_to_half(x), round_to_half(y))
     }
 }
 
+/// Returns the end point of the leg.
 fn leg_end(leg: &RouteLeg) -> LayoutPoint {
     match *leg {
         RouteLeg::From(spot)
@@ -123,7 +123,7 @@ fn leg_end(leg: &RouteLeg) -> LayoutPoint {
     }
 }
 
-/// Half a pixel is precise enough, and keeps the file small.
+/// Rounds to half a pixel, which is precise enough and keeps the file small.
 pub(super) fn round_to_half(number: f64) -> f64 {
     // Adding zero changes minus zero to zero.
     (number * 2.0).round() / 2.0 + 0.0

@@ -10,13 +10,13 @@ const LINE: f64 = 15.0;
 const COLUMNS: usize = 30;
 const RING: f64 = 4.5;
 
-/// The label of an arrow, in lines.
+/// Label of an arrow in lines.
 pub(super) struct ArrowLabel {
     lines: Vec<(&'static str, String)>,
 }
 
 impl ArrowLabel {
-    /// Breaks the words into lines.
+    /// Breaks the texts of the label into lines.
     pub(super) fn new(arrow: &DependencyArrow) -> Self {
         let ending = arrow.ending.trigger_words().map(|words| ("ending", words.to_owned()));
         let condition = arrow.condition.as_ref().map(|text| format!("if {}", text.trim()));
@@ -44,7 +44,7 @@ impl ArrowLabel {
         Some((width + 12.0, self.lines.len() as f64 * LINE + 4.0))
     }
 
-    /// Draws it over its line, which it interrupts.
+    /// Draws the label over its line.
     pub(super) fn draw_label(
         &self,
         picture: &GraphPicture,
@@ -75,7 +75,7 @@ impl ArrowLabel {
     }
 }
 
-/// Returns the line and its head.
+/// Draws the line of a dependency and its arrow head.
 pub(super) fn draw_arrow(
     picture: &GraphPicture,
     arrow: &DependencyArrow,
@@ -111,7 +111,7 @@ pub(super) fn draw_arrow(
     )
 }
 
-/// Returns a line of the legend: a short line in this style, and its meaning.
+/// Draws an entry of the legend: a short line in this style, and its meaning.
 pub(super) fn draw_legend_sample(class: &str, meaning: &str, x: f64, y: f64) -> String {
     let (end, text) = (x + 36.0, x + 48.0);
     let head = if class.contains("any-of") {
@@ -133,6 +133,7 @@ pub(super) fn draw_legend_sample(class: &str, meaning: &str, x: f64, y: f64) -> 
     )
 }
 
+/// Returns the CSS classes of an arrow.
 fn arrow_classes(arrow: &DependencyArrow) -> String {
     let looks = [
         ("arrow", true),
@@ -146,7 +147,7 @@ fn arrow_classes(arrow: &DependencyArrow) -> String {
     classes.join(" ")
 }
 
-/// Returns the full text, which the label may have shortened.
+/// Returns the full text of the arrow, because the label can be shortened.
 fn full_arrow_text(picture: &GraphPicture, arrow: &DependencyArrow) -> String {
     let (from, to) = (&picture.nodes[arrow.from].name, &picture.nodes[arrow.to].name);
     let mut title = format!("{to} listens to {from}");

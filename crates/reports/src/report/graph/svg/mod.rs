@@ -50,10 +50,10 @@ impl fmt::Display for GraphTooLargeError {
 }
 
 impl GraphTooLargeError {
-    /// The advice for the error.
+    /// Advice in the error.
     pub const ADVICE: &str = "use the format `dot` with a program such as Graphviz, or the format `ascii`";
 
-    /// Returns a picture of the error, for documents that have a picture in any case.
+    /// Draws a picture with the error, for documents that always have a picture.
     pub fn to_error_picture(self) -> String {
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"760\" height=\"60\" role=\"img\">\n\
@@ -63,8 +63,7 @@ impl GraphTooLargeError {
     }
 }
 
-/// Returns the picture as one `<svg>` element, without an XML declaration: a file of its own, or a part of an HTML
-/// page.
+/// Draws the picture as one `<svg>` element without an XML declaration: for a file or an HTML page.
 ///
 /// # Errors
 /// The graph is too large.
@@ -114,7 +113,7 @@ pub fn render_svg(picture: &GraphPicture) -> Result<String, GraphTooLargeError> 
     Ok(text + "</svg>\n")
 }
 
-/// Chooses top to bottom, unless that is wide and left to right is narrower. Returns `None` if the graph is too large.
+/// Lays the graph out from top to bottom, or from left to right if it is too wide. Returns `None` if the graph is too large.
 fn choose_layout(
     figures: &[NodeFigure],
     labels: &[ArrowLabel],
@@ -149,6 +148,7 @@ fn choose_layout(
     }
 }
 
+/// Renders the `<svg>` tag with title, description, style and heading.
 fn render_svg_start(picture: &GraphPicture, width: f64, height: f64) -> String {
     let title = escape_xml(&picture.title);
     let mut text = format!(
@@ -171,7 +171,7 @@ fn render_svg_start(picture: &GraphPicture, width: f64, height: f64) -> String {
     text
 }
 
-/// Returns the legend of the special shapes and lines that occur.
+/// Lists the special shapes and lines in the picture, with their meanings.
 fn legend_entries(picture: &GraphPicture) -> Vec<(&'static str, &'static str)> {
     let any = |shown: fn(&DependencyArrow) -> bool| picture.arrows.iter().any(shown);
     let meanings = [

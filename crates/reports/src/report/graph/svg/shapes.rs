@@ -13,14 +13,14 @@ const PADDING: (f64, f64) = (16.0, 9.0);
 const SLANT: f64 = 12.0;
 const COLUMNS: usize = 28;
 
-/// The shape of an agent, without its position.
+/// Figure of an agent without its position.
 pub(super) struct NodeFigure<'a> {
     node: &'a PictureNode,
     lines: Vec<(&'static str, String)>,
 }
 
 impl<'a> NodeFigure<'a> {
-    /// Breaks the words into lines.
+    /// Breaks the texts of the agent into lines.
     pub(super) fn new(node: &'a PictureNode) -> Self {
         let classed = |class: &'static str, lines: Vec<String>| lines.into_iter().map(move |line| (class, line));
         let notes = node.notes.iter().map(|note| words::wrap_text(note, COLUMNS + 4, 2));
@@ -36,7 +36,7 @@ impl<'a> NodeFigure<'a> {
         Self { node, lines }
     }
 
-    /// Returns the size of the figure.
+    /// Returns the size of the figure in pixels.
     pub(super) fn figure_size(&self) -> PixelSize {
         let widths = self.lines.iter().map(|(class, line)| match *class {
             "name" => words::text_width(line, 9.3),
@@ -52,7 +52,7 @@ impl<'a> NodeFigure<'a> {
         (width, height + 2.0 * PADDING.1)
     }
 
-    /// Draws it at its position.
+    /// Draws the figure at its position.
     pub(super) fn draw_figure(&self, area: &PlacedBox, canvas: &SvgCanvas) -> String {
         let ((x, y), (width, height)) = canvas.picture_rectangle(area);
         let (x, y, width, height) = (
@@ -97,7 +97,7 @@ impl<'a> NodeFigure<'a> {
         text + "</g>\n"
     }
 
-    /// Returns the shape; for a list a stack of shapes, of which the text stands on the front one.
+    /// Draws the shape; for a list, a stack of shapes.
     fn draw_outlines(&self, (x, y): (f64, f64), size: PixelSize) -> String {
         let behind = if self.node.is_stack { STACK_OFFSETS } else { &[] };
         let behind = behind
@@ -107,13 +107,15 @@ impl<'a> NodeFigure<'a> {
     }
 }
 
-/// How far the shapes of a stack stand behind the front one, the last one first.
+/// Offsets of the shapes of a stack behind the front one, the last one first.
 const STACK_OFFSETS: &[f64] = &[6.0, 3.0];
 
+/// Returns the height of a line with this CSS class.
 fn line_height(class: &str) -> f64 {
     if class == "name" { NAME_LINE } else { NOTE_LINE }
 }
 
+/// Draws one shape at a position with a size.
 fn draw_outline(shape: NodeShape, (x, y): (f64, f64), (width, height): PixelSize) -> String {
     let class = format!("class=\"shape {}\"", shape.kind_word());
     let rectangle = |corner: f64| {

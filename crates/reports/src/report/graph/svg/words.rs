@@ -4,12 +4,12 @@
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// Returns the width of a text in pixels; `each` is the width of a normal character.
+/// Returns the width of a text in pixels. `each` is the width of a normal character.
 pub(super) fn text_width(text: &str, each: f64) -> f64 {
     text.width() as f64 * each
 }
 
-/// At most `most` lines of at most `columns` characters; a longer text ends with an ellipsis.
+/// Wraps the text into at most `most` lines of at most `columns` characters. A longer text ends with an ellipsis.
 pub(super) fn wrap_text(text: &str, columns: usize, most: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut line = String::new();
@@ -35,6 +35,7 @@ pub(super) fn wrap_text(text: &str, columns: usize, most: usize) -> Vec<String> 
     lines
 }
 
+/// Part of a word in a line.
 struct WordPiece {
     text: String,
     starts_a_word: bool,

@@ -4,7 +4,7 @@ use super::markup::{escape_html, text_block};
 use crate::report::story::entries::{ExchangeEntry, exchange_entries, exchange_title, format_exchange_counts};
 use ensemble_history::story::ModelExchange;
 
-/// Returns the exchanges of one execution; nothing if there are none. `all`: those of the run.
+/// Renders the exchanges of one execution, or an empty text. `all` are the exchanges of the run.
 pub(super) fn render_exchanges(exchanges: &[&ModelExchange], all: &[ModelExchange]) -> String {
     if exchanges.is_empty() {
         return String::new();
@@ -22,6 +22,7 @@ pub(super) fn render_exchanges(exchanges: &[&ModelExchange], all: &[ModelExchang
     text + "</details>\n"
 }
 
+/// Renders an entry of an exchange.
 fn render_entry(entry: &ExchangeEntry) -> String {
     let line = |class: &str, text: &str| format!("<p class=\"{class}\">{}</p>\n", escape_html(text));
     match entry {

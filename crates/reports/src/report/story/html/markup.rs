@@ -1,6 +1,6 @@
 //! HTML output: every text from outside is passed through [`escape_html`].
 
-/// Escapes text for contents and attributes.
+/// Escapes text for HTML content and attributes.
 pub(super) fn escape_html(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
@@ -19,11 +19,12 @@ pub(super) fn escape_html(text: &str) -> String {
     escaped
 }
 
+/// Returns whether the character changes the direction of text.
 fn is_direction_control(c: char) -> bool {
     matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Returns a text with its line breaks; long lines are wrapped, and a long text scrolls.
+/// Renders a text with its line breaks. Long lines are wrapped, and a long text scrolls.
 pub(super) fn text_block(text: &str, class: &str) -> String {
     let text = text.replace("\r\n", "\n");
     // A scrolling block can be reached with the keyboard.

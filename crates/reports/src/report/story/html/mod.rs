@@ -18,7 +18,7 @@ use markup::{escape_html, text_block};
 
 const STYLE: &str = include_str!("style.css");
 
-/// The data of a document.
+/// Recorded run for an exported document.
 #[derive(Debug, Clone, Copy)]
 pub struct ExportedRun<'a> {
     /// The events of the run.
@@ -42,7 +42,7 @@ impl ExportedRun<'_> {
         entry.map(|(_, kind)| *kind)
     }
 
-    /// Returns the messages between the agent and its models in this execution.
+    /// Returns the exchanges of an agent with its models in this execution.
     pub(super) fn exchanges_of_execution(&self, turn: u32, execution: &StoryExecution) -> Vec<&ModelExchange> {
         let is_its = |exchange: &&ModelExchange| {
             let within = &exchange.scope;
@@ -51,7 +51,7 @@ impl ExportedRun<'_> {
         self.exchanges.iter().filter(is_its).collect()
     }
 
-    /// Returns the state of the run in words, and its colour.
+    /// Returns the state of the run as text, and its colour.
     pub fn outcome_with_color(&self) -> (String, &'static str) {
         let state = self.story.history.run_state(self.driver);
         match (state, self.driver) {
@@ -73,7 +73,7 @@ fn execution_anchor(turn: u32, execution: &StoryExecution) -> String {
     format!("turn-{turn}-{}", escape_html(&execution.agent))
 }
 
-/// Writes the page.
+/// Renders the page.
 pub fn render_html(run: &ExportedRun) -> String {
     let started = run.story.start_event();
     let name = started.map_or("", |started| &*started.ensemble);
@@ -102,11 +102,12 @@ pub fn render_html(run: &ExportedRun) -> String {
     text + "</main>\n</body>\n</html>\n"
 }
 
+/// Renders a section with a title.
 fn render_section(title: &str, body: &str) -> String {
     format!("<section>\n<h2>{title}</h2>\n{body}</section>\n")
 }
 
-/// Returns the name, the outcome, and the numbers.
+/// Renders the name, the outcome and the totals.
 fn render_head(run: &ExportedRun, name: &str) -> String {
     let story = run.story;
     let (outcome, class) = run.outcome_with_color();
@@ -165,7 +166,7 @@ fn render_head(run: &ExportedRun, name: &str) -> String {
     text + "</header>\n"
 }
 
-/// Returns the entries at the head of a document, by name.
+/// Returns the names and values at the head of a document.
 pub(super) fn header_entries(run: &ExportedRun) -> Vec<(&'static str, String)> {
     let story = run.story;
     let mut facts = Vec::new();
@@ -189,6 +190,7 @@ pub(super) fn header_entries(run: &ExportedRun) -> Vec<(&'static str, String)> {
     facts
 }
 
+/// Renders the entries of a context.
 fn render_context(context: &RunContext) -> String {
     if context.is_empty() {
         return "<p class=\"label\">empty</p>\n".to_owned();

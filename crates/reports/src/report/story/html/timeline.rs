@@ -7,7 +7,7 @@ use super::{ExportedRun, execution_anchor};
 use crate::report::format::format_duration;
 use ensemble_history::story::{StoryExecution, StoryTurn};
 
-/// Returns the table; agents that never ran have no column.
+/// Renders a table of turns and agents. Agents that never ran have no column.
 pub(super) fn render_timeline(run: &ExportedRun) -> String {
     let agents: Vec<&Arc<str>> = run
         .agents
@@ -36,6 +36,7 @@ pub(super) fn render_timeline(run: &ExportedRun) -> String {
     text + "</tbody></table></div>\n"
 }
 
+/// Renders the row of a turn. `longest` is the longest execution in seconds.
 fn render_turn_row(turn: &StoryTurn, agents: &[&Arc<str>], longest: f64) -> String {
     let number = turn.turn;
     let mut text = format!("<tr><th><a href=\"#turn-{number}\">{number}</a></th>");
@@ -49,6 +50,7 @@ fn render_turn_row(turn: &StoryTurn, agents: &[&Arc<str>], longest: f64) -> Stri
     text + &format!("<td class=\"number\">{took}</td></tr>\n")[..]
 }
 
+/// Renders the cell of an execution with a bar for its duration.
 fn render_execution_cell(turn: u32, execution: &StoryExecution, longest: f64) -> String {
     let seconds = execution.totals.seconds;
     let share = if longest > 0.0 { seconds / longest } else { 0.0 };

@@ -15,11 +15,12 @@ use ensemble_core::conversation::PartEnded;
 use ensemble_history::OutputView;
 use ensemble_history::story::{StoryAttemptEnd, StoryEvent, StoryExecution, StoryTurn};
 
-/// Returns all events, in order.
+/// Renders all events in order.
 pub(super) fn render_events(run: &ExportedRun) -> String {
     run.story.events.iter().map(|one| render_event(run, one)).collect()
 }
 
+/// Renders an event of the run.
 fn render_event(run: &ExportedRun, event: &StoryEvent) -> String {
     match event {
         StoryEvent::Turn(one) => render_turn(run, one),
@@ -38,6 +39,7 @@ fn render_event(run: &ExportedRun, event: &StoryEvent) -> String {
     }
 }
 
+/// Renders a note with its time.
 fn render_timed_note(what: &str, at: &chrono::DateTime<chrono::Utc>) -> String {
     let when = format_utc(at);
     format!(
@@ -46,6 +48,7 @@ fn render_timed_note(what: &str, at: &chrono::DateTime<chrono::Utc>) -> String {
     )
 }
 
+/// Renders a turn with its executions, skipped agents and warnings.
 fn render_turn(run: &ExportedRun, turn: &StoryTurn) -> String {
     let number = turn.turn;
     let since = run
@@ -86,6 +89,7 @@ fn render_turn(run: &ExportedRun, turn: &StoryTurn) -> String {
     text + "</section>\n"
 }
 
+/// Renders an execution with its messages, parts, and output or failure.
 fn render_execution(run: &ExportedRun, turn: &StoryTurn, execution: &StoryExecution) -> String {
     let (class, sign) = match (&execution.finish_event, execution.failure()) {
         (_, Some(_)) => ("failed", "✗"),
@@ -139,7 +143,7 @@ fn render_execution(run: &ExportedRun, turn: &StoryTurn, execution: &StoryExecut
     text + "</article>\n"
 }
 
-/// The counts, and each part with its result, folded away.
+/// Renders the counts, and each part with its result in a collapsed block.
 fn render_parts(parts: &PartsSummary<'_>, ended: &[PartEnded], is_over: bool) -> String {
     let counts = escape_html(&parts.counts_text(is_over));
     let mut text = format!("<details class=\"parts\"><summary>{counts}</summary>\n<dl>\n");
@@ -158,7 +162,7 @@ fn render_parts(parts: &PartsSummary<'_>, ended: &[PartEnded], is_over: bool) ->
     text + "</dl>\n</details>\n"
 }
 
-/// Kind, time, tokens.
+/// Lists the kind, duration and usage of an execution.
 fn execution_facts(run: &ExportedRun, execution: &StoryExecution) -> Vec<String> {
     let mut about: Vec<String> = run
         .agent_kind(&execution.agent)
@@ -178,7 +182,7 @@ fn execution_facts(run: &ExportedRun, execution: &StoryExecution) -> Vec<String>
     about
 }
 
-/// Returns the request, the inputs, and the failed attempts of an execution.
+/// Renders the request, the inputs, and the failed attempts of an execution.
 fn render_circumstances(execution: &StoryExecution) -> String {
     let mut text = String::new();
     if !execution.reads.is_empty() {
@@ -228,7 +232,7 @@ fn render_circumstances(execution: &StoryExecution) -> String {
     text
 }
 
-/// Returns an output: the response as text, other keys by name.
+/// Renders an output: the response as text, other keys by name.
 fn render_output(output: &Value) -> String {
     if !output.is_object() {
         return render_value(output);
@@ -250,7 +254,7 @@ fn render_output(output: &Value) -> String {
     text
 }
 
-/// Returns a string unchanged, other values as JSON.
+/// Renders a string unchanged, other values as JSON.
 pub(super) fn render_value(value: &Value) -> String {
     match value {
         Value::String(text) => text_block(text, "text"),

@@ -4,7 +4,7 @@ use super::{code_block, escape_inline};
 use crate::report::story::entries::{ExchangeEntry, exchange_entries, exchange_title, format_exchange_counts};
 use ensemble_history::story::ModelExchange;
 
-/// Returns the exchanges of one execution; nothing if there are none. `all`: those of the run.
+/// Renders the exchanges of one execution, or an empty text. `all` are the exchanges of the run.
 pub(super) fn render_exchanges(exchanges: &[&ModelExchange], all: &[ModelExchange]) -> String {
     if exchanges.is_empty() {
         return String::new();
@@ -19,6 +19,7 @@ pub(super) fn render_exchanges(exchanges: &[&ModelExchange], all: &[ModelExchang
     text + "</details>\n\n"
 }
 
+/// Renders an entry of an exchange.
 fn render_entry(entry: &ExchangeEntry) -> String {
     let line = |text: &str| format!("{}\n\n", escape_inline(text));
     match entry {
