@@ -15,9 +15,9 @@ use std::sync::Arc;
 
 use ensemble_core::store::Durability;
 use ensemble_runs::batch::{
-    Batch, BatchWorkEnd, BatchOptions, BatchRequest, BatchRow, ColumnMapping, parse_json_lines, resolve_rows,
+    Batch, BatchOptions, BatchRequest, BatchRow, BatchWorkEnd, ColumnMapping, parse_json_lines, resolve_rows,
 };
-use ensemble_runs::{EnsembleRef, RunHost, Project, RunOptions, Runs, Trust};
+use ensemble_runs::{EnsembleRef, Project, RunHost, RunOptions, Runs, Trust};
 use support::{children_time, process_time, say};
 
 const ROUNDS: usize = 3;
@@ -33,7 +33,10 @@ result: {label: outputs.sorter.label}
 
 fn runs(folder: &std::path::Path) -> Runs {
     let project = Project::from_folder(folder).with_trust(Trust::trust_everything());
-    Runs::open(project, RunHost::from_system().without_operator().with_shared_model_network())
+    Runs::open(
+        project,
+        RunHost::from_system().without_operator().with_shared_model_network(),
+    )
 }
 
 fn options() -> RunOptions {

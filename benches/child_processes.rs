@@ -44,7 +44,9 @@ fn conversation(text: &str) -> Ran {
         project_root: folder.path().to_owned(),
     };
     let runners = plan.agent_ids().map(|id| match &plan.agent(id).kind {
-        ensemble_language::ensemble::AgentKind::Script { script, .. } => build_unchecked_runner(script, &places, bounds()),
+        ensemble_language::ensemble::AgentKind::Script { script, .. } => {
+            build_unchecked_runner(script, &places, bounds())
+        }
         other => panic!("{other:?}"),
     });
     let ran = run(&plan, runners.collect());

@@ -16,7 +16,9 @@ use ensemble_agents::agent::kinds::llm::{LlmOptions, LlmRunner};
 use ensemble_core::runner::Runner;
 use ensemble_core::thread::{ExecutionRef, LiveOutput, LiveUpdate, Message, Role};
 use ensemble_language::ensemble::AgentKind;
-use ensemble_models::{Model, ModelNetwork, ModelProvider, ModelRequest, ReplyPieceCallback, RemoteProvider, ReplyPiece};
+use ensemble_models::{
+    Model, ModelNetwork, ModelProvider, ModelRequest, RemoteProvider, ReplyPiece, ReplyPieceCallback,
+};
 use serde_json::json;
 
 mod support;

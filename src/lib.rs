@@ -38,9 +38,9 @@ pub use ensemble_core::store::{
 };
 pub use ensemble_runs::service::run_service::RunService;
 pub use ensemble_runs::{
-    ConversationSnapshot, EnsembleRef, RunHost, LiveEvent, LiveEventKind, Project, ProjectError, ResponseGenerator,
-    GeneratorRequest, RunHandle, RunBuilder, RunError, RunEvent, RunEventKind, RunEventStream, RunOptions, RunOutcome, Runs, Trust,
-    run,
+    ConversationSnapshot, EnsembleRef, GeneratorRequest, LiveEvent, LiveEventKind, Project, ProjectError,
+    ResponseGenerator, RunBuilder, RunError, RunEvent, RunEventKind, RunEventStream, RunHandle, RunHost, RunOptions,
+    RunOutcome, Runs, Trust, run,
 };
 
 /// Dialogues with one language model: streams of what is said, answers with types, tools from functions, threads that are
@@ -66,12 +66,12 @@ pub mod dialogue {
     #[cfg(feature = "typed")]
     pub use ensemble_agents::agent::chat::TypedReply;
     pub use ensemble_agents::agent::chat::{
-        CallAdmission, ContextWindow, Dialogue, DialogueError, DialogueErrorKind, DialogueStream, MergeError,
-        MergeOrder, MergeSide, Message, MessageSelector, ModelProfile, ModelTools, ModelUsage, NoTools,
-        PendingToolCalls, PreparedReply, ReplayedThread, Role, RoundResult, DialogueStepResult, StopReason, StreamItem,
-        TextTokenizer, Thread, ThreadError, ThreadFile, ThreadFileError, ThreadGrowthError, ThreadGrowthErrorKind,
-        ThreadIteration, ThreadReplay, ThreadStatus, ToolCall, ToolCallMessage, ToolEnd, ToolError, ToolSpec,
-        TraceError, UnsentIterations, WindowError, WindowInput, WindowOutput, WindowStrategy,
+        CallAdmission, ContextWindow, Dialogue, DialogueError, DialogueErrorKind, DialogueStepResult, DialogueStream,
+        MergeError, MergeOrder, MergeSide, Message, MessageSelector, ModelProfile, ModelTools, ModelUsage, NoTools,
+        PendingToolCalls, PreparedReply, ReplayedThread, Role, RoundResult, StopReason, StreamItem, TextTokenizer,
+        Thread, ThreadError, ThreadFile, ThreadFileError, ThreadGrowthError, ThreadGrowthErrorKind, ThreadIteration,
+        ThreadReplay, ThreadStatus, ToolCall, ToolCallMessage, ToolEnd, ToolError, ToolSpec, TraceError,
+        UnsentIterations, WindowError, WindowInput, WindowOutput, WindowStrategy,
     };
     pub use ensemble_core::request::{AnswerRecord, PendingRequest, RequestAddress, RequestDigest};
     pub use ensemble_core::runner::AttemptLedger;

@@ -8,7 +8,7 @@
 use std::sync::{Arc, LazyLock};
 
 use ensemble_language::condition::{
-    Condition, ConditionSnapshot, ConditionHistory, ConditionOutputs, ExecutionCounts, KeyedVariable, StaticResult,
+    Condition, ConditionHistory, ConditionOutputs, ConditionSnapshot, ExecutionCounts, KeyedVariable, StaticResult,
 };
 use ensemble_language::data::RunContext;
 use libfuzzer_sys::fuzz_target;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use ensemble_explore::{ExplorationBudget, explore_plan};
 use ensemble_language::check::{
-    CheckContext, OutputKeys, TextSecrets, filter_allowed_diagnostics, check_ensemble, check_with_context,
+    CheckContext, OutputKeys, TextSecrets, check_ensemble, check_with_context, filter_allowed_diagnostics,
 };
 use ensemble_language::diagnostic::{Finding, FindingSeverity};
 use ensemble_language::ensemble::{Agent, AgentKind, Ensemble, ModelProfile};
@@ -19,8 +19,8 @@ use ensemble_language::loader::load_ensemble;
 use ensemble_language::plan::Plan;
 use ensemble_language::source::SourceText;
 use ensemble_reports::report::graph::{
-    ExecutionCountUnit, DependencyArrow, DependencyTrigger, GraphPicture, NodeShape, PictureNode, render_ascii, render_dot,
-    render_mermaid, render_svg,
+    DependencyArrow, DependencyTrigger, ExecutionCountUnit, GraphPicture, NodeShape, PictureNode, render_ascii,
+    render_dot, render_mermaid, render_svg,
 };
 use ensemble_reports::report::{
     FileFindings, FindingsReportFormat, GithubForm, JunitForm, ReportTotals, SarifForm, diagnostics, exploration,

@@ -17,7 +17,8 @@ fuzz_target!(|bytes: &[u8]| {
         (Ok(first), Ok(second)) => {
             assert_eq!(first, second);
             let text = serde_json::to_string(&first).expect("JSON");
-            let again = output_from_bytes(text.as_bytes(), &AttemptLedger::default()).expect("an output is an output again");
+            let again =
+                output_from_bytes(text.as_bytes(), &AttemptLedger::default()).expect("an output is an output again");
             assert_eq!(serde_json::to_string(&again).expect("JSON"), text);
         }
         (Err(first), Err(second)) => {

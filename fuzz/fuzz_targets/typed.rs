@@ -8,8 +8,8 @@
 use std::sync::{Arc, LazyLock};
 
 use ensemble_language::condition::{
-    ConditionSnapshot, ConditionHistory, ConditionOutputs, ExecutionCounts, ValueExpression, MapFields, TypeProblemKind,
-    ValueType, VariableTypes,
+    ConditionHistory, ConditionOutputs, ConditionSnapshot, ExecutionCounts, MapFields, TypeProblemKind,
+    ValueExpression, ValueType, VariableTypes,
 };
 use ensemble_language::template::{Template, TemplateScope, find_type_problems};
 use libfuzzer_sys::fuzz_target;

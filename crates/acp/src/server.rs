@@ -266,7 +266,10 @@ impl AcpServer {
         let session_id = opened.session.unwrap_or_default();
         let id = RunId::parse(&session_id).map_err(|error| RpcError::new(-32002, error))?;
         let open_session = self.sessions.borrow().get(&session_id).cloned();
-        let service = open_session.map_or_else(|| self.run_service_for_folder(&opened.cwd), |known| known.service.clone());
+        let service = open_session.map_or_else(
+            || self.run_service_for_folder(&opened.cwd),
+            |known| known.service.clone(),
+        );
         let missing = |error| RpcError::new(-32002, error);
         let recorded = service.load_recorded_run(&id).await.map_err(missing)?;
         let read = recorded.prepared.plan.ensemble().clone();

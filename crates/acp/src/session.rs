@@ -119,7 +119,9 @@ impl AcpSession {
             ..RunOptions::default()
         };
         let chosen_models = models.iter();
-        chosen_models.fold(options, |options, (profile, model)| options.with_model_override(profile, model))
+        chosen_models.fold(options, |options, (profile, model)| {
+            options.with_model_override(profile, model)
+        })
     }
 
     /// Returns the MCP servers of the client that no tool of the ensemble uses. Returns none if a nested ensemble could use them.
@@ -181,7 +183,9 @@ impl AcpSession {
                 id: format!("model:{profile}"),
                 name: format!("Model of {profile}"),
                 is_model: true,
-                current: chosen_model.map_or(UNCHANGED_MODEL_VALUE, |(_, model)| model).to_owned(),
+                current: chosen_model
+                    .map_or(UNCHANGED_MODEL_VALUE, |(_, model)| model)
+                    .to_owned(),
                 values,
             });
         }

@@ -12,7 +12,7 @@ use ensemble_core::request::AnswerSource;
 use ensemble_core::store::{Durability, MemoryStore};
 use ensemble_language::cases::{CaseExpectations, OUTCOMES, TestCase, case_route};
 use ensemble_project::{Project, ProjectError, Trust};
-use ensemble_runs::{RunHost, RunError, RunOptions, Runs};
+use ensemble_runs::{RunError, RunHost, RunOptions, Runs};
 use ensemble_scripts::hold_virtual_time;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::Instant;

@@ -11,7 +11,7 @@ use ensemble_language::data::{ExecutionFailure, FailureKind, JsonMap, ModelUsage
 use ensemble_language::ensemble::{Agent, AgentKind, ToolDefinition, ToolKind, ToolReference};
 use ensemble_language::names::server_tool_name;
 use ensemble_process::output;
-use ensemble_runs::{AgentReplacements, OutputMode, PromptPreview, ReplyStub, McpServerStub};
+use ensemble_runs::{AgentReplacements, McpServerStub, OutputMode, PromptPreview, ReplyStub};
 use serde_json::Value;
 
 use crate::missing_parts::{MissingPart, MissingStub, MissingStubList};
@@ -326,7 +326,13 @@ impl AgentReplacements for EnsembleStubs {
         self.stubbed.watch.wrap_runner(&path, preview, runner)
     }
 
-    fn wrap_script_tool(&self, agent: &str, tool: &str, runner: Arc<dyn Runner>, needs: Option<String>) -> Arc<dyn Runner> {
+    fn wrap_script_tool(
+        &self,
+        agent: &str,
+        tool: &str,
+        runner: Arc<dyn Runner>,
+        needs: Option<String>,
+    ) -> Arc<dyn Runner> {
         let needs = needs.filter(|_| !self.stubbed.is_live);
         self.tool_runner(
             agent,

@@ -15,7 +15,7 @@ use ensemble_explore::{
     find_examples,
 };
 use ensemble_language::cases::{AgentStubs, CaseExpectations, StubOutput, StubResult, TestCase, TestFile};
-use ensemble_language::condition::{Condition, ExampleVariable, ValueExpression, RequiredValue, ValueRequirement};
+use ensemble_language::condition::{Condition, ExampleVariable, RequiredValue, ValueExpression, ValueRequirement};
 use ensemble_language::data::{ExecutionFailure, FailureKind, JsonMap};
 use ensemble_language::ensemble::{Agent, AgentKind, ForEachItems};
 use ensemble_language::plan::Plan;
@@ -459,7 +459,10 @@ pub fn case_to_yaml(case: &TestCase, indent: usize) -> String {
         several => json!(several),
     };
     let turns: Value = case.expect.turns.iter().flatten().map(spelt).collect();
-    line(format!("  turns: {}", spell_on_one_line(&turns, SpellingContext::Block)));
+    line(format!(
+        "  turns: {}",
+        spell_on_one_line(&turns, SpellingContext::Block)
+    ));
     text
 }
 

@@ -22,7 +22,7 @@ use ensemble_language::plan::Plan;
 use ensemble_language::random_ensembles::plan_with_results;
 use ensemble_language::source::SourceText;
 use ensemble_project::prepare::{PreparedEnsemble, prepare_text};
-use ensemble_runs::{RunHost, Project, Runs};
+use ensemble_runs::{Project, RunHost, Runs};
 use proptest::prelude::*;
 use serde_json::json;
 

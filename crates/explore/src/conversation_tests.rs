@@ -16,7 +16,7 @@ use ensemble_core::conversation::{CompletionReason, Event, ExhaustedAgent, Recor
 use ensemble_core::random_conversations::{drive, started};
 use ensemble_language::plan::Plan;
 use ensemble_language::random_ensembles::{
-    plan_with_results, plan_with_lists, with_strict_limits, unconnected_plan_with_results, with_goal,
+    plan_with_lists, plan_with_results, unconnected_plan_with_results, with_goal, with_strict_limits,
 };
 
 type Key = Box<[u8]>;

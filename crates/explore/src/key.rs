@@ -39,7 +39,11 @@ pub(super) fn compute_state_key(world: &ExploredPlan, state: &ConversationState,
             }
         }
     }
-    for id in plan.listening_agent_ids().iter().filter(|id| !state.is_exhausted(plan, **id)) {
+    for id in plan
+        .listening_agent_ids()
+        .iter()
+        .filter(|id| !state.is_exhausted(plan, **id))
+    {
         key.push_flags(&[has_unread_output(state, *id)]);
     }
     key.push_number(relevant_turns(world, state));

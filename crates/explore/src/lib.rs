@@ -38,7 +38,7 @@ use std::sync::Arc;
 use ensemble_core::conversation::{AgentNotRun, CompletionReason, ExhaustedAgent};
 use ensemble_language::condition::ClaimReads;
 use ensemble_language::ensemble::{AcpAgent, AcpToolKind, Agent, AgentKind, Ensemble, PermissionMode};
-use ensemble_language::plan::{Plan, CompiledResult};
+use ensemble_language::plan::{CompiledResult, Plan};
 
 pub use equivalence::have_same_conversations;
 pub use examples::find_examples;
@@ -218,7 +218,10 @@ fn list_unexplored_outcomes(
 ) -> Vec<UnexploredOutcome> {
     let mut besides = Vec::new();
     let mut add = |reason, when: String| besides.push(UnexploredOutcome { reason, when });
-    if world.claim_sources().any(|reads: ClaimReads| !reads.reads_only_counts()) {
+    if world
+        .claim_sources()
+        .any(|reads: ClaimReads| !reads.reads_only_counts())
+    {
         add(
             CompletionReason::ConditionFailed,
             "a condition cannot be evaluated, for example because it compares a text with a number".to_owned(),

@@ -16,7 +16,7 @@ use super::report::{AssumedClaim, ClaimSite, ExecutionResult};
 use ensemble_core::conversation::{ConditionFailure, ConversationState, RunValue, SuccessCheck, has_unseen_result};
 use ensemble_core::resolver::ConditionEvaluator;
 use ensemble_language::condition::{
-    ClaimLogic, ClaimReads, Condition, ConditionClaim, ConditionSnapshot, ConditionRead, EvaluateError,
+    ClaimLogic, ClaimReads, Condition, ConditionClaim, ConditionRead, ConditionSnapshot, EvaluateError,
 };
 use ensemble_language::ensemble::RequiredResult;
 use ensemble_language::plan::{AgentId, EdgeId, Plan, PlanEdge};
@@ -106,7 +106,9 @@ impl ExploredPlan {
             let condition = edge.condition.as_ref();
             edges.push(condition.map(|condition| claims.split_condition(condition, Some((id, edge)))));
         }
-        let success = plan.success_condition().map(|condition| claims.split_condition(condition, None));
+        let success = plan
+            .success_condition()
+            .map(|condition| claims.split_condition(condition, None));
         Self {
             results: plan
                 .agent_ids()

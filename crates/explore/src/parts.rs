@@ -49,7 +49,8 @@ fn is_coupled(world: &ExploredPlan) -> bool {
     let limits = &plan.ensemble().limits;
     let is_limited =
         !limits.max_agent_executions.is_empty() || limits.max_total_tokens.is_some() || limits.max_cost.is_some();
-    let ends_all = plan.success_condition().is_some() || plan.ensemble().agents.iter().any(|one| one.on_error == OnError::Stop);
+    let ends_all =
+        plan.success_condition().is_some() || plan.ensemble().agents.iter().any(|one| one.on_error == OnError::Stop);
     let listens = plan.listening_agent_ids().iter().any(|id| !plan.is_only_tool(*id));
     // A question without an answer ends the conversation for all: where nobody answers, in every conversation.
     let stops = |id: AgentId| world.possible_results(id) == [ExecutionResult::Unanswered];

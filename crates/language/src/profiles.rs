@@ -345,12 +345,17 @@ impl FromStr for ModelOverride {
 impl ProfileChain {
     /// Returns whether a profile of the chain is simulated, which every report of the run must mention.
     pub fn is_simulated(&self) -> bool {
-        self.chain.iter().any(|link| &*link.profile.provider == SIMULATED_PROVIDER)
+        self.chain
+            .iter()
+            .any(|link| &*link.profile.provider == SIMULATED_PROVIDER)
     }
 
     /// Returns `PROVIDER/MODEL` of the first profile of the chain that is not simulated.
     pub fn first_remote_model(&self) -> Option<String> {
-        let remote = self.chain.iter().find(|link| &*link.profile.provider != SIMULATED_PROVIDER)?;
+        let remote = self
+            .chain
+            .iter()
+            .find(|link| &*link.profile.provider != SIMULATED_PROVIDER)?;
         Some(format!("{}/{}", remote.profile.provider, remote.profile.model))
     }
 }
@@ -411,10 +416,22 @@ mod tests {
                 vec![
                     ("fast".into(), profile(SIMULATED_PROVIDER, "from the file")),
                     ("far".into(), with_fallback(profile("openai", "far"), "fast")),
-                    ("safe".into(), with_fallback(profile(SIMULATED_PROVIDER, "safe"), "fast")),
-                    ("ring".into(), with_fallback(profile(SIMULATED_PROVIDER, "ring"), "ring-2")),
-                    ("ring-2".into(), with_fallback(profile(SIMULATED_PROVIDER, "ring-2"), "ring")),
-                    ("lost".into(), with_fallback(profile(SIMULATED_PROVIDER, "lost"), "nowhere")),
+                    (
+                        "safe".into(),
+                        with_fallback(profile(SIMULATED_PROVIDER, "safe"), "fast"),
+                    ),
+                    (
+                        "ring".into(),
+                        with_fallback(profile(SIMULATED_PROVIDER, "ring"), "ring-2"),
+                    ),
+                    (
+                        "ring-2".into(),
+                        with_fallback(profile(SIMULATED_PROVIDER, "ring-2"), "ring"),
+                    ),
+                    (
+                        "lost".into(),
+                        with_fallback(profile(SIMULATED_PROVIDER, "lost"), "nowhere"),
+                    ),
                 ],
             )
             .with_source(

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use crate::condition::ConditionText;
 use crate::ensemble::{
-    Agent, AgentKind, ConversationLimits, ConversationSpec, DependencyPosition, Dependency, Ensemble, OnError, OnLimit,
+    Agent, AgentKind, ConversationLimits, ConversationSpec, Dependency, DependencyPosition, Ensemble, OnError, OnLimit,
     OnResume, RequiredResult, RetryPolicy, TurnTrigger, WaitFor,
 };
 use crate::plan::Plan;
@@ -124,7 +124,9 @@ pub fn limited_plan_with_results() -> impl Strategy<Value = (Plan, Vec<Vec<u8>>)
             agent.conversation.triggers_conversation &= twist().is_multiple_of(8);
             for dependency in &mut agent.dependencies {
                 match twist() {
-                    at if at.is_multiple_of(4) => dependency.condition = Some(NEVER_TRUE_CONDITIONS[at / 4 % NEVER_TRUE_CONDITIONS.len()].into()),
+                    at if at.is_multiple_of(4) => {
+                        dependency.condition = Some(NEVER_TRUE_CONDITIONS[at / 4 % NEVER_TRUE_CONDITIONS.len()].into())
+                    }
                     at if at.is_multiple_of(3) => dependency.condition = None,
                     at if at.is_multiple_of(5) => dependency.condition = Some(EXCLUSIVE_CONDITIONS[at / 5 % 2].into()),
                     _ => {}
@@ -174,7 +176,8 @@ const PART_CONDITIONS: [&str; 5] = [
 
 /// Generates a plan of two or three parts that do not depend on each other, and bytes that choose the results of the executions.
 pub fn unconnected_plan_with_results() -> impl Strategy<Value = (Plan, Vec<u8>)> {
-    let agents = || (1_usize..4).prop_flat_map(|count| (0..count).map(|at| random_agent(at, count)).collect::<Vec<_>>());
+    let agents =
+        || (1_usize..4).prop_flat_map(|count| (0..count).map(|at| random_agent(at, count)).collect::<Vec<_>>());
     let parts = prop::collection::vec(agents(), 2..4);
     let twists = prop::collection::vec(any::<u8>(), 24);
     (parts, twists, 1_u32..12, prop::collection::vec(any::<u8>(), 64)).prop_map(|(parts, twists, turns, fate)| {

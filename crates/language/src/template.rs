@@ -45,7 +45,7 @@ pub use self::printed_paths::{PrintedPath, list_printed_paths};
 pub use self::render_check::{RenderStopCheck, render_with_check};
 use self::scan::{DEPTH_LIMIT, TemplateScan, scan_template};
 pub use self::syntax::{TagKind, TemplateTag, contains_tag_start, iter_tags};
-pub use self::typing::{VariableTypeLookup, list_filter_words, find_type_problems};
+pub use self::typing::{VariableTypeLookup, find_type_problems, list_filter_words};
 pub use crate::data::render_output_text;
 use crate::data::{AgentRequest, JsonMap, RunContext};
 use crate::execution_history::ExecutionHistory;
@@ -64,7 +64,8 @@ const MAX_RENDER_STEPS: u64 = 1_000_000;
 /// The maximum number of bytes of one rendering: the same limit as for a script's output.
 const MAX_BYTES: usize = 10 * 1024 * 1024;
 
-const BACKWARD_STEP_ERROR: &str = "the step of a slice must be a number above zero; `| reverse` reverses a list or a text";
+const BACKWARD_STEP_ERROR: &str =
+    "the step of a slice must be a number above zero; `| reverse` reverses a list or a text";
 
 const OTHER_TEMPLATE_ERROR: &str = "a template cannot include or extend another template";
 

@@ -50,8 +50,14 @@ enum EnsembleArgument {
 }
 
 /// Takes the argument `ensemble` or `text`, but not both.
-fn take_ensemble_argument(arguments: &mut ToolArguments, project: &Project) -> Result<Option<EnsembleArgument>, String> {
-    match (arguments.take_text_argument("ensemble")?, arguments.take_text_argument("text")?) {
+fn take_ensemble_argument(
+    arguments: &mut ToolArguments,
+    project: &Project,
+) -> Result<Option<EnsembleArgument>, String> {
+    match (
+        arguments.take_text_argument("ensemble")?,
+        arguments.take_text_argument("text")?,
+    ) {
         (Some(_), Some(_)) => Err("give `ensemble` or `text`, not both".to_owned()),
         (Some(name), None) => Ok(Some(EnsembleArgument::File(resolve_readable_ensemble(project, &name)?))),
         (None, Some(text)) if text.len() > MAX_BYTES => Err(format!(
@@ -172,7 +178,8 @@ pub(crate) fn run_check_tool(mut arguments: ToolArguments, project: &Project) ->
     };
     let outer = explored((&outer, of_outer));
     let inner: Vec<ExploredEnsemble> = inner.iter().zip(of_inner).map(explored).collect();
-    let document = serde_json::from_str(&render_explorations_json(&outer, &inner)).map_err(|error| error.to_string())?;
+    let document =
+        serde_json::from_str(&render_explorations_json(&outer, &inner)).map_err(|error| error.to_string())?;
     Ok(AuthoringOutput::Document(document))
 }
 
@@ -180,7 +187,8 @@ pub(crate) fn run_check_tool(mut arguments: ToolArguments, project: &Project) ->
 fn prepare_ensemble_text(source: SourceText, project: &Project) -> Result<NestedEnsemble, String> {
     let folder = project.folder.clone();
     let root = project.project_root(&folder);
-    let prepared = prepare_text(source, folder.join(TEXT_FILE_NAME), folder, root).map_err(|error| error.to_string())?;
+    let prepared =
+        prepare_text(source, folder.join(TEXT_FILE_NAME), folder, root).map_err(|error| error.to_string())?;
     Ok(NestedEnsemble {
         path: TEXT_FILE_NAME.into(),
         prepared,
@@ -196,7 +204,9 @@ pub(crate) fn run_graph_tool(
 ) -> Result<AuthoringOutput, String> {
     let project = &project.clone().with_boundary();
     let given_ensemble = take_required_ensemble(&mut arguments, project)?;
-    let format = arguments.take_text_argument("format")?.unwrap_or_else(|| "mermaid".to_owned());
+    let format = arguments
+        .take_text_argument("format")?
+        .unwrap_or_else(|| "mermaid".to_owned());
     arguments.require_no_rest()?;
     let nested_ensemble = match given_ensemble {
         EnsembleArgument::File(file) => {

@@ -124,7 +124,9 @@ mod tests {
                 continue;
             }
             assert!(
-                after.iter().all(|name| *name != before[0] && name.len() <= MAX_TOOL_NAME_CHARS),
+                after
+                    .iter()
+                    .all(|name| *name != before[0] && name.len() <= MAX_TOOL_NAME_CHARS),
                 "{after:?}"
             );
             assert_ne!(after[0], after[1]);
@@ -139,7 +141,10 @@ mod tests {
         let all = names(&["review.yaml", "review.yml", &imitation]);
         assert_eq!(all[0], qualified("review.yaml"));
         assert_ne!(all[2], all[0], "an imitation of a qualified name");
-        assert_eq!(names(&["a b.yaml", "a.b.yaml"])[0].len(), "a_b-".len() + NAME_DIGEST_LENGTH);
+        assert_eq!(
+            names(&["a b.yaml", "a.b.yaml"])[0].len(),
+            "a_b-".len() + NAME_DIGEST_LENGTH
+        );
         assert!(names(&["list_runs.yaml"])[0].starts_with("list_runs-"));
     }
 }

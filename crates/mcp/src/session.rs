@@ -26,7 +26,9 @@ use serde_json::Value;
 
 use self::watched_folder::WatchedFolder;
 use crate::authoring::{self, AuthoringOutput};
-use crate::catalog::{EnsembleToolEntry, FolderFingerprint, EnsembleToolCatalog, folder_fingerprint, resolve_readable_ensemble};
+use crate::catalog::{
+    EnsembleToolCatalog, EnsembleToolEntry, FolderFingerprint, folder_fingerprint, resolve_readable_ensemble,
+};
 use crate::request_form::QuestionMethod;
 use crate::status::load_run_status;
 use crate::tools::{self, ToolArguments};
@@ -37,7 +39,8 @@ pub use crate::authoring::DrawGraph;
 const CANCELLING_CLIENT: &str = "an MCP client";
 
 /// Function that estimates the cost of a run of an ensemble from a recorded run.
-pub type EstimateFn = dyn Fn(String, String) -> Pin<Box<dyn Future<Output = Result<Value, String>> + Send>> + Send + Sync;
+pub type EstimateFn =
+    dyn Fn(String, String) -> Pin<Box<dyn Future<Output = Result<Value, String>> + Send>> + Send + Sync;
 
 /// Services of the program that the server offers to all clients.
 pub struct McpServices {
@@ -129,7 +132,11 @@ impl McpSession {
     }
 
     /// Calls a built-in tool or starts the ensemble with the name in the request.
-    async fn call_named_tool(&self, request: CallToolRequestParams, context: &RequestContext<RoleServer>) -> McpToolReply {
+    async fn call_named_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: &RequestContext<RoleServer>,
+    ) -> McpToolReply {
         if let Some(state) = request.request_state.clone() {
             return self.continue_repeated_call(request, &state, context).await;
         }
@@ -160,7 +167,10 @@ impl McpSession {
             }
             "resume_run" => self.resume_run(arguments, context).await,
             "list_runs" => {
-                let limit = arguments.take_number_argument("limit")?.unwrap_or(20.0).clamp(1.0, 200.0);
+                let limit = arguments
+                    .take_number_argument("limit")?
+                    .unwrap_or(20.0)
+                    .clamp(1.0, 200.0);
                 arguments.require_no_rest()?;
                 #[expect(
                     clippy::cast_possible_truncation,

@@ -38,7 +38,10 @@ enum ToolEffect {
 
 /// Lists the built-in tools.
 pub(crate) fn list_built_in_tools() -> Vec<Tool> {
-    BUILT_IN_TOOL_NAMES.iter().map(|name| define_built_in_tool(name)).collect()
+    BUILT_IN_TOOL_NAMES
+        .iter()
+        .map(|name| define_built_in_tool(name))
+        .collect()
 }
 
 /// Builds the definition of a built-in tool, with its schemas and annotations.
@@ -212,7 +215,8 @@ impl ToolArguments {
     /// # Errors
     /// It is missing, or no text.
     pub(crate) fn take_required_text(&mut self, name: &str) -> Result<String, String> {
-        self.take_text_argument(name)?.ok_or_else(|| format!("`{name}` is missing"))
+        self.take_text_argument(name)?
+            .ok_or_else(|| format!("`{name}` is missing"))
     }
 
     /// Takes the number with this name, if present. It must not be negative.

@@ -26,7 +26,8 @@ use serde_json::Value;
 use self::entry::{CacheEntry, CacheEntryError, list_different_paths};
 use super::request::tool_files;
 use super::{
-    BoxFuture, Model, ModelError, ModelProvider, ModelReply, ModelRequest, ReplyPieceCallback, ReplyPiece, move_schema_to_messages,
+    BoxFuture, Model, ModelError, ModelProvider, ModelReply, ModelRequest, ReplyPiece, ReplyPieceCallback,
+    move_schema_to_messages,
 };
 use ensemble_core::secrets::Secrets;
 use ensemble_language::data::sha256_of_text;
@@ -129,7 +130,11 @@ impl CachingProvider {
     }
 
     /// Answers the request from the cache. Otherwise asks the provider and stores the reply, unless the cache is read-only.
-    async fn answer_request(&self, request: ModelRequest, on_piece: &ReplyPieceCallback<'_>) -> Result<ModelReply, ModelError> {
+    async fn answer_request(
+        &self,
+        request: ModelRequest,
+        on_piece: &ReplyPieceCallback<'_>,
+    ) -> Result<ModelReply, ModelError> {
         let mut warnings = Vec::new();
         let lookup = self.find_unused_reply(&request, &mut warnings);
         let place = match (lookup, self.find_reply_to_reduced_request(&request)) {
@@ -168,7 +173,10 @@ impl CachingProvider {
         let used = self.lock_used_entries();
         let mut fallback = None;
         let mut vacant = None;
-        for path in (1..).map(|n| self.agent_folder(request).join(format!("{}-{n}.json", &key[..DIGEST_PREFIX_LENGTH]))) {
+        for path in (1..).map(|n| {
+            self.agent_folder(request)
+                .join(format!("{}-{n}.json", &key[..DIGEST_PREFIX_LENGTH]))
+        }) {
             match CacheEntry::load(&path) {
                 Ok(entry) if entry.key != key => continue,
                 Ok(_) if used.contains(&path) => continue,
@@ -241,7 +249,11 @@ impl CachingProvider {
         let compared = entries.filter_map(|file| {
             let entry = CacheEntry::load(&file.path()).ok()?;
             let distance = entry.request_number.abs_diff(request.request_number);
-            Some((list_different_paths(&entry.request, &request_json), distance, file.path()))
+            Some((
+                list_different_paths(&entry.request, &request_json),
+                distance,
+                file.path(),
+            ))
         });
         let nearest = compared.min_by_key(|(differences, distance, path)| (differences.len(), *distance, path.clone()));
         match nearest {

@@ -18,7 +18,7 @@ pub use crate::providers::remote::{RemoteProvider, key_variable};
 pub use crate::providers::simulated::SimulatedProvider;
 pub use crate::providers::simulated_script::describe_script_failure;
 pub use crate::transport::http_client::{build_http_client, client_builder_with_proxies};
-pub use crate::transport::network::{ReadEnvironment, ModelNetwork};
+pub use crate::transport::network::{ModelNetwork, ReadEnvironment};
 pub use cache::ReplyCache;
 
 use std::sync::Arc;

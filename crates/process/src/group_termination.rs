@@ -52,7 +52,9 @@ fn lock_queue() -> MutexGuard<'static, TerminationQueue> {
 
 /// Sends SIGTERM to the group, and queues it for SIGKILL after the grace time. Without a background thread, kills it at once.
 pub(super) fn terminate_then_kill(ending: TerminatingGroup) {
-    let Some(leader) = ending.members.unkilled_leader() else { return };
+    let Some(leader) = ending.members.unkilled_leader() else {
+        return;
+    };
     // An error means that nobody is left.
     let _nobody_left = kill_process_group(leader, Signal::TERM);
     #[cfg(target_os = "linux")]

@@ -199,7 +199,9 @@ async fn start_confined_process(
         }
     };
     if let Some(sandbox) = &bounds.sandbox {
-        execution.ledger.add_sandbox(confine::describe_enforced_rules(&sandbox.rules));
+        execution
+            .ledger
+            .add_sandbox(confine::describe_enforced_rules(&sandbox.rules));
     }
     running.group.keep_folder_until_end(confined.temporary);
     Ok(running)
@@ -224,7 +226,9 @@ async fn start_on_blocking_thread(
             return None;
         }
         match group::spawn_marked_process(&mut command) {
-            Err(error) if process_failures::is_open_for_writing(&error) || resource_room::is_out_of_resources(&error) => {
+            Err(error)
+                if process_failures::is_open_for_writing(&error) || resource_room::is_out_of_resources(&error) =>
+            {
                 return Some((command, place));
             }
             spawned => {

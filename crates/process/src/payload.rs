@@ -250,6 +250,10 @@ mod tests {
         execution.context = Arc::new((0..2_000).map(entry).collect());
         let mut widest = Widest(0);
         write_execution_json(&mut widest, &execution).await;
-        assert!((WRITE_BUFFER_BYTES..WRITE_BUFFER_BYTES + 2_000).contains(&widest.0), "{}", widest.0);
+        assert!(
+            (WRITE_BUFFER_BYTES..WRITE_BUFFER_BYTES + 2_000).contains(&widest.0),
+            "{}",
+            widest.0
+        );
     }
 }

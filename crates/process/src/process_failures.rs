@@ -157,7 +157,11 @@ mod tests {
         assert_eq!(last_complete_lines("one\ntwo\n\n"), "one\ntwo");
         let long = format!("{}last é\n", "a line of some length\n".repeat(500));
         let quoted = last_complete_lines(&long);
-        assert!(quoted.len() <= MAX_QUOTED_STDERR_BYTES && quoted.len() > MAX_QUOTED_STDERR_BYTES - 30, "{}", quoted.len());
+        assert!(
+            quoted.len() <= MAX_QUOTED_STDERR_BYTES && quoted.len() > MAX_QUOTED_STDERR_BYTES - 30,
+            "{}",
+            quoted.len()
+        );
         assert!(
             quoted.starts_with("a line of") && quoted.ends_with("last é"),
             "{quoted}"

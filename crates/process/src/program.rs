@@ -304,7 +304,10 @@ pub fn resolve_command_words(words: &[String], places: &ScriptFolders) -> Result
 ///
 /// # Errors
 /// The program is not there, or cannot be an external agent.
-pub fn resolve_external_program(program: &AcpProgram, places: &ScriptFolders) -> Result<ProgramInvocation, ScriptLookupError> {
+pub fn resolve_external_program(
+    program: &AcpProgram,
+    places: &ScriptFolders,
+) -> Result<ProgramInvocation, ScriptLookupError> {
     let words: Vec<String> = match program {
         AcpProgram::Known(known) => {
             let args = known.args.iter().map(|word| (*word).to_owned());

@@ -87,7 +87,9 @@ pub async fn start_service(
     let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let mut group = ProcessGroup::from_child(started, setting.watchdog, setting.ledger, String::new());
     if let Some(sandbox) = setting.sandbox {
-        setting.ledger.add_sandbox(confine::describe_enforced_rules(&sandbox.rules));
+        setting
+            .ledger
+            .add_sandbox(confine::describe_enforced_rules(&sandbox.rules));
     }
     group.keep_folder_until_end(temporary);
     let (Some(stdin), Some(stdout), Some(stderr_pipe)) = pipes else {

@@ -8,7 +8,8 @@
 pub use linux::become_orphan_collector;
 #[cfg(target_os = "linux")]
 pub(super) use linux::{
-    StrayProcessGuard, kill_processes_of_owner, kill_strays_and_wait, lock_for_start, own_mark_prefix, register_unmarked_child,
+    StrayProcessGuard, kill_processes_of_owner, kill_strays_and_wait, lock_for_start, own_mark_prefix,
+    register_unmarked_child,
 };
 #[cfg(not(target_os = "linux"))]
 pub use others::collect_orphans;
@@ -153,7 +154,9 @@ mod linux {
                 match processes.looked_at {
                     _ if processes.live_marks.is_empty() => None,
                     Some(last_look) if last_look.elapsed() < MIN_SEARCH_PAUSE && processes.is_planned => return,
-                    Some(last_look) if last_look.elapsed() < MIN_SEARCH_PAUSE => Some(tokio::runtime::Handle::try_current()),
+                    Some(last_look) if last_look.elapsed() < MIN_SEARCH_PAUSE => {
+                        Some(tokio::runtime::Handle::try_current())
+                    }
                     _ => None,
                 }
             };
@@ -241,7 +244,8 @@ mod linux {
     fn read_mark(pid: i32) -> Option<String> {
         let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
         let mut entries = environment.split(|byte| *byte == 0);
-        let mark = entries.find_map(|entry| entry.strip_prefix(PROCESS_MARK_VARIABLE.as_bytes())?.strip_prefix(b"="))?;
+        let mark =
+            entries.find_map(|entry| entry.strip_prefix(PROCESS_MARK_VARIABLE.as_bytes())?.strip_prefix(b"="))?;
         String::from_utf8(mark.to_vec()).ok()
     }
 }

@@ -38,8 +38,8 @@ use ensemble_language::ensemble::{
 use ensemble_language::loader::{FixResolution, codes};
 use ensemble_language::source::{Route, RouteLocation};
 use ensemble_process::program::{
-    ResolvedScript, ScriptFolders, ScriptLookupError, resolve_needed_program, find_unused_arguments_error, resolve_external_program,
-    resolve_command_words,
+    ResolvedScript, ScriptFolders, ScriptLookupError, find_unused_arguments_error, resolve_command_words,
+    resolve_external_program, resolve_needed_program,
 };
 use ensemble_scripts::regular_files::describe_other_type;
 use ensemble_scripts::{self, WrittenOutput};
@@ -204,7 +204,8 @@ impl<'s> EnsembleFolder<'s> {
         if let Some(cached_script) = self.scripts.borrow().get(script) {
             return cached_script.clone();
         }
-        let resolved = resolve_needed_program(script, &self.places).and_then(|found| check_startable(found, &self.places));
+        let resolved =
+            resolve_needed_program(script, &self.places).and_then(|found| check_startable(found, &self.places));
         let mut scripts = self.scripts.borrow_mut();
         if scripts.len() >= MOST {
             scripts.clear();

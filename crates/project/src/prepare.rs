@@ -13,7 +13,7 @@ use ensemble_language::check::{self, CheckContext};
 use ensemble_language::diagnostic::{Diagnostic, Finding, FindingSeverity};
 use ensemble_language::ensemble::{Agent, Ensemble};
 use ensemble_language::loader::codes::{ALLOWANCE, CONDITION_FAILED};
-use ensemble_language::loader::{self, FixResolution, EnsembleLoadResult, codes};
+use ensemble_language::loader::{self, EnsembleLoadResult, FixResolution, codes};
 use ensemble_language::plan::Plan;
 use ensemble_language::profiles::{ModelOverride, ModelProfiles};
 use ensemble_language::source::{Route, SourceText, Span};
@@ -49,7 +49,11 @@ pub fn check_loaded_ensemble(loaded: &EnsembleLoadResult, around: &dyn CheckCont
 
 /// Returns the findings at their places: with those of the text itself, without what is allowed, and with secrets
 /// hidden.
-fn build_diagnostics(loaded: &EnsembleLoadResult, findings: Option<Vec<Finding>>, fixes: FixResolution) -> Vec<Diagnostic> {
+fn build_diagnostics(
+    loaded: &EnsembleLoadResult,
+    findings: Option<Vec<Finding>>,
+    fixes: FixResolution,
+) -> Vec<Diagnostic> {
     let is_complete = findings.is_some();
     let text = check::TextSecrets::find_in(loaded.source(), loaded.document.as_ref());
     let mut findings = findings.unwrap_or_default();
@@ -165,9 +169,10 @@ fn prepare_loaded(
             Err(errors) => ensemble_findings.extend(errors),
         }
     }
-    let (errors, warnings): (Vec<Diagnostic>, Vec<Diagnostic>) = build_diagnostics(&loaded, findings, FixResolution::Resolved)
-        .into_iter()
-        .partition(|diagnostic| diagnostic.severity == FindingSeverity::Error);
+    let (errors, warnings): (Vec<Diagnostic>, Vec<Diagnostic>) =
+        build_diagnostics(&loaded, findings, FixResolution::Resolved)
+            .into_iter()
+            .partition(|diagnostic| diagnostic.severity == FindingSeverity::Error);
     // A run does not look for profiles and files beforehand, so it cannot judge what allows their absence.
     let warnings = warnings
         .into_iter()

@@ -13,7 +13,7 @@ use ensemble_core::records::LineError;
 use ensemble_core::runner::BoxFuture;
 use ensemble_core::store::{ReadError, RunId, RunStore, StoreError, StoredRun};
 use ensemble_history::RunState;
-use ensemble_runs::batch::{EngineRunOptions, BatchRunEngine};
+use ensemble_runs::batch::{BatchRunEngine, EngineRunOptions};
 use ensemble_runs::{ReadyRun, RunError};
 use futures_util::stream::{self, StreamExt};
 use reqwest::StatusCode;

@@ -1,7 +1,8 @@
 //! Draws a small graph of agents as Mermaid and as SVG.
 
 use ensemble_reports::report::graph::{
-    ExecutionCountUnit, DependencyArrow, DependencyTrigger, GraphPicture, NodeShape, PictureNode, render_mermaid, render_svg,
+    DependencyArrow, DependencyTrigger, ExecutionCountUnit, GraphPicture, NodeShape, PictureNode, render_mermaid,
+    render_svg,
 };
 
 fn agent(name: &str, shape: NodeShape) -> PictureNode {

@@ -18,7 +18,7 @@ use ensemble_restate::request_check::RequestCheck;
 use ensemble_restate::serve::serve_connections;
 use ensemble_restate::served_ensembles::ServedEnsembles;
 use ensemble_restate::worker::RestateWorker;
-use ensemble_runs::{RunHost, Project, Runs};
+use ensemble_runs::{Project, RunHost, Runs};
 use tokio::net::TcpListener;
 
 use crate::stop_signals::{StopSignal, StopSignals};

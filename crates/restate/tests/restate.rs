@@ -60,7 +60,10 @@ async fn same() {
     let mut random = TestRunner::deterministic();
     let mut texts = Vec::new();
     while texts.len() < 80 {
-        let (plan, fate) = plan_with_results().new_tree(&mut random).expect("an ensemble").current();
+        let (plan, fate) = plan_with_results()
+            .new_tree(&mut random)
+            .expect("an ensemble")
+            .current();
         let text = text_of(&plan, &fate, |_| Value::Null);
         let file = format!("random{}.yaml", texts.len());
         std::fs::write(engine.path().join(&file), &text).expect("a file");

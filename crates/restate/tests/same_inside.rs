@@ -153,7 +153,10 @@ async fn same_inside() {
     let mut random = TestRunner::deterministic();
     let mut texts = Vec::new();
     while texts.len() < ENSEMBLES {
-        let (plan, fate) = plan_with_results().new_tree(&mut random).expect("an ensemble").current();
+        let (plan, fate) = plan_with_results()
+            .new_tree(&mut random)
+            .expect("an ensemble")
+            .current();
         let number = texts.len();
         let has_turn_limit = number % 2 == 1;
         let mut text = text_of(&plan, &fate, |at| kind_of(at + number, has_turn_limit));

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ensemble_core::conversation::{CompletionReason, Event, RunCanceller};
 use ensemble_core::request::{AnswerSource, RequestAnswer};
 use ensemble_core::store::MemoryStore;
-use ensemble_runs::{EnsembleRef, RunHost, LiveEventKind, Project, RunError, RunEventKind, RunOptions, Runs};
+use ensemble_runs::{EnsembleRef, LiveEventKind, Project, RunError, RunEventKind, RunHost, RunOptions, Runs};
 
 const GATE: &str = r#"
 name: gate

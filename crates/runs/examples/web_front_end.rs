@@ -23,7 +23,7 @@ use ensemble_core::request::{AnswerSource, PendingRequest, RequestAddress, Reque
 use ensemble_core::store::{MemoryStore, RunId, StoreError};
 use ensemble_history::RunSummary;
 use ensemble_runs::service::run_service::RunService;
-use ensemble_runs::{EnsembleRef, RunHost, LiveEventKind, Project, RunError, RunEvent, RunEventKind, RunOptions, Runs};
+use ensemble_runs::{EnsembleRef, LiveEventKind, Project, RunError, RunEvent, RunEventKind, RunHost, RunOptions, Runs};
 use futures_util::{Stream, StreamExt};
 use serde::{Deserialize, Serialize};
 

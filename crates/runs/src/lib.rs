@@ -59,7 +59,7 @@ pub use crate::start::ready::ReadyRun;
 pub use crate::start::recorded_run::RecordedRun;
 pub use crate::start::runs::{EnsembleRef, HeldRun, Runs, WhichRun};
 pub use crate::start::substitutes::OutputMode;
-pub use ensemble_agents::agent::kinds::generator::{ConversationSnapshot, ResponseGenerator, GeneratorRequest};
+pub use ensemble_agents::agent::kinds::generator::{ConversationSnapshot, GeneratorRequest, ResponseGenerator};
 pub use ensemble_agents::agent::kinds::input::PreparedAnswers;
 pub use ensemble_agents::agent::kinds::input::StubbedInputQuestion;
 pub use ensemble_agents::agent::kinds::prompt_preview::PromptPreview;

@@ -10,7 +10,7 @@ use ensemble_core::store::{Durability, MemoryStore, RunStore};
 use ensemble_language::data::RunContext;
 use ensemble_runs::store::files::FileStore;
 use ensemble_runs::{
-    EnsembleRef, RunHost, InputError, LiveEventKind, Project, RunError, RunEvent, RunEventKind, RunOptions, Runs,
+    EnsembleRef, InputError, LiveEventKind, Project, RunError, RunEvent, RunEventKind, RunHost, RunOptions, Runs,
 };
 
 #[path = "../examples/front_end.rs"]
@@ -87,7 +87,12 @@ async fn a_run_is_given_inputs_by_name() {
                     agents: [{name: a, script: a.rhai}]\n";
     let (_folder, runs) = runs(&[("e.yaml", ensemble), ("a.rhai", "inputs")]);
     let wrong = runs
-        .start_run("e.yaml", RunOptions::default().with_input_value("n", "x").with_input_value("m", 1))
+        .start_run(
+            "e.yaml",
+            RunOptions::default()
+                .with_input_value("n", "x")
+                .with_input_value("m", 1),
+        )
         .await;
     let Err(RunError::Inputs(wrong)) = wrong else {
         panic!("two inputs are wrong")

@@ -8,7 +8,7 @@ use ensemble_core::conversation::PermissionDecision;
 use ensemble_core::request::{AnswerSource, RequestAddress, RequestAnswer, RequestDigest};
 use ensemble_core::store::{RunId, StoreError};
 use ensemble_runs::service::run_service::RunService;
-use ensemble_runs::{EnsembleRef, RunHost, Project, RunError, RunOptions, Runs};
+use ensemble_runs::{EnsembleRef, Project, RunError, RunHost, RunOptions, Runs};
 
 const TEXT: &str = "name: e\nagents: [{name: gate, input: {prompt: 'Go?'}}]\n";
 

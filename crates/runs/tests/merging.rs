@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ensemble_core::store::{Durability, MemoryStore, RunId};
 use ensemble_core::thread::MergeOrder;
 use ensemble_language::data::RunContext;
-use ensemble_runs::{EnsembleRef, RunHost, Project, RunError, RunMergeError, RunOptions, Runs};
+use ensemble_runs::{EnsembleRef, Project, RunError, RunHost, RunMergeError, RunOptions, Runs};
 
 const ECHO: &str = "name: echo\nmodel_profiles: {m: {provider: simulated, replies: [one, two, three]}}\nagents: [{name: a, model_profile: m}]\n";
 

@@ -9,7 +9,7 @@ use ensemble_core::runner::BoxFuture;
 use ensemble_core::store::{MemoryStore, RunId};
 use ensemble_runs::service::run_service::RunService;
 use ensemble_runs::{
-    EnsembleRef, RunHost, Project, ResponseGenerator, GeneratorRequest, RunError, RunEventKind, RunOptions, Runs,
+    EnsembleRef, GeneratorRequest, Project, ResponseGenerator, RunError, RunEventKind, RunHost, RunOptions, Runs,
 };
 use serde_json::{Value, json};
 

@@ -7,7 +7,7 @@ use ensemble_core::conversation::{Event, Record};
 use ensemble_core::request::AnswerSource;
 use ensemble_core::store::{Durability, LogEnd, MemoryStore, RunId};
 use ensemble_language::data::RunContext;
-use ensemble_runs::{ForkChanges, RunHost, Project, PreparedFork, RunOptions, Runs};
+use ensemble_runs::{ForkChanges, PreparedFork, Project, RunHost, RunOptions, Runs};
 
 /// An agent of every kind with something behind it, and a listener to each.
 const OUTER: &str = "\
@@ -366,7 +366,11 @@ async fn reused_results_have_equal_digests(edited: &Edited, first: &str, changes
                 "{}",
                 finished.agent
             );
-            assert!(!changes.changes.invalidates_agent(&finished.agent), "{}", finished.agent);
+            assert!(
+                !changes.changes.invalidates_agent(&finished.agent),
+                "{}",
+                finished.agent
+            );
         }
     }
 }

@@ -213,7 +213,9 @@ impl ExporterThread {
                 self.shared.record_first_problem(&problem);
                 return None;
             }
-            let pause = pause.unwrap_or(FIRST_RETRY_PAUSE * 2_u32.pow(attempt)).min(MAX_REQUESTED_PAUSE);
+            let pause = pause
+                .unwrap_or(FIRST_RETRY_PAUSE * 2_u32.pow(attempt))
+                .min(MAX_REQUESTED_PAUSE);
             if self.ends_within(pause) {
                 self.shared.record_first_problem(&problem);
                 return None;

@@ -26,7 +26,12 @@ pub(crate) enum SpanParent<'a> {
 }
 
 /// Creates a span without attributes, with its start and end time in nanoseconds.
-pub(crate) fn new_internal_span(context: &SpanContext, parent: &SpanParent<'_>, name: String, (start, end): (u64, u64)) -> Span {
+pub(crate) fn new_internal_span(
+    context: &SpanContext,
+    parent: &SpanParent<'_>,
+    name: String,
+    (start, end): (u64, u64),
+) -> Span {
     let (parent, remote) = match parent {
         SpanParent::None => (Vec::new(), 0),
         SpanParent::Own(parent) => (parent.span.to_vec(), 0),

@@ -11,7 +11,7 @@ use ensemble_core::store::{Durability, LogEnd, MemoryStore, RunId, RunStore};
 use ensemble_language::data::{FailureKind, JsonMap, RunContext};
 use ensemble_language::plan::Plan;
 use ensemble_language::random_ensembles::plan_with_results;
-use ensemble_telemetry::{RecordedRunTree, RunTrace, RunSpanBuilder, TelemetryResource};
+use ensemble_telemetry::{RecordedRunTree, RunSpanBuilder, RunTrace, TelemetryResource};
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::trace::v1::Span;

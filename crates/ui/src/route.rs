@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::api::{self, RequestQuery};
 use crate::app::UiState;
 use crate::page;
-use crate::reply::{self, UiReply, ApiFailure};
+use crate::reply::{self, ApiFailure, UiReply};
 
 /// Answers a request. Converts a failure to a response.
 pub(crate) async fn answer_request(app: Arc<UiState>, request: Request<Incoming>) -> UiReply {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use ensemble_wire::connections::{ConnectionLimits, Respond, serve_connections};
 use ensemble_wire::token::AccessToken;
 
-use crate::app::{UiState, UiServerSettings};
+use crate::app::{UiServerSettings, UiState};
 use crate::route::answer_request;
 
 /// Port that is used unless another one is requested or a process has it.

@@ -158,7 +158,10 @@ impl WatchedRun {
     }
 
     /// Subscribes to the events of the run, and starts the task that updates it. The first event has no rows.
-    pub(crate) async fn subscribe_and_start_pump(self: &Arc<Self>, runs: &RunService) -> (Bytes, broadcast::Receiver<Bytes>) {
+    pub(crate) async fn subscribe_and_start_pump(
+        self: &Arc<Self>,
+        runs: &RunService,
+    ) -> (Bytes, broadcast::Receiver<Bytes>) {
         let receiver = self.news.subscribe();
         let driver_location = self.driver_location(runs);
         let head = self.head_json_for_driver(driver_location, runs).await;
@@ -206,7 +209,11 @@ impl WatchedRun {
                 }
                 let is_missing = record.seq > fold.view.next;
                 drop(fold);
-                if is_missing { self.read_and_send_new_records(runs).await } else { Ok(()) }
+                if is_missing {
+                    self.read_and_send_new_records(runs).await
+                } else {
+                    Ok(())
+                }
             }
             RunEventKind::Live(live) => {
                 if self.is_followed() {
@@ -270,7 +277,12 @@ async fn update_while_followed(watched: Arc<WatchedRun>, mut last: DriverLocatio
         if !watched.is_followed() {
             break;
         }
-        tokio::time::sleep(if is_inner { NESTED_RUN_POLL_INTERVAL } else { IDLE_POLL_INTERVAL }).await;
+        tokio::time::sleep(if is_inner {
+            NESTED_RUN_POLL_INTERVAL
+        } else {
+            IDLE_POLL_INTERVAL
+        })
+        .await;
         // What cannot be read now can perhaps be read later.
         let _ = watched.read_and_send_new_records(&runs).await;
         let now = watched.driver_location(&runs);

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use ensemble_language::ensemble::{self, Agent, AgentKind, Dependency, Ensemble, ForEachSpec, ForEachItems};
+use ensemble_language::ensemble::{self, Agent, AgentKind, Dependency, Ensemble, ForEachItems, ForEachSpec};
 use ensemble_reports::report::format_count;
 use ensemble_reports::report::graph::{
-    ExecutionCountUnit, DependencyArrow, DependencyTrigger, GraphPicture, NodeShape, PictureNode,
+    DependencyArrow, DependencyTrigger, ExecutionCountUnit, GraphPicture, NodeShape, PictureNode,
 };
 
 /// Returns the picture of an ensemble without a run.

@@ -20,7 +20,7 @@ use crate::command::shared::untrusted_files::visible_path as shown_path;
 use ensemble_cases::suite::TestSuite;
 use ensemble_language::cases::is_test_file;
 use ensemble_language::diagnostic::{Diagnostic, FindingCode, FindingSeverity};
-use ensemble_language::fix::{TextFindings, FixedText, fix_text};
+use ensemble_language::fix::{FixedText, TextFindings, fix_text};
 use ensemble_language::loader::code_explanations::explain_code;
 use ensemble_language::loader::{EnsembleLoadResult, codes, load_ensemble};
 use ensemble_language::source::{SourceText, Span};

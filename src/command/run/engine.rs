@@ -33,7 +33,7 @@ use ensemble_remote::protocol::{QuestionAnswer, RecordsReply, RunStartRequest};
 use ensemble_remote::{EngineClient, EngineClientError};
 use ensemble_reports::report::Reporter;
 use ensemble_runs::batch::EngineRunOptions;
-use ensemble_runs::{RunHost, PreparedEnsemble, PreparedAnswers, RunError, RunOptions, Runs, check_option_answers};
+use ensemble_runs::{PreparedAnswers, PreparedEnsemble, RunError, RunHost, RunOptions, Runs, check_option_answers};
 
 /// The pause before the engine is asked for more records.
 const PAUSE: Duration = Duration::from_millis(50);

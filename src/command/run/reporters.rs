@@ -10,7 +10,7 @@ use ensemble_core::operator::{Operator, UnattendedOperator};
 use ensemble_core::thread::LiveOutput;
 use ensemble_reports::report::sanitized_writer::EscapeStyle;
 use ensemble_reports::report::{
-    self, ConsoleWriter, JsonEventPrinter, HumanReporter, FailOnLimitReporter, NoReporter, OutputVerbosity, Reporter,
+    self, ConsoleWriter, FailOnLimitReporter, HumanReporter, JsonEventPrinter, NoReporter, OutputVerbosity, Reporter,
 };
 
 /// The reporter, the receiver of live output and the operator of a run.

@@ -17,7 +17,7 @@ use ensemble_language::loader;
 use ensemble_project::ProjectError;
 use ensemble_project::project::read_source;
 use ensemble_project::review::load_trusted_mcp_config;
-use ensemble_runs::{ReplyCacheFolder, ClientServers, RunHost, RunOptions};
+use ensemble_runs::{ClientServers, ReplyCacheFolder, RunHost, RunOptions};
 
 /// Returns the options that every run has, with its reporter and its live output.
 pub(crate) fn run_options(

@@ -10,7 +10,7 @@ use crate::command::shared::watchdog;
 use clap::Args;
 use ensemble_acp::server::{AcpServices, serve_acp};
 use ensemble_process::become_orphan_collector;
-use ensemble_runs::{RunHost, Project, Runs};
+use ensemble_runs::{Project, RunHost, Runs};
 
 /// `ensemble acp`.
 #[derive(Debug, Args)]

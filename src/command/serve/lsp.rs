@@ -15,7 +15,7 @@ use ensemble_language::ensemble::Ensemble;
 use ensemble_language::source::SourceText;
 use ensemble_lsp::server::{LspServerEnd, LspServerOptions, serve_client};
 use ensemble_reports::report::graph::{GraphTooLargeError, render_ascii, render_dot, render_mermaid, render_svg};
-use ensemble_runs::{RunHost, Project, Runs};
+use ensemble_runs::{Project, RunHost, Runs};
 
 /// The checks of `ensemble validate`.
 #[derive(Debug)]

@@ -22,7 +22,7 @@ use ensemble_core::store::StoredRun;
 use ensemble_language::ensemble::{Agent, AgentKind, Ensemble};
 use ensemble_language::loader::{codes, load_ensemble};
 use ensemble_language::source::SourceText;
-use ensemble_runs::{RunHost, Project, Runs};
+use ensemble_runs::{Project, RunHost, Runs};
 
 /// Set by the script of a shell when it asks what can follow.
 const ASKED: &str = "ENSEMBLE_COMPLETE";

@@ -18,7 +18,9 @@ use crate::command::shared::surroundings::CliEnvironment;
 use clap::{ArgAction, Args, Subcommand};
 use ensemble_core::operator::escape_hidden;
 use ensemble_core::thread::{Message, Role};
-use ensemble_language::ensemble::{Ensemble, HttpProvider as KnownProvider, ModelChoice, ModelProfile, SIMULATED_PROVIDER};
+use ensemble_language::ensemble::{
+    Ensemble, HttpProvider as KnownProvider, ModelChoice, ModelProfile, SIMULATED_PROVIDER,
+};
 use ensemble_language::profiles::{ChainedProfile, ModelProfiles, ProfileError};
 use ensemble_models::{ModelError, ModelNetwork, ModelProvider, ModelRequest, RemoteProvider, key_variable};
 use ensemble_project::config::load_configs;
@@ -342,7 +344,9 @@ fn render_answers(answers: &[ProfileAnswer]) -> String {
 impl ProfileAnswer {
     fn model_name(&self) -> String {
         match &self.profile {
-            Some(profile) if profile.model.is_empty() || &*self.name == SIMULATED_PROVIDER => profile.provider.to_string(),
+            Some(profile) if profile.model.is_empty() || &*self.name == SIMULATED_PROVIDER => {
+                profile.provider.to_string()
+            }
             Some(profile) => format!("{}/{}", profile.provider, profile.model),
             None => String::new(),
         }

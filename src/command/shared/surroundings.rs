@@ -15,7 +15,7 @@ use crate::terminal::streams::StandardStreams;
 use ensemble_core::operator::Operator;
 use ensemble_process::become_orphan_collector;
 use ensemble_reports::report::sanitized_writer::EscapeStyle;
-use ensemble_runs::{ClientServers, RunHost, Project, Runs};
+use ensemble_runs::{ClientServers, Project, RunHost, Runs};
 
 /// The variable that does what `--trust` does, for CI.
 const TRUST: &str = "ENSEMBLE_TRUST";

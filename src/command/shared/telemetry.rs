@@ -109,6 +109,7 @@ impl RunTracer for StartedTelemetry {
     }
 
     fn observe_record(&self, run: &RunId, record: &Record, state: &ConversationState) {
-        self.live.send_spans_of_record(&run.shared_text(), record, state.run_start());
+        self.live
+            .send_spans_of_record(&run.shared_text(), record, state.run_start());
     }
 }

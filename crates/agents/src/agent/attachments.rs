@@ -33,7 +33,10 @@ impl AttachmentTemplates {
         let compile = |(at, path): (usize, &String)| {
             let is_template = path.contains('{');
             let template = Some(path.as_str()).filter(|_| is_template);
-            Ok((path.clone(), compile_optional_template(&format!("attachments[{at}]"), template)?))
+            Ok((
+                path.clone(),
+                compile_optional_template(&format!("attachments[{at}]"), template)?,
+            ))
         };
         let paths = paths.iter().enumerate().map(compile);
         Ok(Self {

@@ -7,9 +7,9 @@ use super::{AttemptLedger, BoxFuture, ExecutionInput};
 use ensemble_core::runner::ExecutionRecords;
 use ensemble_language::data::{JsonMap, RemainingBudget, RunContext};
 use ensemble_language::ensemble::{
-    Agent, AgentKind, ConversationSpec, DependencyPosition, Dependency, OnError, RequiredResult, RetryPolicy, WaitFor,
+    Agent, AgentKind, ConversationSpec, Dependency, DependencyPosition, OnError, RequiredResult, RetryPolicy, WaitFor,
 };
-use ensemble_models::{ModelError, ModelProvider, ModelReply, ModelRequest, ReplyPieceCallback, ReplyPiece};
+use ensemble_models::{ModelError, ModelProvider, ModelReply, ModelRequest, ReplyPiece, ReplyPieceCallback};
 
 /// Returns an agent that listens to those.
 pub(super) fn agent(name: &str, kind: AgentKind, listens_to: &[&str]) -> Agent {

@@ -25,7 +25,7 @@ use ensemble_core::thread::window::{RetentionPolicy, ThreadSize, ThreadToTrim, T
 use ensemble_core::thread::{Message, Role, TextTokenizer, Thread, ThreadIteration};
 use ensemble_language::ensemble::{ContextWindow, ModelChoice, ModelProfile, WindowStrategy};
 use ensemble_language::profiles::ProfileError;
-use ensemble_models::{ScriptLoader, Model, describe_script_failure};
+use ensemble_models::{Model, ScriptLoader, describe_script_failure};
 use ensemble_scripts::Script;
 
 /// Context window of one agent.
@@ -347,7 +347,11 @@ impl AgentWindow {
     /// Returns a lower bound for the tokens of the iteration.
     fn min_iteration_tokens(&self, iteration: &ThreadIteration) -> u64 {
         match self.counter.is_estimate() {
-            true => self.counter.count_each_message(&iteration.to_messages()).into_iter().sum(),
+            true => self
+                .counter
+                .count_each_message(&iteration.to_messages())
+                .into_iter()
+                .sum(),
             false => self.counter.min_message_tokens() * iteration.messages.len() as u64,
         }
     }
@@ -392,7 +396,8 @@ fn load_script(path: &str, load: &ScriptLoader) -> Result<Arc<Script>, RunnerBui
         message,
     };
     let text = load(path).map_err(failed)?;
-    Script::compile(&text).map_err(|error| RunnerBuildError::from_script_error(&format!("context_window: {path}"), error))
+    Script::compile(&text)
+        .map_err(|error| RunnerBuildError::from_script_error(&format!("context_window: {path}"), error))
 }
 
 /// Formats the tokens and messages of a size.

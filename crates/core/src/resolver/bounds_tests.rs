@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use ensemble_language::check::{EarlyCountBound, infer_condition_types, compute_run_bounds};
+use ensemble_language::check::{EarlyCountBound, compute_run_bounds, infer_condition_types};
 use ensemble_language::condition::{ConditionSnapshot, VariableTypes};
 use ensemble_language::ensemble::Ensemble;
 use ensemble_language::plan::Plan;
-use ensemble_language::random_ensembles::{plan_with_counts, limited_plan_with_results};
+use ensemble_language::random_ensembles::{limited_plan_with_results, plan_with_counts};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 

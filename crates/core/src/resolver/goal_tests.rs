@@ -10,7 +10,7 @@ use crate::conversation::{CompletionReason, RunEnded};
 use crate::random_conversations::{Driver, plan_of, walk};
 use ensemble_language::ensemble::{Ensemble, OnError};
 use ensemble_language::plan::Plan;
-use ensemble_language::random_ensembles::{plan_with_results, with_strict_limits, with_goal};
+use ensemble_language::random_ensembles::{plan_with_results, with_goal, with_strict_limits};
 
 /// Returns the end of a conversation with these turns, each a list of outputs; `None` is a failure.
 fn end_after(text: &str, turns: &[&[Option<Value>]]) -> RunEnded {

@@ -7,7 +7,7 @@ use ensemble_language::loader::codes;
 use ensemble_language::names::is_identifier_char;
 use ensemble_language::source::{Route, RouteStep, Span};
 use ensemble_language::template::{self, list_filter_words};
-use ensemble_language::vocabulary::{LanguageWord, TEMPLATE_VARIABLES, CONDITION_VARIABLES, chooses_agent_type};
+use ensemble_language::vocabulary::{CONDITION_VARIABLES, LanguageWord, TEMPLATE_VARIABLES, chooses_agent_type};
 
 use super::cursor::{TypedText, TypingCursor, list_possible_cursors};
 use super::document_tree::{self, CodeLanguage};
@@ -114,7 +114,9 @@ fn complete_keys(
     offset: usize,
 ) -> Vec<EditorCompletion> {
     let span = word_span_before(view.text, offset, is_yaml_name_char);
-    let has_colon = view.text[offset..].trim_start_matches(is_yaml_name_char).starts_with(':');
+    let has_colon = view.text[offset..]
+        .trim_start_matches(is_yaml_name_char)
+        .starts_with(':');
     if document_tree::has_agent_name_keys(&cursor.route) {
         let free = view.agent_names().into_iter().filter(|name| !others.contains(name));
         return complete_names(free, CompletionKind::Agent, span);
@@ -122,13 +124,17 @@ fn complete_keys(
     let is_root = cursor.route.0.is_empty();
     let runs_something = others.iter().any(|key| chooses_agent_type(key));
     let is_agent = matches!(document_tree::route_pattern(&cursor.route).as_str(), "agents.*");
-    let offered = view.schema_for_kind().list_keys(&cursor.route).into_iter().filter(|key| {
-        let is_known = others.iter().any(|other| other == key.name);
-        let is_second_kind = is_agent && runs_something && chooses_agent_type(key.name);
-        let is_elsewhere =
-            is_root && view.kind == findings::EditedFileKind::Configuration && key.name != "model_profiles";
-        !is_known && !is_second_kind && !is_elsewhere
-    });
+    let offered = view
+        .schema_for_kind()
+        .list_keys(&cursor.route)
+        .into_iter()
+        .filter(|key| {
+            let is_known = others.iter().any(|other| other == key.name);
+            let is_second_kind = is_agent && runs_something && chooses_agent_type(key.name);
+            let is_elsewhere =
+                is_root && view.kind == findings::EditedFileKind::Configuration && key.name != "model_profiles";
+            !is_known && !is_second_kind && !is_elsewhere
+        });
     let key = |key: schema::SchemaKey| EditorCompletion {
         label: key.name.to_owned(),
         kind: CompletionKind::Key,
@@ -209,7 +215,11 @@ fn complete_values(view: &EditorView<'_>, route: &Route, offset: usize) -> Vec<E
         meaning: value.meaning.map(str::to_owned),
         span,
     };
-    view.schema_for_kind().list_values(route).into_iter().map(value).collect()
+    view.schema_for_kind()
+        .list_values(route)
+        .into_iter()
+        .map(value)
+        .collect()
 }
 
 /// Returns the profiles of the text and of the configurations.
@@ -246,7 +256,12 @@ fn complete_code(
             return Vec::new();
         }
         let path = expression_code::path_before_word(&all, end - 1);
-        return complete_members(&reading, &path, word_span_before(view.text, offset, is_yaml_name_char), true);
+        return complete_members(
+            &reading,
+            &path,
+            word_span_before(view.text, offset, is_yaml_name_char),
+            true,
+        );
     }
     let partial = last.filter(|word| word.kind == WordKind::Name);
     let end = all.len() - usize::from(partial.is_some());
@@ -288,7 +303,11 @@ fn complete_members(reading: &EditedCode<'_>, path: &[String], span: Span, is_te
     let mut offered: Vec<EditorCompletion> = members.filter(|one| can_stand(&one.name)).map(member).collect();
     let is_of_agents = matches!(path.as_slice(), ["outputs" | "executions" | "agent_execution_count"]);
     if reading.code == CodeLanguage::Condition && !is_text && !is_of_agents && !path.is_empty() {
-        offered.extend(complete_vocabulary(list_function_words(), CompletionKind::Function, span));
+        offered.extend(complete_vocabulary(
+            list_function_words(),
+            CompletionKind::Function,
+            span,
+        ));
     }
     offered
 }
@@ -300,7 +319,11 @@ fn complete_expression_start(reading: &EditedCode<'_>, span: Span) -> Vec<Editor
             let is_condition = matches!(reading.route.0.last(), Some(RouteStep::Key(key)) if &**key == "condition");
             let mut offered = complete_vocabulary(&CONDITION_VARIABLES, CompletionKind::Variable, span);
             offered.retain(|one| one.label != "output" || is_condition);
-            offered.extend(complete_vocabulary(list_function_words(), CompletionKind::Function, span));
+            offered.extend(complete_vocabulary(
+                list_function_words(),
+                CompletionKind::Function,
+                span,
+            ));
             offered.extend(complete_names(
                 ["and", "or", "not", "in", "for", "if", "else", "True", "False", "None"].map(str::to_owned),
                 CompletionKind::Word,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ensemble_language::cases::is_test_file;
 use ensemble_language::diagnostic::{Diagnostic, FindingCode, FindingSeverity};
 use ensemble_language::fix::TextFindings;
-use ensemble_language::loader::{self, FindingLevel, EnsembleLoadResult, ValidateSettings};
+use ensemble_language::loader::{self, EnsembleLoadResult, FindingLevel, ValidateSettings};
 use ensemble_language::source::{SourceText, Span};
 use ensemble_project::check::EnsembleFolder;
 use ensemble_project::config::find_config_files;

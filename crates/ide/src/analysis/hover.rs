@@ -7,7 +7,7 @@ use ensemble_language::ensemble::{
 use ensemble_language::loader::code_explanations;
 use ensemble_language::source::{Route, Span};
 use ensemble_language::template::list_filter_words;
-use ensemble_language::vocabulary::{self, TEMPLATE_VARIABLES, CONDITION_VARIABLES};
+use ensemble_language::vocabulary::{self, CONDITION_VARIABLES, TEMPLATE_VARIABLES};
 
 use super::document_tree::{self, CodeLanguage, KeyOrScalar};
 use super::expression_code::{self, EditedCode};

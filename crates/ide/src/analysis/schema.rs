@@ -6,7 +6,8 @@ use ensemble_language::loader::schema::{ENSEMBLE_SCHEMA, TEST_SCHEMA};
 use ensemble_language::source::{Route, RouteStep};
 use serde_json::{Map, Value};
 
-static ENSEMBLE_SCHEMA_VALUE: LazyLock<Value> = LazyLock::new(|| serde_json::from_str(ENSEMBLE_SCHEMA).unwrap_or_default());
+static ENSEMBLE_SCHEMA_VALUE: LazyLock<Value> =
+    LazyLock::new(|| serde_json::from_str(ENSEMBLE_SCHEMA).unwrap_or_default());
 static TEST_SCHEMA_VALUE: LazyLock<Value> = LazyLock::new(|| serde_json::from_str(TEST_SCHEMA).unwrap_or_default());
 
 /// The JSON Schema of ensembles or of test files.

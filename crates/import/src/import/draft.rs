@@ -94,7 +94,9 @@ impl ImportRemark {
 
 /// Removes characters that would end the comment, or that YAML does not allow.
 fn sanitize_comment_line(text: &str) -> String {
-    text.chars().map(|c| if needs_yaml_escape(c) { ' ' } else { c }).collect()
+    text.chars()
+        .map(|c| if needs_yaml_escape(c) { ' ' } else { c })
+        .collect()
 }
 
 impl DraftMap {

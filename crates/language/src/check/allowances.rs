@@ -17,7 +17,11 @@ const ALLOWANCE_HELP: &str = "write `# ensemble: allow(CODE) reason`";
 
 /// Drops the diagnostics that comments allow, and adds diagnostics about invalid comments. If `complete` is true, all
 /// checks have run, and comments that allow nothing are reported too.
-pub fn filter_allowed_diagnostics(document: &YamlDocument, mut diagnostics: Vec<Diagnostic>, complete: bool) -> Vec<Diagnostic> {
+pub fn filter_allowed_diagnostics(
+    document: &YamlDocument,
+    mut diagnostics: Vec<Diagnostic>,
+    complete: bool,
+) -> Vec<Diagnostic> {
     let source = document.source();
     let mut complaints = Vec::new();
     for comment in document.allowance_comments() {

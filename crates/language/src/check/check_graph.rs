@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use fixedbitset::FixedBitSet;
 
-use crate::condition::{ConditionText, ValueExpression, ParsedCondition, StaticResult};
+use crate::condition::{ConditionText, ParsedCondition, StaticResult, ValueExpression};
 use crate::ensemble::{Agent, Dependency, Ensemble, ResultSpec, TurnTrigger};
 use crate::plan::AgentId;
 use crate::plan::agent_graph::AgentGraph;

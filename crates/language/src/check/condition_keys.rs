@@ -55,7 +55,11 @@ type LocatedFindingBuilder = Box<dyn FnOnce(crate::source::RouteLocation) -> Fin
 pub(super) const FAILURE_KEYS: [&str; 5] = ExecutionFailure::KEYS;
 
 /// Checks a key of the output of the dependency. Returns a finding if no output or failure has this key.
-fn check_output_key(edge: &GraphEdge<'_>, key: &str, outputs: &mut OutputKeyCache<'_>) -> Option<LocatedFindingBuilder> {
+fn check_output_key(
+    edge: &GraphEdge<'_>,
+    key: &str,
+    outputs: &mut OutputKeyCache<'_>,
+) -> Option<LocatedFindingBuilder> {
     let on = edge.dependency.on;
     let mut known_keys: BTreeSet<&str> = BTreeSet::new();
     if on != RequiredResult::Failure {
@@ -136,7 +140,12 @@ fn check_context_key(
     if !context_keys.is_all {
         return None;
     }
-    Some(unwritten_key_finding(message, key, context_keys.key_names(), OTHER_WRITERS_HELP))
+    Some(unwritten_key_finding(
+        message,
+        key,
+        context_keys.key_names(),
+        OTHER_WRITERS_HELP,
+    ))
 }
 
 /// Builds the finding about a key that no agent writes, with a similar key or the list of known keys as help.

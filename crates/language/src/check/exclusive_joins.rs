@@ -115,8 +115,7 @@ fn are_exclusive_branches(one: &GraphEdge<'_>, other: &GraphEdge<'_>) -> bool {
     if need_opposite_results(one, other) {
         return true;
     }
-    let is_fixed =
-        |edge: &GraphEdge<'_>| matches!(&edge.condition, Some((condition, _)) if condition.reads_only_output_and_inputs());
+    let is_fixed = |edge: &GraphEdge<'_>| matches!(&edge.condition, Some((condition, _)) if condition.reads_only_output_and_inputs());
     is_fixed(one) && is_fixed(other) && have_exclusive_conditions(one, other)
 }
 

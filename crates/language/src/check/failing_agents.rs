@@ -18,7 +18,9 @@ pub(super) fn check_failing_agents(subject: &CheckSubject<'_>) -> Vec<Finding> {
         findings.extend(too_many_items_finding(agent, at));
         let of = match agent.kind {
             AgentKind::Input(_) => continue,
-            AgentKind::Llm(_) => subject.output_type(agent).filter(|_| !may_have_fallback(agent, profiles)),
+            AgentKind::Llm(_) => subject
+                .output_type(agent)
+                .filter(|_| !may_have_fallback(agent, profiles)),
             AgentKind::Script { .. } | AgentKind::Ensemble { .. } | AgentKind::Tool { .. } => {
                 subject.output_type(agent)
             }

@@ -2,9 +2,9 @@
 
 use super::check_subject::CheckSubject;
 use super::undeclared_inputs::undeclared_input_finding;
-use crate::condition::{ValueExpression, KeyedVariable, ParsedCondition, PartVariables};
+use crate::condition::{KeyedVariable, ParsedCondition, PartVariables, ValueExpression};
 use crate::diagnostic::Finding;
-use crate::ensemble::{Agent, Ensemble, ForEachSpec, ForEachItems, ToolKind};
+use crate::ensemble::{Agent, Ensemble, ForEachItems, ForEachSpec, ToolKind};
 use crate::loader::codes;
 use crate::source::Route;
 

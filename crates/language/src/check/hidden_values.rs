@@ -79,7 +79,10 @@ fn find_in_lines(text: &str, hidden: &mut Vec<Span>) {
         let value = colons.into_iter().find(|(at, _)| {
             let before = line[..*at].trim_end().trim_end_matches(['"', '\'']);
             let name = before.rsplit(|c| !is_part(c)).next().unwrap_or_default();
-            is_secret_name(name) || SECRET_HEADERS.iter().any(|header| name.to_ascii_lowercase().ends_with(header))
+            is_secret_name(name)
+                || SECRET_HEADERS
+                    .iter()
+                    .any(|header| name.to_ascii_lowercase().ends_with(header))
         });
         if let Some((at, _)) = value
             && start + at + 1 < end

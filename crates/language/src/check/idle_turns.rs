@@ -89,7 +89,10 @@ pub(super) fn check_idle_turns(subject: &CheckSubject<'_>) -> Vec<Finding> {
     for (at, most) in execution_limits.iter().copied().enumerate() {
         let agent = graph.agent_at(at);
         let turns = agent.conversation.max_turns.get();
-        if graph.runs_on_request(at) || most >= u64::from(turns) || graph.agent_count() == 1 && agent.dependencies.is_empty() {
+        if graph.runs_on_request(at)
+            || most >= u64::from(turns)
+            || graph.agent_count() == 1 && agent.dependencies.is_empty()
+        {
             continue;
         }
         // A limit that is never reached can be a precaution. For an agent without dependencies it is probably a

@@ -79,9 +79,9 @@ use context::NoFileContext;
 pub use allowances::filter_allowed_diagnostics;
 pub use context::CheckContext;
 pub use context::OutputKeys;
-pub use run_bounds::{EarlyCountBound, RunBounds, infer_condition_types, compute_run_bounds};
+pub use run_bounds::{EarlyCountBound, RunBounds, compute_run_bounds, infer_condition_types};
 pub use script_text::{
-    MODEL_VARIABLES, SCRIPT_VARIABLES, ScriptCallMismatch, ReadScriptKey, ScriptName, ScriptText, UnknownFunction,
+    MODEL_VARIABLES, ReadScriptKey, SCRIPT_VARIABLES, ScriptCallMismatch, ScriptName, ScriptText, UnknownFunction,
     WINDOW_VARIABLES,
 };
 pub use text_secrets::TextSecrets;

@@ -4,8 +4,8 @@ use super::check_subject::CheckSubject;
 use super::templates::{collect_texts, list_templates};
 use crate::diagnostic::Finding;
 use crate::ensemble::{
-    AcpProgram, Agent, AgentKind, CommandLine, Ensemble, ConfiguredHeader, McpServer, PreparedResponses, EnvOrHeaderValue,
-    ToolDefinition, ToolKind,
+    AcpProgram, Agent, AgentKind, CommandLine, ConfiguredHeader, Ensemble, EnvOrHeaderValue, McpServer,
+    PreparedResponses, ToolDefinition, ToolKind,
 };
 use crate::loader::codes;
 use crate::names::is_identifier_char;

@@ -12,7 +12,7 @@ use super::condition_keys;
 use super::output_keys::OutputKeyCache;
 use super::rhai_equivalents::find_rhai_equivalent;
 use super::script_text::{
-    MODEL_VARIABLES, SCRIPT_VARIABLES, ScriptCallMismatch, ReadScriptKey, ScriptName, ScriptText, UnknownFunction,
+    MODEL_VARIABLES, ReadScriptKey, SCRIPT_VARIABLES, ScriptCallMismatch, ScriptName, ScriptText, UnknownFunction,
     WINDOW_VARIABLES,
 };
 use crate::condition::PartVariables;

@@ -165,7 +165,11 @@ pub(super) fn redact_diagnostics(
             .map(|span| text[span.start..span.end].trim_matches(['\'', '"']))
             .filter(|value| value.len() >= MIN_HIDDEN_BYTES)
             .collect();
-        for secret in found_values.clone().take(MAX_REDACTED_SECRETS).chain(own_values.iter().copied()) {
+        for secret in found_values
+            .clone()
+            .take(MAX_REDACTED_SECRETS)
+            .chain(own_values.iter().copied())
+        {
             // Messages quote only the beginning of a long text.
             let beginning: String = secret.chars().take(8).collect();
             for words in std::iter::once(&mut diagnostic.message).chain(&mut diagnostic.help) {
@@ -324,7 +328,9 @@ impl SecretWalk<'_, '_> {
                     self.collect_secrets(&entry.value, Some(&entry.key), config);
                 }
             }
-            YamlContent::Sequence(items) => items.iter().for_each(|item| self.collect_secrets(item, name, in_config)),
+            YamlContent::Sequence(items) => items
+                .iter()
+                .for_each(|item| self.collect_secrets(item, name, in_config)),
             YamlContent::Scalar(_) => {
                 let Some(value) = node.string_text() else { return };
                 let looks_like_one =

@@ -28,7 +28,8 @@ pub(super) fn check_templates(subject: &CheckSubject<'_>) -> Vec<Finding> {
             .flat_map(move |(text, route)| check_template_text(text, &route, Some(&listens_to)))
     });
     // A profile is used by several agents with different dependencies, so its variables are checked for each agent.
-    let of_profiles = list_profile_templates(ensemble).flat_map(|(text, route)| check_template_text(text, &route, None));
+    let of_profiles =
+        list_profile_templates(ensemble).flat_map(|(text, route)| check_template_text(text, &route, None));
     of_agents.chain(of_profiles).collect()
 }
 
@@ -134,7 +135,11 @@ fn check_filters(text: &str, route: &Route) -> Vec<Finding> {
 }
 
 /// Adds the suggested replacement to the finding, as help and as a fix of the text at the route.
-pub(super) fn with_suggested_replacement(finding: Finding, advice: Option<SuggestedReplacement>, route: &Route) -> Finding {
+pub(super) fn with_suggested_replacement(
+    finding: Finding,
+    advice: Option<SuggestedReplacement>,
+    route: &Route,
+) -> Finding {
     let Some(SuggestedReplacement { sentence: words, edit }) = advice else {
         return finding;
     };

@@ -156,7 +156,9 @@ fn reads_literal_key(after: &str) -> bool {
     let member = member.trim_start();
     let length = member.find(|c: char| !is_identifier_char(c)).unwrap_or(member.len());
     match member[length..].strip_prefix('(') {
-        Some(arguments) => LITERAL_KEY_METHODS.contains(&&member[..length]) && (is_quoted(arguments) || arguments.starts_with(')')),
+        Some(arguments) => {
+            LITERAL_KEY_METHODS.contains(&&member[..length]) && (is_quoted(arguments) || arguments.starts_with(')'))
+        }
         None => true,
     }
 }

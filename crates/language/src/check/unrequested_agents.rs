@@ -8,7 +8,9 @@ use crate::loader::codes;
 
 /// Returns the agents that run only on request, and that no agent can request.
 pub(super) fn list_unrequested_agents(graph: &CheckGraph<'_>) -> Vec<usize> {
-    let mut waiting = (0..graph.agent_count()).filter(|at| graph.runs_on_request(*at)).peekable();
+    let mut waiting = (0..graph.agent_count())
+        .filter(|at| graph.runs_on_request(*at))
+        .peekable();
     if waiting.peek().is_none() {
         return Vec::new();
     }

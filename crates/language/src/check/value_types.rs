@@ -14,7 +14,7 @@ use std::rc::Rc;
 use super::check_graph::{CheckGraph, GraphEdge};
 use super::templates::with_suggested_replacement;
 use crate::condition::{
-    ValueExpression, MapFields, ParsedCondition, StaticResult, TypeProblem, TypeProblemKind, ValueType, VariableTypes,
+    MapFields, ParsedCondition, StaticResult, TypeProblem, TypeProblemKind, ValueExpression, ValueType, VariableTypes,
 };
 use crate::diagnostic::Finding;
 use crate::ensemble::{Agent, Ensemble, RequiredResult, ResultSpec};

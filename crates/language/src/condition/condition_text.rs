@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use super::{CompileError, Condition, ValueExpression, ParsedCondition};
+use super::{CompileError, Condition, ParsedCondition, ValueExpression};
 
 /// The text of a condition with its parsed form. Two conditions are equal if their texts are equal.
 #[derive(Clone)]

@@ -6,7 +6,7 @@
 mod run;
 
 use self::run::{
-    absolute_value, build_limited_text, convert_to_float, convert_to_int, count_matches, expect_map, charge_text,
+    absolute_value, build_limited_text, charge_text, convert_to_float, convert_to_int, count_matches, expect_map,
     expect_text_argument, find_extreme, find_index, get_or_default, has_item_with_truth, item_or_nothing, list_values,
     measure_length, render_as_text, replace_text, round_number, round_to_integer, split_text, sum_items,
 };
@@ -39,7 +39,8 @@ const SIZED: Option<ArgumentRequirement> = Some(("a string, a list or a map", |i
     it.text.is_some() || it.list.is_some() || it.map.is_some()
 }));
 const MAP_OR_LIST: Option<ArgumentRequirement> = Some(("a map or a list", |it| it.list.is_some() || it.map.is_some()));
-const TEXT_OR_LIST: Option<ArgumentRequirement> = Some(("a string or a list", |it| it.text.is_some() || it.list.is_some()));
+const TEXT_OR_LIST: Option<ArgumentRequirement> =
+    Some(("a string or a list", |it| it.text.is_some() || it.list.is_some()));
 const LIST: Option<ArgumentRequirement> = Some(("a list", |it| it.list.is_some()));
 const MAP: Option<ArgumentRequirement> = Some(("a map", |it| it.map.is_some()));
 const TEXT: Option<ArgumentRequirement> = Some(("a string", |it| it.text.is_some()));

@@ -10,8 +10,8 @@ use super::expression::parser;
 use super::expression::tree::{ConditionExpr, ConditionVariable, ExprKind};
 use super::typing::literals;
 use super::{
-    CompileError, Condition, ConditionSnapshot, ConditionRead, EvaluateError, ParsedCondition, PartVariables, EvaluationNote,
-    STRING_LIMIT, TEXT_LIMIT,
+    CompileError, Condition, ConditionRead, ConditionSnapshot, EvaluateError, EvaluationNote, ParsedCondition,
+    PartVariables, STRING_LIMIT, TEXT_LIMIT,
 };
 use crate::source::Span;
 
@@ -138,7 +138,10 @@ impl ValueExpression {
     }
 
     /// Evaluates the expression. Also returns notes about missing keys and comparisons that can never be true.
-    pub fn evaluate_with_notes(&self, facts: &ConditionSnapshot) -> (Result<Value, EvaluateError>, Vec<EvaluationNote>) {
+    pub fn evaluate_with_notes(
+        &self,
+        facts: &ConditionSnapshot,
+    ) -> (Result<Value, EvaluateError>, Vec<EvaluationNote>) {
         let (value, notes) = self.0.run_script(facts);
         let json = value.and_then(|value| {
             let value = ConditionValue::from(value);

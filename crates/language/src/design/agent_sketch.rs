@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::loader::document::YamlNode;
-use crate::loader::{parse_yaml_partially, node_to_json};
+use crate::loader::{node_to_json, parse_yaml_partially};
 use crate::source::{SourceText, Span};
 use crate::vocabulary::TYPE_CHOOSING_KEYS;
 

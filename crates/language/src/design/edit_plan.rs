@@ -285,7 +285,14 @@ impl EditDraft {
     }
 
     /// Plans a new value of another key of a dependency. Removes the key if the value is its default.
-    fn set_dependency_key(&mut self, agent: &str, at: usize, to: &str, key: &str, value: &Value) -> Result<(), GraphEditError> {
+    fn set_dependency_key(
+        &mut self,
+        agent: &str,
+        at: usize,
+        to: &str,
+        key: &str,
+        value: &Value,
+    ) -> Result<(), GraphEditError> {
         let place = self.resolve_dependency(agent, at, to)?;
         let default = check_value_and_default(key, value)?;
         let route = place.to_route();
@@ -346,7 +353,8 @@ impl EditDraft {
     /// Returns the position of the dependency number `at` of the agent. # Errors: it does not lead to `to`.
     fn resolve_dependency(&self, agent: &str, at: usize, to: &str) -> Result<DependencyListPosition, GraphEditError> {
         let agent_index = self.resolve_agent_index(agent)?;
-        let lengths = DEPENDENCY_LIST_KEYS.map(|list| self.agent_values()[agent_index][list].as_array().map_or(0, Vec::len));
+        let lengths =
+            DEPENDENCY_LIST_KEYS.map(|list| self.agent_values()[agent_index][list].as_array().map_or(0, Vec::len));
         let place = match at.checked_sub(lengths[0]) {
             None => DependencyListPosition {
                 agent: agent_index,
@@ -448,7 +456,10 @@ impl DependencyListPosition {
 
 /// Returns the edit that writes another value at the route.
 pub(super) fn replace_edit(route: Route, value: &Value) -> RouteEdit {
-    RouteEdit::WriteYaml(route.into_value_location(), spell_on_one_line(value, SpellingContext::Flow))
+    RouteEdit::WriteYaml(
+        route.into_value_location(),
+        spell_on_one_line(value, SpellingContext::Flow),
+    )
 }
 
 /// Returns the value at the route, to change it. Returns `None` if there is none.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::edit_plan::{EditDraft, DEPENDENCY_LIST_KEYS, find_value_mut, replace_edit};
+use super::edit_plan::{DEPENDENCY_LIST_KEYS, EditDraft, find_value_mut, replace_edit};
 use super::error::{GraphEditError, describe_owner};
 use crate::source::{Route, RouteStep};
 use crate::vocabulary::FileSection;
@@ -114,11 +114,16 @@ impl EditDraft {
             None => FileSection::Ensemble,
         };
         let route = match agent {
-            Some(name) => Route::root().with_key("agents").with_index(self.resolve_agent_index(name)?),
+            Some(name) => Route::root()
+                .with_key("agents")
+                .with_index(self.resolve_agent_index(name)?),
             None if self.after.is_object() => Route::root(),
             None => return Err(GraphEditError::NotEnsemble),
         };
-        let is_list = agent.is_some() && path.first().is_some_and(|key| DEPENDENCY_LIST_KEYS.contains(&&**key) || key == "name");
+        let is_list = agent.is_some()
+            && path
+                .first()
+                .is_some_and(|key| DEPENDENCY_LIST_KEYS.contains(&&**key) || key == "name");
         let is_agents = agent.is_none() && path.first().is_some_and(|key| key == "agents");
         let unknown = || GraphEditError::UnknownSetting {
             key: path.join("."),

@@ -1,6 +1,6 @@
 //! External agents: programs that speak the Agent Client Protocol.
 
-use super::{PermissionMode, EnvOrHeaderValue};
+use super::{EnvOrHeaderValue, PermissionMode};
 
 /// The external agent program of an agent with `acp`, and its permissions.
 #[derive(Debug, Clone, PartialEq, Eq)]

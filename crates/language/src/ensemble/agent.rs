@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{AcpAgent, ContextWindow, ForEachSpec, SandboxSpec, EnvOrHeaderValue, ToolReference, WindowStrategy};
+use super::{AcpAgent, ContextWindow, EnvOrHeaderValue, ForEachSpec, SandboxSpec, ToolReference, WindowStrategy};
 use crate::condition::ConditionText;
 use crate::data::JsonMap;
 use crate::source::{Route, RouteStep};

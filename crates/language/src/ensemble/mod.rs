@@ -22,13 +22,13 @@ mod tool;
 
 pub use acp::{ACP_PROGRAMS, AcpAgent, AcpProgram, AcpToolKind, KnownAcpProgram, SIMULATED_ACP_NAME};
 pub use agent::{
-    Agent, AgentKind, ConversationSpec, DependencyPosition, Dependency, QuestionSpec, LlmSpec, MemoryMode, ModelChoice,
-    OnError, OnResume, PreparedResponses, RequiredResult, RetryBackoff, RetryPolicy, TurnTrigger, WaitFor,
+    Agent, AgentKind, ConversationSpec, Dependency, DependencyPosition, LlmSpec, MemoryMode, ModelChoice, OnError,
+    OnResume, PreparedResponses, QuestionSpec, RequiredResult, RetryBackoff, RetryPolicy, TurnTrigger, WaitFor,
 };
 pub use budget::BudgetStatus;
 pub use context_window::{ContextWindow, WindowStrategy};
 pub use failure_effect::FailureEffect;
-pub use for_each::{RequiredPartCount, ForEachSpec, ForEachItems, PartCombination, PartFailureMode};
+pub use for_each::{ForEachItems, ForEachSpec, PartCombination, PartFailureMode, RequiredPartCount};
 pub use input::InputDeclaration;
 pub use key_address::{is_own_service_url, is_safe_for_keys, list_key_variables};
 pub use limits::{BudgetScope, ConversationLimits, OnLimit};
@@ -39,7 +39,8 @@ pub use program_variables::{RIGHTS_VARIABLES, carries_rights, is_program_variabl
 pub use provider::{HttpProvider, PROVIDERS, ProviderApi, SIMULATED_PROVIDER, list_provider_names};
 pub use sandbox::{NetworkAccess, SandboxSpec};
 pub use tool::{
-    CLIENT_SERVER_WORD, CommandLine, McpServer, PermissionMode, EnvOrHeaderValue, ToolDefinition, ToolKind, ToolReference,
+    CLIENT_SERVER_WORD, CommandLine, EnvOrHeaderValue, McpServer, PermissionMode, ToolDefinition, ToolKind,
+    ToolReference,
 };
 
 use std::sync::Arc;

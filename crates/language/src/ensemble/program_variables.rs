@@ -10,7 +10,9 @@ pub const RIGHTS_VARIABLES: [&str; 2] = ["ENSEMBLE_TRUST", "ENSEMBLE_UI_TOKEN"];
 
 /// Returns whether the variable carries rights of the user. Child processes never receive such a variable.
 pub fn carries_rights(variable: &str) -> bool {
-    RIGHTS_VARIABLES.iter().any(|right| right.eq_ignore_ascii_case(variable))
+    RIGHTS_VARIABLES
+        .iter()
+        .any(|right| right.eq_ignore_ascii_case(variable))
 }
 
 /// Returns whether the name of the variable begins with `ENSEMBLE_`, in any case.

@@ -101,7 +101,9 @@ fn list_agent_differences(
     let before = old.build_definition(known, name);
     let parts = before.list_differing_parts(&new_text.build_definition(node, name));
     let unknown = unknown.and_then(|all| all.get(name)).into_iter();
-    let unknown = unknown.flat_map(AgentDefinitionDigests::iter).map(|(part, _)| part.clone());
+    let unknown = unknown
+        .flat_map(AgentDefinitionDigests::iter)
+        .map(|(part, _)| part.clone());
     let changed = parts.into_iter().map(DefinitionDifference::Changed);
     changed.chain(unknown.map(DefinitionDifference::Unknown)).collect()
 }
@@ -221,7 +223,10 @@ fn definition_from_text(document: &YamlDocument, agent: &YamlNode) -> AgentDefin
         root: document.root(),
         definition: AgentDefinitionDigests::default(),
     };
-    for entry in map_entries_or_none(agent).iter().filter(|entry| affects_runs(&entry.key)) {
+    for entry in map_entries_or_none(agent)
+        .iter()
+        .filter(|entry| affects_runs(&entry.key))
+    {
         let part = DefinitionPart::new(DefinitionPartKind::Key, entry.key.clone());
         reader.definition.add_part(part, &canonical_value(&entry.value));
     }
@@ -269,8 +274,12 @@ impl TextDefinitionCollector<'_> {
             let Some(profile) = find_value(self.root, "model_profiles").and_then(|all| find_value(all, &name)) else {
                 break;
             };
-            let is_meant = |entry: &&YamlEntry| affects_runs(&entry.key) && !NON_RESULT_PROFILE_KEYS.contains(&&*entry.key);
-            chain.push((name, canonical_entries(map_entries_or_none(profile).iter().filter(is_meant))));
+            let is_meant =
+                |entry: &&YamlEntry| affects_runs(&entry.key) && !NON_RESULT_PROFILE_KEYS.contains(&&*entry.key);
+            chain.push((
+                name,
+                canonical_entries(map_entries_or_none(profile).iter().filter(is_meant)),
+            ));
             next = find_value(profile, "fallback").and_then(YamlNode::string_text).cloned();
         }
         if !chain.is_empty() {
@@ -356,7 +365,11 @@ pub(super) fn canonical_entries<'n>(entries: impl Iterator<Item = &'n YamlEntry>
 
 /// Returns the canonical text of an agent without keys that do not affect runs.
 fn canonical_agent(agent: &YamlNode) -> String {
-    canonical_entries(map_entries_or_none(agent).iter().filter(|entry| affects_runs(&entry.key)))
+    canonical_entries(
+        map_entries_or_none(agent)
+            .iter()
+            .filter(|entry| affects_runs(&entry.key)),
+    )
 }
 
 #[cfg(test)]
@@ -479,7 +492,9 @@ mod tests {
 
     #[test]
     fn the_meaning_of_a_text_has_no_spelling_and_no_descriptions() {
-        let of = |text: &str| canonical_ensemble_text(&load_ensemble(&SourceText::new("e.yaml", text)).document.expect("YAML"));
+        let of = |text: &str| {
+            canonical_ensemble_text(&load_ensemble(&SourceText::new("e.yaml", text)).document.expect("YAML"))
+        };
         let described = OLD.replace("name: e", "description: new\nname: 'e' # a comment");
         let described = described.replace("script: x", "script: x, description: new");
         assert_eq!(of(OLD), of(&described));

@@ -12,7 +12,7 @@ use super::findings::LimitedFindingList;
 use crate::diagnostic::Finding;
 use crate::names::is_rhai_script;
 use crate::source::RouteLocation;
-use crate::vocabulary::{TYPE_CHOOSING_KEYS, FileSection, chooses_agent_type};
+use crate::vocabulary::{FileSection, TYPE_CHOOSING_KEYS, chooses_agent_type};
 
 /// Returns the tree with the defaults merged into every agent. Returns `None` if the tree becomes too large, which is reported.
 pub(super) fn apply_defaults(root: &Arc<YamlNode>, findings: &mut LimitedFindingList) -> Option<Arc<YamlNode>> {
@@ -186,7 +186,10 @@ fn applies_to_agent(default: &YamlEntry, agent: &YamlNode, agent_type: Option<&s
         return false;
     };
     if key.name == "type" {
-        return default.value.string_text().is_some_and(|word| agent_type == Some(&**word));
+        return default
+            .value
+            .string_text()
+            .is_some_and(|word| agent_type == Some(&**word));
     }
     if !key.is_default_for(agent_type) {
         return false;
@@ -198,7 +201,9 @@ fn applies_to_agent(default: &YamlEntry, agent: &YamlNode, agent_type: Option<&s
         return true;
     }
     // An agent runs one thing: its own, or that of the defaults.
-    let has_own = TYPE_CHOOSING_KEYS.iter().any(|(chooser, _)| has_nonnull_value(agent, chooser));
+    let has_own = TYPE_CHOOSING_KEYS
+        .iter()
+        .any(|(chooser, _)| has_nonnull_value(agent, chooser));
     if has_own {
         has_nonnull_value(agent, key.name)
     } else {

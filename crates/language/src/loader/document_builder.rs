@@ -12,7 +12,7 @@ use super::byte_positions;
 use super::byte_positions::CharToByteConverter;
 use super::codes;
 use super::findings::LimitedFindingList;
-use super::open_map::{PendingMapKey, OpenMap, parse_map_key, report_duplicate_key};
+use super::open_map::{OpenMap, PendingMapKey, parse_map_key, report_duplicate_key};
 use super::syntax_errors;
 use crate::data::strip_byte_order_mark;
 use crate::diagnostic::Finding;
@@ -42,7 +42,10 @@ pub(super) fn build_document(source: &SourceText, findings: &mut LimitedFindingL
 }
 
 /// Parses the text to a tree and the spans of its comments. # Errors: the text is not YAML or exceeds a limit.
-fn build_tree(source: &SourceText, findings: &mut LimitedFindingList) -> Result<(Arc<YamlNode>, Vec<Span>), FatalFinding> {
+fn build_tree(
+    source: &SourceText,
+    findings: &mut LimitedFindingList,
+) -> Result<(Arc<YamlNode>, Vec<Span>), FatalFinding> {
     let text: &str = source.text();
     if text.len() > MAX_BYTES {
         return Err(size_error(

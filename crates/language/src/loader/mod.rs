@@ -49,7 +49,7 @@ pub use crate::yaml::edit::node_to_json;
 pub use changes::{ComparedEnsemble, EnsembleChanges, canonical_ensemble_text, compare_ensembles};
 pub use decode::{AgentAnswers, BatchAnswers, FindingLevel, ReportFormat, ValidateSettings};
 pub use findings::MAX_FINDINGS;
-pub use result_parts::{list_result_parts, canonical_result_parts};
+pub use result_parts::{canonical_result_parts, list_result_parts};
 
 use crate::vocabulary::FileSection;
 use document::YamlContent;
@@ -297,10 +297,7 @@ fn locate_findings_with(
     let mut diagnostics: Vec<_> = findings
         .iter()
         .map(|finding| Diagnostic {
-            fix: finding
-                .fix
-                .as_ref()
-                .and_then(|fix| resolver.as_ref()?.resolve_fix(fix)),
+            fix: finding.fix.as_ref().and_then(|fix| resolver.as_ref()?.resolve_fix(fix)),
             ..locate_finding(finding, source, &span)
         })
         .collect();

@@ -85,7 +85,9 @@ pub(super) fn parse_map_key(node: &YamlNode, site: Span, findings: &mut LimitedF
         return PendingMapKey::AlreadyReported;
     };
     match scalar.value {
-        ScalarValue::Text if scalar.style == ScalarNotation::Plain && &*scalar.text == "<<" => PendingMapKey::Merge(site),
+        ScalarValue::Text if scalar.style == ScalarNotation::Plain && &*scalar.text == "<<" => {
+            PendingMapKey::Merge(site)
+        }
         ScalarValue::Text => PendingMapKey::Name(scalar.text.clone(), site),
         ScalarValue::Null => {
             let finding = Finding::new_error(

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::changes::{canonical_entries, canonical_value, affects_runs, map_entries_or_none};
+use super::changes::{affects_runs, canonical_entries, canonical_value, map_entries_or_none};
 use super::document::{YamlDocument, YamlEntry, YamlNode};
 
 /// Keys of the ensemble that are left out. `defaults` are part of the agents.
@@ -64,7 +64,9 @@ fn list_agent_parts(agents: &YamlNode) -> Vec<(String, String)> {
     for agent in agents.items().unwrap_or_default() {
         let entries = map_entries_or_none(agent).iter();
         let name = entries.clone().find(|entry| &*entry.key == "name");
-        let name = name.and_then(|entry| entry.value.string_text()).map_or("", |name| &**name);
+        let name = name
+            .and_then(|entry| entry.value.string_text())
+            .map_or("", |name| &**name);
         names.push(name.to_owned());
         parts.push((format!("agent `{name}`"), canonical_without_limits(agent, affects_runs)));
     }

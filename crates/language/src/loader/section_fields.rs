@@ -4,7 +4,7 @@ use super::codes;
 use super::document::{YamlContent, YamlEntry};
 use super::findings::LimitedFindingList;
 use super::key_messages::{find_probable_key, format_choices, unknown_key_finding};
-use super::value_decoders::{NodeCursor, CursorStep, report_wrong_type};
+use super::value_decoders::{CursorStep, NodeCursor, report_wrong_type};
 use crate::diagnostic::{Finding, FindingCode};
 use crate::source::Route;
 use crate::vocabulary::{FileSection, SectionKey, is_extension_key};
@@ -19,7 +19,11 @@ pub(super) struct SectionFields<'a> {
 
 impl<'a> SectionFields<'a> {
     /// Returns the fields of a map, and reports unknown keys. Reports values that are no map.
-    pub(super) fn from_map(at: &'a NodeCursor<'a>, section: FileSection, findings: &mut LimitedFindingList) -> Option<Self> {
+    pub(super) fn from_map(
+        at: &'a NodeCursor<'a>,
+        section: FileSection,
+        findings: &mut LimitedFindingList,
+    ) -> Option<Self> {
         let YamlContent::Mapping(entries) = &at.node.content else {
             report_wrong_type(at, &format!("a map ({})", section.title()), findings);
             return None;

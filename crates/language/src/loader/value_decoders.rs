@@ -79,7 +79,11 @@ impl<'a> NodeCursor<'a> {
     }
 
     /// Returns the items of a list. Reports other values; `what` is the expected type in the message.
-    pub(super) fn require_items(&'a self, what: &str, findings: &mut LimitedFindingList) -> Option<Vec<NodeCursor<'a>>> {
+    pub(super) fn require_items(
+        &'a self,
+        what: &str,
+        findings: &mut LimitedFindingList,
+    ) -> Option<Vec<NodeCursor<'a>>> {
         let YamlContent::Sequence(items) = &self.node.content else {
             report_wrong_type(self, what, findings);
             return None;
@@ -318,7 +322,11 @@ fn duration_from_seconds(at: &NodeCursor<'_>, seconds: f64, findings: &mut Limit
 }
 
 /// Decodes one of several words to its value. Reports other values with a similar word.
-pub(super) fn decode_word<T: Copy>(at: &NodeCursor<'_>, words: &[(&str, T)], findings: &mut LimitedFindingList) -> Option<T> {
+pub(super) fn decode_word<T: Copy>(
+    at: &NodeCursor<'_>,
+    words: &[(&str, T)],
+    findings: &mut LimitedFindingList,
+) -> Option<T> {
     let names = || words.iter().map(|(word, _)| *word);
     let Some(text) = at.node.string_text() else {
         report_wrong_type(at, &format_choices(names()), findings);
@@ -396,7 +404,11 @@ pub(super) fn decode_map<T>(
 }
 
 /// Decodes a list of strings that are not blank.
-pub(super) fn decode_filled_texts(at: &NodeCursor<'_>, what: &str, findings: &mut LimitedFindingList) -> Option<Vec<String>> {
+pub(super) fn decode_filled_texts(
+    at: &NodeCursor<'_>,
+    what: &str,
+    findings: &mut LimitedFindingList,
+) -> Option<Vec<String>> {
     decode_list(at, what, findings, |item, findings| {
         Some(decode_filled_text(item, findings)?.to_string())
     })

@@ -152,14 +152,28 @@ mod tests {
         let incoming: Vec<_> = (0..4).map(|at| graph.incoming_range(AgentId(at))).collect();
         assert_eq!(incoming, [0..1, 1..2, 2..4, 4..4]);
         let outgoing: Vec<Vec<usize>> = (0..4)
-            .map(|at| graph.outgoing_edge_ids(AgentId(at)).iter().map(|id| id.index()).collect())
+            .map(|at| {
+                graph
+                    .outgoing_edge_ids(AgentId(at))
+                    .iter()
+                    .map(|id| id.index())
+                    .collect()
+            })
             .collect();
         assert_eq!(outgoing, [vec![3, 1], vec![2], vec![0], vec![]]);
-        let upstream = |follows: fn(usize) -> bool| graph.find_upstream_agents([1], |at, _| follows(at)).ones().collect::<Vec<_>>();
+        let upstream = |follows: fn(usize) -> bool| {
+            graph
+                .find_upstream_agents([1], |at, _| follows(at))
+                .ones()
+                .collect::<Vec<_>>()
+        };
         assert_eq!(upstream(|_| true), [0, 1, 2]);
         assert_eq!(upstream(|at| at != 0), [0, 1]);
         assert_eq!(
-            (graph.find_agent_id("d").map(AgentId::index), graph.find_agent_id("e").is_none()),
+            (
+                graph.find_agent_id("d").map(AgentId::index),
+                graph.find_agent_id("e").is_none()
+            ),
             (Some(3), true)
         );
     }

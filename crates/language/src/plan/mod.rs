@@ -249,7 +249,10 @@ impl Plan {
     /// Returns the edges to the agents that depend on this agent, with their numbers.
     #[inline]
     pub fn outgoing_edges(&self, from: AgentId) -> impl Iterator<Item = (EdgeId, &PlanEdge)> {
-        self.graph.outgoing_edge_ids(from).iter().map(|id| (*id, self.edge(*id)))
+        self.graph
+            .outgoing_edge_ids(from)
+            .iter()
+            .map(|id| (*id, self.edge(*id)))
     }
 
     /// Returns the number of edges.

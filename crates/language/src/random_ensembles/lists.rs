@@ -5,9 +5,10 @@ use std::num::NonZeroU32;
 
 use proptest::prelude::*;
 
-use super::{random_agent, plan_of_agents};
+use super::{plan_of_agents, random_agent};
 use crate::ensemble::{
-    Agent, RequiredPartCount, DependencyPosition, Dependency, ForEachSpec, ForEachItems, PartCombination, PartFailureMode, WaitFor,
+    Agent, Dependency, DependencyPosition, ForEachItems, ForEachSpec, PartCombination, PartFailureMode,
+    RequiredPartCount, WaitFor,
 };
 use crate::plan::Plan;
 
@@ -40,7 +41,11 @@ fn random_for_each(twist: &mut dyn FnMut() -> usize) -> ForEachSpec {
         max_parallel: NonZeroU32::new(2).expect("is not 0"),
         max_items: ForEachSpec::MAX_ITEMS,
         on_error: [PartFailureMode::Fail, PartFailureMode::Collect][twist() % 2],
-        at_least: [RequiredPartCount::Parts(0), RequiredPartCount::Parts(1), RequiredPartCount::Percent(50)][twist() % 3],
+        at_least: [
+            RequiredPartCount::Parts(0),
+            RequiredPartCount::Parts(1),
+            RequiredPartCount::Percent(50),
+        ][twist() % 3],
         combine: match twist() % 2 {
             0 => PartCombination::List,
             _ => PartCombination::Majority {

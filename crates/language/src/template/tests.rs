@@ -319,7 +319,12 @@ fn a_key_that_an_existing_output_lacks_is_noted_where_it_is_printed() {
     let missed = |text: &str| {
         let scope = scope();
         Template::compile(text).unwrap().render(&scope).expect("renders");
-        let missed: Vec<String> = scope.missing_keys.take_missing_keys().iter().map(ToString::to_string).collect();
+        let missed: Vec<String> = scope
+            .missing_keys
+            .take_missing_keys()
+            .iter()
+            .map(ToString::to_string)
+            .collect();
         missed.join(" | ")
     };
     let txet = "`writer.txet` is empty, because the output of writer has no `txet`; it has response, score";

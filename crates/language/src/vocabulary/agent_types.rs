@@ -57,7 +57,9 @@ impl AgentType {
 
     /// Returns the keys that choose this type.
     pub fn choosing_keys(self) -> impl Iterator<Item = &'static str> {
-        let of_type = TYPE_CHOOSING_KEYS.into_iter().filter(move |(_, chosen)| *chosen == self);
+        let of_type = TYPE_CHOOSING_KEYS
+            .into_iter()
+            .filter(move |(_, chosen)| *chosen == self);
         of_type.map(|(key, _)| key)
     }
 }

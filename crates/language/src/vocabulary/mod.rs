@@ -19,7 +19,7 @@ pub(crate) use key_synonyms::KeySynonym;
 pub use keys::SectionKey;
 pub use sections::FileSection;
 pub(crate) use words::word_names;
-pub use words::{LanguageWord, TEMPLATE_VARIABLES, CONDITION_VARIABLES};
+pub use words::{CONDITION_VARIABLES, LanguageWord, TEMPLATE_VARIABLES};
 
 /// Returns whether the key begins with `x-`. Some sections ignore such keys of the author.
 pub(crate) fn is_extension_key(key: &str) -> bool {

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::{AgentType, TYPE_CHOOSING_KEYS, FileSection, TEMPLATE_VARIABLES, CONDITION_VARIABLES, chooses_agent_type};
+use super::{AgentType, CONDITION_VARIABLES, FileSection, TEMPLATE_VARIABLES, TYPE_CHOOSING_KEYS, chooses_agent_type};
 use crate::loader::schema::{ENSEMBLE_SCHEMA, TEST_SCHEMA};
 
 const REFERENCE: &str = concat!(
@@ -325,7 +325,10 @@ fn the_reference_mentions_every_key_of_sections_without_a_table() {
 fn the_reference_has_every_variable_and_no_other() {
     let tables = tables(REFERENCE);
     let other_names = ["agent_execution_count", "part"];
-    for (words, mark) in [(&CONDITION_VARIABLES[..], "output"), (&TEMPLATE_VARIABLES[..], "transcript")] {
+    for (words, mark) in [
+        (&CONDITION_VARIABLES[..], "output"),
+        (&TEMPLATE_VARIABLES[..], "transcript"),
+    ] {
         let known: BTreeSet<&str> = words.iter().map(|word| word.name).collect();
         let is_of_variables = |table: &&Table| table[0][0] == "variable" && names(table).contains(mark);
         let table = tables.iter().find(is_of_variables).expect("a table of variables");

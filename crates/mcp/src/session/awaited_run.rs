@@ -21,9 +21,9 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::{CANCELLING_CLIENT, McpCallError, McpSession, McpToolReply, RunningToolCall, document_response};
-use crate::catalog::{EnsembleToolEntry, EnsembleToolCatalog};
+use crate::catalog::{EnsembleToolCatalog, EnsembleToolEntry};
 use crate::progress::ProgressSender;
-use crate::request_form::{QuestionMethod, ClientRequestForm, client_answer_author, parse_decision};
+use crate::request_form::{ClientRequestForm, QuestionMethod, client_answer_author, parse_decision};
 use crate::status::load_run_status;
 use crate::tools::ToolArguments;
 
@@ -316,7 +316,12 @@ impl McpSession {
     /// Waits until the run, which may have been resumed, asks the request with this digest again.
     ///
     /// `is_interrupted` means that the run may not ask it any more.
-    async fn wait_for_repeated_request(&self, id: &RunId, digest: &RequestDigest, is_interrupted: bool) -> Option<ClientRequestForm> {
+    async fn wait_for_repeated_request(
+        &self,
+        id: &RunId,
+        digest: &RequestDigest,
+        is_interrupted: bool,
+    ) -> Option<ClientRequestForm> {
         let service = self.run_service();
         let is_shown = |open: &OperatorRequest| open.request().digest == *digest;
         let request_wait = async {
@@ -332,7 +337,11 @@ impl McpSession {
     }
 
     /// Answers a request of the run, and returns its state (tool `answer_run`).
-    pub(super) async fn answer_run(&self, mut arguments: ToolArguments, context: &RequestContext<RoleServer>) -> McpToolReply {
+    pub(super) async fn answer_run(
+        &self,
+        mut arguments: ToolArguments,
+        context: &RequestContext<RoleServer>,
+    ) -> McpToolReply {
         let id = self.resolve_run(&arguments.take_required_text("run")?).await?;
         let answer = arguments.take_required_text("answer")?;
         let address: RequestAddress = match arguments.take_required_text("address")?.parse() {
@@ -372,7 +381,11 @@ impl McpSession {
     }
 
     /// Resumes the run, and waits for its end or its questions (tool `resume_cancelled_run`).
-    pub(super) async fn resume_run(&self, mut arguments: ToolArguments, context: &RequestContext<RoleServer>) -> McpToolReply {
+    pub(super) async fn resume_run(
+        &self,
+        mut arguments: ToolArguments,
+        context: &RequestContext<RoleServer>,
+    ) -> McpToolReply {
         let id = self.resolve_run(&arguments.take_required_text("run")?).await?;
         let message = arguments.take_text_argument("message")?;
         let wait = self.take_wait_argument(&mut arguments)?;

@@ -9,8 +9,8 @@ use super::reply_forwarder::ReplyForwarder;
 use super::retry_reasons::retry_policy;
 use super::running_query::ChainQuery;
 use crate::{
-    ScriptLoader, ModelError, ModelErrorKind, ModelNetwork, ModelProvider, ModelReply, RemoteProvider, SimulatedProvider,
-    key_variable, reasoning_source,
+    ModelError, ModelErrorKind, ModelNetwork, ModelProvider, ModelReply, RemoteProvider, ScriptLoader,
+    SimulatedProvider, key_variable, reasoning_source,
 };
 use ensemble_core::runner::BoxFuture;
 use ensemble_core::secrets::Secrets;

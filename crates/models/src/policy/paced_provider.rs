@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::policy::pace::{PaceTimeout, ProviderPace};
-use crate::{BoxFuture, ModelError, ModelErrorKind, ModelProvider, ModelReply, ModelRequest, ReplyPieceCallback, estimate_tokens};
+use crate::{
+    BoxFuture, ModelError, ModelErrorKind, ModelProvider, ModelReply, ModelRequest, ReplyPieceCallback, estimate_tokens,
+};
 
 /// Provider that keeps the rate limit and the time limit of its profile.
 pub(crate) struct PacedProvider {
@@ -20,7 +22,11 @@ impl PacedProvider {
     }
 
     /// Waits for the rate limit, sends the request with its time limit, and records the result for the pace. The wait does not count.
-    async fn answer_request(&self, request: ModelRequest, on_piece: &ReplyPieceCallback<'_>) -> Result<ModelReply, ModelError> {
+    async fn answer_request(
+        &self,
+        request: ModelRequest,
+        on_piece: &ReplyPieceCallback<'_>,
+    ) -> Result<ModelReply, ModelError> {
         let tokens = request
             .messages
             .iter()

@@ -125,13 +125,19 @@ impl ModelQuirks {
             self.limit = Some(REPLY_LIMIT_KEYS[1 - limit_index]);
             return Some(None);
         }
-        if let Some(key) = OMITTABLE_PARAMETERS.into_iter().find(|key| names(key) && body.get(*key).is_some()) {
+        if let Some(key) = OMITTABLE_PARAMETERS
+            .into_iter()
+            .find(|key| names(key) && body.get(*key).is_some())
+        {
             self.omitted_parameters.insert(key);
             let is_own = key == OMITTABLE_PARAMETERS[0];
             let warning = format!("the model does not accept `{key}`, which was left out of the request");
             return Some((!is_own).then_some(warning));
         }
-        if REASONING_KEYS.iter().any(names) && self.returned_reasoning != ReasoningToSend::Nothing && contains_reasoning(body) {
+        if REASONING_KEYS.iter().any(names)
+            && self.returned_reasoning != ReasoningToSend::Nothing
+            && contains_reasoning(body)
+        {
             self.returned_reasoning = ReasoningToSend::Nothing;
             return Some(None);
         }
@@ -219,8 +225,7 @@ mod tests {
     #[test]
     fn marks_for_a_cache_are_left_out_where_they_are_refused() {
         let mark = json!({"type": "ephemeral"});
-        let body =
-            json!({"system": [{"text": "a", CACHE_MARK_KEY: mark}], "messages": [{"content": [{"text": "b", CACHE_MARK_KEY: mark}]}]});
+        let body = json!({"system": [{"text": "a", CACHE_MARK_KEY: mark}], "messages": [{"content": [{"text": "b", CACHE_MARK_KEY: mark}]}]});
         let (sent, learned) = taught(
             &body,
             &["messages.0.content.0.cache_control: Extra inputs are not permitted"],

@@ -11,10 +11,11 @@ use ensemble_language::profiles::ChainedProfile;
 use super::model_query::ModelQuery;
 use super::pace::ProviderPace;
 use super::reply_forwarder::ReplyForwarder;
-use super::retry_reasons::{MAX_PAUSE_WITH_FALLBACK, RetryState, RetryReason, max_requested_pause, retry_policy};
+use super::retry_reasons::{MAX_PAUSE_WITH_FALLBACK, RetryReason, RetryState, max_requested_pause, retry_policy};
 use crate::request::tool_files;
 use crate::{
-    ModelError, ModelNetwork, ModelProvider, ModelReply, ModelRequest, ReplyPiece, move_schema_to_messages, reasoning_source,
+    ModelError, ModelNetwork, ModelProvider, ModelReply, ModelRequest, ReplyPiece, move_schema_to_messages,
+    reasoning_source,
 };
 
 /// The minimum pause that causes a warning.
@@ -322,7 +323,10 @@ fn build_request(ask: &ModelQuery, at: usize, link: &ChainedProfile, number: u64
 }
 
 /// Returns the messages without the reasoning of other models.
-fn without_foreign_reasoning<'m>(messages: &'m [Message], profile: &ModelProfile) -> impl Iterator<Item = Message> + use<'m> {
+fn without_foreign_reasoning<'m>(
+    messages: &'m [Message],
+    profile: &ModelProfile,
+) -> impl Iterator<Item = Message> + use<'m> {
     let from = reasoning_source(profile);
     messages.iter().cloned().map(move |mut message| {
         if message

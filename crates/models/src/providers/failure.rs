@@ -222,7 +222,8 @@ fn is_quota_exhausted(status: StatusCode, headers: &HeaderMap, body: &str) -> bo
     let body = body.to_lowercase();
     let has_pause = headers.contains_key(RETRY_AFTER) || body.contains("retrydelay");
     let may_be_unpaid = status == StatusCode::TOO_MANY_REQUESTS && !has_pause;
-    names_exhausted_quota(&body) || may_be_unpaid && QUOTA_PHRASES_WITHOUT_PAUSE.iter().any(|words| body.contains(words))
+    names_exhausted_quota(&body)
+        || may_be_unpaid && QUOTA_PHRASES_WITHOUT_PAUSE.iter().any(|words| body.contains(words))
 }
 
 /// Returns whether the text, in lower case, contains a phrase about a used-up quota.

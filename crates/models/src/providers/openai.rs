@@ -185,7 +185,9 @@ fn add_reasoning_text(said: &Value, reply: &mut ReplyAssembly<'_>) -> Result<(),
             reply.emit_reasoning(text.unwrap_or_default());
         }
         let size = detail.to_string().len();
-        reply.reserve_reasoning(size)?.add_piece(detail["index"].as_u64(), detail);
+        reply
+            .reserve_reasoning(size)?
+            .add_piece(detail["index"].as_u64(), detail);
     }
     Ok(())
 }

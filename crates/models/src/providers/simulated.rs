@@ -8,7 +8,9 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::providers::simulated_script::describe_script_failure;
-use crate::{BoxFuture, ScriptLoader, ModelError, ModelProvider, ModelReply, ModelRequest, ReplyPieceCallback, ReplyPiece};
+use crate::{
+    BoxFuture, ModelError, ModelProvider, ModelReply, ModelRequest, ReplyPiece, ReplyPieceCallback, ScriptLoader,
+};
 use ensemble_core::thread::ToolCall;
 use ensemble_language::data::JsonMap;
 use ensemble_language::ensemble::{PreparedReply, SimulatedReplySource};
@@ -152,7 +154,10 @@ fn model_script_variables(script: &Script, request: &ModelRequest) -> Vec<(&'sta
 }
 
 /// Runs the script and converts its value to a reply.
-async fn run_reply_script((name, script): (&str, &Arc<Script>), request: &ModelRequest) -> Result<ModelReply, ModelError> {
+async fn run_reply_script(
+    (name, script): (&str, &Arc<Script>),
+    request: &ModelRequest,
+) -> Result<ModelReply, ModelError> {
     match script.run(model_script_variables(script, request)).await {
         Ok(Value::String(text)) => Ok(ModelReply::from_text(text)),
         Ok(Value::Null) => Ok(ModelReply::from_text("")),

@@ -8,7 +8,7 @@ use crate::reply::reasoning::PartialReasoning;
 use crate::reply::think_tags::ThinkTagSplitter;
 use crate::transport::frames::MAX_EVENT_BYTES;
 use crate::transport::reply_error::ReplyError;
-use crate::{ModelReply, ReplyPieceCallback, ReplyPiece, RequestTokens};
+use crate::{ModelReply, ReplyPiece, ReplyPieceCallback, RequestTokens};
 use ensemble_core::thread::StopReason;
 
 /// Reply that is being assembled from the events of a stream.

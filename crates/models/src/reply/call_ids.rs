@@ -21,7 +21,9 @@ pub(crate) fn replace_unsupported_ids(messages: &mut [Message], dialect: ensembl
     let model = model.rsplit('/').next().unwrap_or(model).to_lowercase();
     let fitted: fn(&str) -> Option<String> = match dialect {
         ensemble::ProviderApi::Anthropic => to_word_id,
-        ensemble::ProviderApi::OpenAi if MISTRAL_MODEL_PREFIXES.iter().any(|name| model.starts_with(name)) => to_nine_character_id,
+        ensemble::ProviderApi::OpenAi if MISTRAL_MODEL_PREFIXES.iter().any(|name| model.starts_with(name)) => {
+            to_nine_character_id
+        }
         _ => return,
     };
     let replace = |call: &mut ToolCall| {

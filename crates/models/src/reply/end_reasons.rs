@@ -128,7 +128,9 @@ impl EndReason {
     /// Finds the reason for the name of a provider.
     pub(crate) fn from_name(name: &str) -> Self {
         let name = name.to_ascii_lowercase();
-        let row = PROVIDER_REASON_NAMES.iter().find(|(_, names)| names.contains(&name.as_str()));
+        let row = PROVIDER_REASON_NAMES
+            .iter()
+            .find(|(_, names)| names.contains(&name.as_str()));
         row.map_or(Self::Unknown, |(reason, _)| *reason)
     }
 }

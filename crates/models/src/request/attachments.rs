@@ -119,7 +119,11 @@ fn result_files_intro(call: &ToolCall) -> String {
 
 /// Creates a user message for Ollama. Text files become part of the text, and images are a separate field.
 pub(crate) fn ollama_user_message(message: &Message) -> Value {
-    let texts = message.attachments.iter().filter(|one| one.is_text()).map(titled_attachment_text);
+    let texts = message
+        .attachments
+        .iter()
+        .filter(|one| one.is_text())
+        .map(titled_attachment_text);
     let text: Vec<String> = texts.chain([message.content.clone()]).collect();
     let user_message = json!({"role": "user", "content": text.join("\n\n")});
     with_images(user_message, &message.attachments)

@@ -20,7 +20,12 @@ const OLLAMA_TOP_LEVEL_KEYS: [&str; 7] = [
 const TOOL_ONLY_KEYS: [&str; 3] = ["tool_choice", "parallel_tool_calls", "toolConfig"];
 
 /// Merges the options of the profile into the body of a request. Leaves out keys for tools if there are no tools.
-pub(crate) fn merge_profile_options(options: &JsonMap, body: &mut Value, dialect: ensemble::ProviderApi, has_tools: bool) {
+pub(crate) fn merge_profile_options(
+    options: &JsonMap,
+    body: &mut Value,
+    dialect: ensemble::ProviderApi,
+    has_tools: bool,
+) {
     let Some(body) = body.as_object_mut() else {
         return;
     };

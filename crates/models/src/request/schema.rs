@@ -43,7 +43,10 @@ pub(crate) fn to_closed_schema(schema: &Value) -> Option<Value> {
         return Some(schema.clone());
     };
     let mut result = Map::new();
-    for (key, value) in map.iter().filter(|(key, _)| !ANTHROPIC_UNSUPPORTED_KEYWORDS.contains(&key.as_str())) {
+    for (key, value) in map
+        .iter()
+        .filter(|(key, _)| !ANTHROPIC_UNSUPPORTED_KEYWORDS.contains(&key.as_str()))
+    {
         let value = match (key.as_str(), value) {
             ("properties" | "$defs" | "definitions", Value::Object(schemas)) => {
                 let schemas: Option<Map<String, Value>> = schemas

@@ -157,7 +157,10 @@ mod tests {
         let mut messages = [1, ten, ten].map(|size| looked(&[("image/png", size)]));
         let warnings = replace_unsendable_files(&mut messages, |_| true);
         let counts: Vec<usize> = told(&messages).iter().map(|(files, _)| *files).collect();
-        assert_eq!((counts, warnings), (vec![0, 1, 1], vec![REPLACED_FILES_WARNING.to_owned()]));
+        assert_eq!(
+            (counts, warnings),
+            (vec![0, 1, 1], vec![REPLACED_FILES_WARNING.to_owned()])
+        );
         let mut few = [looked(&[("image/png", 1)])];
         assert_eq!(replace_unsendable_files(&mut few, |_| true), Vec::<String>::new());
         assert_eq!(told(&few)[0].0, 1);

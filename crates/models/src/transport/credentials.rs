@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 
-use crate::{ModelNetwork, ReplyPieceCallback, ReplyPiece};
+use crate::{ModelNetwork, ReplyPiece, ReplyPieceCallback};
 use ensemble_core::secrets::{SecretStream, Secrets};
 use ensemble_language::ensemble::{ConfiguredHeader, HttpProvider, ModelProfile};
 
@@ -101,7 +101,9 @@ impl<'a> SecretPieceFilter<'a> {
         Self {
             credentials,
             on_piece,
-            streams: Mutex::new([TEXT_STREAM, REASONING_STREAM].map(|_| SecretStream::new(credentials.secrets.clone()))),
+            streams: Mutex::new(
+                [TEXT_STREAM, REASONING_STREAM].map(|_| SecretStream::new(credentials.secrets.clone())),
+            ),
             has_text: AtomicBool::default(),
         }
     }

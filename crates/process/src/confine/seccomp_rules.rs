@@ -12,8 +12,9 @@ use seccompiler::{
 };
 
 use super::seccomp_calls::{
-    ALLOWED_CALLS, ALLOWED_CALL_NUMBERS, ALLOWED_OLDER, ALLOWED_FCNTL_COMMANDS, CONNECTION_CALLS, SERVER_CALLS, ALLOWED_IOCTL_REQUESTS,
-    MEMFD_CREATE_CALL, ATTRIBUTE_CALLS, CONNECTED_SOCKET_CALLS, ALLOWED_PRCTL_OPTIONS, REFUSED_CALLS, TIME_SETTING_CALLS, IGNORED_CALLS,
+    ALLOWED_CALL_NUMBERS, ALLOWED_CALLS, ALLOWED_FCNTL_COMMANDS, ALLOWED_IOCTL_REQUESTS, ALLOWED_OLDER,
+    ALLOWED_PRCTL_OPTIONS, ATTRIBUTE_CALLS, CONNECTED_SOCKET_CALLS, CONNECTION_CALLS, IGNORED_CALLS, MEMFD_CREATE_CALL,
+    REFUSED_CALLS, SERVER_CALLS, TIME_SETTING_CALLS,
 };
 use super::{SandboxNetwork, SandboxRules};
 
@@ -101,7 +102,13 @@ fn compile_allow_list(rules: &SandboxRules) -> Result<BpfProgram, BackendError> 
         Some(_) => &[],
         None => &[&memory_file],
     };
-    let always = [ALLOWED_CALLS, ALLOWED_CALL_NUMBERS, ALLOWED_OLDER, IGNORED_CALLS, ATTRIBUTE_CALLS];
+    let always = [
+        ALLOWED_CALLS,
+        ALLOWED_CALL_NUMBERS,
+        ALLOWED_OLDER,
+        IGNORED_CALLS,
+        ATTRIBUTE_CALLS,
+    ];
     let calls = always.iter().chain(of_network).chain(of_memory).copied().flatten();
     let allowed = calls.map(|call| (*call, Vec::new())).collect();
     let unknown = SeccompAction::Errno(libc::ENOSYS.unsigned_abs());
@@ -155,7 +162,10 @@ fn namespace_and_scheduling_rules() -> Result<SeccompRules, BackendError> {
     let namespaces: Result<Vec<_>, _> = NAMESPACE_FLAGS.iter().map(|flag| if_flag_rules(0, *flag)).collect();
     let mut rules = SeccompRules::from([
         (libc::SYS_clone, namespaces?.into_iter().flatten().collect()),
-        (libc::SYS_setpriority, vec![unless_value_rule(0, 0)?, unless_value_rule(1, 0)?]),
+        (
+            libc::SYS_setpriority,
+            vec![unless_value_rule(0, 0)?, unless_value_rule(1, 0)?],
+        ),
         (
             libc::SYS_ioprio_set,
             vec![unless_value_rule(0, IOPRIO_WHO_PROCESS)?, unless_value_rule(1, 0)?],
@@ -198,7 +208,13 @@ fn socket_rules(network: &SandboxNetwork) -> Result<SeccompRules, BackendError> 
     let other_types = |allowed: &[c_int]| -> Result<Vec<SeccompRule>, BackendError> {
         (0..=SOCKET_TYPE_MASK)
             .filter(|kind| allowed.iter().all(|allowed| plain(*allowed) != *kind))
-            .map(|kind| SeccompRule::new(vec![argument_condition(1, SeccompCmpOp::MaskedEq(SOCKET_TYPE_MASK), kind)?]))
+            .map(|kind| {
+                SeccompRule::new(vec![argument_condition(
+                    1,
+                    SeccompCmpOp::MaskedEq(SOCKET_TYPE_MASK),
+                    kind,
+                )?])
+            })
             .collect()
     };
     let mut pairs = other_types(&[libc::SOCK_STREAM, libc::SOCK_SEQPACKET])?;

@@ -103,7 +103,9 @@ mod tests {
 
     #[test]
     fn what_a_kernel_lacks_is_told() {
-        let lacking = |landlock, seccomp, network| SandboxSupport { landlock, seccomp }.list_unsupported_features(&rules(network));
+        let lacking = |landlock, seccomp, network| {
+            SandboxSupport { landlock, seccomp }.list_unsupported_features(&rules(network))
+        };
         assert!(lacking(6, true, SandboxNetwork::None).is_empty());
         assert_eq!(
             lacking(5, true, SandboxNetwork::All),

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use ensemble_core::operator::escape_hidden;
 use ensemble_language::ensemble::{
-    AcpProgram, AgentKind, CommandLine, Ensemble, ConfiguredHeader, HttpProvider, McpServer, ModelProfile, PermissionMode,
-    EnvOrHeaderValue, ToolKind, ToolReference, is_own_service_url, list_key_variables,
+    AcpProgram, AgentKind, CommandLine, ConfiguredHeader, Ensemble, EnvOrHeaderValue, HttpProvider, McpServer,
+    ModelProfile, PermissionMode, ToolKind, ToolReference, is_own_service_url, list_key_variables,
 };
 use ensemble_language::profiles::ModelOverride;
 use ensemble_process::is_minimal_variable;

@@ -20,7 +20,7 @@ use super::wrap::LineWidth;
 use activity::RunActivity;
 use spinner::ActivitySpinner;
 use streaming::StreamedReply;
-pub(super) use streaming::{render_call_line, is_call_long, render_result_line};
+pub(super) use streaming::{is_call_long, render_call_line, render_result_line};
 
 /// Writer of a run to standard output and standard error. Clones share the streams.
 #[derive(Clone)]

@@ -270,11 +270,7 @@ impl HumanReporter {
             ),
         };
         if !shown.title || shown.missed && self.is_verbose() {
-            title.push_str(&tools::render_tool_calls(
-                finished,
-                self.is_verbose(),
-                self.out_width,
-            ));
+            title.push_str(&tools::render_tool_calls(finished, self.is_verbose(), self.out_width));
         }
         let part_ends = self.parts.remove(&finished.agent).unwrap_or_default();
         if let Some(parts) = PartsSummary::from_events(&part_ends) {
@@ -316,8 +312,8 @@ impl HumanReporter {
             let text = LineWidth::UNLIMITED.wrap_block(&format!("reasoning:\n{text}"), INDENT);
             self.console.print_err(&format!("{DIM}{text}{DIM:#}"));
         }
-        let line =
-            super::context_window::dropped_messages_line(finished).filter(|_| self.verbosity == OutputVerbosity::Verbose);
+        let line = super::context_window::dropped_messages_line(finished)
+            .filter(|_| self.verbosity == OutputVerbosity::Verbose);
         if let Some(line) = line {
             self.print_wrapped_note(&format!("{:INDENT$}{DIM}{line}{DIM:#}\n", ""));
         }
@@ -353,7 +349,9 @@ impl HumanReporter {
         }
         let mut calls = finished.exchange.iter().flat_map(|iteration| &iteration.tool_calls);
         let cuts_calls = calls.any(is_call_long);
-        let cuts_output = finished.output().is_some_and(|output| values::has_shortened_keys(output));
+        let cuts_output = finished
+            .output()
+            .is_some_and(|output| values::has_shortened_keys(output));
         let stderr = finished.stderr.trim();
         let cuts_stderr = finished
             .failure()

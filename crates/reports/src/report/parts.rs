@@ -109,19 +109,22 @@ impl<'p> PartsSummary<'p> {
                     (true, false) => format!(" {DIM}{}{DIM:#}", format_duration(part.execution_time)),
                     (false, _) => String::new(),
                 };
-                shortened_text.has_cut |= !whole && part.output().is_some_and(|output| values::has_shortened_keys(output));
-                shortened_text
-                    .text
-                    .push_str(&format!("{DIM}[{}]{DIM:#} {output}{took}\n", part_key_on_one_line(part)));
+                shortened_text.has_cut |=
+                    !whole && part.output().is_some_and(|output| values::has_shortened_keys(output));
+                shortened_text.text.push_str(&format!(
+                    "{DIM}[{}]{DIM:#} {output}{took}\n",
+                    part_key_on_one_line(part)
+                ));
             } else {
                 shortened_text.has_cut = true;
             }
         }
         if failures > MAX_LISTED_PARTS && !whole {
             shortened_text.has_cut = true;
-            shortened_text
-                .text
-                .push_str(&format!("{CAUTION}and {} more failed{CAUTION:#}\n", failures - MAX_LISTED_PARTS));
+            shortened_text.text.push_str(&format!(
+                "{CAUTION}and {} more failed{CAUTION:#}\n",
+                failures - MAX_LISTED_PARTS
+            ));
         }
         shortened_text
     }

@@ -290,7 +290,11 @@ fn later_row_indent(word: &str) -> usize {
         return word.width() + 1;
     }
     // Our own label, with a style.
-    if word.starts_with('\u{1b}') { LATER_ROW_INDENT } else { 0 }
+    if word.starts_with('\u{1b}') {
+        LATER_ROW_INDENT
+    } else {
+        0
+    }
 }
 
 /// Returns whether a row can end between the word and this character without a blank: next to characters with two columns.

@@ -1,6 +1,6 @@
 //! The calls that a worker begins, and those that it leaves to others.
 
-use ensemble_runs::{RunHost, Project};
+use ensemble_runs::{Project, RunHost};
 
 use super::*;
 

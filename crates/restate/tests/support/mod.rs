@@ -25,7 +25,7 @@ use ensemble_language::plan::Plan;
 use ensemble_remote::EngineClient;
 use ensemble_remote::protocol::RunStartRequest;
 use ensemble_runs::batch::EngineRunOptions;
-use ensemble_runs::{EnsembleRef, RunHost, Project, RunOptions, Runs};
+use ensemble_runs::{EnsembleRef, Project, RunHost, RunOptions, Runs};
 use serde_json::{Value, json};
 
 pub(crate) const INGRESS: &str = "http://127.0.0.1:8080";

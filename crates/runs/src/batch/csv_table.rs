@@ -122,14 +122,20 @@ impl<'t> CsvCellReader<'t> {
                     "this quote is not closed; inside of a cell, write each quote twice",
                 ));
                 (self.position, self.offset) = (start, start_offset);
-                let length = self.remaining_text().find(['\n', '\r']).unwrap_or(self.remaining_text().len());
+                let length = self
+                    .remaining_text()
+                    .find(['\n', '\r'])
+                    .unwrap_or(self.remaining_text().len());
                 let text = self.advance_bytes(length).to_owned();
                 return Cell { text, start, is_quoted };
             }
         }
         let plain_start = self.position;
         let is_end = |character: char| self.is_cell_terminator(character);
-        let length = self.remaining_text().find(is_end).unwrap_or(self.remaining_text().len());
+        let length = self
+            .remaining_text()
+            .find(is_end)
+            .unwrap_or(self.remaining_text().len());
         if is_quoted && length > 0 {
             let what = "there is text after the closing quote; inside of a cell, write each quote twice";
             self.errors.push((plain_start, what));

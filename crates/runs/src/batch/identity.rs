@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use ensemble_core::store::RunId;
 use ensemble_language::data::sha256_of_text;
-use ensemble_language::loader::{list_result_parts, canonical_result_parts};
+use ensemble_language::loader::{canonical_result_parts, list_result_parts};
 use serde_json::{Value, json};
 
 use super::BatchRow;
@@ -156,7 +156,10 @@ mod tests {
         for (key, number) in [("row-98b00844f640a873", 1), ("row-98b00844f640a873-2", 12)] {
             let id = format_row_run_id(key, "1a2b3c4d", number);
             let version = "1a2b3c4d";
-            assert_eq!(RowRunName::parse(id.as_str()), Some(RowRunName { key, version, number }));
+            assert_eq!(
+                RowRunName::parse(id.as_str()),
+                Some(RowRunName { key, version, number })
+            );
         }
         assert_eq!(RowRunName::parse("row-98b00844f640a873"), None);
     }

@@ -47,15 +47,18 @@ use tries::{BatchIndexRecords, RowTries, sum_costs};
 
 pub use answers::{RowAnswer, RowAnswers, parse_answer_table};
 pub use csv_table::parse_csv;
-pub use drive::{BatchWorkEnd, BatchOptions, EngineRunOptions, RowReport, BatchRunEngine};
+pub use drive::{BatchOptions, BatchRunEngine, BatchWorkEnd, EngineRunOptions, RowReport};
 pub use entry::{BatchEntry, ExhaustedRowPolicy, RowStatus};
 pub use json_lines::{DecodedTable, decode_table, parse_json_lines};
-pub use report::{RowStatusCounts, CauseGroup, group_failures, group_open_work};
-pub use row::{BatchRow, CellValue, ColumnMapping, INPUT_COLUMN, LABEL_COLUMN, ParsedTable, TableRow, resolve_rows, table_row_from_file};
+pub use report::{CauseGroup, RowStatusCounts, group_failures, group_open_work};
+pub use row::{
+    BatchRow, CellValue, ColumnMapping, INPUT_COLUMN, LABEL_COLUMN, ParsedTable, TableRow, resolve_rows,
+    table_row_from_file,
+};
 pub use row_place::{RowError, RowPlace};
 pub use row_task::{RetriedRows, RowTask, TaskGroup};
 pub use summary::{BatchSummary, FoundRow, find_batch, index_run_end, list_batches, remove_idle_batch};
-pub use table::{MergedResults, TableLine, merge_results, json_lines_to_csv, to_json_lines};
+pub use table::{MergedResults, TableLine, json_lines_to_csv, merge_results, to_json_lines};
 pub use tries::TriesTotals;
 
 /// The rows of a batch with their results, and the files of the batch.
@@ -374,10 +377,12 @@ impl Batch {
     /// # Errors
     /// The table cannot be written.
     pub fn questions_to_csv(&self) -> std::io::Result<String> {
-        let lines = self
-            .rows
-            .iter()
-            .map(|planned| (planned.redacted_table_line(&self.secrets, self.limits), &planned.answers));
+        let lines = self.rows.iter().map(|planned| {
+            (
+                planned.redacted_table_line(&self.secrets, self.limits),
+                &planned.answers,
+            )
+        });
         answers::questions_to_csv(lines, &self.secrets)
     }
 

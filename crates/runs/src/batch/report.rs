@@ -188,7 +188,11 @@ struct CauseWord {
 impl CauseWord {
     /// Returns the text for comparing causes: the word, or a placeholder if the word is variable.
     fn grouping_text(&self) -> &str {
-        if self.is_variable { DIFFERENT_WORD_MARK } else { &self.text }
+        if self.is_variable {
+            DIFFERENT_WORD_MARK
+        } else {
+            &self.text
+        }
     }
 
     /// Returns the word, or a placeholder if the word differs between the rows of the group.

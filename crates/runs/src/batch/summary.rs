@@ -15,7 +15,7 @@ use super::facts::LastBatchCall;
 use super::identity::{BatchVersion, RowRunName, VersionParts, format_row_run_id, list_changed_parts};
 use super::report::describe_short_cause;
 use super::tries::{parse_index_lines, sum_costs};
-use super::{RowStatusCounts, BatchEntry, BatchError, RowStatus, append_entry_to_index, open_files_for_work};
+use super::{BatchEntry, BatchError, RowStatus, RowStatusCounts, append_entry_to_index, open_files_for_work};
 use crate::error::RunError;
 use crate::prepare::PreparedEnsemble;
 use crate::start::runs::Runs;
@@ -190,7 +190,10 @@ impl BatchSummary {
             ensemble: facts.ensemble,
             data: facts.data,
             process: files.working_process(),
-            counts: RowStatusCounts::from_entries(rows.iter().map(|row| row.entry.as_ref()), ExhaustedRowPolicy::Accepted),
+            counts: RowStatusCounts::from_entries(
+                rows.iter().map(|row| row.entry.as_ref()),
+                ExhaustedRowPolicy::Accepted,
+            ),
             cost: sum_costs(costs.into_iter()),
             rows,
             models: facts.models,
@@ -259,7 +262,11 @@ impl BatchSummary {
     /// # Errors
     ///
     /// A model override is invalid.
-    pub fn list_changed_version_parts(&self, runs: &Runs, prepared: &PreparedEnsemble) -> Result<Vec<String>, RunError> {
+    pub fn list_changed_version_parts(
+        &self,
+        runs: &Runs,
+        prepared: &PreparedEnsemble,
+    ) -> Result<Vec<String>, RunError> {
         let now = BatchVersion::compute(runs, prepared, &self.models)?;
         let before = self.parts.as_ref();
         Ok(before.map_or_else(Vec::new, |before| list_changed_parts(before, &now.parts)))

@@ -97,7 +97,10 @@ impl ClientServers {
     /// # Errors
     ///
     /// A server is of another kind, a variable without a default is not set, or a value would be sent over `http://` to another machine.
-    pub fn from_config(config: McpConfig, variable: &dyn Fn(&str) -> Option<String>) -> Result<Self, ClientServersError> {
+    pub fn from_config(
+        config: McpConfig,
+        variable: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, ClientServersError> {
         let mut servers = Self::default();
         for (name, written) in config.servers {
             let server = resolve_server(&name, &written, variable)?;

@@ -8,7 +8,10 @@ use ensemble_core::request::{AnswerAuthor, AnswerRefusal, RequestAddress};
 use crate::drive::events::{RunEvent, RunEventKind};
 
 /// Returns the refusal of an answer to the latest decided request with a matching address. Returns `None` if there is no such request.
-pub(crate) fn refuse_decided_in_events(events: &[RunEvent], fits: impl Fn(&RequestAddress) -> bool) -> Option<AnswerRefusal> {
+pub(crate) fn refuse_decided_in_events(
+    events: &[RunEvent],
+    fits: impl Fn(&RequestAddress) -> bool,
+) -> Option<AnswerRefusal> {
     let records = events.iter().filter_map(|event| match &event.kind {
         RunEventKind::Committed(record) => Some(&**record),
         _ => None,

@@ -170,7 +170,12 @@ impl EventHub {
     }
 
     /// Returns the span of the segment that starts with record `seq` of this run, inside the parent span. Returns `None` without a tracer.
-    pub(crate) fn segment_span_context(&self, run: &RunId, seq: u64, parent: Option<&TraceParent>) -> Option<SpanContext> {
+    pub(crate) fn segment_span_context(
+        &self,
+        run: &RunId,
+        seq: u64,
+        parent: Option<&TraceParent>,
+    ) -> Option<SpanContext> {
         let tracer = self.tracer()?;
         let parent = parent.and_then(TraceParent::span_context);
         let segment = SpanContext::for_segment(run.as_str(), seq, parent.as_ref());

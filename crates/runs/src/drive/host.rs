@@ -232,7 +232,11 @@ impl RunHost {
         for variable in self.private_variables.iter() {
             secrets.withhold_variable(variable);
         }
-        let variables = self.private_variables.iter().map(String::as_str).chain(RIGHTS_VARIABLES);
+        let variables = self
+            .private_variables
+            .iter()
+            .map(String::as_str)
+            .chain(RIGHTS_VARIABLES);
         let values: Vec<String> = variables.filter_map(|variable| (self.variables)(variable)).collect();
         secrets.add_values(values.iter().map(String::as_str));
     }

@@ -27,7 +27,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use crate::drive::decided_requests::{UnusedAnswer, refuse_decided_by_name};
-use crate::drive::events::{EventHub, HubReporter, RunTreeReader, RunTracer};
+use crate::drive::events::{EventHub, HubReporter, RunTracer, RunTreeReader};
 use crate::drive::host::RunHost;
 use crate::drive::request_desk::{ClientAnswer, OpenRequestDesk};
 use crate::drive::run_events::RunEventStream;
@@ -224,7 +224,9 @@ impl RunHandle {
         if next.is_empty() && always.is_empty() {
             return Ok(Vec::new());
         }
-        let events = RunTreeReader::new(self.stored_run.clone(), 0).read_unread_records().await?;
+        let events = RunTreeReader::new(self.stored_run.clone(), 0)
+            .read_unread_records()
+            .await?;
         let unused = |(address, text): (String, String), is_for_every_question| UnusedAnswer {
             decided_refusal: refuse_decided_by_name(&events, &address),
             address,
@@ -418,7 +420,9 @@ impl RunDriverState {
             channels.segment_sender.send_replace(RunSegmentState::Open);
             let trace = self.hub.tracer().and_then(RunTracer::parent_span);
             let begins_at = self.state.next_seq();
-            self.segment = self.hub.segment_span_context(self.stored_run.id(), begins_at, trace.as_ref());
+            self.segment = self
+                .hub
+                .segment_span_context(self.stored_run.id(), begins_at, trace.as_ref());
             let message_event = Event::MessageAdded(MessageAdded {
                 text,
                 trace,

@@ -11,7 +11,7 @@ use ensemble_core::store::{ReadError, StoredRun};
 use futures_util::stream::{self, BoxStream};
 use futures_util::{Stream, TryStreamExt};
 
-use super::events::{EventSubscription, RunTreeReader, RunEvent};
+use super::events::{EventSubscription, RunEvent, RunTreeReader};
 
 /// The pause between two reads of the log of a run that another process executes.
 const LOG_POLL_INTERVAL: Duration = Duration::from_millis(20);

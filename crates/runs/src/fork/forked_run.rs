@@ -22,8 +22,8 @@ use crate::error::RunError;
 use crate::fork::reuse::{ExecutionToRepeat, collect_reusable_results};
 use crate::fork::reused_results::{AddedInputNames, OptionalReads, ReusableResults, ReusingRunner};
 use crate::fork::shared_records::{
-    check_agents_exist, find_execution_start, records_until_finished_turn, list_executed_agents, list_later_messages, list_execution_starts,
-    missing_execution_error, records_until_turn, reopen_turn_for_reruns,
+    check_agents_exist, find_execution_start, list_executed_agents, list_execution_starts, list_later_messages,
+    missing_execution_error, records_until_finished_turn, records_until_turn, reopen_turn_for_reruns,
 };
 use crate::inputs::InputValues;
 use crate::options::arguments::parse_model_overrides;
@@ -245,7 +245,12 @@ impl Runs {
         let kept_records = records_until_finished_turn(&origin.journal.records).to_vec();
         let turn = origin.state.turn_count();
         check_agents_exist(&kept_records, &text.prepared, turn)?;
-        let reuse = collect_reusable_results(&origin, turn + 1, |agent, number| text.must_execute_again(agent, number), None)?;
+        let reuse = collect_reusable_results(
+            &origin,
+            turn + 1,
+            |agent, number| text.must_execute_again(agent, number),
+            None,
+        )?;
         kill_processes_of_run(&origin.start_event()?.run_id);
         let fork = UnbuiltFork {
             kept_records,
@@ -368,7 +373,9 @@ impl Runs {
             let reuse = Arc::new(fork.reuse.with_added_inputs(added));
             let answers = built_agents.shared.answers.clone();
             replace_runners(&mut built_agents, |at, agent, runner| {
-                if answers.read_answers(|answers| has_replacing_answer(&prepared.plan, &agent.kind, &agent.name, answers)) {
+                if answers
+                    .read_answers(|answers| has_replacing_answer(&prepared.plan, &agent.kind, &agent.name, answers))
+                {
                     return runner;
                 }
                 match prepared.plan.agent_ids().nth(at) {

@@ -56,7 +56,10 @@ impl Runs {
         if first.id() == second.id() {
             return Err(RunMergeError::SameRun(first.id().clone()).into());
         }
-        let origins = [self.lease_and_load_origin(first).await?, self.lease_and_load_origin(second).await?];
+        let origins = [
+            self.lease_and_load_origin(first).await?,
+            self.lease_and_load_origin(second).await?,
+        ];
         let [left, right] = &origins;
         let merged = merge_records(
             &left.recorded.prepared.plan,
@@ -112,7 +115,9 @@ impl Runs {
             error => RunError::Store(error),
         })?;
         let recorded = RecordedRun::load(run, self.project()).await?;
-        let text = self.load_fork_ensemble(&recorded, None, &mut RunOptions::default()).await?;
+        let text = self
+            .load_fork_ensemble(&recorded, None, &mut RunOptions::default())
+            .await?;
         Ok(LeasedOrigin {
             recorded,
             text,

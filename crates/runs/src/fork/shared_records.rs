@@ -104,7 +104,11 @@ pub(crate) fn check_agents_exist(kept: &[Record], prepared: &PreparedEnsemble, t
 }
 
 /// Returns the start of the agent in this turn, and the index of the turn's first record.
-pub(crate) fn find_execution_start<'a>(records: &'a [Record], agent: &str, turn: u32) -> Option<(usize, &'a AgentStart)> {
+pub(crate) fn find_execution_start<'a>(
+    records: &'a [Record],
+    agent: &str,
+    turn: u32,
+) -> Option<(usize, &'a AgentStart)> {
     records.iter().enumerate().find_map(|(at, record)| match &record.event {
         Event::TurnStarted(started) if started.turn == turn => {
             let start = started.starts.iter().find(|start| *start.agent == *agent)?;

@@ -35,7 +35,10 @@ pub fn parse_model_overrides(models: &[String]) -> Result<Vec<ModelOverride>, Ru
 }
 
 /// Opens the cache of replies in this folder. Returns `None` without a folder.
-pub(crate) fn open_reply_cache(given: Option<&ReplyCacheFolder>, project: &Project) -> Result<Option<ReplyCache>, RunError> {
+pub(crate) fn open_reply_cache(
+    given: Option<&ReplyCacheFolder>,
+    project: &Project,
+) -> Result<Option<ReplyCache>, RunError> {
     let Some(ReplyCacheFolder {
         folder,
         is_read_only: only,

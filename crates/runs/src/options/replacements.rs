@@ -57,7 +57,13 @@ pub trait AgentReplacements: Send + Sync {
     }
 
     /// Wraps the runner of a script tool of an agent. `needs` names the external resource that the tool requires.
-    fn wrap_script_tool(&self, _agent: &str, _tool: &str, runner: Arc<dyn Runner>, _needs: Option<String>) -> Arc<dyn Runner> {
+    fn wrap_script_tool(
+        &self,
+        _agent: &str,
+        _tool: &str,
+        runner: Arc<dyn Runner>,
+        _needs: Option<String>,
+    ) -> Arc<dyn Runner> {
         runner
     }
 

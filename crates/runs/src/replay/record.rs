@@ -66,7 +66,8 @@ impl RunRecording {
 
     /// Creates the recording from the records of a saved result.
     pub(crate) async fn from_saved_records(saved: SavedRecords) -> Result<Self, RunError> {
-        let mut recordings = Self::from_log(Box::new(InMemoryRecordReader(saved.records.into_iter())), false, None).await?;
+        let mut recordings =
+            Self::from_log(Box::new(InMemoryRecordReader(saved.records.into_iter())), false, None).await?;
         recordings.turns.is_log = false;
         recordings.turns.is_cut = false;
         recordings.turns.partial = saved.partial_turns;
@@ -82,7 +83,10 @@ impl RunRecording {
     }
 
     /// Passes the records that are not decided again to `each`, and loads the results of an open turn.
-    pub(crate) async fn forward_undecided_records(&mut self, mut each: impl FnMut(&Record) + Send) -> Result<(), RunError> {
+    pub(crate) async fn forward_undecided_records(
+        &mut self,
+        mut each: impl FnMut(&Record) + Send,
+    ) -> Result<(), RunError> {
         let open = self.turns.read_undecided_records(&mut each).await?;
         self.recording.set_current_turn(open);
         Ok(())
@@ -186,7 +190,10 @@ impl LoggedTurnReader {
     }
 
     /// Reads the records that are not decided again. Returns the results of the last turn if the turn is open.
-    async fn read_undecided_records(&mut self, each: &mut (dyn FnMut(&Record) + Send)) -> Result<RecordedTurn, ReadError> {
+    async fn read_undecided_records(
+        &mut self,
+        each: &mut (dyn FnMut(&Record) + Send),
+    ) -> Result<RecordedTurn, ReadError> {
         let mut is_open = false;
         for _ in 0..self.given_records {
             let Some(record) = self.reader.next_record().await? else {

@@ -86,7 +86,8 @@ impl SavedRecords {
             path: path.to_owned(),
             reason,
         };
-        let text = regular_files::read_bytes(path, MAX_SAVED_RESULT_BYTES).map_err(|error| unreadable(error.to_string()))?;
+        let text =
+            regular_files::read_bytes(path, MAX_SAVED_RESULT_BYTES).map_err(|error| unreadable(error.to_string()))?;
         let parsed = Self::parse(&text).map_err(|error| {
             unreadable(format!(
                 "it is neither a journal nor a saved result with a `conversation_history`: {error}"

@@ -10,7 +10,7 @@ use ensemble_agents::agent::mcp::McpAddress;
 use ensemble_core::executor::WallClock;
 use ensemble_language::ensemble::{AcpAgent, AcpProgram, Agent, CommandLine, LlmSpec, ToolKind};
 use ensemble_process::ChildEnvironment;
-use ensemble_process::program::{ResolvedScript, resolve_external_program, resolve_script, resolve_command_words};
+use ensemble_process::program::{ResolvedScript, resolve_command_words, resolve_external_program, resolve_script};
 use serde_json::Value;
 
 use crate::runners::shared_parts::{AgentBuildContext, AgentBuildError};
@@ -71,7 +71,10 @@ pub(crate) fn build_external_agent(
 }
 
 /// Returns the servers of tools that the program is given.
-fn list_program_servers(llm: &LlmSpec, parts: &AgentBuildContext<'_>) -> Result<Vec<ProgramMcpServer>, AgentBuildError> {
+fn list_program_servers(
+    llm: &LlmSpec,
+    parts: &AgentBuildContext<'_>,
+) -> Result<Vec<ProgramMcpServer>, AgentBuildError> {
     let ensemble = parts.prepared.plan.ensemble();
     let mut servers = Vec::new();
     for used in &llm.tools {

@@ -3,7 +3,7 @@
 //! Invariant: an agent without such a part starts no process and asks no model.
 
 use ensemble_language::ensemble::{
-    Agent, AgentKind, QuestionSpec, LlmSpec, ModelChoice, PermissionMode, PreparedResponses, ToolDefinition, ToolKind,
+    Agent, AgentKind, LlmSpec, ModelChoice, PermissionMode, PreparedResponses, QuestionSpec, ToolDefinition, ToolKind,
     ToolReference, WindowStrategy,
 };
 use ensemble_process::program::{ResolvedScript, resolve_script};
@@ -55,7 +55,9 @@ pub(crate) fn find_external_model(choice: &ModelChoice, parts: &AgentBuildContex
         ModelChoice::Acp(acp) => acp.program.display_name().to_owned(),
     };
     match parts.profiles.resolve_chain(choice) {
-        Ok(resolved) => resolved.first_remote_model().map(|model| format!("the model `{model}`")),
+        Ok(resolved) => resolved
+            .first_remote_model()
+            .map(|model| format!("the model `{model}`")),
         Err(_) => Some(format!("the model profile `{model_name}`")),
     }
 }

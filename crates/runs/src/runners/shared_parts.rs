@@ -19,7 +19,7 @@ use ensemble_core::store::Durability;
 use ensemble_core::thread::LiveOutput;
 use ensemble_language::diagnostic::Finding;
 use ensemble_language::diagnostic::FindingCode;
-use ensemble_language::ensemble::{Agent, AgentKind, LlmSpec, ModelChoice, EnvOrHeaderValue};
+use ensemble_language::ensemble::{Agent, AgentKind, EnvOrHeaderValue, LlmSpec, ModelChoice};
 use ensemble_language::loader::codes::{BROKEN_SCRIPT, MISSING_SCRIPT_FILE, NO_PROCESS, NO_SANDBOX, NOT_READY};
 use ensemble_language::profiles::{ModelOverride, ModelProfiles, ProfileError};
 use ensemble_language::source::Route;

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use ensemble_core::thread::ToolCall;
 use ensemble_language::ensemble::{LlmSpec, ModelProfile, PreparedReply, SIMULATED_PROVIDER};
 use ensemble_language::profiles::ChainedProfile;
-use ensemble_models::{BoxFuture, Model, ModelError, ModelProvider, ModelReply, ModelRequest, ReplyPieceCallback, ReplyPiece};
+use ensemble_models::{
+    BoxFuture, Model, ModelError, ModelProvider, ModelReply, ModelRequest, ReplyPiece, ReplyPieceCallback,
+};
 use serde_json::Value;
 
 use crate::options::replacements::ReplyStub;

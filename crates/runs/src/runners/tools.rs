@@ -8,14 +8,15 @@ use ensemble_agents::agent::kinds::nested_ensemble::NestedEnsembleRunner;
 use ensemble_agents::agent::kinds::script::{self, ScriptTemplates};
 use ensemble_agents::agent::kinds::tool_call::{ToolAgentOptions, ToolAgentRunner};
 use ensemble_agents::agent::mcp::{McpAddress, McpServerHandle};
-use ensemble_agents::agent::tools::{AgentToolset, ResultSummarizer, DeclaredToolRunner};
+use ensemble_agents::agent::tools::{AgentToolset, DeclaredToolRunner, ResultSummarizer};
 use ensemble_core::runner::Runner;
 use ensemble_models::Model;
 use serde_json::Value;
 
 use ensemble_language::data::JsonMap;
 use ensemble_language::ensemble::{
-    Agent, AgentKind, CommandLine, LlmSpec, McpServer, ModelChoice, PermissionMode, ToolDefinition, ToolKind, ToolReference,
+    Agent, AgentKind, CommandLine, LlmSpec, McpServer, ModelChoice, PermissionMode, ToolDefinition, ToolKind,
+    ToolReference,
 };
 
 use crate::drive::client_servers::ClientServer;

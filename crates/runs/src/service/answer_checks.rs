@@ -9,7 +9,7 @@ use ensemble_core::request::{
 };
 
 use crate::drive::decided_requests::{refuse_decided_in_events, refuse_decided_in_records};
-use crate::drive::events::{RunTreeReader, RunEvent, RunEventKind};
+use crate::drive::events::{RunEvent, RunEventKind, RunTreeReader};
 use crate::drive::request_desk::ClientAnswer;
 use crate::error::RunError;
 use crate::options::run_options::RunOptions;
@@ -64,7 +64,9 @@ impl HeldRun {
             return Ok(());
         }
         let recorded = self.recorded_run();
-        let events = RunTreeReader::new(recorded.run.clone(), 0).read_unread_records().await?;
+        let events = RunTreeReader::new(recorded.run.clone(), 0)
+            .read_unread_records()
+            .await?;
         let records = events.iter().filter_map(|event| match &event.kind {
             RunEventKind::Committed(record) => Some(&**record),
             _ => None,

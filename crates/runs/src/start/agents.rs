@@ -11,7 +11,7 @@ use ensemble_agents::agent::chat::MessageSelector;
 use ensemble_agents::agent::for_each::ForEachRunner;
 use ensemble_agents::agent::kinds::generator::ResponseGenerator;
 use ensemble_agents::agent::kinds::generator_runner::ScriptGeneratorRunner;
-use ensemble_agents::agent::kinds::input::{InputRunnerOptions, InputRunner};
+use ensemble_agents::agent::kinds::input::{InputRunner, InputRunnerOptions};
 use ensemble_agents::agent::kinds::llm::{self, LlmRunner};
 use ensemble_agents::agent::kinds::nested_ensemble::NestedEnsembleRunner;
 use ensemble_agents::agent::kinds::nested_inputs::NestedInputTemplates;
@@ -228,7 +228,9 @@ impl RunnerFactory<'_> {
                 ExecutedParts::Nothing
             }
             AgentKind::Script { .. } if has_responder => ExecutedParts::Nothing,
-            AgentKind::Input(_) if has_responder || stand_ins.replaces_operator(agent) => ExecutedParts::WithoutResponses,
+            AgentKind::Input(_) if has_responder || stand_ins.replaces_operator(agent) => {
+                ExecutedParts::WithoutResponses
+            }
             AgentKind::Llm(_) if stand_ins.find_reply_stub(agent).is_some() => ExecutedParts::WithoutModel,
             _ => ExecutedParts::All,
         }
@@ -273,9 +275,10 @@ impl RunnerFactory<'_> {
     fn build_runner(&self, agent: &Agent) -> Result<BuiltRunner, AgentBuildError> {
         let (parts, shared) = (&self.parts, self.parts.shared);
         Ok(match &agent.kind {
-            AgentKind::Script { .. } if let Some(generator) = self.find_generator(agent) => {
-                (Arc::new(ScriptGeneratorRunner::for_script_agent(agent, generator)), false)
-            }
+            AgentKind::Script { .. } if let Some(generator) = self.find_generator(agent) => (
+                Arc::new(ScriptGeneratorRunner::for_script_agent(agent, generator)),
+                false,
+            ),
             AgentKind::Script { .. } if let Some(profile) = self.find_responder(agent) => {
                 let model = parts.connect_model(&ModelChoice::Profile(profile))?;
                 let runner = LlmRunner::for_script_agent(agent, model, shared.live_output.clone())?;

@@ -12,10 +12,12 @@ use std::time::UNIX_EPOCH;
 
 use ensemble_core::conversation::{Event, Record};
 use ensemble_language::data::{sha256_of_bytes, sha256_of_text};
-use ensemble_language::definition::{AgentDefinitionDigests, DefinitionPart, DefinitionPartKind, ExternalDefinitionDigests};
+use ensemble_language::definition::{
+    AgentDefinitionDigests, DefinitionPart, DefinitionPartKind, ExternalDefinitionDigests,
+};
 use ensemble_language::ensemble::{
-    AcpProgram, Agent, AgentKind, CommandLine, Ensemble, QuestionSpec, LlmSpec, McpServer, ModelChoice, PreparedResponses,
-    SimulatedReplySource, ToolKind, WindowStrategy,
+    AcpProgram, Agent, AgentKind, CommandLine, Ensemble, LlmSpec, McpServer, ModelChoice, PreparedResponses,
+    QuestionSpec, SimulatedReplySource, ToolKind, WindowStrategy,
 };
 use ensemble_language::loader::{self, YamlDocument, canonical_ensemble_text};
 use ensemble_language::profiles::{ModelOverride, ModelProfiles, ProfileChain};

@@ -4,7 +4,7 @@
 
 use ensemble_language::check::check_file_errors;
 use ensemble_language::diagnostic::Finding;
-use ensemble_language::ensemble::{Agent, AgentKind, QuestionSpec, ModelChoice, PreparedResponses, ToolDefinition};
+use ensemble_language::ensemble::{Agent, AgentKind, ModelChoice, PreparedResponses, QuestionSpec, ToolDefinition};
 use ensemble_language::source::{Route, RouteStep};
 use ensemble_project::check::EnsembleFolder;
 

@@ -237,7 +237,10 @@ impl InnerEnsemble {
             turn_ends_in: None,
         };
         let trace = trace::current_span().as_ref().map(TraceParent::from);
-        let segment = self.shared.hub.segment_span_context(run.id(), state.next_seq(), trace.as_ref());
+        let segment = self
+            .shared
+            .hub
+            .segment_span_context(run.id(), state.next_seq(), trace.as_ref());
         let first = if is_new {
             Event::RunStarted(Box::new(RunStarted {
                 trace,

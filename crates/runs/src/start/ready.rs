@@ -445,7 +445,8 @@ impl ReadyRun {
                         kill_processes_of_run(&started.run_id);
                     }
                     if matches!(first, Event::RunResumed(_)) {
-                        self.desk.set_expected_requests(state.pending_requests().cloned().collect());
+                        self.desk
+                            .set_expected_requests(state.pending_requests().cloned().collect());
                     }
                     let log = run.open_log(end, self.durability).await?;
                     (run, lease, log, *state, Some(first))

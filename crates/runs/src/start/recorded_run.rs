@@ -110,7 +110,8 @@ impl RecordedRun {
         let (Some(recorded), Ok(started)) = (recorded, self.start_event()) else {
             return Vec::new();
         };
-        let (Ok(overrides), Some(document)) = (parse_model_overrides(&started.models), &self.prepared.loaded.document) else {
+        let (Ok(overrides), Some(document)) = (parse_model_overrides(&started.models), &self.prepared.loaded.document)
+        else {
             return Vec::new();
         };
         let options = DefinitionOptions::for_records(&overrides, &started.stubs, &started.responders);

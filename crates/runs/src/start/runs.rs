@@ -293,7 +293,11 @@ impl Runs {
     ///
     /// # Errors
     /// As [`Self::prepare_run`], or the store cannot be written.
-    pub async fn start_run(&self, ensemble: impl Into<EnsembleRef>, options: RunOptions) -> Result<RunHandle, RunError> {
+    pub async fn start_run(
+        &self,
+        ensemble: impl Into<EnsembleRef>,
+        options: RunOptions,
+    ) -> Result<RunHandle, RunError> {
         self.prepare_run(ensemble, options)?.start().await
     }
 

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use ensemble_core::secrets::Secrets;
 use ensemble_language::ensemble::{
-    AcpProgram, AgentKind, CommandLine, Ensemble, ConfiguredHeader, McpServer, ModelProfile, EnvOrHeaderValue, ToolKind,
-    list_key_variables,
+    AcpProgram, AgentKind, CommandLine, ConfiguredHeader, Ensemble, EnvOrHeaderValue, McpServer, ModelProfile,
+    ToolKind, list_key_variables,
 };
 use ensemble_language::profiles::ModelProfiles;
 use ensemble_process::is_minimal_variable;

@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use super::{RunSpanBuilder, to_nanoseconds};
 use crate::content;
-use crate::span::{SpanAttributes, SpanParent, error_status, new_span_event, new_internal_span};
+use crate::span::{SpanAttributes, SpanParent, error_status, new_internal_span, new_span_event};
 
 /// Scope inside of an execution: the part, and the outer tool calls.
 type ScopeKey = (Option<Arc<str>>, Vec<Arc<str>>);
@@ -146,7 +146,12 @@ impl OpenExecutionSpan {
     }
 
     /// Adds the spans of the attempt and a span event with its failure.
-    pub(super) fn apply_failed_attempt(&mut self, attempt: &AttemptFailed, fold: &RunSpanBuilder, ended: &mut Vec<Span>) {
+    pub(super) fn apply_failed_attempt(
+        &mut self,
+        attempt: &AttemptFailed,
+        fold: &RunSpanBuilder,
+        ended: &mut Vec<Span>,
+    ) {
         self.add_iterations(&(None, Vec::new()), &attempt.exchange, fold, ended);
         let attributes = SpanAttributes::default()
             .with_number("ensemble.attempt", u64::from(attempt.attempt))
@@ -195,7 +200,12 @@ impl OpenExecutionSpan {
     }
 
     /// Ends the execution, and adds its span to `ended`.
-    pub(super) fn finish_execution(mut self, end: &ExecutionFinished, fold: &mut RunSpanBuilder, ended: &mut Vec<Span>) {
+    pub(super) fn finish_execution(
+        mut self,
+        end: &ExecutionFinished,
+        fold: &mut RunSpanBuilder,
+        ended: &mut Vec<Span>,
+    ) {
         self.add_iterations(&(None, Vec::new()), &end.exchange, fold, ended);
         self.close_started_calls("cancelled", fold, ended);
         let attributes = self
@@ -212,7 +222,12 @@ impl OpenExecutionSpan {
     }
 
     /// Ends the span of an execution that is still open at the end of the segment.
-    pub(super) fn close_at_segment_end(mut self, ending: UnfinishedExecutionEnd, fold: &mut RunSpanBuilder, ended: &mut Vec<Span>) {
+    pub(super) fn close_at_segment_end(
+        mut self,
+        ending: UnfinishedExecutionEnd,
+        fold: &mut RunSpanBuilder,
+        ended: &mut Vec<Span>,
+    ) {
         let error = match ending {
             UnfinishedExecutionEnd::CutOff(error) => Some(error),
             UnfinishedExecutionEnd::WaitsForAnswer => None,
@@ -298,7 +313,13 @@ impl OpenExecutionSpan {
     }
 
     /// Adds the spans of iterations that earlier records do not contain.
-    fn add_iterations(&mut self, key: &ScopeKey, iterations: &[ThreadIteration], fold: &RunSpanBuilder, ended: &mut Vec<Span>) {
+    fn add_iterations(
+        &mut self,
+        key: &ScopeKey,
+        iterations: &[ThreadIteration],
+        fold: &RunSpanBuilder,
+        ended: &mut Vec<Span>,
+    ) {
         for (at, iteration) in iterations.iter().enumerate() {
             let next = iterations.get(at + 1).and_then(|next| next.started_at);
             let tools: u64 = iteration

@@ -12,7 +12,7 @@ use opentelemetry_proto::tonic::trace::v1::span::{Event as SpanEvent, Link};
 use super::RunSpanBuilder;
 use super::execution::{OpenExecutionSpan, UnfinishedExecutionEnd};
 use crate::content;
-use crate::span::{SpanAttributes, SpanParent, error_status, new_span_event, new_span_link, new_internal_span};
+use crate::span::{SpanAttributes, SpanParent, error_status, new_internal_span, new_span_event, new_span_link};
 
 /// First record of a segment: a start, a resumption, or a message.
 #[derive(Debug)]
@@ -97,7 +97,8 @@ impl SegmentSpan {
             }
             Event::PartEnded(part) => {
                 let place = scope_of_execution(part.turn, &part.agent, part.execution);
-                self.open_execution_or_new(&place, fold.now).apply_part_end(part, fold, ended);
+                self.open_execution_or_new(&place, fold.now)
+                    .apply_part_end(part, fold, ended);
             }
             Event::ExecutionFinished(finished) => {
                 let place = scope_of_execution(finished.turn, &finished.agent, finished.execution);

@@ -18,12 +18,16 @@ use serde_json::Value;
 use crate::app::UiState;
 use crate::chat;
 use crate::design;
-use crate::reply::{self, UiReply, ApiFailure};
+use crate::reply::{self, ApiFailure, UiReply};
 
 pub(crate) use query::RequestQuery;
 
 /// Answers a GET request, which changes nothing.
-pub(crate) async fn answer_api_get(app: &Arc<UiState>, path: &str, query: &RequestQuery) -> Result<UiReply, ApiFailure> {
+pub(crate) async fn answer_api_get(
+    app: &Arc<UiState>,
+    path: &str,
+    query: &RequestQuery,
+) -> Result<UiReply, ApiFailure> {
     if let Some(reply) = design::answer_design_get(app, path, query.required_text("file").ok()).await? {
         return Ok(reply);
     }
@@ -39,7 +43,11 @@ pub(crate) async fn answer_api_get(app: &Arc<UiState>, path: &str, query: &Reque
         "/api/messages" => reply::json_reply(&runs::execution_messages(app, query).await?),
         "/api/graph" => reply::picture_reply(runs::run_graph(app, query).await?),
         "/api/events" => {
-            run_stream::stream_run(app.get_current_watched_run(query.required_text("id")?).await?, app.runs.clone()).await
+            run_stream::stream_run(
+                app.get_current_watched_run(query.required_text("id")?).await?,
+                app.runs.clone(),
+            )
+            .await
         }
         "/api/ensembles" => reply::json_reply(&app.run_blocking(|app| Ok(ensembles::ensembles_to_json(app))).await?),
         "/v1/models" => reply::json_reply(&app.run_blocking(|app| Ok(chat::list_ensemble_models(app))).await?),

@@ -26,9 +26,7 @@ pub(super) async fn run_result(app: &UiState, query: &RequestQuery) -> Result<Va
     let watched = app.get_current_watched_run(query.required_text("id")?).await?;
     let recorded = RecordedRun::load(watched.run.clone(), app.runs.runs().project()).await?;
     if recorded.prepared.plan.ensemble().result.is_none() {
-        return Err(ApiFailure::not_found(
-            "the ensemble of this run declares no `result`",
-        ));
+        return Err(ApiFailure::not_found("the ensemble of this run declares no `result`"));
     }
     Ok(json!({"result": RunResult(&recorded.state).result_value()}))
 }

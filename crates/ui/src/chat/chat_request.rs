@@ -47,9 +47,7 @@ impl ChatCompletionRequest {
             }
         }
         if !messages.ends_with_user_message() {
-            return Err(ApiFailure::bad_request(
-                "the last message must have the role `user`",
-            ));
+            return Err(ApiFailure::bad_request("the last message must have the role `user`"));
         }
         Ok(Self {
             model: model.to_owned(),

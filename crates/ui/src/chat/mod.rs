@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use crate::app::UiState;
-use crate::reply::{self, UiReply, ApiFailure, events_reply};
+use crate::reply::{self, ApiFailure, UiReply, events_reply};
 use chat_reply::ChatReplyItem;
 use chat_request::ChatCompletionRequest;
 use reply_listener::start_answering_run;

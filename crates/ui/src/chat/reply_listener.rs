@@ -81,7 +81,11 @@ impl FollowStart {
 }
 
 /// Begins a run, or has that of the conversation go on.
-async fn start_or_continue(app: &UiState, asked: &ChatCompletionRequest, file: String) -> Result<FollowStart, ApiFailure> {
+async fn start_or_continue(
+    app: &UiState,
+    asked: &ChatCompletionRequest,
+    file: String,
+) -> Result<FollowStart, ApiFailure> {
     let (runs, last) = (app.runs.clone(), asked.messages.last_text().to_owned());
     let is_named = |last: &LastChatReply| asked.run.as_deref().is_none_or(|id| last.run.matches_prefix(id));
     let remembered = app
@@ -334,13 +338,10 @@ impl ReplyListener {
         if ended.completion_reason == CompletionReason::TokenBudget && state.segment_turns() == 0 {
             // The latest output is the reply to an earlier message.
             let message = format!("run {} ended as {}", self.run, ended.to_sentence().0);
-            return Err(ApiFailure::new(
-                StatusCode::PAYMENT_REQUIRED,
-                "budget_used_up",
-                message,
-            ));
+            return Err(ApiFailure::new(StatusCode::PAYMENT_REQUIRED, "budget_used_up", message));
         }
-        self.remember_and_build_reply(successful_reply_text(&state), finish, None).await
+        self.remember_and_build_reply(successful_reply_text(&state), finish, None)
+            .await
     }
 
     /// Returns the next message of this conversation belongs to this run.
@@ -356,7 +357,10 @@ impl ReplyListener {
             run: self.run.clone(),
             shown,
         };
-        let text = self.app.conversations.remember_unique_reply(model, messages, text, last);
+        let text = self
+            .app
+            .conversations
+            .remember_unique_reply(model, messages, text, last);
         Ok(ChatReply { text, finish, usage })
     }
 }

@@ -51,7 +51,12 @@ impl ChatProgramMessages {
 
     /// Returns the digest of all messages followed by the reply with this digest.
     pub(super) fn digest_with_reply(&self, reply: &str) -> String {
-        digest_messages(self.0.iter().map(ChatProgramMessage::role_and_digest).chain([(false, reply)]))
+        digest_messages(
+            self.0
+                .iter()
+                .map(ChatProgramMessage::role_and_digest)
+                .chain([(false, reply)]),
+        )
     }
 
     /// Returns the number of first messages that form the input with this digest.

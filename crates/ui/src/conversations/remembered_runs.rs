@@ -11,7 +11,7 @@ use ensemble_runs::service::run_service::RunService;
 use ensemble_runs::start::recorded_run::{load_recorded_ensemble, read_start_event};
 
 use super::messages::ChatProgramMessages;
-use super::transcript::{ChatTranscript, TranscriptSegmentEnd, TranscriptPosition};
+use super::transcript::{ChatTranscript, TranscriptPosition, TranscriptSegmentEnd};
 use crate::reply::ApiFailure;
 
 /// The maximum number of runs that are remembered.
@@ -125,9 +125,7 @@ impl RememberedRun {
     /// Loads the first record of the run.
     async fn load(run: &dyn StoredRun) -> Result<Self, ApiFailure> {
         let read = async { run.open_reader().await?.next_record().await };
-        let first = read
-            .await
-            .map_err(|error| ApiFailure::not_found(error.to_string()))?;
+        let first = read.await.map_err(|error| ApiFailure::not_found(error.to_string()))?;
         match first.map(|record| record.event) {
             Some(Event::RunStarted(started)) => Ok(Self {
                 file: canonical_path(Path::new(&started.ensemble_file)),
@@ -164,7 +162,9 @@ impl RememberedRun {
             (TranscriptPosition::Unanswered, TranscriptSegmentEnd::Open) => {
                 is_cut || leg.was_resumed || messages.as_slice().len() > input
             }
-            (TranscriptPosition::Unanswered, TranscriptSegmentEnd::Reply(reply)) => leg.was_resumed && !was_given(reply),
+            (TranscriptPosition::Unanswered, TranscriptSegmentEnd::Reply(reply)) => {
+                leg.was_resumed && !was_given(reply)
+            }
             (TranscriptPosition::LastHeard(_), _) => is_cut || (is_here && is_asking(runs, run.id())),
             (TranscriptPosition::Unanswered, TranscriptSegmentEnd::Failed) => false,
         };

@@ -117,7 +117,9 @@ impl ChatTranscript {
 
     /// Iterates over the segments that did not end with an error for the chat program.
     fn answered_segments(&self) -> impl DoubleEndedIterator<Item = &TranscriptSegment> {
-        self.segments.iter().filter(|leg| leg.end != TranscriptSegmentEnd::Failed)
+        self.segments
+            .iter()
+            .filter(|leg| leg.end != TranscriptSegmentEnd::Failed)
     }
 
     /// Finds the position of these messages in the run. The first `input` messages are the input of the run.
@@ -137,10 +139,14 @@ impl ChatTranscript {
             let is_last = legs.peek().is_none();
             match leg.skip_answers(rest)? {
                 [] => return is_last.then_some(TranscriptPosition::Unanswered),
-                [heard, last] if is_last && leg.end == TranscriptSegmentEnd::Open && !heard.is_users && last.is_users => {
+                [heard, last]
+                    if is_last && leg.end == TranscriptSegmentEnd::Open && !heard.is_users && last.is_users =>
+                {
                     return Some(TranscriptPosition::LastHeard(heard.text.clone()));
                 }
-                [reply, after @ ..] if !reply.is_users && leg.end == TranscriptSegmentEnd::Reply(reply.digest.clone()) => {
+                [reply, after @ ..]
+                    if !reply.is_users && leg.end == TranscriptSegmentEnd::Reply(reply.digest.clone()) =>
+                {
                     rest = after
                 }
                 _ => return None,

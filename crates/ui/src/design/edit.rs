@@ -11,9 +11,9 @@ use ensemble_ide::analysis::rename::{self, RenameEdits};
 use ensemble_language::design::{self, DesignCommand, FormKey, list_form_keys};
 use ensemble_language::diagnostic::{Diagnostic, FindingSeverity};
 use ensemble_language::loader::codes::NO_EFFECT_CODES;
-use ensemble_language::loader::{load_ensemble, parse_yaml_partially, node_to_json};
+use ensemble_language::loader::{load_ensemble, node_to_json, parse_yaml_partially};
 use ensemble_language::source::{SourceText, Span};
-use ensemble_language::vocabulary::{TYPE_CHOOSING_KEYS, FileSection};
+use ensemble_language::vocabulary::{FileSection, TYPE_CHOOSING_KEYS};
 use ensemble_language::yaml::edit::apply_edits;
 use ensemble_project::project::{Project, read_source};
 use serde_json::{Value, json};
@@ -62,8 +62,7 @@ pub(super) fn plan_edit(app: &UiState, given: &Value) -> Result<Value, ApiFailur
     let command: DesignCommand = serde_json::from_value(parse_yaml_value(edit_request)?)
         .map_err(|error| ApiFailure::bad_request(format!("`edit` is not a valid edit: {error}")))?;
     let source = SourceText::new(path.display().to_string(), text.clone());
-    let fix =
-        design::fix_for_command(&source, &command).map_err(|error| ApiFailure::bad_request(error.to_string()))?;
+    let fix = design::fix_for_command(&source, &command).map_err(|error| ApiFailure::bad_request(error.to_string()))?;
     check_edit_effect(app, &path, &text, &command, &apply_edits(&text, &fix.edits))?;
     let units = Utf16LineIndex::new(&text);
     let edits = fix

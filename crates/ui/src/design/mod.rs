@@ -19,7 +19,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::app::UiState;
-use crate::reply::{self, UiReply, ApiFailure};
+use crate::reply::{self, ApiFailure, UiReply};
 
 /// Answers a GET request of the designer. Returns `None` for other paths.
 pub(crate) async fn answer_design_get(
@@ -41,21 +41,29 @@ pub(crate) async fn answer_design_get(
 }
 
 /// Performs a POST request of the designer. Returns `None` for other paths.
-pub(crate) async fn answer_design_post(app: &Arc<UiState>, path: &str, given: &Value) -> Result<Option<UiReply>, ApiFailure> {
+pub(crate) async fn answer_design_post(
+    app: &Arc<UiState>,
+    path: &str,
+    given: &Value,
+) -> Result<Option<UiReply>, ApiFailure> {
     let body = given.clone();
     Ok(Some(match path {
         "/api/design/examine" => {
             reply::json_reply(&app.run_blocking(move |app| text_check::check_text(app, &body)).await?)
         }
-        "/api/design/graph" => {
-            reply::picture_reply(app.run_blocking(move |app| text_check::draw_text_graph(app, &body)).await?)
-        }
+        "/api/design/graph" => reply::picture_reply(
+            app.run_blocking(move |app| text_check::draw_text_graph(app, &body))
+                .await?,
+        ),
         "/api/design/edit" => reply::json_reply(&app.run_blocking(move |app| edit::plan_edit(app, &body)).await?),
         "/api/design/new" => reply::json_reply(
             &app.run_blocking(move |app| new_ensemble::create_ensemble_file(app, &body))
                 .await?,
         ),
-        "/api/design/save" => reply::json_reply(&app.run_blocking(move |app| file::save_file_and_scripts(app, &body)).await?),
+        "/api/design/save" => reply::json_reply(
+            &app.run_blocking(move |app| file::save_file_and_scripts(app, &body))
+                .await?,
+        ),
         _ => return Ok(None),
     }))
 }

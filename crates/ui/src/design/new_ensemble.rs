@@ -35,7 +35,10 @@ pub(super) fn create_ensemble_file(app: &UiState, given: &Value) -> Result<Value
         let message = format!("`{}` exists already; choose another name", path.display());
         return Err(ApiFailure::conflict(message));
     }
-    if let Some(file) = files.iter().find(|file| !is_new_path_inside_project(project, &file.path)) {
+    if let Some(file) = files
+        .iter()
+        .find(|file| !is_new_path_inside_project(project, &file.path))
+    {
         let message = format!("`{}` is not inside the served folder", file.path.display());
         return Err(forbidden_failure(message));
     }

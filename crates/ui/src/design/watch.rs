@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use super::file;
 use crate::app::UiState;
 use crate::events::{HEARTBEAT_INTERVAL, event_frame};
-use crate::reply::{self, UiReply, ApiFailure};
+use crate::reply::{self, ApiFailure, UiReply};
 
 /// How often the file is looked at.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
@@ -27,7 +27,9 @@ type FileStamp = Option<(Option<SystemTime>, u64)>;
 pub(super) async fn stream_file_changes(app: &Arc<UiState>, name: String) -> Result<UiReply, ApiFailure> {
     let path = {
         let name = name.clone();
-        app.run_blocking(move |app| file::load_editable_file(app, &name)).await?.path
+        app.run_blocking(move |app| file::load_editable_file(app, &name))
+            .await?
+            .path
     };
     let (sender, receiver) = mpsc::channel(4);
     let project = app.runs.runs().project().clone();

@@ -12,7 +12,8 @@ use ensemble_explore::Exploration;
 use ensemble_language::plan::{Plan, PlanEdge};
 use ensemble_reports::report::format_count;
 use ensemble_reports::report::graph::{
-    ExecutionCountUnit, GraphPicture, GraphTooLargeError, NodeRunData, render_ascii, render_dot, render_mermaid, render_svg,
+    ExecutionCountUnit, GraphPicture, GraphTooLargeError, NodeRunData, render_ascii, render_dot, render_mermaid,
+    render_svg,
 };
 use ensemble_reports::report::sanitized_writer::sanitize_text;
 

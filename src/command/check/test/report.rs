@@ -114,13 +114,20 @@ fn print_results(
     let text = match form {
         TestFormat::Human if files.iter().any(|file| file.suggestions.is_some()) => {
             // What is printed can be added to a file.
-            surroundings.print_err(&test_report::render_human_test_report(files, took, surroundings.colors_on_stderr()));
+            surroundings.print_err(&test_report::render_human_test_report(
+                files,
+                took,
+                surroundings.colors_on_stderr(),
+            ));
             test_report::render_suggestions(files)
         }
         TestFormat::Human if files.iter().all(|file| file.cases.is_empty()) => String::new(),
-        TestFormat::Human => test_report::render_human_test_report(files, took, surroundings.streams.colors_on_stdout()),
+        TestFormat::Human => {
+            test_report::render_human_test_report(files, took, surroundings.streams.colors_on_stdout())
+        }
         TestFormat::Json => {
-            let document: Value = serde_json::from_str(&diagnostics::render_json_diagnostics(findings)).unwrap_or_default();
+            let document: Value =
+                serde_json::from_str(&diagnostics::render_json_diagnostics(findings)).unwrap_or_default();
             test_report::render_json_test_report(files, &document["diagnostics"], took)
         }
         TestFormat::Junit => test_report::render_junit_test_report(files, folder, took),

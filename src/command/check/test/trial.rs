@@ -23,7 +23,9 @@ use ensemble_language::diagnostic::Diagnostic;
 use ensemble_language::source::{LineColumn, SourceText};
 use ensemble_project::PreparedEnsemble;
 use ensemble_reports::report::graph::GraphPicture;
-use ensemble_reports::report::test_report::{ShownCoverageGap, EnsembleCoverage, FailedExpectation, TestedCase, TestedFile};
+use ensemble_reports::report::test_report::{
+    EnsembleCoverage, FailedExpectation, ShownCoverageGap, TestedCase, TestedFile,
+};
 
 /// A file that was tried, and what was found wrong with it.
 pub(crate) struct TestFileResult {

@@ -33,7 +33,8 @@ use ensemble_models::ModelNetwork;
 use ensemble_remote::EngineClient;
 use ensemble_runs::batch::BatchShard;
 use ensemble_runs::batch::{
-    self, Batch, BatchWorkEnd, BatchError, BatchOptions, BatchRequest, BatchRow, ColumnMapping, ExhaustedRowPolicy, RetriedRows,
+    self, Batch, BatchError, BatchOptions, BatchRequest, BatchRow, BatchWorkEnd, ColumnMapping, ExhaustedRowPolicy,
+    RetriedRows,
 };
 use ensemble_runs::{EnsembleRef, RunError, RunOptions, Runs};
 use progress::BatchProgress;
@@ -199,7 +200,10 @@ pub(crate) fn run_batch(args: &BatchArgs, surroundings: &CliEnvironment) -> Resu
     };
     let operator: Arc<dyn Operator> = Arc::new(UnattendedOperator);
     let unshared = surroundings.runs_with(&operator);
-    let runs = Runs::open(unshared.project().clone(), unshared.host().clone().with_shared_model_network());
+    let runs = Runs::open(
+        unshared.project().clone(),
+        unshared.host().clone().with_shared_model_network(),
+    );
     let prepared = Arc::new(runs.prepare_ensemble(&EnsembleRef::from_file(&**ensemble))?);
     let name = batch_name(args, &prepared.plan.ensemble().name, data)?;
     let secrets = runs.collect_secrets(&prepared)?;

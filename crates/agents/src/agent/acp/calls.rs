@@ -373,7 +373,10 @@ mod tests {
             "an earlier process had it"
         );
         assert_eq!(calls.add_file_call(news("")), Ok("file-1".to_owned()));
-        assert_eq!(calls.apply_call_update(news("file-1"), false), Ok((true, "file-1~2".to_owned())));
+        assert_eq!(
+            calls.apply_call_update(news("file-1"), false),
+            Ok((true, "file-1~2".to_owned()))
+        );
         assert!(calls.end_call_once("c~2", false).is_some() && calls.end_call_once("c~2", false).is_none());
         assert_eq!(
             calls.apply_call_update(news("c"), false),

@@ -4,7 +4,7 @@ use futures_util::stream::FuturesUnordered;
 use serde_json::Value;
 
 use super::permitted_files::FilePermission;
-use super::protocol::{ProgramRequest, PermissionOptionIds};
+use super::protocol::{PermissionOptionIds, ProgramRequest};
 use crate::agent::BoxFuture;
 use crate::agent::tools::PermissionResult;
 use ensemble_language::ensemble::AcpToolKind;

@@ -86,7 +86,10 @@ mod tests {
     fn a_diff_is_bounded_and_two_long_texts_are_never_shown_alike() {
         let short = shown("a.txt", "one\ntwo\n", "one\n2\n");
         assert_eq!(short, "--- a.txt\n+++ a.txt\n@@ -1,2 +1,2 @@\n one\n-two\n+2\n");
-        for (text, most) in [("é\n".repeat(100_000), MAX_DIFF_BYTES + 200), ("x".repeat(2 << 20), 200)] {
+        for (text, most) in [
+            ("é\n".repeat(100_000), MAX_DIFF_BYTES + 200),
+            ("x".repeat(2 << 20), 200),
+        ] {
             let (one, other) = (shown("a", "", &text), shown("a", "", &format!("{text}rm -rf\n")));
             assert!(one.len() < most, "{}", one.len());
             assert_ne!(one, other);

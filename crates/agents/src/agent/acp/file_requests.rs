@@ -5,14 +5,14 @@
 use serde_json::{Value, json};
 
 use super::ExternalAgent;
-use super::decided_request::{DecidedAcpRequest, PendingDecisions, DecidedAction};
+use super::decided_request::{DecidedAcpRequest, DecidedAction, PendingDecisions};
 use super::files;
 use super::limits::check_undecided_count;
 use super::permitted_files::FilePermission;
 use super::program::NO_METHOD;
 use super::prompt_round::{PromptFailure, PromptRound};
 use super::protocol;
-use super::protocol::{AcpCallUpdate, ProgramRequest, FileTextChange, PermissionOptionIds};
+use super::protocol::{AcpCallUpdate, FileTextChange, PermissionOptionIds, ProgramRequest};
 use crate::agent::ExecutionInput;
 use crate::agent::tools::PermissionResult;
 use ensemble_core::thread::ToolCall;
@@ -86,7 +86,10 @@ impl<'a> PromptRound<'a> {
         let kinds = self.calls.needed_permission_kinds(&call);
         let record = self.calls.open_call_record(&call);
         let (external, execution) = (self.external, self.execution);
-        let tools: Vec<(String, AcpToolKind)> = kinds.iter().map(|kind| (self.permission_tool_name(*kind), *kind)).collect();
+        let tools: Vec<(String, AcpToolKind)> = kinds
+            .iter()
+            .map(|kind| (self.permission_tool_name(*kind), *kind))
+            .collect();
         deciding.push(Box::pin(async move {
             let mut permitted = PermissionResult::Granted;
             for (tool, kind) in tools {
@@ -138,7 +141,12 @@ impl<'a> PromptRound<'a> {
                     after: sha256_of_text(content),
                 };
                 let new = content.clone();
-                (AcpToolKind::Edit, "Write", file, vec![FileTextChange { path, old, new }])
+                (
+                    AcpToolKind::Edit,
+                    "Write",
+                    file,
+                    vec![FileTextChange { path, old, new }],
+                )
             }
             ProgramRequest::Permission(..) => return Err("it is not a file".to_owned()),
         };

@@ -261,16 +261,9 @@ mod tests {
             ("/etc/passwd", false),
             ("./sub/x", true),
         ] {
-            assert_eq!(
-                path_below_root(Path::new(path), &root).is_ok(),
-                is_below,
-                "{path}"
-            );
+            assert_eq!(path_below_root(Path::new(path), &root).is_ok(), is_below, "{path}");
         }
-        assert_eq!(
-            path_below_root(&root.join("sub/x"), &root),
-            Ok(PathBuf::from("sub/x"))
-        );
+        assert_eq!(path_below_root(&root.join("sub/x"), &root), Ok(PathBuf::from("sub/x")));
         assert_eq!(
             read_lines(&root, Path::new("file"), Some(2), Some(1)).as_deref(),
             Ok("two\n")

@@ -33,7 +33,7 @@ use self::program::RunningProgram;
 pub use self::simulated_agent::{ACP_CONFIG_VARIABLE as SIMULATED_CONFIG, serve_simulated_agent};
 use super::build_error::RunnerBuildError;
 use super::chat::external::complete_round;
-use super::chat::{DialogueErrorKind, ModelTools, ClockFn, RoundParameters};
+use super::chat::{ClockFn, DialogueErrorKind, ModelTools, RoundParameters};
 use super::chat::{RoundEnd, Thread};
 use super::kinds::llm::{LlmRunner, RoundSpeaker};
 use super::tools::ToolPermissions;
@@ -198,7 +198,8 @@ impl RoundSpeaker for ExternalAgent {
     }
 
     fn notify_execution_ended(&self, session: Option<&str>, is_kept: bool) {
-        if !is_kept && let Some(live) = session.and_then(|session| self.programs.take_idle_program(self.owner, session)) {
+        if !is_kept && let Some(live) = session.and_then(|session| self.programs.take_idle_program(self.owner, session))
+        {
             self.programs.shut_down_in_background(live);
         }
     }

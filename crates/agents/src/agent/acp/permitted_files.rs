@@ -71,6 +71,9 @@ mod tests {
         assert!(files.use_permission(&write("a", "1")));
         assert!(!files.use_permission(&write("a", "1")), "once");
         files.remove_call("c");
-        assert!(!files.use_permission(&FilePermission::Read("b".into())), "the call has ended");
+        assert!(
+            !files.use_permission(&FilePermission::Read("b".into())),
+            "the call has ended"
+        );
     }
 }

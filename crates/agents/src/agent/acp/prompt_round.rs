@@ -13,11 +13,12 @@ use super::permitted_files::OneTimeFilePermissions;
 use super::program::{RunningProgram, SessionOrigin, rpc_error_message};
 use super::prompt_text::{INTERRUPTED_WORK_PROMPT, append_schema_request, first_prompt_text};
 use super::protocol;
-use super::protocol::{AcpCallUpdate, AcpCallPhase, AcpUpdate};
+use super::protocol::{AcpCallPhase, AcpCallUpdate, AcpUpdate};
 use super::wire::AcpMessage;
 use crate::agent::ExecutionInput;
 use crate::agent::chat::external::{
-    ExternalReply, SESSION_PROGRAM, add_program_reply, resume_iteration, set_call_end, add_iteration_metadata, open_external_iteration,
+    ExternalReply, SESSION_PROGRAM, add_iteration_metadata, add_program_reply, open_external_iteration,
+    resume_iteration, set_call_end,
 };
 use crate::agent::chat::{DialogueErrorKind, RoundParameters, SESSION};
 use crate::agent::chat::{RoundEnd, record_iteration};
@@ -204,7 +205,10 @@ impl<'a> PromptRound<'a> {
     }
 
     /// Counts the bytes and lines that were read against the limits of the prompt, and returns the message.
-    fn count_received(&mut self, frame: Result<Option<AcpMessage>, String>) -> Result<Option<AcpMessage>, PromptFailure> {
+    fn count_received(
+        &mut self,
+        frame: Result<Option<AcpMessage>, String>,
+    ) -> Result<Option<AcpMessage>, PromptFailure> {
         let (lines, bytes) = self.live_program()?.reader.take_received_counts();
         self.limits.count_lines(lines, bytes)?;
         Ok(frame?)

@@ -84,7 +84,7 @@ pub(in crate::agent) use round::SESSION;
 pub(in crate::agent) use round::add_reply_usage;
 pub(in crate::agent) use round::record_iteration;
 pub use round::{RoundEnd, RoundParameters, RoundResult};
-pub use step::{PendingToolCalls, DialogueStepResult};
+pub use step::{DialogueStepResult, PendingToolCalls};
 pub use stream::{DialogueStream, StreamItem, ToolCallMessage};
 pub use thread_file::{ThreadFile, ThreadFileError};
 pub use tools::{CallAdmission, ModelTools, NoTools};

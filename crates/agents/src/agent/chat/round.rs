@@ -6,7 +6,8 @@ use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 
 use super::shortened_request::{
-    drop_older_half_if_too_long, estimate_message_tokens as tokens_of, drop_oldest_to_fit, merge_retried_answer, overhead_tokens,
+    drop_older_half_if_too_long, drop_oldest_to_fit, estimate_message_tokens as tokens_of, merge_retried_answer,
+    overhead_tokens,
 };
 use super::tools::ReplyCalls;
 use super::{Dialogue, DialogueErrorKind, ModelTools, UnsentIterations, WindowInput, WindowOutput};
@@ -212,7 +213,9 @@ impl Dialogue {
     ) -> Result<(Arc<[ToolSpec]>, ModelReply), DialogueErrorKind> {
         // Asked each time: a server may have changed its tools.
         let specs = tools.list_specs().await.map_err(DialogueErrorKind::Tools)?;
-        let mut reply = self.send_selected_messages(opening, &specs, live_output, ledger).await?;
+        let mut reply = self
+            .send_selected_messages(opening, &specs, live_output, ledger)
+            .await?;
         ledger.with_exchange(|exchange| make_call_ids_unique(&mut reply.tool_calls, [&opening.thread, exchange]));
         ledger.change_exchange(|exchange| {
             let extended = exchange.add_assistant_message(reply.text.clone(), reply.tool_calls.clone());
@@ -524,7 +527,9 @@ fn count_reply_tokens(reply: &ModelReply, system: Option<&str>, messages: &[Mess
         };
     }
     let of_call = |call: &ToolCall| {
-        estimate_tokens(&call.arguments.to_string()) + estimate_tokens(&call.result_text()) + estimate_result_file_tokens(call)
+        estimate_tokens(&call.arguments.to_string())
+            + estimate_tokens(&call.result_text())
+            + estimate_result_file_tokens(call)
     };
     let read = messages.iter().map(|message| {
         let attached = message.attachments.iter().map(estimate_attachment_tokens).sum::<u64>();

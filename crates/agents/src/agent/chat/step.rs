@@ -164,7 +164,9 @@ impl Dialogue {
         let ledger = AttemptLedger::default();
         ledger.begin_round(exchange, 0);
         let opening = self.default_round_parameters(earlier.clone(), String::new(), 1);
-        let replied = self.request_traced_reply(&opening, &self.tools, &NoLiveOutput, &ledger).await;
+        let replied = self
+            .request_traced_reply(&opening, &self.tools, &NoLiveOutput, &ledger)
+            .await;
         if !matches!(&replied, Ok((_, reply)) if !reply.tool_calls.is_empty()) {
             let reason = match &replied {
                 Ok((_, reply)) => Some(reply.stop_reason),

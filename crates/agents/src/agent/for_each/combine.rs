@@ -8,7 +8,9 @@ use serde_json::{Map, Value, json};
 use super::list::{compile_expression, list_failure};
 use crate::agent::build_error::RunnerBuildError;
 use ensemble_core::runner::ExecutionPart;
-use ensemble_language::condition::{Condition, ConditionSnapshot, ValueExpression, PartValues, PartVariables, EvaluationNote};
+use ensemble_language::condition::{
+    Condition, ConditionSnapshot, EvaluationNote, PartValues, PartVariables, ValueExpression,
+};
 use ensemble_language::data::ExecutionFailure;
 use ensemble_language::ensemble::{ForEachSpec, PartCombination};
 
@@ -17,7 +19,10 @@ pub(super) enum PartCombiner {
     List,
     Best(ValueExpression),
     First(Condition),
-    Majority { answer: ValueExpression, quorum: Option<usize> },
+    Majority {
+        answer: ValueExpression,
+        quorum: Option<usize>,
+    },
 }
 
 /// Value of a part for the combination: not known yet, excluded, or a value.

@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 
 use crate::agent::build_error::RunnerBuildError;
 use ensemble_core::runner::ExecutionPart;
-use ensemble_language::condition::{ConditionSnapshot, ValueExpression, PartValues, PartVariables, EvaluationNote};
+use ensemble_language::condition::{ConditionSnapshot, EvaluationNote, PartValues, PartVariables, ValueExpression};
 use ensemble_language::data::{ExecutionFailure, FailureKind};
-use ensemble_language::ensemble::{ForEachSpec, ForEachItems};
+use ensemble_language::ensemble::{ForEachItems, ForEachSpec};
 
 /// Compiled list of a `random_for_each`: the source of the items and the expression for their keys.
 pub(super) struct ForEachItemList {
@@ -33,7 +33,9 @@ impl ForEachItemList {
                 ForEachItemSource::Expression(compile_expression("in", text, PartVariables::NO_OUTPUT)?)
             }
             ForEachItems::List(items) => ForEachItemSource::Values(items.iter().cloned().map(Arc::new).collect()),
-            ForEachItems::Times(times) => ForEachItemSource::Values((0..*times).map(|at| Arc::new(at.into())).collect()),
+            ForEachItems::Times(times) => {
+                ForEachItemSource::Values((0..*times).map(|at| Arc::new(at.into())).collect())
+            }
         };
         let names = PartVariables::for_key(&spec.item_name);
         let key = spec.key.as_deref().map(|text| compile_expression("key", text, names));
@@ -147,7 +149,11 @@ pub(super) fn list_failure(message: String) -> ExecutionFailure {
 }
 
 /// Compiles an expression of a `random_for_each`. `key` names the expression in the error.
-pub(super) fn compile_expression(key: &str, text: &str, names: PartVariables<'_>) -> Result<ValueExpression, RunnerBuildError> {
+pub(super) fn compile_expression(
+    key: &str,
+    text: &str,
+    names: PartVariables<'_>,
+) -> Result<ValueExpression, RunnerBuildError> {
     let compiled = ValueExpression::compile_with(text, names);
     compiled.map_err(|error| RunnerBuildError::Expression {
         key: key.to_owned(),

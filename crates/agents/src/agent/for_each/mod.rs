@@ -23,14 +23,14 @@ use serde_json::{Map, Value, json};
 use self::combine::{PartCombiner, PartJudgement};
 use self::list::ForEachItemList;
 use self::noted_reads::WarnedReads;
-use self::part::{LatestAttempt, PartOutcome, PartAttempts};
+use self::part::{LatestAttempt, PartAttempts, PartOutcome};
 use super::build_error::RunnerBuildError;
 use super::{AttemptOutcome, AttemptResult, BoxFuture, ExecutionInput, Runner};
 use ensemble_core::conversation::{ExecutionEnd, PartEnded};
 use ensemble_core::request::PendingRequest;
 use ensemble_core::runner::{ExecutionPart, PartsInput, turn_timeout_failure};
 use ensemble_language::data::{ExecutionFailure, FailureKind, JsonMap, ModelUsage};
-use ensemble_language::ensemble::{Agent, AgentKind, RequiredPartCount, ForEachSpec, PartFailureMode, RetryPolicy};
+use ensemble_language::ensemble::{Agent, AgentKind, ForEachSpec, PartFailureMode, RequiredPartCount, RetryPolicy};
 
 /// Runner of an agent with `random_for_each`: it performs one part for each item, in parallel up to a limit.
 pub struct ForEachRunner {
@@ -334,7 +334,8 @@ impl<'a> PartsExecution<'a> {
     /// Stops the parts whose results cannot change the result of the execution, and marks unstarted ones as stopped.
     fn stop_irrelevant_parts(&mut self) {
         let matter = self.runner.combiner.count_relevant_parts(&self.table);
-        let waits_for_more = self.runner.on_error == PartFailureMode::Collect && self.succeeded < self.required_success_count();
+        let waits_for_more =
+            self.runner.on_error == PartFailureMode::Collect && self.succeeded < self.required_success_count();
         if matter == self.list.len() || waits_for_more {
             return;
         }

@@ -12,7 +12,12 @@ pub(super) struct WarnedReads(Mutex<HashSet<(String, String)>>);
 
 impl WarnedReads {
     /// Adds a warning to the ledger for each missing key that neither this process nor the earlier warnings report.
-    pub(super) fn warn_about_new_reads(&self, notes: &[EvaluationNote], earlier_warnings: &[String], ledger: &AttemptLedger) {
+    pub(super) fn warn_about_new_reads(
+        &self,
+        notes: &[EvaluationNote],
+        earlier_warnings: &[String],
+        ledger: &AttemptLedger,
+    ) {
         if notes.is_empty() {
             return;
         }

@@ -37,7 +37,7 @@ use ensemble_language::data::{
 use ensemble_language::ensemble::{Agent, QuestionSpec};
 use ensemble_language::profiles::ProfileError;
 use ensemble_language::template::{Template, TemplateScope};
-use ensemble_models::{ScriptLoader, Model};
+use ensemble_models::{Model, ScriptLoader};
 use ensemble_scripts::template_worker;
 
 /// The maximum number of repeated questions after an answer that is not one of the choices.

@@ -199,7 +199,11 @@ impl LlmRunner {
     }
 
     /// Builds the runner of a script agent in whose place a model answers.
-    pub fn for_script_agent(agent: &Agent, model: Model, live_output: Arc<dyn LiveOutput>) -> Result<Self, RunnerBuildError> {
+    pub fn for_script_agent(
+        agent: &Agent,
+        model: Model,
+        live_output: Arc<dyn LiveOutput>,
+    ) -> Result<Self, RunnerBuildError> {
         let spec = LlmSpec {
             // The model is connected already.
             model: ModelChoice::Profile("".into()),

@@ -60,7 +60,10 @@ impl NestedEnsembleRunner {
     }
 
     /// Renders the input of the nested run and its other arguments.
-    async fn render_nested_arguments(&self, execution: &ExecutionInput) -> Result<(Arc<str>, NestedRunArguments), String> {
+    async fn render_nested_arguments(
+        &self,
+        execution: &ExecutionInput,
+    ) -> Result<(Arc<str>, NestedRunArguments), String> {
         let (input, inputs) = match &self.inputs {
             Some(inputs) => inputs.render_prompt_and_inputs(execution).await?,
             None => (execution.input.clone(), to_context(&execution.parameters)),

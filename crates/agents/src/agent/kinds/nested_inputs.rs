@@ -35,7 +35,10 @@ impl NestedInputTemplates {
     ///
     /// # Errors
     /// A template cannot be rendered; the message names it.
-    pub(crate) async fn render_prompt_and_inputs(&self, execution: &ExecutionInput) -> Result<(Arc<str>, RunContext), String> {
+    pub(crate) async fn render_prompt_and_inputs(
+        &self,
+        execution: &ExecutionInput,
+    ) -> Result<(Arc<str>, RunContext), String> {
         let scope = build_template_scope(execution, &self.listens_to);
         let input = match &self.prompt {
             Some(prompt) => template_worker::render_template(prompt, &scope)

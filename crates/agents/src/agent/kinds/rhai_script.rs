@@ -130,7 +130,8 @@ impl CompiledScriptCache {
     pub(crate) fn load_script_file(&self, path: &Path, name: &str) -> Result<(), ScriptLoadError> {
         let file = fs::metadata(path).map_err(|error| unreadable_error(name, &error))?;
         let version = FileVersion::from_metadata(&file);
-        self.load_cached_script(FoundScriptFile { path, name, version }).map(drop)
+        self.load_cached_script(FoundScriptFile { path, name, version })
+            .map(drop)
     }
 
     /// Returns the cached script if the file is unchanged. Otherwise loads, compiles and caches the script.
@@ -182,7 +183,11 @@ impl FileVersion {
     /// Returns whether every change after `now` will result in different file times.
     fn is_settled(&self, now: SystemTime) -> bool {
         [self.written, self.changed].into_iter().all(|(seconds, nanos)| {
-            let tick = if nanos == 0 { WHOLE_SECOND_STEP } else { MIN_TIMESTAMP_STEP };
+            let tick = if nanos == 0 {
+                WHOLE_SECOND_STEP
+            } else {
+                MIN_TIMESTAMP_STEP
+            };
             let since = Duration::new(seconds.try_into().unwrap_or(0), nanos.try_into().unwrap_or(0));
             now > UNIX_EPOCH + since + tick
         })

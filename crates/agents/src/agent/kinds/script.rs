@@ -14,8 +14,8 @@ pub use crate::agent::kinds::script_templates::ScriptTemplates;
 use crate::agent::{AttemptOutcome, BoxFuture, ExecutionInput, Runner};
 use ensemble_language::data::FailureKind;
 use ensemble_process::program::{
-    ResolvedScript, ScriptFolders, ScriptLookupError, resolve_needed_program, find_unused_arguments_error, list_rhai_candidates,
-    matches_existing_file, resolve_script, resolve_script_with_arguments,
+    ResolvedScript, ScriptFolders, ScriptLookupError, find_unused_arguments_error, list_rhai_candidates,
+    matches_existing_file, resolve_needed_program, resolve_script, resolve_script_with_arguments,
 };
 use ensemble_process::{self, ProcessSettings, ProgramInvocation};
 

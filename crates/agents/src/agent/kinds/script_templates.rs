@@ -35,7 +35,9 @@ impl ScriptTemplates {
         let args = args.iter().enumerate();
         let args = args.map(|(at, text)| compile_optional_template(&format!("args[{at}]"), Some(text)));
         Ok(Self {
-            args: args.filter_map(Result::transpose).collect::<Result<_, RunnerBuildError>>()?,
+            args: args
+                .filter_map(Result::transpose)
+                .collect::<Result<_, RunnerBuildError>>()?,
             stdin: compile_optional_template("stdin", stdin.map(double_last_newline).as_deref())?,
             listens_to: list_dependency_names(agent),
         })

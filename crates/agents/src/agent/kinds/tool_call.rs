@@ -170,7 +170,11 @@ impl ToolAgentRunner {
             .into_iter()
             .map(|(name, value)| (name.to_string(), value))
             .collect();
-        Ok(ToolCall::new(unique_call_id(execution), &*self.name, Value::Object(arguments)))
+        Ok(ToolCall::new(
+            unique_call_id(execution),
+            &*self.name,
+            Value::Object(arguments),
+        ))
     }
 
     /// Finds the description of the tool at its MCP server. Starts the server if necessary.

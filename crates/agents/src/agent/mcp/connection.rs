@@ -123,10 +123,12 @@ impl McpConnection {
             McpAddress::Http { url, headers } => {
                 let transport = http::build_http_transport(url, headers)?;
                 let shaken = tokio::time::timeout_at(deadline, rmcp::serve_client(client, transport)).await;
-                let running = shaken.map_err(|_| HANDSHAKE_TIMEOUT_ERROR.to_owned())?.map_err(|error| {
-                    let error = error_messages::handshake_error(&error, address);
-                    format!("cannot connect to {}: {error}", http::redact_url(url))
-                })?;
+                let running = shaken
+                    .map_err(|_| HANDSHAKE_TIMEOUT_ERROR.to_owned())?
+                    .map_err(|error| {
+                        let error = error_messages::handshake_error(&error, address);
+                        format!("cannot connect to {}: {error}", http::redact_url(url))
+                    })?;
                 (running, None)
             }
         };

@@ -89,9 +89,11 @@ fn take_block_text(block: &ContentBlock, files: &mut ResultFiles) -> String {
     match block {
         ContentBlock::Text(text) => text.text.clone(),
         ContentBlock::Image(image) => files.add_or_describe_file("an image", Some(&image.mime_type), &image.data),
-        ContentBlock::Audio(audio) => {
-            describe_unshown_content("a sound", Some(&audio.mime_type), Some(base64_decoded_length(&audio.data)))
-        }
+        ContentBlock::Audio(audio) => describe_unshown_content(
+            "a sound",
+            Some(&audio.mime_type),
+            Some(base64_decoded_length(&audio.data)),
+        ),
         ContentBlock::Resource(resource) => match &resource.resource {
             ResourceContents::TextResourceContents { uri, text, .. } => format!("[{uri}]\n{text}"),
             ResourceContents::BlobResourceContents {

@@ -241,7 +241,13 @@ impl ElicitationContext<'_> {
             };
             let prompt = format!("{asker} asks for {}", field.field_question_text());
             let value = self
-                .ask_until_valid(operator, &prompt, &field.list_choices(), field.default_answer_text(), read)
+                .ask_until_valid(
+                    operator,
+                    &prompt,
+                    &field.list_choices(),
+                    field.default_answer_text(),
+                    read,
+                )
                 .await?;
             if let Some(value) = value {
                 content.insert(field.name().to_owned(), value);

@@ -91,10 +91,16 @@ mod tests {
             ),
         ];
         for (bytes, expected) in table {
-            assert_eq!(files.add_or_describe_file("an image", Some("image/png"), &encoded(bytes)), expected);
+            assert_eq!(
+                files.add_or_describe_file("an image", Some("image/png"), &encoded(bytes)),
+                expected
+            );
         }
         let broken = "[an image, image/png, 3 bytes, which cannot be shown here]";
-        assert_eq!(files.add_or_describe_file("an image", Some("image/png"), "?AAA"), broken);
+        assert_eq!(
+            files.add_or_describe_file("an image", Some("image/png"), "?AAA"),
+            broken
+        );
         let lines = files.add_or_describe_file("an image", None, "R0lG\nODlh\n");
         assert_eq!(lines, "[an image, image/gif, 6 bytes, attached as file-3.gif]");
         let most = files.add_or_describe_file("an image", Some("a/b"), &"A".repeat(11 << 20));

@@ -135,7 +135,11 @@ impl FormField {
             }
         };
         let Some(value) = value else {
-            return FieldAnswer::Refused(format!("`{}` is not {}", escape_hidden(answer), self.expected_value_text()));
+            return FieldAnswer::Refused(format!(
+                "`{}` is not {}",
+                escape_hidden(answer),
+                self.expected_value_text()
+            ));
         };
         let errors = match OutputSchema::compile_with_formats(&self.schema) {
             Ok(schema) => schema.list_value_errors(&value),

@@ -26,7 +26,10 @@ pub(crate) fn build_http_transport(
         all.insert(name, value);
     }
     let config = StreamableHttpClientTransportConfig::with_uri(url).custom_headers(all);
-    Ok(StreamableHttpClientTransport::with_client(build_no_redirect_client()?, config))
+    Ok(StreamableHttpClientTransport::with_client(
+        build_no_redirect_client()?,
+        config,
+    ))
 }
 
 /// Builds an HTTP client that follows no redirects, because the headers are only for this server.

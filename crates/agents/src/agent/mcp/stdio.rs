@@ -11,7 +11,7 @@ use super::McpAddress;
 use crate::agent::ExecutionInput;
 use ensemble_core::secrets::Secrets;
 use ensemble_language::ensemble::CommandLine;
-use ensemble_process::program::{ResolvedScript, resolve_script, resolve_command_words};
+use ensemble_process::program::{ResolvedScript, resolve_command_words, resolve_script};
 use ensemble_process::service::{self, ServiceOptions, ServiceProcess};
 use ensemble_process::{ChildEnvironment, ProcessWatchdog};
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::{ElicitationContext, McpServerHandle, ServerTool};
-use crate::agent::tools::result::{ToolCallResult, tool_end_from_outcome, timeout_message};
+use crate::agent::tools::result::{ToolCallResult, timeout_message, tool_end_from_outcome};
 use crate::agent::{ExecutionInput, Runner};
 use ensemble_core::thread::ToolEnd;
 use ensemble_language::data::JsonMap;

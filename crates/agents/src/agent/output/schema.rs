@@ -128,7 +128,9 @@ mod tests {
         let Value::Object(output) = output else {
             panic!("an object")
         };
-        OutputSchema::compile(&schema).expect("a schema").list_output_errors(&output)
+        OutputSchema::compile(&schema)
+            .expect("a schema")
+            .list_output_errors(&output)
     }
 
     #[test]

@@ -55,5 +55,7 @@ pub(crate) fn agent_tool_execution(
 
 /// Finds the task in the arguments.
 pub(crate) fn find_task_argument(arguments: &JsonMap) -> Option<Arc<str>> {
-    TASK_ARGUMENTS.iter().find_map(|key| Some(arguments.get(*key)?.as_str()?.into()))
+    TASK_ARGUMENTS
+        .iter()
+        .find_map(|key| Some(arguments.get(*key)?.as_str()?.into()))
 }

@@ -12,7 +12,12 @@ use ensemble_language::execution_history::ExecutionHistory;
 /// The journal of the inner conversation is stored beside those of sub-ensembles. Its name contains the caller, the
 /// tool, the attempt in which the execution began, and a digest of the call's id, separated by `@`, which no agent name
 /// contains. After a crash the execution goes on in the next attempt, and finds the conversation of the same call.
-pub(crate) fn ensemble_tool_execution(caller: ExecutionInput, tool: &str, call: &str, arguments: &JsonMap) -> ExecutionInput {
+pub(crate) fn ensemble_tool_execution(
+    caller: ExecutionInput,
+    tool: &str,
+    call: &str,
+    arguments: &JsonMap,
+) -> ExecutionInput {
     let began = caller.attempt - caller.lost_attempts.min(caller.attempt - 1);
     let records = caller.records.for_call(call);
     let call = &sha256_of_text(call)[..8];

@@ -130,7 +130,13 @@ impl AgentToolset {
     }
 
     /// Adds a tool that the ensemble declares, unless its permission is `deny`.
-    pub fn add_declared_tool(&mut self, name: &Arc<str>, tool: &ToolDefinition, parameters: Value, tool_runner: DeclaredToolRunner) {
+    pub fn add_declared_tool(
+        &mut self,
+        name: &Arc<str>,
+        tool: &ToolDefinition,
+        parameters: Value,
+        tool_runner: DeclaredToolRunner,
+    ) {
         if tool.permission != PermissionMode::Deny {
             self.tools.push(ToolEntry::Declared {
                 settings: ToolSettings::from_tool(name, tool),

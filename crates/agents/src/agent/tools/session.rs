@@ -12,9 +12,9 @@ use super::ensemble;
 use super::gate::CallGate;
 use super::names::UsedToolNames;
 use super::permission::{PermissionResult, call_origin};
-use super::result::{ToolCallResult, check_result_schema, tool_end_from_outcome, limit_result_size, timeout_message};
-use super::summarizer::{ResultSummarizer, ResultToSummarize, ResultSummaryRequest, shown_result_text};
-use super::{AgentToolset, ToolEntry, DeclaredToolRunner, ToolSettings, script};
+use super::result::{ToolCallResult, check_result_schema, limit_result_size, timeout_message, tool_end_from_outcome};
+use super::summarizer::{ResultSummarizer, ResultSummaryRequest, ResultToSummarize, shown_result_text};
+use super::{AgentToolset, DeclaredToolRunner, ToolEntry, ToolSettings, script};
 use crate::agent::chat::{CallAdmission, ModelTools};
 use crate::agent::mcp::{ElicitationContext, McpServerHandle, ServerTool};
 use crate::agent::output::schema::OutputSchema;
@@ -280,7 +280,10 @@ impl<'a> ExecutionTools<'a> {
                 runner,
                 agent::agent_tool_execution(caller, name, config, &call.id, arguments),
             ),
-            DeclaredToolRunner::Ensemble(runner) => (runner, ensemble::ensemble_tool_execution(caller, shown, &call.id, arguments)),
+            DeclaredToolRunner::Ensemble(runner) => (
+                runner,
+                ensemble::ensemble_tool_execution(caller, shown, &call.id, arguments),
+            ),
         };
         let observed = stopwatch
             .run_with_timeout(Some(limit), runner.execute_attempt(execution))

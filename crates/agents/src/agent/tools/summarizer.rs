@@ -90,7 +90,11 @@ impl ResultSummarizer {
         let execution = request.execution;
         let messages = vec![Message::new(Role::User, self.request_text(request))];
         let query = ModelQuery {
-            systems: self.model.profiles().map(|_| Some(RESULT_SUMMARY_INSTRUCTIONS.to_owned())).collect(),
+            systems: self
+                .model
+                .profiles()
+                .map(|_| Some(RESULT_SUMMARY_INSTRUCTIONS.to_owned()))
+                .collect(),
             messages: messages.clone(),
             source: ExecutionRef {
                 run: execution.run_id.clone(),
@@ -110,7 +114,13 @@ impl ResultSummarizer {
         }
         let reply = answer.result.map_err(|error| error.message)?;
         let mut usage = ModelUsage::default();
-        add_reply_usage(&reply, answer.price, Some(RESULT_SUMMARY_INSTRUCTIONS), &messages, &mut usage);
+        add_reply_usage(
+            &reply,
+            answer.price,
+            Some(RESULT_SUMMARY_INSTRUCTIONS),
+            &messages,
+            &mut usage,
+        );
         request.ledger.add_usage(usage);
         let text = match (reply.stop_reason, reply.text.trim()) {
             (StopReason::Refusal, _) => return Err(format!("the model refused: {}", reply.refusal_text())),
@@ -151,7 +161,8 @@ impl ResultSummarizer {
         let arguments = shorten_middle(&arguments, MAX_ARGUMENT_BYTES).unwrap_or(arguments);
         let fitting = self.shorten_for_model(request.result.text);
         let result = fitting.as_deref().unwrap_or(request.result.text);
-        let words = (self.max_unsummarized_bytes() / WORD_BYTES).clamp(*SUMMARY_WORD_RANGE.start(), *SUMMARY_WORD_RANGE.end());
+        let words =
+            (self.max_unsummarized_bytes() / WORD_BYTES).clamp(*SUMMARY_WORD_RANGE.start(), *SUMMARY_WORD_RANGE.end());
         format!(
             "The assistant has called the tool `{}` with these arguments:\n\n{arguments}\n\nThe result has {} bytes:\n\n<result>\n{result}\n\
              </result>\n\nSummarize the result in at most {words} words.",

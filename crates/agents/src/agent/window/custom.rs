@@ -26,7 +26,10 @@ impl AgentWindow {
         }
         let messages = &measured.sending.messages;
         let entries = list_entries(messages);
-        let all: Vec<Value> = entries.iter().map(|entry| script_message_json(*entry, messages)).collect();
+        let all: Vec<Value> = entries
+            .iter()
+            .map(|entry| script_message_json(*entry, messages))
+            .collect();
         let tokens: Vec<u64> = entries
             .iter()
             .map(|entry| self.entry_tokens(*entry, messages))

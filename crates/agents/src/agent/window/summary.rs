@@ -81,7 +81,8 @@ impl AgentWindow {
     /// Returns whether the thread fits the window with this summary.
     fn is_summary_usable(&self, known: &ThreadSummary, measured: &MeasuredInput<'_>) -> bool {
         let droppable = measured.to_thread().list_droppable(self.rules.min_recent_turns);
-        known.covers.iter().all(|at| droppable[*at]) && self.rules.limits.allows_size(self.size_with_summary(known, measured))
+        known.covers.iter().all(|at| droppable[*at])
+            && self.rules.limits.allows_size(self.size_with_summary(known, measured))
     }
 
     /// Returns the size of what is sent with this summary.
@@ -283,7 +284,10 @@ async fn request_partial_summary(
     let messages = vec![Message::new(Role::User, text)];
     let ask = ModelQuery {
         request_counter: sending.ledger.open_request(),
-        systems: model.profiles().map(|_| Some(SUMMARY_INSTRUCTIONS.to_owned())).collect(),
+        systems: model
+            .profiles()
+            .map(|_| Some(SUMMARY_INSTRUCTIONS.to_owned()))
+            .collect(),
         messages: messages.clone(),
         source: sending.source.clone(),
         requests_made: sending.requests_made + *requests,

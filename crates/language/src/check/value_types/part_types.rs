@@ -3,9 +3,9 @@
 use super::variable_types;
 use super::{OutputTypeSource, add_type_findings};
 use crate::check::check_graph::CheckGraph;
-use crate::condition::{ValueExpression, PartVariables, ValueType, VariableTypes, is_informative_type};
+use crate::condition::{PartVariables, ValueExpression, ValueType, VariableTypes, is_informative_type};
 use crate::diagnostic::Finding;
-use crate::ensemble::{Agent, ForEachSpec, ForEachItems, PartCombination};
+use crate::ensemble::{Agent, ForEachItems, ForEachSpec, PartCombination};
 use crate::loader::codes;
 
 /// Warns of `for_each` values that are no list or map, and of expressions of parts that do not fit their types.

@@ -152,7 +152,8 @@ fn infer_context_type(graph: &CheckGraph<'_>, outputs: &[ValueType]) -> ValueTyp
         .map(|(_, output)| output.map_fields().filter(|fields| fields.other_values.is_none()))
         .collect();
     let is_stored = |key: &str| {
-        graph.find_agent_index(key).is_some() || (0..graph.agent_count()).any(|at| **graph.agent_at(at).state_key() == *key)
+        graph.find_agent_index(key).is_some()
+            || (0..graph.agent_count()).any(|at| **graph.agent_at(at).state_key() == *key)
     };
     for fields in closed.iter().flatten() {
         for (key, (of, _)) in fields.known_keys.iter().filter(|(key, _)| !is_stored(key)) {

@@ -59,7 +59,8 @@ fn find_count_threshold(
 
 /// Returns the agent, if the expression is the number of executions of one agent.
 fn execution_count_agent(expr: &ConditionExpr) -> Option<String> {
-    let (ConditionVariable::Executions | ConditionVariable::AgentExecutionCount, mut keys) = find_literal_path(expr)? else {
+    let (ConditionVariable::Executions | ConditionVariable::AgentExecutionCount, mut keys) = find_literal_path(expr)?
+    else {
         return None;
     };
     let agent = keys.pop()?;

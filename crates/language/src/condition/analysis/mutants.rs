@@ -67,7 +67,9 @@ impl MutantCollector<'_> {
         let start = self.text.len() - self.text.trim_start().len();
         let condition_span = Span::new(start, start + trimmed.len());
         let to = match &expr.kind {
-            ExprKind::Not(inner) => self.part_text(include_matching_parentheses(self.text, inner.span)).to_owned(),
+            ExprKind::Not(inner) => self
+                .part_text(include_matching_parentheses(self.text, inner.span))
+                .to_owned(),
             ExprKind::Chain(..) | ExprKind::Variable(_) | ExprKind::Call(..) => format!("not {trimmed}"),
             _ => format!("not ({trimmed})"),
         };

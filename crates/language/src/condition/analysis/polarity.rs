@@ -72,9 +72,7 @@ pub(super) fn visit_one_solution<'e>(
             .iter()
             .take(1)
             .for_each(|one| visit_one_solution(one, answer, visit)),
-        AnswerParts::All(operands) => operands
-            .iter()
-            .for_each(|one| visit_one_solution(one, answer, visit)),
+        AnswerParts::All(operands) => operands.iter().for_each(|one| visit_one_solution(one, answer, visit)),
         AnswerParts::Whole => visit(expr, answer),
     }
 }

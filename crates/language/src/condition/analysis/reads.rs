@@ -11,7 +11,7 @@ use crate::condition::expression::tree::{
     ChainStep, ChainStepKind, ComparisonOperator, ConditionExpr, ConditionVariable, ExprKind,
 };
 use crate::condition::functions::ConditionFunction;
-use crate::condition::{ConditionSnapshot, ConditionRead, PartValues};
+use crate::condition::{ConditionRead, ConditionSnapshot, PartValues};
 use crate::source::Span;
 
 /// Returns the value of a variable in the snapshot.
@@ -36,7 +36,10 @@ pub(crate) fn read_variable(variable: ConditionVariable, facts: &ConditionSnapsh
 }
 
 /// Returns the value of `item` or `part`; nothing outside of the parts of an execution.
-fn read_part_variable(facts: &ConditionSnapshot, value: impl Fn(&PartValues) -> &Arc<serde_json::Value>) -> ConditionValue {
+fn read_part_variable(
+    facts: &ConditionSnapshot,
+    value: impl Fn(&PartValues) -> &Arc<serde_json::Value>,
+) -> ConditionValue {
     let part = facts.part.as_ref();
     part.map_or(ConditionValue::Nothing, |part| {
         ConditionValue::from_shared_json(value(part).clone())

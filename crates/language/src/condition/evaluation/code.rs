@@ -321,7 +321,9 @@ impl ScriptEmitter {
     /// Emits a chain of arithmetic operations: nested calls if it is short, otherwise a block of steps.
     fn emit_arithmetic(&mut self, first: &ConditionExpr, rest: &[(ArithmeticOperator, ConditionExpr)]) {
         let start = first.span.start;
-        let flat = rest.len() <= MAX_NESTED_OPERANDS && first.height <= MAX_SHALLOW_HEIGHT && rest.iter().all(|(_, operand)| operand.height <= MAX_SHALLOW_HEIGHT);
+        let flat = rest.len() <= MAX_NESTED_OPERANDS
+            && first.height <= MAX_SHALLOW_HEIGHT
+            && rest.iter().all(|(_, operand)| operand.height <= MAX_SHALLOW_HEIGHT);
         let open = |emitter: &mut Self, (operator, operand): &(ArithmeticOperator, ConditionExpr)| {
             let span = Span::new(start, operand.span.end);
             emitter.open_call(arithmetic_function_name(*operator), span, span);
@@ -427,7 +429,10 @@ impl ScriptEmitter {
 
 /// Returns the deciding truth value (`true` for `any`, `false` for `all`) and the comprehension, if the call is `any` or
 /// `all` of a generator.
-fn as_any_all_call<'e>(function: &ConditionFunction, arguments: &'e [ConditionExpr]) -> Option<(bool, &'e Comprehension)> {
+fn as_any_all_call<'e>(
+    function: &ConditionFunction,
+    arguments: &'e [ConditionExpr],
+) -> Option<(bool, &'e Comprehension)> {
     let decides = function.has_own_name("any");
     match arguments {
         [

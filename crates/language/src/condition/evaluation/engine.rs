@@ -8,11 +8,11 @@ use std::sync::LazyLock;
 
 use rhai::{Array, Dynamic, Engine, EvalAltResult, INT, OptimizationLevel, Position};
 
-use crate::condition::evaluation::notes::{note_unequal_types, note_missing_key};
+use crate::condition::evaluation::notes::{note_missing_key, note_unequal_types};
 use crate::condition::evaluation::operators::{
-    ArithmeticOperator, OperatorError, OperatorResult, add_item_work, apply_arithmetic, negate_number, check_plus_operand, are_equal,
-    check_item_work, check_list_length, check_truth, compare_order, contains_value, get_indexed_item, get_member,
-    get_slice, list_iterated_items,
+    ArithmeticOperator, OperatorError, OperatorResult, add_item_work, apply_arithmetic, are_equal, check_item_work,
+    check_list_length, check_plus_operand, check_truth, compare_order, contains_value, get_indexed_item, get_member,
+    get_slice, list_iterated_items, negate_number,
 };
 use crate::condition::evaluation::value::{ConditionValue, ListValue, MapValue};
 use crate::condition::functions::FUNCTIONS;

@@ -56,7 +56,10 @@ fn shorten_map(map: &MapValue, depth: usize) -> JsonMap<String, Value> {
         })
         .collect();
     if map.len() > MAX_REPORT_ITEMS {
-        entries.insert("…".into(), Value::String(format!("{} more", map.len() - MAX_REPORT_ITEMS)));
+        entries.insert(
+            "…".into(),
+            Value::String(format!("{} more", map.len() - MAX_REPORT_ITEMS)),
+        );
     }
     entries
 }
@@ -77,7 +80,10 @@ pub(crate) fn render_value(datum: &ConditionValue) -> String {
             let prefix: String = text.as_str().chars().take(MAX_MESSAGE_CHARS + 1).collect();
             return format!(
                 "'{}'",
-                clip_for_message(&prefix).escape_debug().to_string().replace("\\\"", "\"")
+                clip_for_message(&prefix)
+                    .escape_debug()
+                    .to_string()
+                    .replace("\\\"", "\"")
             );
         }
         _ => shorten_to_json(datum).to_string(),

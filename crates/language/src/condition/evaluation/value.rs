@@ -238,10 +238,9 @@ impl ConditionValue {
                 subtract_json_size(part.resolve_value(), left)
             }
             Self::List(list) => subtract_bytes(left, 1) && list.iter().all(|item| item.subtract_size(left)),
-            Self::Map(map) => map
-                .keys()
-                .iter()
-                .all(|key| subtract_bytes(left, key.len()) && map.get(key).is_none_or(|value| value.subtract_size(left))),
+            Self::Map(map) => map.keys().iter().all(|key| {
+                subtract_bytes(left, key.len()) && map.get(key).is_none_or(|value| value.subtract_size(left))
+            }),
             Self::Text(text) => subtract_bytes(left, text.as_str().len()),
             _ => subtract_bytes(left, 1),
         }

@@ -3,9 +3,9 @@
 use rhai::ImmutableString;
 
 use crate::condition::evaluation::operators::{
-    ArithmeticOperator, COMPARE_HELP, OperatorError, OperatorResult, STRING_TOO_LONG, charge_text_work, apply_arithmetic, are_equal,
-    as_whole_number, check_finite, check_list_length, check_truth, compare_order, fail_with, get_indexed_item,
-    resolve_index, size_to_value,
+    ArithmeticOperator, COMPARE_HELP, OperatorError, OperatorResult, STRING_TOO_LONG, apply_arithmetic, are_equal,
+    as_whole_number, charge_text_work, check_finite, check_list_length, check_truth, compare_order, fail_with,
+    get_indexed_item, resolve_index, size_to_value,
 };
 use crate::condition::evaluation::report::render_value;
 use crate::condition::evaluation::value::{ConditionValue, ListValue, MapValue};

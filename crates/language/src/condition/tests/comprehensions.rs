@@ -208,7 +208,8 @@ fn loops_end_soon_whatever_they_do() {
     }
     let copies = ValueExpression::compile("[output.big for x in output.list[:1000]]");
     assert!(copies.is_err(), "an expression of the ensemble has no output");
-    let copies = ValueExpression::compile("[context.long * 1 if 0 else context for x in history for y in history]").unwrap();
+    let copies =
+        ValueExpression::compile("[context.long * 1 if 0 else context for x in history for y in history]").unwrap();
     assert_eq!(copies.evaluate(&facts).unwrap().as_array().unwrap().len(), 4);
     let many = ValueExpression::compile("[inputs.big for x in inputs.list]").unwrap();
     let facts = ConditionSnapshot {

@@ -440,13 +440,19 @@ impl ConditionTypeChecker<'_> {
                     )
                 );
             of = match &suffix.kind {
-                ChainStepKind::Member(name) => {
-                    self.infer_member(&of, name, (before, suffix.span), MissingKeyMeaning::new(is_checked, asks))
-                }
+                ChainStepKind::Member(name) => self.infer_member(
+                    &of,
+                    name,
+                    (before, suffix.span),
+                    MissingKeyMeaning::new(is_checked, asks),
+                ),
                 ChainStepKind::Index(index) => match &index.kind {
-                    ExprKind::Text(name) => {
-                        self.infer_member(&of, name, (before, index.span), MissingKeyMeaning::new(is_checked, asks))
-                    }
+                    ExprKind::Text(name) => self.infer_member(
+                        &of,
+                        name,
+                        (before, index.span),
+                        MissingKeyMeaning::new(is_checked, asks),
+                    ),
                     _ => {
                         self.infer_type(index, wanted);
                         of.iterated_item_type()

@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::condition::expression::tree::{
     ChainStep, ChainStepKind, ComparisonOperator, ConditionExpr, ConditionVariable, ExprKind,
 };
-use crate::condition::{Condition, ConditionSnapshot, ConditionHistory, ConditionOutputs, ExecutionCounts};
+use crate::condition::{Condition, ConditionHistory, ConditionOutputs, ConditionSnapshot, ExecutionCounts};
 
 /// The highest number of parts that are evaluated, because each must be compiled.
 const MAX_EVALUATED_PARTS: usize = 16;
@@ -236,7 +236,9 @@ impl LiteralValue {
         match &expr.kind {
             ExprKind::Nothing => Some(Self::Nothing),
             ExprKind::Bool(value) => Some(Self::Bool(*value)),
-            ExprKind::Int(value) if value.abs_diff(0) <= MAX_EXACT_INTEGER.unsigned_abs() => Some(Self::Number(*value as f64)),
+            ExprKind::Int(value) if value.abs_diff(0) <= MAX_EXACT_INTEGER.unsigned_abs() => {
+                Some(Self::Number(*value as f64))
+            }
             ExprKind::Float(value) if value.is_finite() => Some(Self::Number(*value)),
             ExprKind::Text(text) => Some(Self::Text(text.clone())),
             _ => None,

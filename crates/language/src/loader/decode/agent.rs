@@ -34,7 +34,7 @@ use crate::loader::value_decoders::{
     NodeCursor, decode_bool, decode_count, decode_count_or_zero, decode_filled_texts, decode_list, decode_name,
     decode_seconds, decode_text, decode_word,
 };
-use crate::vocabulary::{AgentType, TYPE_CHOOSING_KEYS, FileSection, SectionKey, chooses_agent_type};
+use crate::vocabulary::{AgentType, FileSection, SectionKey, TYPE_CHOOSING_KEYS, chooses_agent_type};
 use crate::yaml::edit::{RouteEdit, RouteFix};
 
 /// Decodes the agent at `index`, and reports all its problems.
@@ -140,11 +140,18 @@ pub(super) fn check_defaults(
 }
 
 /// Decodes the kind of the agent with the keys that only this kind has. These keys are errors for other kinds.
-fn decode_kind(fields: &SectionFields<'_>, tools: &DeclaredTools<'_>, findings: &mut LimitedFindingList) -> Option<AgentKind> {
+fn decode_kind(
+    fields: &SectionFields<'_>,
+    tools: &DeclaredTools<'_>,
+    findings: &mut LimitedFindingList,
+) -> Option<AgentKind> {
     let declared = fields.decode_optional("type", findings, |at, findings| {
         decode_word(at, &AgentType::WORDS, findings)
     });
-    let kind_keys: Vec<_> = TYPE_CHOOSING_KEYS.iter().filter(|(key, _)| fields.get(key).is_some()).collect();
+    let kind_keys: Vec<_> = TYPE_CHOOSING_KEYS
+        .iter()
+        .filter(|(key, _)| fields.get(key).is_some())
+        .collect();
     let Some((key, kind)) = kind_keys.first().copied() else {
         // A misspelt key is already reported, with a suggestion.
         if !has_misspelt_kind(fields) {
@@ -232,7 +239,9 @@ fn describe_agent(fields: &SectionFields<'_>) -> String {
 
 /// Returns whether an unknown key of the agent is probably a misspelled key that chooses its kind.
 fn has_misspelt_kind(fields: &SectionFields<'_>) -> bool {
-    let mut intended_keys = fields.keys().filter_map(|key| find_probable_key(key, FileSection::Agent));
+    let mut intended_keys = fields
+        .keys()
+        .filter_map(|key| find_probable_key(key, FileSection::Agent));
     intended_keys.any(chooses_agent_type)
 }
 

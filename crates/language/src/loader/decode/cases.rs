@@ -20,8 +20,8 @@ use crate::loader::findings::LimitedFindingList;
 use crate::loader::json;
 use crate::loader::section_fields::SectionFields;
 use crate::loader::value_decoders::{
-    NodeCursor, decode_money_amount, decode_bool, decode_count, decode_count_or_zero, decode_delay, decode_filled_list,
-    decode_filled_text, decode_list, decode_map, decode_number_within, decode_positive_integer, decode_shared_text,
+    NodeCursor, decode_bool, decode_count, decode_count_or_zero, decode_delay, decode_filled_list, decode_filled_text,
+    decode_list, decode_map, decode_money_amount, decode_number_within, decode_positive_integer, decode_shared_text,
     decode_text, decode_word, report_repetition, report_wrong_type,
 };
 use crate::source::RouteLocation;
@@ -31,7 +31,10 @@ use crate::vocabulary::FileSection;
 const EXACT_RESULT_KEY: &str = "exactly";
 
 /// Decodes a test file.
-pub(in crate::loader) fn decode_test_file(document: &YamlDocument, findings: &mut LimitedFindingList) -> Option<TestFile> {
+pub(in crate::loader) fn decode_test_file(
+    document: &YamlDocument,
+    findings: &mut LimitedFindingList,
+) -> Option<TestFile> {
     let root = NodeCursor::from_root(document.root());
     let fields = SectionFields::from_map(&root, FileSection::TestFile, findings)?;
     let ensemble = fields.decode_optional("ensemble", findings, decode_filled_text);
@@ -497,10 +500,15 @@ fn decode_expected_texts(at: &NodeCursor<'_>, findings: &mut LimitedFindingList)
 }
 
 /// Decodes the expected content of the result, or the exact result of `{exactly: VALUE}`. Only one of the two is present.
-fn decode_expected_result(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<(Option<Value>, Option<Value>)> {
+fn decode_expected_result(
+    at: &NodeCursor<'_>,
+    findings: &mut LimitedFindingList,
+) -> Option<(Option<Value>, Option<Value>)> {
     let value = json::decode_json(at, findings)?;
     match value {
-        Value::Object(mut map) if map.len() == 1 && map.contains_key(EXACT_RESULT_KEY) => Some((None, map.remove(EXACT_RESULT_KEY))),
+        Value::Object(mut map) if map.len() == 1 && map.contains_key(EXACT_RESULT_KEY) => {
+            Some((None, map.remove(EXACT_RESULT_KEY)))
+        }
         value => Some((Some(value), None)),
     }
 }

@@ -7,7 +7,7 @@ use super::AgentNameIndex;
 use crate::condition::expression::replacements;
 use crate::condition::{Condition, ConditionText};
 use crate::diagnostic::Finding;
-use crate::ensemble::{DependencyPosition, Dependency, RequiredResult, WaitFor};
+use crate::ensemble::{Dependency, DependencyPosition, RequiredResult, WaitFor};
 use crate::loader::codes;
 use crate::loader::document::{ScalarValue, YamlContent, YamlNode};
 use crate::loader::findings::LimitedFindingList;
@@ -110,7 +110,11 @@ fn unconditional_dependency(agent_name: Arc<str>, declared: DependencyPosition) 
 }
 
 /// Decodes an item of `depends_on`, and reports a map.
-fn decode_plain_name(at: &NodeCursor<'_>, names: &AgentNameIndex<'_>, findings: &mut LimitedFindingList) -> Option<Arc<str>> {
+fn decode_plain_name(
+    at: &NodeCursor<'_>,
+    names: &AgentNameIndex<'_>,
+    findings: &mut LimitedFindingList,
+) -> Option<Arc<str>> {
     if let YamlContent::Mapping(_) = at.node.content {
         let finding = Finding::new_error(
             codes::WRONG_TYPE,
@@ -124,7 +128,11 @@ fn decode_plain_name(at: &NodeCursor<'_>, names: &AgentNameIndex<'_>, findings: 
 }
 
 /// Decodes the name of an existing agent.
-fn decode_agent_name(at: &NodeCursor<'_>, names: &AgentNameIndex<'_>, findings: &mut LimitedFindingList) -> Option<Arc<str>> {
+fn decode_agent_name(
+    at: &NodeCursor<'_>,
+    names: &AgentNameIndex<'_>,
+    findings: &mut LimitedFindingList,
+) -> Option<Arc<str>> {
     let name = decode_name(at, findings)?;
     names
         .check_exists(&name, || at.value_location(), findings)

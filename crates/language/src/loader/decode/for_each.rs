@@ -5,9 +5,9 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::AgentNameIndex;
-use crate::condition::{ValueExpression, PartVariables, is_taken_name};
+use crate::condition::{PartVariables, ValueExpression, is_taken_name};
 use crate::diagnostic::Finding;
-use crate::ensemble::{RequiredPartCount, Dependency, ForEachSpec, ForEachItems, PartCombination, PartFailureMode};
+use crate::ensemble::{Dependency, ForEachItems, ForEachSpec, PartCombination, PartFailureMode, RequiredPartCount};
 use crate::loader::codes;
 use crate::loader::document::{ScalarValue, YamlContent};
 use crate::loader::findings::LimitedFindingList;
@@ -114,7 +114,11 @@ fn decode_items(
 }
 
 /// Decodes the name of the item, and reports a name that is in use.
-fn decode_item_name(at: &NodeCursor<'_>, taken: &ReservedNames<'_>, findings: &mut LimitedFindingList) -> Option<Arc<str>> {
+fn decode_item_name(
+    at: &NodeCursor<'_>,
+    taken: &ReservedNames<'_>,
+    findings: &mut LimitedFindingList,
+) -> Option<Arc<str>> {
     let name = decode_filled_text(at, findings)?;
     if !is_identifier(&name) {
         let message = format!("{} cannot be the name of an item", quote_excerpt(&name));

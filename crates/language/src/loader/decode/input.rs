@@ -2,7 +2,7 @@
 
 use super::decode_reference;
 use crate::diagnostic::Finding;
-use crate::ensemble::{QuestionSpec, PreparedResponses};
+use crate::ensemble::{PreparedResponses, QuestionSpec};
 use crate::loader::codes;
 use crate::loader::document::YamlContent;
 use crate::loader::findings::LimitedFindingList;

@@ -6,7 +6,7 @@ use crate::ensemble::{BudgetScope, ConversationLimits, OnLimit, RetryBackoff, Re
 use crate::loader::findings::LimitedFindingList;
 use crate::loader::section_fields::SectionFields;
 use crate::loader::value_decoders::{
-    NodeCursor, decode_money_amount, decode_count, decode_delay, decode_map, decode_positive_integer, decode_seconds,
+    NodeCursor, decode_count, decode_delay, decode_map, decode_money_amount, decode_positive_integer, decode_seconds,
     decode_word,
 };
 use crate::vocabulary::FileSection;

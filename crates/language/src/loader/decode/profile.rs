@@ -9,7 +9,9 @@ use super::options::decode_options;
 use super::provider_access;
 use crate::data::JsonMap;
 use crate::diagnostic::Finding;
-use crate::ensemble::{ConfiguredHeader, ModelProfile, PreparedReply, PreparedToolCall, RateLimit, SimulatedReplySource};
+use crate::ensemble::{
+    ConfiguredHeader, ModelProfile, PreparedReply, PreparedToolCall, RateLimit, SimulatedReplySource,
+};
 use crate::loader::codes;
 use crate::loader::document::{ScalarValue, YamlContent, YamlDocument};
 use crate::loader::findings::LimitedFindingList;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use super::decode_reference;
 use crate::diagnostic::{Finding, find_similar_word};
 use crate::ensemble::{
-    ConfiguredHeader, HttpProvider, SIMULATED_PROVIDER, TokenPrice, carries_rights, is_safe_for_keys, list_provider_names,
+    ConfiguredHeader, HttpProvider, SIMULATED_PROVIDER, TokenPrice, carries_rights, is_safe_for_keys,
+    list_provider_names,
 };
 use crate::loader::codes;
 use crate::loader::document::YamlContent;
@@ -114,7 +115,10 @@ pub(super) fn check_private_url(at: &NodeCursor<'_>, url: &str, findings: &mut L
 }
 
 /// Decodes `headers`: a map from names to strings or to `{env: DIGEST_PREFIX_LENGTH}`.
-pub(super) fn decode_headers(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<Vec<(String, ConfiguredHeader)>> {
+pub(super) fn decode_headers(
+    at: &NodeCursor<'_>,
+    findings: &mut LimitedFindingList,
+) -> Option<Vec<(String, ConfiguredHeader)>> {
     let mut headers = Vec::new();
     for (name, entry) in at.require_entries("a map from headers to strings", findings)? {
         let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);

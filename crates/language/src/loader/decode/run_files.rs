@@ -54,7 +54,10 @@ pub(in crate::loader) fn decode_batch_answers(
 }
 
 /// Decodes a map from agents to a string, a map, or a list of these.
-pub(in crate::loader) fn decode_answers(document: &YamlDocument, findings: &mut LimitedFindingList) -> Option<AnswersByAgent> {
+pub(in crate::loader) fn decode_answers(
+    document: &YamlDocument,
+    findings: &mut LimitedFindingList,
+) -> Option<AnswersByAgent> {
     decode_answers_by_agent(&NodeCursor::from_root(document.root()), findings)
 }
 

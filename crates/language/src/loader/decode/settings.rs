@@ -69,7 +69,10 @@ const FORMATS: [(&str, ReportFormat); 5] = [
 ];
 
 /// Decodes `validate`. Missing and wrong settings keep their defaults.
-pub(in crate::loader) fn decode_settings(document: &YamlDocument, findings: &mut LimitedFindingList) -> ValidateSettings {
+pub(in crate::loader) fn decode_settings(
+    document: &YamlDocument,
+    findings: &mut LimitedFindingList,
+) -> ValidateSettings {
     let root = NodeCursor::from_root(document.root());
     let Some(entry) = document.root().get("validate") else {
         return ValidateSettings::default();

@@ -12,7 +12,8 @@ use super::sandbox;
 use super::{AgentNameIndex, decode_reference};
 use crate::diagnostic::{Finding, find_nearest_word, find_similar_word};
 use crate::ensemble::{
-    CLIENT_SERVER_WORD, CommandLine, McpServer, PermissionMode, EnvOrHeaderValue, ToolDefinition, ToolKind, ToolReference,
+    CLIENT_SERVER_WORD, CommandLine, EnvOrHeaderValue, McpServer, PermissionMode, ToolDefinition, ToolKind,
+    ToolReference,
 };
 use crate::loader::codes;
 use crate::loader::document::{YamlContent, YamlDocument};
@@ -55,7 +56,11 @@ fn check_tool_name(name: &str, at: &NodeCursor<'_>, findings: &mut LimitedFindin
 }
 
 /// Decodes one tool.
-fn decode_tool(at: &NodeCursor<'_>, names: &AgentNameIndex<'_>, findings: &mut LimitedFindingList) -> Option<ToolDefinition> {
+fn decode_tool(
+    at: &NodeCursor<'_>,
+    names: &AgentNameIndex<'_>,
+    findings: &mut LimitedFindingList,
+) -> Option<ToolDefinition> {
     let fields = SectionFields::from_map(at, FileSection::Tool, findings)?;
     let kind = decode_tool_kind(&fields, names, findings);
     let permissions = [
@@ -179,7 +184,10 @@ fn decode_mcp_server(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> 
         if **text == *CLIENT_SERVER_WORD {
             return Some(McpServer::Client);
         }
-        let message = format!("expected `{CLIENT_SERVER_WORD}` or a map, found {}", quote_excerpt(text));
+        let message = format!(
+            "expected `{CLIENT_SERVER_WORD}` or a map, found {}",
+            quote_excerpt(text)
+        );
         let help = format!(
             "write `mcp: {{command: …}}` or `mcp: {{url: …}}`; `mcp: {CLIENT_SERVER_WORD}` is the server with the tool's name that the client provides"
         );
@@ -201,7 +209,8 @@ fn decode_mcp_server(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> 
             .decode_optional("headers", findings, decode_setting_values)
             .unwrap_or_default();
         let url = decode_url(&given, findings)?;
-        let is_value = |(_, setting): &(String, EnvOrHeaderValue)| matches!(setting, EnvOrHeaderValue::FromEnvironment { .. });
+        let is_value =
+            |(_, setting): &(String, EnvOrHeaderValue)| matches!(setting, EnvOrHeaderValue::FromEnvironment { .. });
         if headers.iter().any(is_value) {
             check_private_url(&given, &url, findings);
         }
@@ -243,7 +252,10 @@ fn decode_command_line(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -
 }
 
 /// Decodes an `env` section: a list of inherited variables, or a map from names to strings or their sources.
-pub(super) fn decode_env(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<Vec<(String, EnvOrHeaderValue)>> {
+pub(super) fn decode_env(
+    at: &NodeCursor<'_>,
+    findings: &mut LimitedFindingList,
+) -> Option<Vec<(String, EnvOrHeaderValue)>> {
     if let YamlContent::Sequence(_) = at.node.content {
         return decode_list(at, "a list of names", findings, |item, findings| {
             Some((
@@ -267,7 +279,10 @@ pub(super) fn decode_env(at: &NodeCursor<'_>, findings: &mut LimitedFindingList)
 }
 
 /// Decodes a map from names to strings, or to the sources of strings.
-fn decode_setting_values(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<Vec<(String, EnvOrHeaderValue)>> {
+fn decode_setting_values(
+    at: &NodeCursor<'_>,
+    findings: &mut LimitedFindingList,
+) -> Option<Vec<(String, EnvOrHeaderValue)>> {
     let settings = decode_map(at, "a map from names to strings", findings, |_, entry, findings| {
         decode_setting_value(entry, findings)
     })?;
@@ -311,7 +326,11 @@ impl<'a> DeclaredTools<'a> {
     }
 
     /// Decodes `tools` of an agent: names of tools, or of one tool of a server. Removes repeated items.
-    pub(super) fn decode_tool_uses(&self, at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<Vec<ToolReference>> {
+    pub(super) fn decode_tool_uses(
+        &self,
+        at: &NodeCursor<'_>,
+        findings: &mut LimitedFindingList,
+    ) -> Option<Vec<ToolReference>> {
         let mut uses = decode_list(at, "a list of tool names", findings, |item, findings| {
             self.decode_tool_use(item, findings)
         })?;
@@ -325,7 +344,11 @@ impl<'a> DeclaredTools<'a> {
     }
 
     /// Decodes `tool` of an agent: one tool of an MCP server, as `SERVER.TOOL`.
-    pub(super) fn decode_server_tool(&self, at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<ToolReference> {
+    pub(super) fn decode_server_tool(
+        &self,
+        at: &NodeCursor<'_>,
+        findings: &mut LimitedFindingList,
+    ) -> Option<ToolReference> {
         let name = decode_filled_text(at, findings)?;
         let (server, member) = match name.split_once('.') {
             Some((server, member)) => (server, Some(member)),

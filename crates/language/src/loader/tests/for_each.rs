@@ -2,7 +2,7 @@
 
 use super::errors::check;
 use super::loaded;
-use crate::ensemble::{RequiredPartCount, ForEachSpec, ForEachItems, PartCombination, PartFailureMode};
+use crate::ensemble::{ForEachItems, ForEachSpec, PartCombination, PartFailureMode, RequiredPartCount};
 
 fn read(for_each: &str) -> ForEachSpec {
     let text = format!("name: e\nagents: [{{name: a, script: x, for_each: {for_each}}}]\n");

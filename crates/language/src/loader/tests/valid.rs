@@ -7,9 +7,9 @@ use serde_json::json;
 
 use super::loaded;
 use crate::ensemble::{
-    AgentKind, BudgetScope, CommandLine, ContextWindow, DependencyPosition, Ensemble, McpServer, MemoryMode, ModelChoice,
-    OnError, OnResume, PermissionMode, PreparedReply, PreparedResponses, PreparedToolCall, RequiredResult,
-    RetryBackoff, EnvOrHeaderValue, SimulatedReplySource, ToolDefinition, ToolKind, TurnTrigger, WindowStrategy,
+    AgentKind, BudgetScope, CommandLine, ContextWindow, DependencyPosition, Ensemble, EnvOrHeaderValue, McpServer,
+    MemoryMode, ModelChoice, OnError, OnResume, PermissionMode, PreparedReply, PreparedResponses, PreparedToolCall,
+    RequiredResult, RetryBackoff, SimulatedReplySource, ToolDefinition, ToolKind, TurnTrigger, WindowStrategy,
 };
 use crate::loader::{load_answers, load_context, load_profiles};
 use crate::source::SourceText;

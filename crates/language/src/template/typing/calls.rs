@@ -2,7 +2,7 @@
 
 use minijinja::machinery::ast::{Call, Expr, Filter, Test};
 
-use super::filters::{TEST_NAMES, list_filter_words, find_filter};
+use super::filters::{TEST_NAMES, find_filter, list_filter_words};
 use super::infer::as_constant_text;
 use super::{ExpressionUse, TemplateTypeChecker, can_have_shape, to_span, whole_span};
 use crate::condition::{SuggestedReplacement, TypeProblemKind, ValueType, is_informative_type};

@@ -3,7 +3,9 @@
 use minijinja::machinery::ast::{BinOpKind, CallArg, CompareOpKind, Expr, UnaryOpKind};
 
 use super::{ExpressionUse, TemplateTypeChecker, any_number_type, can_have_shape, to_span, whole_span};
-use crate::condition::{MapFields, SuggestedReplacement, TypeProblemKind, ValueType, find_known_truth, is_informative_type};
+use crate::condition::{
+    MapFields, SuggestedReplacement, TypeProblemKind, ValueType, find_known_truth, is_informative_type,
+};
 use crate::diagnostic::find_similar_word;
 use crate::source::Span;
 use crate::template::view;

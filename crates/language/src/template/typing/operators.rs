@@ -74,7 +74,10 @@ impl<'t> TemplateTypeChecker<'t, '_> {
         want: ExpressionUse,
     ) -> ValueType {
         let is_constant = |expr: &Expr<'_>| matches!(expr, Expr::Const(_));
-        if is_constant(left_expr) && is_constant(right_expr) || !is_informative_type(left) || !is_informative_type(right) {
+        if is_constant(left_expr) && is_constant(right_expr)
+            || !is_informative_type(left)
+            || !is_informative_type(right)
+        {
             return ValueType::any_boolean();
         }
         let place = Span::new(whole_span(left_expr).start, whole_span(right_expr).end);

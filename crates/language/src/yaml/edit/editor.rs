@@ -11,7 +11,7 @@ use super::node_location::{
     find_written_end, has_anchor_or_tag, is_flow, is_in_flow, list_part_spans, locate_node,
 };
 use super::spelling;
-use super::spelling::{SpellingContext, is_plain_everywhere, spell_map_entry, spell_on_one_line, spell_list_item};
+use super::spelling::{SpellingContext, is_plain_everywhere, spell_list_item, spell_map_entry, spell_on_one_line};
 use super::value_rewrite::plan_rewrite;
 use super::{RouteEdit, TextEdit};
 use crate::source::{NodePart, Route, RouteLocation, SourceText, Span};

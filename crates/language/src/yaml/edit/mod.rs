@@ -21,8 +21,8 @@ use crate::source::{Route, RouteLocation, SourceText, Span};
 use editor::YamlEditor;
 
 pub use spelling::{SpellingContext, needs_yaml_escape, quote_single, quote_text, spell_on_one_line, spell_string};
-pub(crate) use value_rewrite::scalar_to_json;
 pub use value_rewrite::node_to_json;
+pub(crate) use value_rewrite::scalar_to_json;
 
 /// The certainty of a fix: whether it can be applied without a review.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]

@@ -201,7 +201,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::loader::{parse_yaml_partially, node_to_json};
+    use crate::loader::{node_to_json, parse_yaml_partially};
     use crate::source::SourceText;
 
     /// Returns the value as this crate's reader and as `serde_yaml` read it.

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use super::*;
-use crate::{BoxFuture, ModelRequest, ReplyPieceCallback, ReplyPiece};
+use crate::{BoxFuture, ModelRequest, ReplyPiece, ReplyPieceCallback};
 use ensemble_core::thread::{Message, NoLiveOutput, Role};
 use ensemble_language::ensemble::{ModelProfile, RetryBackoff, RetryPolicy};
 

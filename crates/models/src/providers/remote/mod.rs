@@ -28,8 +28,8 @@ use crate::transport::frames::{EventFraming, EventSplitter, StreamEvent};
 use crate::transport::pauses::parse_reported_limits;
 use crate::transport::reply_error::ReplyError;
 use crate::{
-    BoxFuture, ModelError, ModelNetwork, ModelProvider, ModelReply, ModelRequest, ReplyPieceCallback, ReplyPiece, move_schema_to_messages,
-    reasoning_source,
+    BoxFuture, ModelError, ModelNetwork, ModelProvider, ModelReply, ModelRequest, ReplyPiece, ReplyPieceCallback,
+    move_schema_to_messages, reasoning_source,
 };
 use ensemble_core::thread::Attachment;
 use ensemble_core::trace::{self, SpanContext};
@@ -90,7 +90,11 @@ impl RemoteProvider {
         let dialect = find_dialect(self.provider.dialect);
         let endpoint = self.resolve_endpoint(profile, dialect)?;
         let target = endpoint.request_target(self.provider, profile, false);
-        let client = self.network.get_or_build_client().await.map_err(ModelError::new_fatal)?;
+        let client = self
+            .network
+            .get_or_build_client()
+            .await
+            .map_err(ModelError::new_fatal)?;
         let request = client.get(endpoint.address.models_url(dialect.models_path()));
         let answer = self
             .send_and_check_status(endpoint.with_headers(request, dialect), &target)
@@ -164,7 +168,11 @@ impl RemoteProvider {
         target: &RequestTarget<'_>,
     ) -> Result<(Response, Vec<String>), ModelError> {
         let dialect = find_dialect(self.provider.dialect);
-        let client = self.network.get_or_build_client().await.map_err(ModelError::new_fatal)?;
+        let client = self
+            .network
+            .get_or_build_client()
+            .await
+            .map_err(ModelError::new_fatal)?;
         let url = endpoint.address.request_url(&dialect.chat_path(model));
         let server = format!("{} {model}", endpoint.address.base);
         let mut warnings = Vec::new();
@@ -200,7 +208,11 @@ impl RemoteProvider {
     }
 
     /// Prepares the request, sends it, and reads the streamed reply. Passes redacted pieces to `on_piece`.
-    async fn request_reply(&self, mut request: ModelRequest, on_piece: &ReplyPieceCallback<'_>) -> Result<ModelReply, ModelError> {
+    async fn request_reply(
+        &self,
+        mut request: ModelRequest,
+        on_piece: &ReplyPieceCallback<'_>,
+    ) -> Result<ModelReply, ModelError> {
         let _place = resource_room::wait_for_process_permit().await;
         let dialect = find_dialect(self.provider.dialect);
         let profile = Arc::clone(&request.profile);

@@ -131,7 +131,10 @@ mod tests {
         activity.set_running_agents(1, vec![("a".into(), "a 3/12".into()), ("b".into(), "b".into())], false);
         assert_eq!(activity.render_activity_without("a"), "turn 1 · a 3/12, b");
         activity.set_retry_pause(&"a".into(), Duration::from_secs(100));
-        assert_eq!(activity.render_activity_without("b"), "turn 1 · a 3/12 (again in 100 s)");
+        assert_eq!(
+            activity.render_activity_without("b"),
+            "turn 1 · a 3/12 (again in 100 s)"
+        );
     }
 
     #[test]

@@ -26,7 +26,11 @@ pub fn render_mermaid(picture: &GraphPicture) -> String {
     // Dashes, opacity and thickness look the same on light and on dark backgrounds.
     let nodes = |shown: fn(&PictureNode) -> bool| list_matching_ids("n", &picture.nodes, shown);
     for (class, look, these) in [
-        ("idle", "stroke-dasharray:4 4,opacity:0.6", nodes(PictureNode::is_unexecuted)),
+        (
+            "idle",
+            "stroke-dasharray:4 4,opacity:0.6",
+            nodes(PictureNode::is_unexecuted),
+        ),
         ("failed", "stroke:#d33,stroke-width:3px", nodes(PictureNode::has_failed)),
     ] {
         if !these.is_empty() {

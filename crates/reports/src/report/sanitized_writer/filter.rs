@@ -139,7 +139,9 @@ impl StreamTextEscaper {
             rest = &rest[at..];
             let length = find_trusted_style(rest).map_or(1, |(marked, _)| marked.len());
             match length {
-                1 => self.0.push_sanitized_character('\u{1b}', EscapeStyle::Text, false, &mut escaped),
+                1 => self
+                    .0
+                    .push_sanitized_character('\u{1b}', EscapeStyle::Text, false, &mut escaped),
                 _ => escaped.push_str(&rest[..length]),
             }
             rest = &rest[length..];

@@ -8,7 +8,8 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;
 
 /// What our styles begin with.
-static TRUSTED_STYLE_MARK: LazyLock<String> = LazyLock::new(|| format!("\u{1b}[{};", RandomState::new().hash_one("style")));
+static TRUSTED_STYLE_MARK: LazyLock<String> =
+    LazyLock::new(|| format!("\u{1b}[{};", RandomState::new().hash_one("style")));
 
 /// Style of the program. `{STYLE}` starts it, `{STYLE:#}` ends it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -160,7 +160,9 @@ fn render_differences(compared: &RunComparison, runs: &[NamedRun; 2]) -> String 
     }
     if let Some(context) = compared.context.as_ref().filter(|context| !context.is_empty()) {
         let keys = format_count(context.len() as u64, "key");
-        text.push_str(&render_difference_headline(&format!("the final context differs in {keys}")));
+        text.push_str(&render_difference_headline(&format!(
+            "the final context differs in {keys}"
+        )));
         text.push_str(&render_context_changes(context));
     }
     text

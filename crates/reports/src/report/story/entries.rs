@@ -358,6 +358,9 @@ mod tests {
         };
         assert_eq!(entries[4..], [failed]);
         assert_eq!(exchange_circumstances(&exchange, &[]), ["attempt 2", "inside call x"]);
-        assert_eq!(format_exchange_counts(&[&exchange, &exchange]), "2 requests, 2 tool calls");
+        assert_eq!(
+            format_exchange_counts(&[&exchange, &exchange]),
+            "2 requests, 2 tool calls"
+        );
     }
 }

@@ -17,7 +17,9 @@ pub fn render_full_exchanges(chosen: &[&ModelExchange], all: &[ModelExchange], w
 /// Renders an exchange with its title.
 fn render_exchange(exchange: &ModelExchange, all: &[ModelExchange], width: LineWidth) -> String {
     let within = &exchange.scope;
-    let key = visible_part_key(exchange).map(|key| format!("[{key}]")).unwrap_or_default();
+    let key = visible_part_key(exchange)
+        .map(|key| format!("[{key}]"))
+        .unwrap_or_default();
     let about: String = exchange_circumstances(exchange, all)
         .iter()
         .map(|about| format!(" · {about}"))

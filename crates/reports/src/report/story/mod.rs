@@ -18,7 +18,7 @@ pub use html::{ExportedRun, render_html};
 pub use json::{execution_to_json as execution_document, story_to_json};
 pub use markdown::render_markdown;
 pub use messages::render_full_exchanges;
-pub use next_commands::{NextCommand, first_failed_part, suggest_next_commands, quote_for_shell};
+pub use next_commands::{NextCommand, first_failed_part, quote_for_shell, suggest_next_commands};
 pub(crate) use next_commands::{rerun_argument, sanitize_for_shell};
 pub(crate) use shared_lines::outcome_mark;
 pub use story_printer::StoryPrinter;

@@ -3,17 +3,17 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::next_commands::{suggest_next_commands, quote_for_shell};
+use super::next_commands::{quote_for_shell, suggest_next_commands};
 use super::shared_lines::{
-    INDENT, describe_interruption, format_local_time, format_context_values, outcome_mark, render_answered_question,
+    INDENT, describe_interruption, format_context_values, format_local_time, outcome_mark, render_answered_question,
     render_call_answers, render_decision, render_permission_question, render_running_agents, render_stderr,
     render_stopped_agents, totals_lines,
 };
-use crate::report::console::{render_call_line, is_call_long, render_result_line};
+use crate::report::console::{is_call_long, render_call_line, render_result_line};
 use crate::report::context_window;
 use crate::report::format::{
-    BAD, CAUTION, DIM, GOOD, NAME, TURN, failure_kind_word, format_count, format_duration, render_failure_heading, render_retry,
-    render_token_sum,
+    BAD, CAUTION, DIM, GOOD, NAME, TURN, failure_kind_word, format_count, format_duration, render_failure_heading,
+    render_retry, render_token_sum,
 };
 use crate::report::parts::{PartsSummary, without_part_keys};
 use crate::report::reasons::ShownReasons;
@@ -71,7 +71,8 @@ impl StoryPrinter {
             }
             Event::MessageAdded(message) => format!("\n{NAME}you{NAME:#}\n{}", self.wrap_block(&message.text)),
             Event::ContextSet(context) => {
-                self.has_cut |= !self.whole && format_context_values(context, true) != format_context_values(context, false);
+                self.has_cut |=
+                    !self.whole && format_context_values(context, true) != format_context_values(context, false);
                 let context_text = format_context_values(context, self.whole);
                 self.width
                     .wrap_sentences(&format!("\n{DIM}given: {context_text}{DIM:#}\n"))
@@ -182,7 +183,10 @@ impl StoryPrinter {
             self.has_cut |= lines.has_cut;
             text.push_str(&self.wrap_block(&format!("{DIM}{}{DIM:#}\n{}", parts.counts_text(true), lines.text)));
         } else {
-            self.has_cut |= !self.whole && finished.output().is_some_and(|output| values::has_shortened_keys(output));
+            self.has_cut |= !self.whole
+                && finished
+                    .output()
+                    .is_some_and(|output| values::has_shortened_keys(output));
         }
         match &finished.end {
             ExecutionEnd::Failed(failure) => {
@@ -346,7 +350,10 @@ impl StoryPrinter {
         let open = story.latest_turn().filter(|turn| turn.finished_at.is_none());
         let stopped = open.map(render_stopped_agents).unwrap_or_default();
         let cause = describe_interruption(cause);
-        format!("{stopped}\n{NAME}{cause}{NAME:#} {DIM}{}{DIM:#}\n", format_local_time(record))
+        format!(
+            "{stopped}\n{NAME}{cause}{NAME:#} {DIM}{}{DIM:#}\n",
+            format_local_time(record)
+        )
     }
 
     /// Renders the outcome, the agents that never ran, and the totals.
@@ -402,7 +409,11 @@ impl StoryPrinter {
         }
         self.has_cut = true;
         let first: Vec<&str> = text.lines().take(MAX_OUTPUT_LINES).collect();
-        format!("{}\n{DIM}… {} more lines (-v){DIM:#}", first.join("\n"), lines - MAX_OUTPUT_LINES)
+        format!(
+            "{}\n{DIM}… {} more lines (-v){DIM:#}",
+            first.join("\n"),
+            lines - MAX_OUTPUT_LINES
+        )
     }
 
     /// Returns the text on one line, shortened. Records whether it was shortened.

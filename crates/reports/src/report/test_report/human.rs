@@ -3,7 +3,7 @@
 use anstyle::{AnsiColor, Style};
 
 use super::{
-    EnsembleCoverage, EnsembleMutants, SuggestedCases, MutantStatus, FailedExpectation, TestedCase, TestedFile,
+    EnsembleCoverage, EnsembleMutants, FailedExpectation, MutantStatus, SuggestedCases, TestedCase, TestedFile,
     count_passed_and_failed,
 };
 use crate::report::format_count;

@@ -113,7 +113,8 @@ impl RunService {
         match run.answer_by_digest(answer.clone()).await {
             Err(error @ (RunError::NotAsked(_) | RunError::Answer(AnswerRefusal::NotPending { .. }))) => {
                 // The request was decided before this process drove the run, or in a way that no client has seen.
-                let decided = refuse_decided_in_events(&self.recorded_events(id).await?, |address| *address == answer.address);
+                let decided =
+                    refuse_decided_in_events(&self.recorded_events(id).await?, |address| *address == answer.address);
                 Err(match decided {
                     Some(decided) => RunError::Answer(decided.with_pending(self.pending_addresses(id).await)),
                     None => error,

@@ -18,7 +18,7 @@ use ensemble_history::{RunDriver, RunHistory, RunState, RunSummary};
 use ensemble_language::data::RunContext;
 use tokio::sync::watch;
 
-use crate::drive::events::{RunTreeReader, RunEvent};
+use crate::drive::events::{RunEvent, RunTreeReader};
 use crate::drive::run::RunHandle;
 use crate::drive::run_events::RunEventStream;
 use crate::error::RunError;
@@ -193,7 +193,11 @@ impl RunService {
     /// # Errors
     /// There is no such run, or a log cannot be read.
     pub fn recorded_events<'f>(&'f self, id: &'f RunId) -> BoxFuture<'f, Result<Vec<RunEvent>, RunError>> {
-        Box::pin(async move { Ok(RunTreeReader::new(self.resolve_run(id).await?, 0).read_unread_records().await?) })
+        Box::pin(async move {
+            Ok(RunTreeReader::new(self.resolve_run(id).await?, 0)
+                .read_unread_records()
+                .await?)
+        })
     }
 
     /// Changes when a run begins or ends here.

@@ -172,7 +172,9 @@ impl PreparedAnswers {
         let given_by = self
             .find_file_entry(address)
             .and_then(|(given, _)| self.given_by.get(given));
-        given_by.cloned().unwrap_or_else(|| self.author_for_source(AnswerSource::File))
+        given_by
+            .cloned()
+            .unwrap_or_else(|| self.author_for_source(AnswerSource::File))
     }
 
     /// Iterates over the addresses of all options and file entries.
@@ -289,7 +291,10 @@ impl AnswerQueue {
         let always = always.map(|(given, text)| (given.as_str(), (given, text)));
         if let Some((given, text)) = find_named(always, address) {
             used_always.insert(given.clone());
-            return PreparedAnswer::Answer(Value::String(text.clone()), answers.author_for_source(AnswerSource::Option));
+            return PreparedAnswer::Answer(
+                Value::String(text.clone()),
+                answers.author_for_source(AnswerSource::Option),
+            );
         }
         match answers.find_file_value(address, execution) {
             None => PreparedAnswer::NotGiven,

@@ -12,7 +12,9 @@ use super::InputRunnerOptions;
 use crate::agent::ExecutionInput;
 use crate::agent::build_error::{RunnerBuildError, compile_optional_template};
 use crate::agent::chat::{Dialogue, NoTools, RoundParameters};
-use crate::agent::kinds::generator::{AgentGenerator, ResponseGenerator, count_executions_by_agent, history_entry_json};
+use crate::agent::kinds::generator::{
+    AgentGenerator, ResponseGenerator, count_executions_by_agent, history_entry_json,
+};
 use crate::agent::kinds::question_cache::{find_remembered_answer, render_unkeyed_lines};
 use crate::agent::kinds::scope::rhai_variables;
 use ensemble_core::reply::{describe_missing_object, output_for_schema, parse_json_reply};

@@ -36,9 +36,11 @@ impl StubbedInputQuestion {
     /// Records the output of the stub as the answer to the rendered question. A prompt that cannot be rendered is recorded as empty.
     pub async fn record_stub_answer(&self, execution: &ExecutionInput, output: &JsonMap) {
         let prompt = match &self.prompt {
-            Some(prompt) => template_worker::render_template(prompt, &build_template_scope(execution, &self.listens_to))
-                .await
-                .ok(),
+            Some(prompt) => {
+                template_worker::render_template(prompt, &build_template_scope(execution, &self.listens_to))
+                    .await
+                    .ok()
+            }
             None => None,
         };
         let question = OperatorQuestion::new(prompt.unwrap_or_default(), self.choices.clone());

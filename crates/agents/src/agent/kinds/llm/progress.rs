@@ -62,7 +62,9 @@ impl ExecutionExchange {
         }
         let reply = last.messages.iter().rfind(|message| message.role == Role::Assistant);
         match reply {
-            Some(reply) if last.tool_calls.is_empty() => NextLlmStep::Judgement(reply.content.clone(), stop_reason(last)),
+            Some(reply) if last.tool_calls.is_empty() => {
+                NextLlmStep::Judgement(reply.content.clone(), stop_reason(last))
+            }
             _ => NextLlmStep::Calls,
         }
     }

@@ -101,7 +101,9 @@ async fn a_long_pause_is_told_before_it_begins() {
     ] {
         let mut query = query(&ask, &network);
         let provider = Failing(busy(Some(seconds)));
-        let waits = query.request_until_final_error(0, &link, &provider, true).now_or_never();
+        let waits = query
+            .request_until_final_error(0, &link, &provider, true)
+            .now_or_never();
         assert_eq!(waits, None);
         assert_eq!(query.warnings, told);
     }

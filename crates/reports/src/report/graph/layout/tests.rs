@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::grid::{GridCellKind, LayoutGrid};
-use super::order::{count_crossings, set_initial_order, reduce_crossings};
+use super::order::{count_crossings, reduce_crossings, set_initial_order};
 use super::*;
 
 fn arrange(sketch: &GraphSketch) -> GraphLayout {

@@ -15,7 +15,7 @@ use std::fmt;
 
 use super::super::xml::escape_xml;
 use super::layout::{GraphLayout, GraphSketch, SketchLink, lay_out_sketch};
-use super::{ExecutionCountUnit, DependencyArrow, DependencyTrigger, GraphPicture, render_ascii};
+use super::{DependencyArrow, DependencyTrigger, ExecutionCountUnit, GraphPicture, render_ascii};
 use canvas::{LayoutDirection, SvgCanvas};
 use lines::ArrowLabel;
 use shapes::NodeFigure;

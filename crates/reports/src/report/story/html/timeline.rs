@@ -42,7 +42,10 @@ fn render_turn_row(turn: &StoryTurn, agents: &[&Arc<str>], longest: f64) -> Stri
     let mut text = format!("<tr><th><a href=\"#turn-{number}\">{number}</a></th>");
     for agent in agents {
         let execution = turn.executions.iter().find(|execution| execution.agent == **agent);
-        text.push_str(&execution.map_or_else(|| "<td></td>".to_owned(), |one| render_execution_cell(number, one, longest)));
+        text.push_str(&execution.map_or_else(
+            || "<td></td>".to_owned(),
+            |one| render_execution_cell(number, one, longest),
+        ));
     }
     let took = turn
         .duration_seconds()
