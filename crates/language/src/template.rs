@@ -278,7 +278,7 @@ fn parse_checked(text: &str) -> Result<minijinja::Template<'_, '_>, TemplateChec
     ENVIRONMENT.template_from_str(text).map_err(|error| {
         let template_error = TemplateError::from_engine_error(text, &error);
         match error.detail() {
-            Some(PARSER_LIMIT) => TemplateCheckError::Depth(template_error),
+            Some(PARSER_DEPTH_ERROR) => TemplateCheckError::Depth(template_error),
             _ => TemplateCheckError::Syntax(template_error),
         }
     })

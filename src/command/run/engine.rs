@@ -268,7 +268,7 @@ fn new_run_id(host: &RunHost) -> RunId {
 
 /// Records of a run, or a signal that arrived before them.
 enum RunNews {
-    Records(RecordsReply),
+    Records(Box<RecordsReply>),
     Signal(RunCanceller),
 }
 
@@ -316,7 +316,7 @@ impl FollowedRun<'_> {
         let mut is_noted = false;
         loop {
             tokio::select! {
-                reply = &mut fetch => return Ok(RunNews::Records(reply?)),
+                reply = &mut fetch => return Ok(RunNews::Records(Box::new(reply?))),
                 by = signals.wait_for_signal() => return Ok(RunNews::Signal(by)),
                 absence = &mut absence, if !is_noted => {
                     is_noted = true;
@@ -356,7 +356,7 @@ impl FollowedRun<'_> {
                 silent_since = Instant::now();
             }
             let records_reply = match self.fetch_news(self.state.next_seq(), &mut signals).await? {
-                RunNews::Records(records_reply) => records_reply,
+                RunNews::Records(records_reply) => *records_reply,
                 RunNews::Signal(by) => {
                     self.cancel_run(&by.to_string()).await?;
                     continue;

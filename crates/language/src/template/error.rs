@@ -61,7 +61,7 @@ impl TemplateError {
             (ErrorKind::OutOfFuel, _) => "the template needs too many steps".to_owned(),
             (ErrorKind::WriteFailure, _) => format!("the rendered text is longer than {MAX_BYTES} bytes"),
             (ErrorKind::TemplateNotFound, _) => OTHER_TEMPLATE_ERROR.to_owned(),
-            (_, Some(PARSER_LIMIT)) => too_deep_message(),
+            (_, Some(PARSER_DEPTH_ERROR)) => too_deep_message(),
             (_, Some(detail)) => detail.to_owned(),
             (kind, None) => kind.to_string(),
         };

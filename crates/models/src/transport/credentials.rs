@@ -118,9 +118,9 @@ impl<'a> SecretPieceFilter<'a> {
             ReplyPiece::Reasoning(text) => (REASONING_STREAM, text),
         };
         match at {
-            TEXT if !self.has_text.swap(true, Ordering::Relaxed) => self.release_held_text(REASONING_STREAM),
+            TEXT_STREAM if !self.has_text.swap(true, Ordering::Relaxed) => self.release_held_text(REASONING_STREAM),
             // What was released could be the beginning of a secret that goes on here.
-            REASONING if self.has_text.load(Ordering::Relaxed) => return,
+            REASONING_STREAM if self.has_text.load(Ordering::Relaxed) => return,
             _ => {}
         }
         let mut streams = self.lock_streams();
@@ -144,7 +144,7 @@ impl<'a> SecretPieceFilter<'a> {
     fn send_piece(&self, at: usize, text: &str) {
         if !text.is_empty() {
             (self.on_piece)(match at {
-                TEXT => ReplyPiece::Text(text),
+                TEXT_STREAM => ReplyPiece::Text(text),
                 _ => ReplyPiece::Reasoning(text),
             });
         }

@@ -35,10 +35,10 @@ pub fn build_http_client() -> Result<reqwest::Client, String> {
 ///
 /// # Errors
 /// The variable of a proxy contains no address.
+/// Creates a client builder with the proxies of the environment, without redirects.
 #[expect(
     clippy::disallowed_methods,
     reason = "proxies are a matter of the machine, so they are read here and not from a run"
-/// Creates a client builder with the proxies of the environment, without redirects.
 )]
 pub fn client_builder_with_proxies() -> Result<ClientBuilder, String> {
     builder_with_proxy(&|name| std::env::var(name).ok())

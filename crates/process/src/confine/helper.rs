@@ -44,8 +44,8 @@ pub fn run_sandbox_helper(own: &ProgramInvocation, arguments: impl IntoIterator<
         arguments: arguments.collect(),
     };
     let exit_result = match mode.as_ref().and_then(|mode| mode.to_str()) {
-        Some(SUPERVISE) => supervisor::run_supervised_command(own, &task, &command),
-        Some(ENTER) => Err(sandbox_entry::enter_sandbox(&task, &command)),
+        Some(SUPERVISE_ARGUMENT) => supervisor::run_supervised_command(own, &task, &command),
+        Some(ENTER_ARGUMENT) => Err(sandbox_entry::enter_sandbox(&task, &command)),
         _ => Err("it was called in an unknown way".to_owned()),
     };
     exit_result.unwrap_or_else(|why| print_helper_failure(&why))

@@ -152,10 +152,10 @@ impl fmt::Debug for Dialogue {
 
 impl Dialogue {
     /// A dialogue with this model, without tools, instructions and context window.
+    /// Creates a dialogue without tools, context window and system message.
     #[expect(
         clippy::disallowed_methods,
         reason = "the system's clock unless another is given; it decides nothing"
-    /// Creates a dialogue without tools, context window and system message.
     )]
     pub fn new(model: Model) -> Self {
         Self {

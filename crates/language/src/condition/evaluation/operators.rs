@@ -47,10 +47,10 @@ enum NumberPair {
     Floats(f64, f64),
 }
 
+/// Converts two numbers to a common type. Returns `None` if one of the values is no number.
 #[expect(
     clippy::cast_precision_loss,
     reason = "arithmetic with a float is arithmetic of floats"
-/// Converts two numbers to a common type. Returns `None` if one of the values is no number.
 )]
 fn to_number_pair(a: &ConditionValue, b: &ConditionValue) -> Option<NumberPair> {
     Some(match (a, b) {
@@ -310,10 +310,10 @@ fn compare_numbers(a: &ConditionValue, b: &ConditionValue) -> Option<Ordering> {
 }
 
 /// Compares an integer and a float exactly: above 2^53 a conversion would make different numbers equal.
+/// Compares an integer with a float exactly, without rounding the integer.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "the float lies between the integers' bounds"
-/// Compares an integer with a float exactly, without rounding the integer.
 )]
 fn compare_int_with_float(int: i64, float: f64) -> Ordering {
     const BOUND: f64 = 9_223_372_036_854_775_808.0;
@@ -480,10 +480,10 @@ pub(crate) fn get_indexed_item(base: &ConditionValue, index: &ConditionValue) ->
 }
 
 /// The number as an integer, if it is one.
+/// Returns the integer, if the number is whole; `None` for other values.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "only whole numbers well within the bounds get there"
-/// Returns the integer, if the number is whole; `None` for other values.
 )]
 pub(crate) fn as_whole_number(number: &ConditionValue) -> Option<i64> {
     match number {
