@@ -40,9 +40,9 @@ pub enum RunEventKind {
     Committed(Arc<Record>),
     /// Something was said or begun that no record holds yet. It may be lost, and it may turn out not to count.
     Live(LiveEvent),
-    /// A question waits for [`RunHandle::answer_request_when_asked`](crate::Run::answer_request).
+    /// A question waits for [`RunHandle::answer_request_when_asked`](crate::RunHandle::answer_request).
     QuestionAsked(QuestionRequest),
-    /// A call waits for permission by [`RunHandle::answer_request_when_asked`](crate::Run::answer_request).
+    /// A call waits for permission by [`RunHandle::answer_request_when_asked`](crate::RunHandle::answer_request).
     PermissionRequested(PermissionRequest),
 }
 

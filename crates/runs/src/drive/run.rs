@@ -315,7 +315,7 @@ impl RunHandle {
         }
     }
 
-    /// Waits for the end of the conversation, then continues the conversation with a user message. [`Self::wait`] then waits for the new
+    /// Waits for the end of the conversation, then continues the conversation with a user message. [`Self::wait_for_end`] then waits for the new
     /// end.
     ///
     /// # Errors

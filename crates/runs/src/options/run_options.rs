@@ -43,7 +43,7 @@ pub struct RunOptions {
     /// The digests of the requests that were shown, by the addresses in `allowed_tools` and `denied_tools`: the decision is for
     /// no other call. The check of answers before a run continues fills it.
     pub shown_requests: HashMap<String, RequestDigest>,
-    /// The servers of tools with `mcp: client`; with none, those of the [host](crate::Host::with_client_servers). They are not
+    /// The servers of tools with `mcp: client`; with none, those of the [host](crate::RunHost::with_default_client_servers). They are not
     /// recorded: a run that goes on is given them again.
     pub servers: Arc<ClientServers>,
     /// Where replies of models are kept and looked up.

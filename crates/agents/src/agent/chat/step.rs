@@ -103,7 +103,7 @@ impl Dialogue {
     /// The caller limits the number of steps.
     ///
     /// ```
-    /// use ensemble_agents::agent::chat::{Dialogue, PreparedReply, StepResult, Thread};
+    /// use ensemble_agents::agent::chat::{Dialogue, PreparedReply, DialogueStepResult, Thread};
     /// use serde_json::{Value, json};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
@@ -117,15 +117,15 @@ impl Dialogue {
     /// let mut thread = dialogue.with_user_message(Thread::default(), "Is it sunny in Paris?");
     /// let ended = loop {
     ///     thread = match dialogue.step(thread).await? {
-    ///         StepResult::CallTools(mut calls) => {
+    ///         DialogueStepResult::CallTools(mut calls) => {
     ///             calls[0].arguments["name"] = "Paris".into();
     ///             calls.into()
     ///         }
-    ///         StepResult::AskModel(calls) => {
+    ///         DialogueStepResult::AskModel(calls) => {
     ///             assert_eq!(calls[0].result_text(), "sunny in \"Paris\"");
     ///             calls.into()
     ///         }
-    ///         StepResult::Done(ended) => break ended,
+    ///         DialogueStepResult::Done(ended) => break ended,
     ///     };
     /// };
     /// assert_eq!(ended.text, "Sunny.");
