@@ -14,7 +14,7 @@ const CEILINGS: &[(Pattern, usize)] = &[
     (Pattern::ParticipleFunction, 8),
     (Pattern::PrepositionFunction, 1),
     (Pattern::FunctionOf, 3),
-    (Pattern::FunctionDoc, 17),
+    (Pattern::FunctionDoc, 13),
     (Pattern::TypeDoc, 1),
     (Pattern::SharedTypeName, 0),
     (Pattern::ParticipleType, 4),

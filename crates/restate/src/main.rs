@@ -21,7 +21,7 @@ use ensemble_restate::worker::RestateWorker;
 use ensemble_runs::{Project, RunHost, Runs};
 use tokio::net::TcpListener;
 
-use crate::stop_signals::{StopSignal, StopSignals};
+use crate::stop_signals::{StopSignal, WorkerStopSignals};
 
 /// Run ensembles on Restate, a durable execution engine.
 #[derive(Debug, Parser)]
@@ -178,7 +178,7 @@ fn run_server(args: &ServeArgs) -> Result<StopSignal, String> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| format!("cannot start the runtime: {error}"))?;
     runtime.block_on(async {
-        let mut signals = StopSignals::listen().map_err(|error| format!("cannot receive signals: {error}"))?;
+        let mut signals = WorkerStopSignals::listen().map_err(|error| format!("cannot receive signals: {error}"))?;
         let host = RunHost::from_system()
             .without_operator()
             .with_shared_watchdog(watchdog::watchdog_command())
@@ -220,7 +220,7 @@ fn run_server(args: &ServeArgs) -> Result<StopSignal, String> {
 }
 
 /// Waits until the running executions have ended, at most for this time, or until another signal.
-async fn drain_worker(worker: &RestateWorker, limit: Duration, signals: &mut StopSignals) {
+async fn drain_worker(worker: &RestateWorker, limit: Duration, signals: &mut WorkerStopSignals) {
     worker.start_draining();
     let running = worker.count_running();
     if running > 0 {

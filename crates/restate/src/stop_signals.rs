@@ -20,14 +20,15 @@ impl StopSignal {
 }
 
 /// The signals of the process since this value was created.
-#[cfg(unix)]
-pub(crate) struct StopSignals {
+pub(crate) struct WorkerStopSignals {
+    #[cfg(unix)]
     interrupts: tokio::signal::unix::Signal,
+    #[cfg(unix)]
     terminations: tokio::signal::unix::Signal,
 }
 
 #[cfg(unix)]
-impl StopSignals {
+impl WorkerStopSignals {
     /// Starts to listen for signals.
     ///
     /// # Errors
@@ -49,18 +50,14 @@ impl StopSignals {
     }
 }
 
-/// The signals of the process.
 #[cfg(not(unix))]
-pub(crate) struct StopSignals;
-
-#[cfg(not(unix))]
-impl StopSignals {
+impl WorkerStopSignals {
     /// Starts to listen for signals.
     ///
     /// # Errors
     /// None.
     pub(crate) fn listen() -> std::io::Result<Self> {
-        Ok(Self)
+        Ok(Self {})
     }
 
     /// Waits for the next signal.

@@ -29,7 +29,7 @@ pub fn unify_types(outputs: &[WrittenOutput]) -> ValueType {
 
 /// Returns the keys that are written only as `true`, and that other outputs do not have.
 pub fn latched_keys(outputs: &[WrittenOutput]) -> BTreeSet<String> {
-    let written_true = ValueType::exact_type_of(&true.into());
+    let written_true = ValueType::exact_value_type(&true.into());
     let is_latched = |key: &String| {
         let mut written_types = outputs.iter().filter_map(|output| output.get(key));
         written_types.all(|of| *of == written_true) && outputs.iter().any(|output| !output.contains_key(key))
@@ -104,8 +104,8 @@ fn response_output(of: ValueType) -> WrittenOutput {
 /// Infers the type of an expression from its text.
 fn infer_type(expr: &Expr) -> ValueType {
     match expr {
-        Expr::BoolConstant(value, _) => ValueType::exact_type_of(&(*value).into()),
-        Expr::IntegerConstant(value, _) => ValueType::exact_type_of(&(*value).into()),
+        Expr::BoolConstant(value, _) => ValueType::exact_value_type(&(*value).into()),
+        Expr::IntegerConstant(value, _) => ValueType::exact_value_type(&(*value).into()),
         Expr::FloatConstant(value, _) => ValueType::number_in_range(NumberRange::from_bounds(**value, **value)),
         Expr::StringConstant(text, _) => ValueType::text_among([text.as_str()]),
         Expr::InterpolatedString(..) => ValueType::any_text(),
@@ -143,10 +143,10 @@ fn type_from_value(value: &Dynamic) -> ValueType {
         return ValueType::nothing_value();
     }
     if let Ok(value) = value.as_bool() {
-        return ValueType::exact_type_of(&value.into());
+        return ValueType::exact_value_type(&value.into());
     }
     if let Ok(value) = value.as_int() {
-        return ValueType::exact_type_of(&value.into());
+        return ValueType::exact_value_type(&value.into());
     }
     if let Ok(value) = value.as_float() {
         return ValueType::number_in_range(NumberRange::from_bounds(value, value));

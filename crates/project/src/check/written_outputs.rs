@@ -52,7 +52,7 @@ fn text_outputs<'t>(texts: impl Iterator<Item = &'t String>) -> Vec<WrittenOutpu
     let entries = |text: &String| {
         parse_plain_reply(text)
             .into_iter()
-            .map(|(key, value)| (key, ValueType::exact_type_of(&value)))
+            .map(|(key, value)| (key, ValueType::exact_value_type(&value)))
     };
     texts.map(|text| entries(text).collect()).collect()
 }

@@ -32,7 +32,7 @@ impl CheckContext for Described {
             value
                 .as_array()?
                 .iter()
-                .map(ValueType::exact_type_of)
+                .map(ValueType::exact_value_type)
                 .fold(ValueType::impossible_value(), ValueType::union_with),
         )
     }

@@ -341,7 +341,7 @@ impl CheckContext for Described {
         None
     }
     fn output_type(&self, _: &Ensemble, agent: &Agent) -> Option<ValueType> {
-        Some(ValueType::exact_type_of(
+        Some(ValueType::exact_value_type(
             &serde_json::from_str(agent.description.as_ref()?).ok()?,
         ))
     }

@@ -88,7 +88,7 @@ fn infer_items_type(spec: &ForEachSpec, shared: &VariableTypes) -> ValueType {
         ForEachItems::Expression(text) => {
             ValueExpression::parse(text).map_or_else(|_| ValueType::any_value(), |it| it.infer_type(shared))
         }
-        ForEachItems::List(items) => ValueType::exact_type_of(&serde_json::Value::Array(items.clone())),
+        ForEachItems::List(items) => ValueType::exact_value_type(&serde_json::Value::Array(items.clone())),
         ForEachItems::Times(count) => {
             ValueType::list_with_items(ValueType::number_up_to(u64::from(count.saturating_sub(1))))
         }

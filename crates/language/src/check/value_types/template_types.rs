@@ -98,7 +98,7 @@ fn agent_template_variables<'a>(graph: &'a CheckGraph<'_>, at: usize, types: &En
         .any(|(_, performer)| *performer == agent.name);
     if !is_tool {
         let config = serde_json::Value::Object(agent.config.clone());
-        variables.push(("parameters".into(), Cow::Owned(ValueType::exact_type_of(&config))));
+        variables.push(("parameters".into(), Cow::Owned(ValueType::exact_value_type(&config))));
     }
     let mut dependencies = Vec::new();
     for edge in graph.dependency_edges(at) {

@@ -6,7 +6,7 @@ use super::*;
 use crate::condition::typing::check::find_known_truth;
 
 fn exactly<'a>(entries: impl IntoIterator<Item = (&'a str, Value)>) -> ValueType {
-    let entry = |(key, value): (&str, Value)| (key.to_owned(), ValueType::exact_type_of(&value));
+    let entry = |(key, value): (&str, Value)| (key.to_owned(), ValueType::exact_value_type(&value));
     ValueType::map_with_fields(MapFields::with_exact_keys(entries.into_iter().map(entry)))
 }
 
@@ -32,7 +32,7 @@ fn known(facts: &ConditionSnapshot) -> VariableTypes {
         .collect();
     VariableTypes {
         context: of(&facts.context),
-        output: ValueType::exact_type_of(facts.output.as_deref().unwrap()),
+        output: ValueType::exact_value_type(facts.output.as_deref().unwrap()),
         turn_count: ValueType::number_up_to(facts.turn_count),
         history: ValueType::list_with_items(history).into(),
         executions: exactly(executions),
@@ -172,7 +172,7 @@ proptest! {
         for (schema, value) in [&first, &second] {
             let of = ValueType::from_schema(schema);
             prop_assert!(of.contains_value(value), "{} {} {}", schema, value, of);
-            prop_assert!(ValueType::exact_type_of(value).contains_value(value), "{}", value);
+            prop_assert!(ValueType::exact_value_type(value).contains_value(value), "{}", value);
             let both = ValueType::from_schema(&first.0).union_with(ValueType::from_schema(&second.0));
             prop_assert!(both.contains_value(value), "{} {} {}", first.0, second.0, value);
         }

@@ -222,7 +222,7 @@ impl ConditionTypeChecker<'_> {
     fn infer_type(&mut self, expr: &ConditionExpr, wanted: bool) -> ValueType {
         match &expr.kind {
             ExprKind::Nothing => ValueType::nothing_value(),
-            ExprKind::Bool(value) => ValueType::exact_type_of(&(*value).into()),
+            ExprKind::Bool(value) => ValueType::exact_value_type(&(*value).into()),
             #[expect(clippy::cast_precision_loss, reason = "a wider range would only be less exact")]
             ExprKind::Int(value) => match value.unsigned_abs() < 1 << 53 {
                 true => ValueType::number_in_range(NumberRange::from_bounds(*value as f64, *value as f64)),
@@ -401,7 +401,7 @@ impl ConditionTypeChecker<'_> {
             (left_expr, left) = (right_expr, right);
         }
         match never {
-            true => ValueType::exact_type_of(&false.into()),
+            true => ValueType::exact_value_type(&false.into()),
             false => ValueType::any_boolean(),
         }
     }
@@ -560,7 +560,7 @@ fn can_have_shape(of: &ValueType, fits: impl Fn(&ValueShape) -> bool) -> bool {
 pub(crate) fn find_known_truth(of: &ValueType) -> Option<bool> {
     let shape = of.known_shape()?;
     match () {
-        () if *of == ValueType::exact_type_of(&true.into()) => Some(true),
+        () if *of == ValueType::exact_value_type(&true.into()) => Some(true),
         () if !shape.can_be_true
             && shape.number.is_none()
             && shape.text.is_none()

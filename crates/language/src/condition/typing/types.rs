@@ -253,7 +253,7 @@ impl ValueType {
     }
 
     /// Returns the type that contains only this value; large numbers and deep values are widened.
-    pub fn exact_type_of(value: &Value) -> Self {
+    pub fn exact_value_type(value: &Value) -> Self {
         Self::from_value_at_depth(value, 0)
     }
 

@@ -15,7 +15,7 @@ impl<'t> TemplateTypeChecker<'t, '_> {
     pub(super) fn infer_type(&mut self, expr: &Expr<'t>, want: ExpressionUse) -> ValueType {
         match expr {
             Expr::Var(var) => self.variable_type(var.id),
-            Expr::Const(value) => ValueType::exact_type_of(&view::to_json(&value.value)),
+            Expr::Const(value) => ValueType::exact_value_type(&view::to_json(&value.value)),
             Expr::GetAttr(one) => {
                 let place = self.find_last_word(one.name, to_span(one.span()));
                 self.infer_member(&one.expr, one.name, place, want)
@@ -39,7 +39,7 @@ impl<'t> TemplateTypeChecker<'t, '_> {
             }
             Expr::UnaryOp(one) => match one.op {
                 UnaryOpKind::Not => match find_known_truth(&self.infer_type(&one.expr, want.negate_wanted())) {
-                    Some(is_true) => ValueType::exact_type_of(&(!is_true).into()),
+                    Some(is_true) => ValueType::exact_value_type(&(!is_true).into()),
                     None => ValueType::any_boolean(),
                 },
                 UnaryOpKind::Neg => self.infer_negative(&one.expr),

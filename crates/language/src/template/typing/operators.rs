@@ -180,7 +180,7 @@ struct EqualitySides<'s> {
 fn comparison_result_type(can_be: bool, is_different: bool) -> ValueType {
     match can_be {
         true => ValueType::any_boolean(),
-        false => ValueType::exact_type_of(&is_different.into()),
+        false => ValueType::exact_value_type(&is_different.into()),
     }
 }
 

@@ -26,7 +26,7 @@ impl ValueType {
         if let Some(values) = schema.get("enum").and_then(Value::as_array) {
             return values
                 .iter()
-                .map(Self::exact_type_of)
+                .map(Self::exact_value_type)
                 .fold(Self::impossible_value(), Self::union_with);
         }
         let kinds: Vec<&str> = match schema.get("type") {
