@@ -149,8 +149,7 @@ fn describe_fallback_origin(fallback_of: &Option<Arc<str>>) -> String {
 }
 
 impl ModelProfiles {
-    /// Creates the profiles without sources: only the built-in `simulated`, and these overrides. Of two overrides for one
-    /// profile, the later one counts.
+    /// Creates the built-in profile `simulated` with these overrides. Of two overrides for one profile, the later one counts.
     pub fn new(overrides: Vec<ModelOverride>) -> Self {
         Self {
             overrides,

@@ -1,7 +1,7 @@
 //! The JSON object that a script receives on stdin.
 //!
 //! The object is written piece by piece, so that a large context is not copied for each agent. The buffer holds at most
-//! one value and [`MAX_PIECE_BYTES`] bytes.
+//! one value and [`WRITE_BUFFER_BYTES`] bytes.
 
 use std::collections::HashSet;
 use std::io;

@@ -475,7 +475,7 @@ fn needs_shell(script: &str, places: &ScriptFolders) -> bool {
         || SHELL_BUILTINS.contains(&first) && places.find_file(first).is_none()
 }
 
-/// Does it begin like `DIGEST_PREFIX_LENGTH=value`?
+/// Does it begin like `NAME=value`?
 fn starts_with_assignment(script: &str) -> bool {
     script.split_once('=').is_some_and(|(name, _)| {
         name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')

@@ -23,6 +23,8 @@ const RULES: &[(&str, &str)] = &[
     (r#"( time=)"\d+\.\d+""#, r#"${1}"[SECONDS]""#),
     (DURATION_IN_A_COLUMN, " [DURATION]"),
     (DURATION, "[DURATION]"),
+    // A run on a busy machine can have a pause of a second, from which on the summary has both durations.
+    (r", \[DURATION\] with pauses", ""),
     (r"tokens out +time\b", "tokens out  time"),
     (r"\b\d+(\.\d+)? [KM]iB (would|freed)", "[SIZE] $2"),
     (r"((?:width|left): ?)\d+(\.\d+)?%", "${1}[SHARE]"),
@@ -97,6 +99,7 @@ fn only_unstable_parts_become_placeholders() {
         ("writer llm · 12 ms · 6 tokens", "writer llm · [DURATION] · 6 tokens"),
         ("<span>8 ms</span>", "<span>[DURATION]</span>"),
         ("5 turns · 1.2 s", "5 turns · [DURATION]"),
+        ("3 turns · 12 ms, 1.1 s with pauses", "3 turns · [DURATION]"),
         ("          –   1.2 s\n", "          – [DURATION]\n"),
         ("wall clock 5 min 0 s, as", "wall clock [DURATION], as"),
         ("34.80 KiB would be freed", "[SIZE] would be freed"),

@@ -1,4 +1,4 @@
-//! What the expressions of a `random_for_each` read, and agents with parts where there is no conversation.
+//! What the expressions of a `for_each` read, and agents with parts where there is no conversation.
 
 use super::check_subject::CheckSubject;
 use super::undeclared_inputs::undeclared_input_finding;

@@ -8,7 +8,7 @@ use crate::loader::codes;
 use crate::plan::graph_walks::find_reachable;
 use crate::yaml::edit::{RouteEdit, RouteFix};
 
-/// Warns of feedback to agents that run only once, and gives a hint for every `max_agent_executions` that cannot be reached.
+/// Warns of feedback to agents that run only once, and gives a hint for every `max_executions` that cannot be reached.
 pub(super) fn check_idle_dependencies(subject: &CheckSubject<'_>) -> Vec<Finding> {
     let graph = subject.graph;
     let mut findings = Vec::new();

@@ -19,11 +19,11 @@ struct ProcessText<'e> {
     key: &'static str,
     /// Whether a template in the text is an error.
     refuses_templates: bool,
-    /// Whether a shell or nothing expands `${DIGEST_PREFIX_LENGTH}`.
+    /// Whether a shell or nothing expands `${NAME}`.
     is_expanded: bool,
 }
 
-/// Reports templates in `script`, `cwd` and `env`, and `${DIGEST_PREFIX_LENGTH}` in texts that no shell reads.
+/// Reports templates in `script`, `cwd` and `env`, and `${NAME}` in texts that no shell reads.
 pub(super) fn check_process_texts(subject: &CheckSubject<'_>) -> Vec<Finding> {
     let mut texts = Vec::new();
     collect_agent_texts(subject.ensemble, &mut texts);
@@ -237,7 +237,7 @@ fn variable_finding(text: &ProcessText<'_>) -> Option<Finding> {
     Some(Finding::new_warning(codes::UNEXPANDED_VARIABLE, at, message).with_help(help))
 }
 
-/// Finds the first `${DIGEST_PREFIX_LENGTH}` with its name; the name of `${DIGEST_PREFIX_LENGTH:-default}` is `DIGEST_PREFIX_LENGTH`.
+/// Finds the first `${NAME}` with its name; the name of `${NAME:-default}` is `NAME`.
 fn find_shell_variable(text: &str) -> Option<(Span, &str)> {
     for (start, _) in text.match_indices("${") {
         let rest = &text[start + 2..];

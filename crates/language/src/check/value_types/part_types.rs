@@ -1,4 +1,4 @@
-//! `random_for_each`: what its list, its keys and its combination are made of.
+//! `for_each`: what its list, its keys and its combination are made of.
 
 use super::variable_types;
 use super::{OutputTypeSource, add_type_findings};
