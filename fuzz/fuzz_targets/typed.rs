@@ -69,7 +69,7 @@ fn variable_types() -> VariableTypes {
         input: ValueType::any_text(),
         outputs: ValueType::map_with_fields(MapFields::with_exact_keys([(
             "x".to_owned(),
-            ValueType::exact_type_of(&OUTPUT),
+            ValueType::exact_value_type(&OUTPUT),
         )]))
         .into(),
         ..VariableTypes::default()
@@ -88,7 +88,7 @@ fuzz_target!(|text: &str| {
             assert!(text.get(misfit.span.start..misfit.span.end).is_some(), "{misfit:?}");
         }
     }
-    let of = ValueType::exact_type_of(&OUTPUT);
+    let of = ValueType::exact_value_type(&OUTPUT);
     let variables = |name: &str| (name == "x").then_some(&of);
     for misfit in find_type_problems(text, &variables) {
         assert!(text.get(misfit.span.start..misfit.span.end).is_some(), "{misfit:?}");
