@@ -92,6 +92,8 @@ pub(crate) struct DrivenRun {
     /// What no event may tell.
     pub(crate) secrets: Secrets,
     pub(crate) host: Host,
+    /// Whether a success with exhausted agents is recorded as no success.
+    pub(crate) refuses_exhausted: bool,
 }
 
 impl Run {
@@ -398,6 +400,7 @@ impl DrivenRun {
             timeout: Some(self.prepared.plan.ensemble().limits.timeout),
             secrets: self.secrets.clone(),
             outer_stopwatch: None,
+            refuses_exhausted: self.refuses_exhausted,
             turn_ends_in: None,
         };
         if let Some(first) = self.first.take() {
