@@ -501,3 +501,40 @@ fn messages_that_a_window_or_a_responder_left_out_are_not_shown_as_sent() {
     assert!(!guest.contains("assistant\n      answer 1"), "{guest}");
     assert!(!guest.contains("earlier executions"), "{guest}");
 }
+
+#[test]
+fn a_failed_request_after_tool_calls_and_the_request_of_a_summary_are_shown() {
+    let workspace = Workspace::new();
+    workspace.write(
+        "calls.yaml",
+        "name: calls\nmodel_profiles: {m: {provider: simulated, replies: [{text: look, tool_calls: [{name: pay, arguments: {}}]}, \
+         {error: boom}]}}\ntools: {pay: {script: pay.rhai, description: d, parameters: {type: object}}}\nagents: [{name: a, \
+         model_profile: m, tools: [pay], prompt: do it}]\n",
+    );
+    workspace.write("pay.rhai", "\"paid\"");
+    workspace.run(["run", "calls.yaml", "--quiet"]).expect_code(1);
+    let shown = workspace.run(["runs", "show", "--messages"]).expect_code(0).stdout;
+    in_order(
+        &shown,
+        &["request 1", "← pay: paid\n", "  request 2\n", "failed (model): boom"],
+    );
+
+    workspace.write(
+        "talk.yaml",
+        "name: talk\nmodel_profiles:\n  m: {provider: simulated, replies: [reply 1, reply 2, reply 3, reply 4, reply 5]}\n  scribe: \
+         {provider: simulated, replies: [Minutes of it.]}\nagents:\n  - name: talker\n    model_profile: m\n    prompt: \"question {{ \
+         turn_count }}\"\n    context_window: {max_messages: 6, min_recent_turns: 1, strategy: {summarize: scribe}}\n    conversation: \
+         {max_turns: 5, trigger: every_turn}\n",
+    );
+    workspace.run(["run", "talk.yaml", "--quiet"]).expect_code(0);
+    let shown = workspace.run(["runs", "show", "--messages"]).expect_code(0).stdout;
+    in_order(
+        &shown,
+        &[
+            "request for a summary of earlier messages\n    system\n      You keep the minutes",
+            "User: question 0\n",
+            "    assistant\n      Minutes of it.\n",
+            "  request 1",
+        ],
+    );
+}

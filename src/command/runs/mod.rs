@@ -292,7 +292,9 @@ impl RunListRow {
         let id = mark_id(id, short);
         let is_refused = self.outcome == Some(CompletionReason::Completed) && self.success == Some(false);
         let refusal = if is_refused { " without success" } else { "" };
-        format!("{id}{pad}  {when}  {ensemble:widest$}  {state}{refusal}, turns {turns}, executions {executions}{failed}\n")
+        format!(
+            "{id}{pad}  {when}  {ensemble:widest$}  {state}{refusal}, turns {turns}, executions {executions}{failed}\n"
+        )
     }
 }
 

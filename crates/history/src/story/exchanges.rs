@@ -10,7 +10,7 @@ use ensemble_core::conversation::{
     AttemptScope, ConversationState, Event, ExecutionEnd, IllegalRecord, Record, ToolCallEnded,
 };
 use ensemble_core::thread::{Attachment, LEFT_OUT, Message, StopReason, ThreadIteration, ToolCall, ToolEnd};
-use ensemble_language::data::ExecutionFailure;
+use ensemble_language::data::{ExecutionFailure, FailureKind};
 use ensemble_language::ensemble::AgentKind;
 use ensemble_language::plan::Plan;
 
@@ -271,6 +271,10 @@ impl ExchangeCollector {
         let exchange = self.open_exchange(within);
         exchange.iterations.extend_from_slice(rest);
         exchange.scope.attempt = within.attempt;
+        if rest.is_empty() && is_failed_request(&end) && exchange.iterations.last().is_some_and(has_ended_calls) {
+            // The failed request sent the results of these calls, and no message of its own.
+            exchange.iterations.push(ThreadIteration::default());
+        }
         if let ExchangeEnd::Failed { failure } = &end
             && let Some(reason) = StopReason::from_failure_kind(failure.kind)
             && let Some(last) = exchange.iterations.last_mut()
@@ -322,6 +326,17 @@ fn to_exchange_end(end: &ExecutionEnd) -> ExchangeEnd {
         ExecutionEnd::Succeeded(_) => ExchangeEnd::Succeeded,
         ExecutionEnd::Failed(failure) => failed_exchange_end(failure),
     }
+}
+
+/// Returns whether the attempt ended because a request to the model failed.
+fn is_failed_request(end: &ExchangeEnd) -> bool {
+    matches!(end, ExchangeEnd::Failed { failure } if failure.kind == FailureKind::Model)
+}
+
+/// Returns whether the reply of the request has tool calls, and all of them have ended.
+fn has_ended_calls(iteration: &ThreadIteration) -> bool {
+    let calls = &iteration.tool_calls;
+    !calls.is_empty() && calls.iter().all(|call| call.end.is_some())
 }
 
 fn failed_exchange_end(failure: &ExecutionFailure) -> ExchangeEnd {

@@ -222,6 +222,7 @@ impl Run {
     pub async fn unused_answers(&self) -> Result<Vec<UnusedAnswer>, RunError> {
         let (next, mut always) = (self.answers.list_unused_next(), self.answers.list_unused_always());
         always.extend(self.answers.list_unused_file());
+        always.extend(self.answers.list_unused_stubs());
         if next.is_empty() && always.is_empty() {
             return Ok(Vec::new());
         }
