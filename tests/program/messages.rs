@@ -270,7 +270,7 @@ fn the_page_has_the_messages_folded() {
         &page,
         &[
             "<h3>Turn 1 ",
-            "<details class=\"exchanges\"><summary>4 requests, 3 tool calls</summary>\n<h5>attempt 1</h5>\n",
+            "<details class=\"exchanges\"><summary>5 requests, 3 tool calls</summary>\n<h5>attempt 1</h5>\n",
             "request 1 · simulated · end turn · 14 tokens in, ",
             "<p class=\"label\">system</p>\n<pre class=\"text\" tabindex=\"0\">You are the boss.</pre>\n",
             ">Decide now.</pre>\n<p class=\"label\">file notes.md (text/plain, 22 bytes)</p>\n",
@@ -310,7 +310,7 @@ fn the_markdown_has_the_messages_folded() {
         &text,
         &[
             "### Turn 1\n",
-            "<details><summary>4 requests, 3 tool calls</summary>\n\n**attempt 1**\n\n*request 1 · ",
+            "<details><summary>5 requests, 3 tool calls</summary>\n\n**attempt 1**\n\n*request 1 · ",
             "system\n\n```text\nYou are the boss.\n```\n",
             "file notes.md (text/plain, 22 bytes)\n",
             "assistant\n\n```text\nI look it up.",
