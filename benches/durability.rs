@@ -83,6 +83,7 @@ fn run(folder: &Path, plan: &Arc<Plan>, runners: Vec<Arc<dyn Runner>>, how: Dura
         timeout: None,
         secrets: ensemble_core::secrets::Secrets::default(),
         outer_stopwatch: None,
+        refuses_exhausted: false,
         turn_ends_in: None,
     };
     let (took, ()) = time(|| {

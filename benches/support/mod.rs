@@ -123,6 +123,7 @@ pub(crate) fn run(plan: &Arc<Plan>, runners: Vec<Arc<dyn Runner>>) -> Ran {
         timeout: Some(Duration::from_secs(3600)),
         secrets: ensemble_core::secrets::Secrets::default(),
         outer_stopwatch: None,
+        refuses_exhausted: false,
         turn_ends_in: None,
     };
     let (begun, busy) = (Instant::now(), processor_time());

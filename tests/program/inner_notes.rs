@@ -1,6 +1,7 @@
 //! Reports of a run about the executions inside it: defaults without a person, failed tool calls, and parts of an earlier process.
 
 use crate::support::Workspace;
+use crate::support::acp_client::Client;
 
 #[test]
 fn a_default_inside_is_marked_in_the_run_and_its_reports() {
@@ -28,8 +29,10 @@ fn a_default_inside_is_marked_in_the_run_and_its_reports() {
     for mark in marks {
         assert!(outcome.stderr.contains(mark), "{}", outcome.stderr);
         assert!(json["warnings"].to_string().contains(mark), "{json}");
-        let (_, words) = mark.rsplit_once(": ").expect("words");
-        assert!(shown.stdout.contains(words), "{}", shown.stdout);
+        let in_record = mark
+            .replace("left: ", "warning: ")
+            .replace("each[alpha]: ", "warning: [alpha] ");
+        assert!(shown.stdout.contains(&in_record), "{in_record}: {}", shown.stdout);
     }
     let answered = workspace.run(["run", "outer.yaml", "--output", "json", "--always-answer", "left.ok=no"]);
     let warnings = answered.expect_code(0).json()["warnings"].to_string();
@@ -56,6 +59,58 @@ fn a_failed_tool_call_inside_is_a_warning_outside() {
         "e[1]: 1 of 1 tool call of `a` failed",
     ] {
         assert_eq!(outcome.stderr.matches(told).count(), 1, "{told}: {}", outcome.stderr);
+    }
+    workspace.write("rows.csv", "input\na\nb\n");
+    let batch = workspace
+        .run(["batch", "outer.yaml", "--data", "rows.csv"])
+        .expect_code(0);
+    let told = "2 × e[0]: 1 of 1 tool call of `a` failed; e[1]: 1 of 1 tool call of `a` failed; n: 1 of 1 tool call of `a` failed (rows 1, 2)";
+    assert!(batch.stdout.contains(told), "{}", batch.stdout);
+    let rows = workspace.read(".ensemble/batches/outer-rows/results.jsonl");
+    let row: serde_json::Value = serde_json::from_str(rows.lines().next().expect("a row")).expect("JSON");
+    assert_eq!(row["nested_failures"][2], "n: 1 of 1 tool call of `a` failed", "{row}");
+    let mut client = Client::start(&workspace, "outer.yaml", serde_json::json!({}));
+    let session = client.session(&workspace);
+    client.prompt(&session, "go");
+    let notes = format!("{:?}", client.updates);
+    for told in [
+        "n: 1 of 1 tool call of `a` failed",
+        "e[1]: 1 of 1 tool call of `a` failed",
+    ] {
+        assert!(notes.contains(told), "{notes}");
+    }
+}
+
+#[test]
+fn a_stub_for_a_part_that_does_not_exist_is_reported() {
+    let workspace = Workspace::new();
+    workspace.write(
+        "outer.yaml",
+        "name: outer\nagents:\n  - {name: each, ensemble: inner.yaml, for_each: {in: [alpha], as: item, key: item}}\n",
+    );
+    workspace.write(
+        "inner.yaml",
+        "name: inner\nagents: [{name: ok, input: {prompt: ok?, default: 'yes'}}]\n",
+    );
+    for option in ["--stub", "--answer", "--always-answer"] {
+        for (address, is_used) in [("each[gamma].ok", false), ("each[alpha].ok", true)] {
+            let answer = format!("{address}=no");
+            let told = workspace
+                .run(["run", "outer.yaml", option, answer.as_str()])
+                .expect_code(0)
+                .stderr;
+            let warning = format!("warning: no question of `{address}` used the answer `no`");
+            assert_eq!(told.contains(&warning), !is_used, "{option} {address}: {told}");
+        }
+    }
+    for key in ["stubs", "answers"] {
+        for (part, code) in [("gamma", 1), ("alpha", 0)] {
+            let case = format!("{{name: one, {key}: {{\"each[{part}].ok\": 'no'}}, expect: {{outcome: completed}}}}");
+            workspace.write("outer.test.yaml", format!("cases:\n  - {case}\n"));
+            let told = workspace.run(["test"]).expect_code(code).stdout;
+            let failure = "no execution used `each[gamma].ok`";
+            assert_eq!(told.contains(failure), code == 1, "{key} {part}: {told}");
+        }
     }
 }
 

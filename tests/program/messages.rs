@@ -270,7 +270,7 @@ fn the_page_has_the_messages_folded() {
         &page,
         &[
             "<h3>Turn 1 ",
-            "<details class=\"exchanges\"><summary>4 requests, 3 tool calls</summary>\n<h5>attempt 1</h5>\n",
+            "<details class=\"exchanges\"><summary>5 requests, 3 tool calls</summary>\n<h5>attempt 1</h5>\n",
             "request 1 · simulated · end turn · 14 tokens in, ",
             "<p class=\"label\">system</p>\n<pre class=\"text\" tabindex=\"0\">You are the boss.</pre>\n",
             ">Decide now.</pre>\n<p class=\"label\">file notes.md (text/plain, 22 bytes)</p>\n",
@@ -310,7 +310,7 @@ fn the_markdown_has_the_messages_folded() {
         &text,
         &[
             "### Turn 1\n",
-            "<details><summary>4 requests, 3 tool calls</summary>\n\n**attempt 1**\n\n*request 1 · ",
+            "<details><summary>5 requests, 3 tool calls</summary>\n\n**attempt 1**\n\n*request 1 · ",
             "system\n\n```text\nYou are the boss.\n```\n",
             "file notes.md (text/plain, 22 bytes)\n",
             "assistant\n\n```text\nI look it up.",
@@ -500,4 +500,41 @@ fn messages_that_a_window_or_a_responder_left_out_are_not_shown_as_sent() {
     assert!(guest.contains("assistant\n      answer 2"), "{guest}");
     assert!(!guest.contains("assistant\n      answer 1"), "{guest}");
     assert!(!guest.contains("earlier executions"), "{guest}");
+}
+
+#[test]
+fn a_failed_request_after_tool_calls_and_the_request_of_a_summary_are_shown() {
+    let workspace = Workspace::new();
+    workspace.write(
+        "calls.yaml",
+        "name: calls\nmodel_profiles: {m: {provider: simulated, replies: [{text: look, tool_calls: [{name: pay, arguments: {}}]}, \
+         {error: boom}]}}\ntools: {pay: {script: pay.rhai, description: d, parameters: {type: object}}}\nagents: [{name: a, \
+         model_profile: m, tools: [pay], prompt: do it}]\n",
+    );
+    workspace.write("pay.rhai", "\"paid\"");
+    workspace.run(["run", "calls.yaml", "--quiet"]).expect_code(1);
+    let shown = workspace.run(["runs", "show", "--messages"]).expect_code(0).stdout;
+    in_order(
+        &shown,
+        &["request 1", "← pay: paid\n", "  request 2\n", "failed (model): boom"],
+    );
+
+    workspace.write(
+        "talk.yaml",
+        "name: talk\nmodel_profiles:\n  m: {provider: simulated, replies: [reply 1, reply 2, reply 3, reply 4, reply 5]}\n  scribe: \
+         {provider: simulated, replies: [Minutes of it.]}\nagents:\n  - name: talker\n    model_profile: m\n    prompt: \"question {{ \
+         turn_count }}\"\n    context_window: {max_messages: 6, min_recent_turns: 1, strategy: {summarize: scribe}}\n    conversation: \
+         {max_turns: 5, trigger: every_turn}\n",
+    );
+    workspace.run(["run", "talk.yaml", "--quiet"]).expect_code(0);
+    let shown = workspace.run(["runs", "show", "--messages"]).expect_code(0).stdout;
+    in_order(
+        &shown,
+        &[
+            "request for a summary of earlier messages\n    system\n      You keep the minutes",
+            "User: question 0\n",
+            "    assistant\n      Minutes of it.\n",
+            "  request 1",
+        ],
+    );
 }

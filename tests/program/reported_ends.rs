@@ -49,12 +49,35 @@ fn a_refused_success_is_no_success_in_any_output() {
     let last: Value = serde_json::from_str(events.lines().last().expect("an event")).expect("JSON");
     assert_eq!(last["data"]["success"], false, "{last}");
     assert_eq!(last["data"]["completion_reason"], "completed");
-    // The journal stays as it is.
+    // The recorded run says the same.
     let shown = workspace
         .run(["runs", "show", "--last", "--output", "json"])
         .expect_code(0)
         .json();
-    assert_eq!(shown["success"], true, "{shown}");
+    assert_eq!(shown["success"], false, "{shown}");
+    assert_eq!(shown["completion_reason"], "completed", "{shown}");
+    let text = workspace.run(["runs", "show", "--last"]).expect_code(0).stdout;
+    assert!(text.contains("✗ completed; `writer` reached `max_turns: 2`"), "{text}");
+    let listed = workspace.run(["runs", "list"]).expect_code(0).stdout;
+    assert_eq!(
+        listed.matches("completed without success, turns").count(),
+        3,
+        "{listed}"
+    );
+    assert_eq!(listed.matches("completed, turns").count(), 1, "{listed}");
+    let listed = workspace
+        .run(["runs", "list", "--output", "json"])
+        .expect_code(0)
+        .json();
+    assert_eq!(
+        listed["runs"].to_string().matches("\"success\":false").count(),
+        3,
+        "{listed}"
+    );
+    let resumed = workspace.run(["resume", "--last"]).expect_code(4).stderr;
+    assert!(resumed.contains("✗ completed"), "{resumed}");
+    let fresh = workspace.run(["run", "loop.yaml"]).expect_code(0).stderr;
+    assert!(fresh.contains("✓ completed"), "{fresh}");
     // An ended run is reported in the same way.
     let again = workspace
         .run(["resume", "--last", "--fail-on-limit"])
@@ -88,6 +111,24 @@ fn a_batch_counts_refused_rows_and_names_open_work() {
         row["exhausted"],
         json!([{"agent": "writer", "limit": "max_turns", "count": 2}])
     );
+
+    let refused = [
+        "batch",
+        "loop.yaml",
+        "--data",
+        "rows.csv",
+        "--name",
+        "refused",
+        "--fail-on-limit",
+    ];
+    workspace.run(refused).expect_code(4);
+    let listed = workspace.run(["runs", "list"]).expect_code(0).stdout;
+    assert!(listed.contains("2 rows · 2 cut off by a limit"), "{listed}");
+    let rows = workspace
+        .run(["runs", "list", "--batch", "refused", "--output", "json"])
+        .expect_code(0)
+        .json();
+    assert_eq!((&rows["limited"], &rows["completed"]), (&json!(2), &json!(0)), "{rows}");
 
     workspace.write(
         "parts.yaml",

@@ -78,7 +78,23 @@ fn a_budget_without_a_price_stops_a_run_unless_a_stub_stands_for_what_has_one() 
         workspace.write("inner.yaml", inner);
         let told = workspace.run(["run", "outer.yaml"]).expect_code(code).stderr;
         assert_eq!(told.contains("error[E109]"), code == 2, "{told}");
+        let checked = workspace.run(["validate", "outer.yaml"]).expect_code(0);
+        let checked = checked.stdout + &checked.stderr;
+        assert_eq!(checked.contains("warning[W044]"), cost.is_empty(), "{checked}");
     }
+    let own = format!("model_profiles: {{p: {{provider: simulated, replies: [said]{price}}}}}\n");
+    workspace.write(
+        "outer.yaml",
+        outer.replace("agents: [", &format!("{own}agents: [{{name: a, model_profile: p}}, ")),
+    );
+    workspace.write(
+        "inner.yaml",
+        "name: inner\nmodel_profiles: {u: {provider: simulated, replies: [said]}}\nagents: [{name: c, model_profile: u}]\n",
+    );
+    let checked = workspace.run(["validate", "outer.yaml"]).expect_code(0);
+    let checked = checked.stdout + &checked.stderr;
+    let told = "`max_cost` does not count the model of the profile `u` in `inner.yaml`, because it has no price";
+    assert!(checked.contains(told), "{checked}");
 }
 
 #[test]

@@ -225,16 +225,15 @@ impl SessionPrompt {
         }
     }
 
-    /// Sends a last paragraph with the parts and tool calls of a successful run that failed.
+    /// Sends a last paragraph with the parts and tool calls of a successful run that failed, also in nested runs.
     async fn send_failed_work(&self) {
-        let Ok(summary) = self.run_summary().await else {
+        let Ok(recorded) = self.session.service.load_recorded_run(&self.session.id).await else {
             return;
         };
-        let sentences: Vec<String> = summary
-            .failed_work
-            .iter()
-            .flat_map(FailedWork::list_sentences)
-            .collect();
+        let own_work = recorded.state.list_failed_work();
+        let own_sentences = own_work.iter().flat_map(FailedWork::list_sentences);
+        let nested_failures = recorded.state.list_nested_failures();
+        let sentences: Vec<String> = own_sentences.chain(nested_failures).collect();
         if !sentences.is_empty() {
             let note = self
                 .session

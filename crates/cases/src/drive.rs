@@ -21,6 +21,7 @@ use crate::judge::{CaseConversation, UnmetExpectation, check_expectations, check
 use crate::recorded_case::RecordedCase;
 use crate::stubs::{CaseStubs, EnsembleStubs};
 use crate::suite::CheckedSuite;
+use crate::unused_stubs::find_unused_part_stubs;
 use crate::votes;
 
 /// When every conversation with virtual time begins: the first second of 2026.
@@ -115,6 +116,7 @@ impl CaseDriver {
                 let expect = expectations_for_case(case, recorded);
                 let mut failures = check_expectations(at, &expect, &conversation);
                 if conversation.missing.is_empty() {
+                    failures.extend(find_unused_part_stubs(at, case, &conversation.state));
                     failures.extend(self.judge_with_models(sound, at, &expect, &conversation));
                 }
                 CaseResult {

@@ -64,7 +64,7 @@ impl UnmetExpectation {
         }
     }
 
-    fn from_difference(
+    pub(crate) fn from_difference(
         at: RouteLocation,
         what: impl Into<String>,
         expected: impl Into<String>,

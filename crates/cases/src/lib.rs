@@ -25,6 +25,7 @@ mod replies;
 pub mod stubs;
 pub mod suggest;
 pub mod suite;
+mod unused_stubs;
 pub mod update;
 mod votes;
 pub mod watch;

@@ -120,6 +120,7 @@ impl Runs {
                 timeout: Some(timeout),
                 secrets: able.secrets,
                 outer_stopwatch: None,
+                refuses_exhausted: false,
                 turn_ends_in,
             }
             .drive_conversation(&mut state)

@@ -104,6 +104,7 @@ fn drive(plan: &Arc<Plan>, fate: &Arc<Vec<u8>>, before: &[Record], first: Event)
             timeout: None,
             secrets: Default::default(),
             outer_stopwatch: None,
+            refuses_exhausted: false,
             turn_ends_in: None,
         };
         executor.commit(&mut state, first).await.expect("memory");

@@ -27,6 +27,7 @@ pub(crate) fn run_options(
     surroundings: &CliEnvironment,
 ) -> Result<RunOptions, CliError> {
     let mut options = self::answering_options(answering, surroundings)?.with_durability(driving.chosen_durability());
+    options.refuses_exhausted = driving.fail_on_limit;
     options.reporters.push(showing.reporter);
     options.live_output = showing.live_output;
     options.tracer = surroundings

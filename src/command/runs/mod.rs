@@ -303,7 +303,11 @@ impl RunListRow {
         };
         let pad = " ".repeat(longest.saturating_sub(id.as_str().chars().count()));
         let id = mark_id(id, short);
-        format!("{id}{pad}  {when}  {ensemble:widest$}  {state}, turns {turns}, executions {executions}{failed}\n")
+        let is_refused = self.outcome == Some(CompletionReason::Completed) && self.success == Some(false);
+        let refusal = if is_refused { " without success" } else { "" };
+        format!(
+            "{id}{pad}  {when}  {ensemble:widest$}  {state}{refusal}, turns {turns}, executions {executions}{failed}\n"
+        )
     }
 }
 

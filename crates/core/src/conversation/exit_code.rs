@@ -14,7 +14,8 @@ pub fn run_exit_code(reason: CompletionReason, is_success: bool, cause: Option<&
         CompletionReason::Cancelled => 130,
         CompletionReason::Timeout => 4,
         CompletionReason::WaitingForInput => 3,
-        reason if reason.is_limit() && !is_success => 4,
+        // A completed run is no success if `--fail-on-limit` refused its exhausted agents.
+        _ if !is_success => 4,
         _ => 0,
     }
 }
@@ -54,7 +55,7 @@ mod tests {
             (4, 0),
             (4, 0),
             (4, 0),
-            (0, 0),
+            (4, 0),
         ];
         assert_eq!(codes, expected);
         for (by, code) in [(RunCanceller::Signal, 143), (RunCanceller::Keyboard, 130)] {

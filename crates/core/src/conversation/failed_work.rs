@@ -84,9 +84,50 @@ impl FailedWork {
     }
 }
 
+/// Returns whether a warning of a run describes failed work of a nested run: the address of an agent, `: `, and a sentence
+/// of [`FailedWork`].
+pub(super) fn is_nested_failure(warning: &str) -> bool {
+    let Some((_, sentence)) = warning.rsplit_once(": ") else {
+        return false;
+    };
+    let parse = || {
+        let (failed, rest) = sentence.strip_suffix("` failed")?.split_once(" of ")?;
+        let (count, rest) = rest.split_once(' ')?;
+        let (noun, agent) = rest.split_once(" of `")?;
+        let is_noun = ["part", "parts", "tool call", "tool calls"].contains(&noun);
+        let is_number = |text: &str| text.parse::<usize>().is_ok();
+        Some(is_noun && is_number(failed) && is_number(count) && !agent.contains(['`', ' ']))
+    };
+    parse().unwrap_or(false)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_warning_about_failed_work_of_a_nested_run_is_recognized() {
+        let sentence = FailedWork {
+            agent: "fetch".into(),
+            parts: WorkCounts { failed: 1, count: 3 },
+            tool_calls: WorkCounts { failed: 1, count: 1 },
+        };
+        for sentence in sentence.list_sentences() {
+            assert!(!is_nested_failure(&sentence), "{sentence}");
+            for outer in ["n", "e[0]", "e[a: b]", "n: m"] {
+                let warning = format!("{outer}: {sentence}");
+                assert!(is_nested_failure(&warning), "{warning}");
+            }
+        }
+        for other in [
+            "n: it failed",
+            "n: `w` reached `max_turns: 2`",
+            "n: 1 of 2 eggs of `a` failed",
+            "",
+        ] {
+            assert!(!is_nested_failure(other), "{other}");
+        }
+    }
 
     #[test]
     fn a_summary_names_the_agent_and_both_numbers() {

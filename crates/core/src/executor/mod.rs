@@ -73,6 +73,8 @@ pub struct Executor<'a> {
     pub outer_stopwatch: Option<OuterAttempt>,
     /// The time limit of a turn in the place of that of the ensemble: of a turn that began before.
     pub turn_ends_in: Option<Duration>,
+    /// Whether the run records a success with exhausted agents as no success.
+    pub refuses_exhausted: bool,
 }
 
 impl Executor<'_> {
@@ -100,6 +102,8 @@ impl Executor<'_> {
                         self.log.sync(SyncPoint::Turn).await?;
                     }
                     NextDecision::End(ended) => {
+                        let refused = ended.refuse_exhausted().filter(|_| self.refuses_exhausted);
+                        let ended = refused.unwrap_or(ended);
                         self.commit(state, Event::RunEnded(ended.clone())).await?;
                         self.log.sync(SyncPoint::Turn).await?;
                         return Ok(ended);

@@ -80,6 +80,7 @@ async fn an_illegal_event_is_not_appended() {
         timeout: None,
         secrets: crate::secrets::Secrets::default(),
         outer_stopwatch: None,
+        refuses_exhausted: false,
         turn_ends_in: None,
     };
     executor
@@ -116,6 +117,7 @@ async fn a_record_is_in_the_log_before_its_runner_goes_on() {
         timeout: None,
         secrets: crate::secrets::Secrets::default(),
         outer_stopwatch: None,
+        refuses_exhausted: false,
         turn_ends_in: None,
     };
     executor
@@ -181,6 +183,7 @@ async fn a_request_that_is_stopped_beside_a_script_that_was_killed_is_recorded()
         timeout: None,
         secrets: crate::secrets::Secrets::default(),
         outer_stopwatch: None,
+        refuses_exhausted: false,
         turn_ends_in: None,
     };
     executor

@@ -120,6 +120,7 @@ pub fn drive(
             timeout: None,
             secrets: crate::secrets::Secrets::default(),
             outer_stopwatch: None,
+            refuses_exhausted: false,
             turn_ends_in: None,
         };
         let first = executor.commit(&mut state, first).await;

@@ -10,6 +10,7 @@ use crate::conversation::{
 };
 use ensemble_language::condition::{Condition, ConditionRead, EvaluateError};
 use ensemble_language::plan::{AgentId, Plan, PlanEdge};
+use ensemble_language::source::Span;
 
 /// Adds the exhausted agents, and a warning for each agent of which a failing condition leaves this open.
 pub(super) fn add_exhausted_agents(
@@ -29,7 +30,7 @@ pub(super) fn add_exhausted_agents(
                 count,
             }),
             Ok(None) => {}
-            // A run that an agent stops asks no condition, so it does not report that one fails.
+            // A run that an agent stops asks no condition, so an agent that depends on one is not listed.
             Err(_) if state.stopping_agent().is_some() => {}
             Err(failure) => ended.warnings.push(describe_open_condition(plan, agent, &failure)),
         }
@@ -61,7 +62,7 @@ fn find_exhausted_limit(
     })
 }
 
-/// Evaluates conditions whose results start no agent.
+/// Evaluates conditions whose results start no agent. After an agent has stopped the run, no condition is evaluated.
 struct EndEvaluator<'a>(&'a dyn ConditionEvaluator);
 
 impl ConditionEvaluator for EndEvaluator<'_> {
@@ -71,6 +72,13 @@ impl ConditionEvaluator for EndEvaluator<'_> {
         edge: &PlanEdge,
         condition: &Condition,
     ) -> Result<bool, EvaluateError> {
+        if state.stopping_agent().is_some() {
+            return Err(EvaluateError {
+                message: "the run asks no condition after an agent has stopped it".to_owned(),
+                span: Span::new(0, condition.text().len()),
+                help: None,
+            });
+        }
         self.0.evaluate_at_end(state, edge, condition)
     }
 

@@ -209,3 +209,19 @@ fn the_details_of_every_outcome_name_exhausted_agents() {
         assert_eq!(ended.to_sentence().0, expected);
     }
 }
+
+#[test]
+fn a_stopped_run_evaluates_no_condition_to_find_exhausted_agents() {
+    let text = "agents:
+- {name: s, script: x, on_error: stop, conversation: {max_turns: 9, trigger: every_turn}}
+- {name: w, script: x, dependencies: [{agent_name: s, on: any, condition: executions.s > 0}]}
+- {name: v, script: x, dependencies: [{agent_name: s, on: any}]}
+";
+    let fails = |agent: &str, execution| (agent != "s" || execution < 3).then(|| json!({"ok": false}));
+    assert_eq!(list_exhausted(&find_end(text, &fails)), "agent_failed: v max_turns 1");
+    let without_stop = text
+        .replace("on_error: stop", "on_error: fail")
+        .replace("max_turns: 9", "max_turns: 3");
+    let ended = find_end(&without_stop, &fails);
+    assert_eq!(list_exhausted(&ended), "agent_failed: w max_turns 1, v max_turns 1");
+}

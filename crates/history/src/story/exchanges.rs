@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use chrono::{DateTime, Utc};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -10,7 +11,7 @@ use ensemble_core::conversation::{
     AttemptScope, ConversationState, Event, ExecutionEnd, IllegalRecord, Record, ToolCallEnded,
 };
 use ensemble_core::thread::{Attachment, LEFT_OUT, Message, StopReason, ThreadIteration, ToolCall, ToolEnd};
-use ensemble_language::data::ExecutionFailure;
+use ensemble_language::data::{ExecutionFailure, FailureKind};
 use ensemble_language::ensemble::AgentKind;
 use ensemble_language::plan::Plan;
 
@@ -218,18 +219,23 @@ impl ExchangeCollector {
             }
             Event::AttemptFailed(failed) => {
                 let within = execution_scope(failed.turn, &failed.agent, failed.execution, failed.attempt);
-                self.end_exchange(&within, &failed.exchange, failed_exchange_end(&failed.failure));
+                self.end_exchange(
+                    &within,
+                    &failed.exchange,
+                    failed_exchange_end(&failed.failure),
+                    record.at,
+                );
             }
             Event::PartEnded(part) => {
                 let within = AttemptScope {
                     part: Some(part.key.clone()),
                     ..execution_scope(part.turn, &part.agent, part.execution, part.attempt)
                 };
-                self.end_exchange(&within, &part.exchange, to_exchange_end(&part.end));
+                self.end_exchange(&within, &part.exchange, to_exchange_end(&part.end), record.at);
             }
             Event::ExecutionFinished(finished) => {
                 let within = execution_scope(finished.turn, &finished.agent, finished.execution, finished.attempt);
-                self.end_exchange(&within, &finished.exchange, to_exchange_end(&finished.end));
+                self.end_exchange(&within, &finished.exchange, to_exchange_end(&finished.end), record.at);
             }
             Event::Interrupted(_) => self.stopped.extend(self.open.values()),
             Event::TurnFinished(_) | Event::MessageAdded(_) => self.open.clear(),
@@ -267,10 +273,25 @@ impl ExchangeCollector {
         }
     }
 
-    fn end_exchange(&mut self, within: &AttemptScope, rest: &[ThreadIteration], end: ExchangeEnd) {
+    fn end_exchange(
+        &mut self,
+        within: &AttemptScope,
+        rest: &[ThreadIteration],
+        end: ExchangeEnd,
+        ended_at: DateTime<Utc>,
+    ) {
         let exchange = self.open_exchange(within);
         exchange.iterations.extend_from_slice(rest);
         exchange.scope.attempt = within.attempt;
+        if rest.is_empty() && is_failed_request(&end) && exchange.iterations.last().is_some_and(has_ended_calls) {
+            // The failed request sent the results of these calls, and no message of its own.
+            let started_at = exchange.iterations.last().and_then(|last| last.completed_at);
+            exchange.iterations.push(ThreadIteration {
+                started_at,
+                completed_at: Some(ended_at),
+                ..ThreadIteration::default()
+            });
+        }
         if let ExchangeEnd::Failed { failure } = &end
             && let Some(reason) = StopReason::from_failure_kind(failure.kind)
             && let Some(last) = exchange.iterations.last_mut()
@@ -322,6 +343,17 @@ fn to_exchange_end(end: &ExecutionEnd) -> ExchangeEnd {
         ExecutionEnd::Succeeded(_) => ExchangeEnd::Succeeded,
         ExecutionEnd::Failed(failure) => failed_exchange_end(failure),
     }
+}
+
+/// Returns whether the attempt ended because a request to the model failed.
+fn is_failed_request(end: &ExchangeEnd) -> bool {
+    matches!(end, ExchangeEnd::Failed { failure } if failure.kind == FailureKind::Model)
+}
+
+/// Returns whether the reply of the request has tool calls, and all of them have ended.
+fn has_ended_calls(iteration: &ThreadIteration) -> bool {
+    let calls = &iteration.tool_calls;
+    !calls.is_empty() && calls.iter().all(|call| call.end.is_some())
 }
 
 fn failed_exchange_end(failure: &ExecutionFailure) -> ExchangeEnd {

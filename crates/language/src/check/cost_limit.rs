@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::check_subject::CheckSubject;
 use super::usable_profiles::UsableProfiles;
 use crate::diagnostic::Finding;
-use crate::ensemble::{Agent, AgentKind, Ensemble, ModelChoice, ToolKind};
+use crate::ensemble::{Agent, AgentKind, Ensemble, ModelChoice, ToolDefinition, ToolKind};
 use crate::loader::codes;
 use crate::source::{Route, RouteLocation};
 
@@ -16,7 +16,7 @@ struct ModelCosts {
     has_price: bool,
     /// The models without a price, for messages, each with its place.
     unpriced: Vec<(String, RouteLocation)>,
-    /// Whether external agents or nested ensembles have costs of their own.
+    /// Whether external agents, or nested ensembles whose models are not known, have costs of their own.
     has_other_costs: bool,
 }
 
@@ -26,9 +26,10 @@ pub(super) fn check_cost_limit(subject: &CheckSubject<'_>) -> Vec<Finding> {
     if !is_known || subject.ensemble.limits.max_cost.is_none() {
         return Vec::new();
     }
-    let Some(costs) = list_model_costs(subject.ensemble, subject.usable_profiles()) else {
+    let Some(mut costs) = list_model_costs(subject.ensemble, subject.usable_profiles()) else {
         return Vec::new();
     };
+    add_nested_costs(subject, &mut costs);
     match costs {
         ModelCosts { has_price: true, .. } => costs.unpriced.into_iter().map(uncounted_model_finding).collect(),
         ModelCosts {
@@ -40,14 +41,9 @@ pub(super) fn check_cost_limit(subject: &CheckSubject<'_>) -> Vec<Finding> {
 
 /// Lists the models of the ensemble without nested ensembles. Returns `None` if a profile is not known.
 fn list_model_costs(ensemble: &Ensemble, profiles: &UsableProfiles<'_>) -> Option<ModelCosts> {
-    let is_nested_tool = |kind: &ToolKind| matches!(kind, ToolKind::Ensemble { .. });
-    let mut costs = ModelCosts {
-        has_other_costs: ensemble.tools.iter().any(|(_, tool)| is_nested_tool(&tool.kind)),
-        ..ModelCosts::default()
-    };
+    let mut costs = ModelCosts::default();
     let (mut open, mut seen_names) = (Vec::new(), HashSet::new());
     for (at, agent) in ensemble.agents.iter().enumerate() {
-        costs.has_other_costs |= matches!(agent.kind, AgentKind::Ensemble { .. });
         for choice in ensemble.list_agent_models(agent) {
             match choice {
                 ModelChoice::Profile(name) => open.push(name),
@@ -80,6 +76,55 @@ fn list_model_costs(ensemble: &Ensemble, profiles: &UsableProfiles<'_>) -> Optio
         open.extend(profile.fallback.clone());
     }
     Some(costs)
+}
+
+/// Adds the models of nested ensembles, each at the place where the ensemble itself names the nested one.
+fn add_nested_costs(subject: &CheckSubject<'_>, costs: &mut ModelCosts) {
+    let configured = subject.context.configured_profiles().unwrap_or_default();
+    let mut open: Vec<(String, RouteLocation)> = list_nested_names(subject.ensemble);
+    let mut seen_names = HashSet::new();
+    while let Some((name, place)) = open.pop() {
+        if !seen_names.insert(name.clone()) {
+            continue;
+        }
+        let nested = subject.context.find_nested_ensemble(&name);
+        let nested_costs = nested.as_ref().and_then(|nested| {
+            let profiles = UsableProfiles::collect(nested, configured);
+            list_model_costs(nested, &profiles)
+        });
+        let (Some(nested), Some(found)) = (nested, nested_costs) else {
+            costs.has_other_costs = true;
+            continue;
+        };
+        costs.has_price |= found.has_price;
+        costs.has_other_costs |= found.has_other_costs;
+        let unpriced = found.unpriced.into_iter();
+        costs
+            .unpriced
+            .extend(unpriced.map(|(model, _)| (format!("{model} in `{name}`"), place.clone())));
+        let below = list_nested_names(&nested).into_iter();
+        open.extend(below.map(|(name, _)| (name, place.clone())));
+    }
+}
+
+/// Lists the ensembles that agents and tools name, each with its place.
+fn list_nested_names(ensemble: &Ensemble) -> Vec<(String, RouteLocation)> {
+    let agents = ensemble
+        .agents
+        .iter()
+        .enumerate()
+        .filter_map(|(at, agent)| match &agent.kind {
+            AgentKind::Ensemble { ensemble, .. } => Some((ensemble.to_string(), Agent::route_at(at))),
+            _ => None,
+        });
+    let tools = ensemble.tools.iter().filter_map(|(name, tool)| match &tool.kind {
+        ToolKind::Ensemble { ensemble, .. } => Some((ensemble.to_string(), ToolDefinition::route_for(name))),
+        _ => None,
+    });
+    let named = agents.chain(tools);
+    named
+        .map(|(name, route)| (name, route.with_key("ensemble").into_value_location()))
+        .collect()
 }
 
 /// Returns the route of `max_cost`.

@@ -4,8 +4,8 @@ use super::check_subject::CheckSubject;
 use super::templates::{collect_texts, list_templates};
 use crate::diagnostic::Finding;
 use crate::ensemble::{
-    AcpProgram, Agent, AgentKind, CommandLine, ConfiguredHeader, Ensemble, EnvOrHeaderValue, McpServer,
-    PreparedResponses, ToolDefinition, ToolKind,
+    AcpProgram, Agent, AgentKind, CommandLine, ConfiguredHeader, Ensemble, EnvOrHeaderValue, ForEachItems, McpServer,
+    PreparedResponses, ResultSpec, ToolDefinition, ToolKind,
 };
 use crate::loader::codes;
 use crate::names::is_identifier_char;
@@ -29,6 +29,7 @@ pub(super) fn check_process_texts(subject: &CheckSubject<'_>) -> Vec<Finding> {
     collect_agent_texts(subject.ensemble, &mut texts);
     collect_tool_texts(subject.ensemble, &mut texts);
     collect_profile_texts(subject.ensemble, &mut texts);
+    collect_run_texts(subject.ensemble, &mut texts);
     for (text, route) in list_templates(subject.ensemble) {
         let key = find_template_key(&route);
         add_template_texts(std::iter::once((text, route)), key, &mut texts);
@@ -60,6 +61,7 @@ fn collect_agent_texts<'e>(ensemble: &'e Ensemble, texts: &mut Vec<ProcessText<'
             collect_texts(value, config_route.with_key(name.as_str()), &mut values);
         }
         add_template_texts(values.into_iter(), "config", texts);
+        collect_for_each_texts(agent, &route, texts);
         match &agent.kind {
             AgentKind::Script { script, env, .. } => {
                 texts.push(ProcessText::from_script(script, &route));
@@ -92,14 +94,62 @@ fn collect_agent_texts<'e>(ensemble: &'e Ensemble, texts: &mut Vec<ProcessText<'
                 }
             }
             AgentKind::Input(input) => {
-                if let Some(PreparedResponses::Script(script)) = &input.responses {
-                    let route = route.with_key("input").with_key("responses");
-                    texts.push(ProcessText::from_script(script, &route));
+                let route = route.with_key("input");
+                let responses_route = route.with_key("responses");
+                match &input.responses {
+                    Some(PreparedResponses::Script(script)) => {
+                        texts.push(ProcessText::from_script(script, &responses_route));
+                    }
+                    Some(PreparedResponses::List(list)) => {
+                        collect_list(list, &responses_route, "responses", texts);
+                    }
+                    Some(PreparedResponses::Profile(_)) | None => {}
                 }
+                collect_list(&input.choices, &route.with_key("choices"), "choices", texts);
+                let default = input.default.as_deref();
+                let default = default.map(|text| (text, route.with_key("default")));
+                collect_words(default.into_iter(), "default", texts);
             }
             AgentKind::Ensemble { .. } | AgentKind::Tool { .. } => {}
         }
     }
+}
+
+/// Adds the texts in the list and in the expressions of `for_each`.
+fn collect_for_each_texts<'e>(agent: &'e Agent, route: &Route, texts: &mut Vec<ProcessText<'e>>) {
+    let Some(for_each) = &agent.for_each else { return };
+    let route = route.with_key("for_each");
+    let mut found = Vec::new();
+    match &for_each.items {
+        ForEachItems::Expression(text) => found.push((text.as_str(), route.with_key("in"))),
+        ForEachItems::List(items) => {
+            for (at, item) in items.iter().enumerate() {
+                collect_texts(item, route.with_key("in").with_index(at), &mut found);
+            }
+        }
+        ForEachItems::Times(_) => {}
+    }
+    found.extend(for_each.key.as_deref().map(|text| (text, route.with_key("key"))));
+    let combine = for_each.combine.keyed_expression();
+    found.extend(combine.map(|(key, text)| (text, route.with_key("combine").with_key(key))));
+    add_template_texts(found.into_iter(), "for_each", texts);
+}
+
+/// Adds the texts of the run itself, and the conditions.
+fn collect_run_texts<'e>(ensemble: &'e Ensemble, texts: &mut Vec<ProcessText<'e>>) {
+    let root = Route::root();
+    let default_task = ensemble.default_task.as_deref();
+    let default_task = default_task.map(|text| (text, root.with_key("default_task")));
+    add_template_texts(default_task.into_iter(), "default_task", texts);
+    if let Some(ResultSpec::Map(entries)) = &ensemble.result {
+        let route = root.with_key("result");
+        let entries = entries.iter();
+        let expressions = entries.map(|(key, text)| (text.as_str(), route.with_key(key.clone())));
+        add_template_texts(expressions, "result", texts);
+    }
+    let success = ensemble.success.as_ref();
+    let success = success.map(|condition| (&**condition.text(), root.with_key("success")));
+    add_template_texts(success.into_iter(), "success", texts);
 }
 
 /// Adds the texts of all tools: scripts, commands, folders, addresses, environments and headers.

@@ -137,6 +137,12 @@ pub(super) fn without_part_keys(output: &Value) -> Value {
     Value::Object(own_entries.map(|(key, value)| (key.clone(), value.clone())).collect())
 }
 
+/// Returns the warnings of an attempt of a part, each with the key of the part.
+pub(super) fn list_part_warnings(part: &PartEnded) -> impl Iterator<Item = String> + '_ {
+    let warnings = part.warnings.iter();
+    warnings.map(|warning| format!("[{}] {warning}", part_key(part)))
+}
+
 /// Returns the key of a part on one line, shortened.
 fn part_key_on_one_line(part: &PartEnded) -> String {
     values::shorten_text(&part.key.split_whitespace().collect::<Vec<_>>().join(" "))

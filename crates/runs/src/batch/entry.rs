@@ -26,6 +26,9 @@ pub struct BatchEntry {
     /// The agents of which a part or a tool call failed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failed_work: Vec<FailedWork>,
+    /// The failed parts and tool calls of nested runs, each with the address of its agent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nested_failures: Vec<String>,
     /// More about the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
@@ -92,6 +95,7 @@ impl BatchEntry {
             success: Some(run_end.is_success()),
             exhausted: run_end.exhausted.clone(),
             failed_work: state.list_failed_work(),
+            nested_failures: state.list_nested_failures(),
             detail: run_end.detail.as_deref().map(str::to_owned),
             questions: questions.cloned().collect(),
             turns: u64::from(state.finished_turns()),
@@ -144,11 +148,13 @@ impl BatchEntry {
         }
     }
 
-    /// Describes the unfinished work of a run that continued: exhausted agents, failed parts and failed tool calls.
+    /// Describes the unfinished work of a run that continued: exhausted agents, failed parts and failed tool calls, also in nested
+    /// runs.
     pub(super) fn describe_open_work(&self) -> Option<String> {
         let exhausted = self.exhausted.iter().map(ToString::to_string);
         let failed_work = self.failed_work.iter().flat_map(FailedWork::list_sentences);
-        let sentences: Vec<String> = exhausted.chain(failed_work).collect();
+        let nested_failures = self.nested_failures.iter().cloned();
+        let sentences: Vec<String> = exhausted.chain(failed_work).chain(nested_failures).collect();
         (!sentences.is_empty()).then(|| sentences.join("; "))
     }
 

@@ -258,6 +258,7 @@ mod tests {
             success: None,
             exhausted: Vec::new(),
             failed_work: Vec::new(),
+            nested_failures: Vec::new(),
             detail: Some(detail.to_owned()).filter(|detail| !detail.is_empty()),
             questions: Vec::new(),
             turns: 1,

@@ -312,6 +312,7 @@ impl BatchSummary {
                 "detail": entry.detail,
                 "exhausted": entry.exhausted,
                 "failed_work": entry.failed_work,
+                "nested_failures": entry.nested_failures,
                 "cause": is_failure.then(|| describe_short_cause(entry)),
                 "questions": entry.questions,
                 "turns": entry.turns,

@@ -52,6 +52,9 @@ impl Serialize for TableLine<'_> {
         if let Some(entry) = entry.filter(|entry| !entry.failed_work.is_empty()) {
             line.serialize_entry("failed_work", &entry.failed_work)?;
         }
+        if let Some(entry) = entry.filter(|entry| !entry.nested_failures.is_empty()) {
+            line.serialize_entry("nested_failures", &entry.nested_failures)?;
+        }
         if let Some(tries) = &self.tries {
             line.serialize_entry("tries", &tries.count)?;
         }
@@ -215,6 +218,7 @@ mod tests {
             detail: None,
             exhausted: Vec::new(),
             failed_work: Vec::new(),
+            nested_failures: Vec::new(),
             questions: Vec::new(),
             turns: 3,
             result: json!({"b": "x\ny"}),

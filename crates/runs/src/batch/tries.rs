@@ -283,6 +283,7 @@ async fn load_try_end(
         success: end.success,
         exhausted: end.exhausted.clone(),
         failed_work: Vec::new(),
+        nested_failures: Vec::new(),
         detail: end.detail.clone(),
         questions: Vec::new(),
         turns: u64::from(history.run_totals().turns),

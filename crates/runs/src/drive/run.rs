@@ -92,6 +92,8 @@ pub(crate) struct RunDriverState {
     /// What no event may tell.
     pub(crate) secrets: Secrets,
     pub(crate) host: RunHost,
+    /// Whether a success with exhausted agents is recorded as no success.
+    pub(crate) refuses_exhausted: bool,
 }
 
 impl RunHandle {
@@ -221,6 +223,7 @@ impl RunHandle {
     pub async fn list_unused_answers(&self) -> Result<Vec<UnusedAnswer>, RunError> {
         let (next, mut always) = (self.answers.list_unused_next(), self.answers.list_unused_always());
         always.extend(self.answers.list_unused_file());
+        always.extend(self.answers.list_unused_stubs());
         if next.is_empty() && always.is_empty() {
             return Ok(Vec::new());
         }
@@ -401,6 +404,7 @@ impl RunDriverState {
             timeout: Some(self.prepared.plan.ensemble().limits.timeout),
             secrets: self.secrets.clone(),
             outer_stopwatch: None,
+            refuses_exhausted: self.refuses_exhausted,
             turn_ends_in: None,
         };
         if let Some(first) = self.first.take() {

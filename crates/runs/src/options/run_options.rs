@@ -50,6 +50,8 @@ pub struct RunOptions {
     pub cache: Option<ReplyCacheFolder>,
     /// How much a power failure may take.
     pub durability: Durability,
+    /// Whether the run records a success with exhausted agents as no success: `--fail-on-limit`.
+    pub refuses_exhausted: bool,
     /// Who is told of each event at once, in the task that drives the run.
     pub reporters: Vec<Box<dyn Reporter + Send>>,
     /// Who gets the live pieces of the run's own agents at once.

@@ -339,6 +339,7 @@ impl ReplayDecider<'_> {
                 timeout: None,
                 secrets: Secrets::default(),
                 outer_stopwatch: None,
+                refuses_exhausted: false,
                 turn_ends_in: None,
             };
             let added_message: Option<MessageAdded> = message.take();

@@ -235,6 +235,7 @@ impl InnerEnsemble {
                 ledger: ledger.clone(),
             }),
             turn_ends_in: None,
+            refuses_exhausted: false,
         };
         let trace = trace::current_span().as_ref().map(TraceParent::from);
         let segment = self

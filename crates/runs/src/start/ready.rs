@@ -57,6 +57,7 @@ pub struct ReadyRun {
     outermost: Outermost,
     reporters: Vec<Box<dyn Reporter + Send>>,
     durability: Durability,
+    refuses_exhausted: bool,
     opening: RunOpening,
     /// The lease of the run that this one takes over from: nobody else drives that meanwhile.
     pub(crate) source_lease: Option<Box<dyn Lease>>,
@@ -131,6 +132,7 @@ pub(crate) struct RequestCountGuard {
     desk: OpenRequestDesk,
     outermost: Outermost,
     reporters: Vec<Box<dyn Reporter + Send>>,
+    refuses_exhausted: bool,
 }
 
 /// The runners of executions.
@@ -240,6 +242,7 @@ impl AgentBuildOptions<'_> {
             desk,
             outermost,
             reporters: options.reporters,
+            refuses_exhausted: options.refuses_exhausted,
         })
     }
 }
@@ -308,6 +311,7 @@ impl RequestCountGuard {
             outermost: self.outermost,
             reporters: self.reporters,
             durability: self.shared.durability,
+            refuses_exhausted: self.refuses_exhausted,
             opening,
             source_lease: None,
         }
@@ -479,6 +483,7 @@ impl ReadyRun {
                 segment,
                 secrets: self.secrets,
                 host: self.host,
+                refuses_exhausted: self.refuses_exhausted,
             }))
         })
     }

@@ -336,6 +336,7 @@ fn build_options(args: &BatchArgs, surroundings: &CliEnvironment) -> Result<RunO
             options.tracer = surroundings
                 .telemetry
                 .start_if_wanted(&args.telemetry, |text| surroundings.print_err(text));
+            options.refuses_exhausted = args.fail_on_limit;
             Ok(options.with_durability(args.durability.to_durability()))
         }
         Err(CliError::Run(error)) => Err(error),

@@ -33,6 +33,8 @@ struct ThreadSummary {
     /// The indexes of the messages that the summary covers, in order.
     covers: Vec<usize>,
     text: String,
+    /// The requests that wrote the summary, with their replies; empty for a summary that the thread stores.
+    requests: Vec<Value>,
 }
 
 impl ThreadSummary {
@@ -68,13 +70,12 @@ impl AgentWindow {
         };
         let latest_summary =
             latest_summary.filter(|known| known.covers.iter().all(|at| dropped.binary_search(at).is_ok()));
-        let text = self
-            .request_summary(model, &measured, latest_summary, &dropped, place)
+        let summary = self
+            .request_summary(model, &measured, latest_summary, dropped, place)
             .await;
-        let text = text.map_err(|error| WindowError {
+        let summary = summary.map_err(|error| WindowError {
             error: format!("context_window: no summary was created: {error}"),
         })?;
-        let summary = ThreadSummary { covers: dropped, text };
         Ok(self.summary_output(measured, &summary))
     }
 
@@ -137,15 +138,16 @@ impl AgentWindow {
         model: &Model,
         measured: &MeasuredInput<'_>,
         known: Option<ThreadSummary>,
-        dropped: &[usize],
+        dropped: Vec<usize>,
         place: ThreadSize,
-    ) -> Result<String, String> {
+    ) -> Result<ThreadSummary, String> {
         let max_tokens = self.rules.limits.max_tokens.unwrap_or(u64::MAX);
         let is_new = |at: &usize| known.as_ref().is_none_or(|known| !known.covers_message(*at));
         let new: Vec<usize> = dropped.iter().copied().filter(is_new).collect();
         let mut text = known.map(|known| known.text).unwrap_or_default();
         let mut new = new.as_slice();
-        let mut requests = 0;
+        let mut request_count = 0;
+        let mut requests = Vec::new();
         while let Some(first) = new.first() {
             let mut tokens = 0;
             let fits = |at: &&usize| {
@@ -161,12 +163,18 @@ impl AgentWindow {
                 measured.tokens[*first].saturating_sub(max_tokens),
             );
             let words = (place.tokens - self.counter.count_text(&to_summary_message(""))) * 10 / 13;
+            let prompt = render_summary_prompt(&text, &messages, words);
             let partial_summary =
-                request_partial_summary(model, &text, &messages, words, &measured.sending, &mut requests).await?;
+                request_partial_summary(model, &prompt, &measured.sending, &mut request_count).await?;
+            requests.push(json!({"system": INSTRUCTIONS, "prompt": prompt, "reply": partial_summary}));
             text = self.shorten_summary(partial_summary, place);
             new = rest;
         }
-        Ok(text)
+        Ok(ThreadSummary {
+            covers: dropped,
+            text,
+            requests,
+        })
     }
 
     /// Shortens the summary to the maximum size.
@@ -196,6 +204,9 @@ impl AgentWindow {
             .dropped_note(&measured, &summary.covers, drops_system)
             .map(|mut note| {
                 note["summary"] = json!(summary.text);
+                if !summary.requests.is_empty() {
+                    note["summary_requests"] = json!(summary.requests);
+                }
                 note["covers"] = json!(group_ranges(&summary.covers));
                 note["digest"] = json!(messages_digest(&covered_messages(
                     &measured.sending.messages,
@@ -237,6 +248,7 @@ fn find_stored_summary(sending: &WindowInput<'_>) -> Option<ThreadSummary> {
     is_same.then_some(ThreadSummary {
         covers,
         text: note["summary"].as_str()?.to_owned(),
+        requests: Vec::new(),
     })
 }
 
@@ -263,25 +275,27 @@ fn messages_digest(messages: &[Message]) -> String {
     sha256_of_text(&render_transcript(messages))
 }
 
-/// Asks the model to extend the earlier summary by these messages. Adds to `requests` the number of requests.
-async fn request_partial_summary(
-    model: &Model,
-    before: &str,
-    messages: &[Message],
-    words: u64,
-    sending: &WindowInput<'_>,
-    requests: &mut u64,
-) -> Result<String, String> {
+/// Returns the prompt to extend the earlier summary by these messages. Adds to `requests` the number of requests.
+fn render_summary_prompt(before: &str, messages: &[Message], words: u64) -> String {
     let before = match before {
         "" => String::new(),
         text => format!("Your minutes so far:\n\n{text}\n\n"),
     };
     let transcript = render_transcript(messages);
-    let text = format!(
+    format!(
         "{before}What was said{}:\n\n{transcript}\nWrite minutes of all of this in at most {words} words.",
         if before.is_empty() { "" } else { " after that" }
-    );
-    let messages = vec![Message::new(Role::User, text)];
+    )
+}
+
+/// Asks the model for one summary.
+async fn request_partial_summary(
+    model: &Model,
+    prompt: &str,
+    sending: &WindowInput<'_>,
+    requests: &mut u64,
+) -> Result<String, String> {
+    let messages = vec![Message::new(Role::User, prompt)];
     let ask = ModelQuery {
         request_counter: sending.ledger.open_request(),
         systems: model

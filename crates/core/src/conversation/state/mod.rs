@@ -18,7 +18,7 @@ use serde_json::Value;
 use super::CompletionReason;
 use super::counts::CountList;
 use super::event::{ExecutionFinished, MessageAdded, ReadWarning, Record, RunStarted};
-use super::failed_work::{FailedWork, WorkCounts};
+use super::failed_work::{FailedWork, WorkCounts, is_nested_failure};
 use super::history::{HistoryEntry, HistoryList};
 use super::interruption::RunInterruption;
 use super::latest_outputs::LatestOutputs;
@@ -454,6 +454,15 @@ impl ConversationState {
             (sum.parts, sum.tool_calls) = (sum.parts + parts, sum.tool_calls + tool_calls);
         }
         work.into_values().filter(FailedWork::has_failures).collect()
+    }
+
+    /// Returns the warnings about failed parts and tool calls of nested runs, each with the address of its agent, sorted: the
+    /// order in which parallel executions end has no effect.
+    pub fn list_nested_failures(&self) -> Vec<String> {
+        let warnings = self.warnings.iter().filter(|warning| is_nested_failure(warning));
+        let mut failures: Vec<String> = warnings.cloned().collect();
+        failures.sort_unstable();
+        failures
     }
 
     /// Returns the number of executions of the agent in the whole run, including an open turn.

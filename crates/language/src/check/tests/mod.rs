@@ -104,6 +104,25 @@ fn templates_and_variables_that_nothing_expands() {
         ),
         ("- {name: a, input: {prompt: \"${B}\"}}", vec!["W077 3:30"]),
         ("- {name: a, ensemble: e, inputs: {k: \"${B}\"}}", vec!["W077 3:39"]),
+        (
+            "- {name: a, input: {prompt: p, responses: [\"x\", \"${B}\"]}}",
+            vec!["W077 3:50"],
+        ),
+        (
+            "- {name: a, input: {prompt: p, choices: [\"${B}\"], default: \"${B}\"}}",
+            vec!["W077 3:43", "W077 3:61"],
+        ),
+        ("- {name: a, script: x, for_each: {in: [\"${B}\"]}}", vec!["W077 3:41"]),
+        (
+            "- {name: a, script: x, for_each: {in: \"['${B}']\", key: \"'${B}'\"}}",
+            vec!["W077 3:42", "W077 3:58"],
+        ),
+        ("- {name: a, script: x}\ndefault_task: \"${B}\"", vec!["W077 4:16"]),
+        ("- {name: a, script: x}\nresult: {k: \"'${B}'\"}", vec!["W077 4:15"]),
+        (
+            "- {name: a, script: x}\nsuccess: \"input != '${B}'\"",
+            vec!["W077 4:21"],
+        ),
         ("- {name: a, model: xai/n, prompt: \"{{ '$' }}{B} ${1}\"}", vec![]),
         ("- {name: a, script: \"echo ${B}\"}", vec![]),
         ("- {name: a, script: x, env: {A: \"$B ${} {B}\"}}", vec![]),

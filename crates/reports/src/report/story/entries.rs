@@ -169,6 +169,16 @@ fn push_iteration_entries(entries: &mut Vec<ExchangeEntry>, iteration: &ThreadIt
             .and_then(serde_json::Value::as_str)
             .map(make_visible)
     };
+    let summary_requests = metadata_value("dropped").and_then(|note| note["summary_requests"].as_array());
+    for request in summary_requests.into_iter().flatten() {
+        entries.push(ExchangeEntry::Request(
+            "request for a summary of earlier messages".to_owned(),
+        ));
+        for (key, who) in [("system", "system"), ("prompt", "user"), ("reply", "assistant")] {
+            let text = request[key].as_str().unwrap_or_default();
+            entries.push(message_entry(who, make_visible(text)));
+        }
+    }
     let mut about = vec![format!("request {}", iteration.number)];
     about.extend(word("model").map(|model| model.trim_end_matches('/').to_owned()));
     about.extend(word("stop_reason").map(|reason| reason.replace('_', " ")));

@@ -15,7 +15,7 @@ use crate::report::format::{
     BAD, CAUTION, DIM, GOOD, NAME, TURN, failure_kind_word, format_count, format_duration, render_failure_heading,
     render_retry, render_token_sum,
 };
-use crate::report::parts::{PartsSummary, without_part_keys};
+use crate::report::parts::{PartsSummary, list_part_warnings, without_part_keys};
 use crate::report::reasons::ShownReasons;
 use crate::report::replacements::describe_replacements;
 use crate::report::values::{self, render_output, render_value};
@@ -216,7 +216,12 @@ impl StoryPrinter {
             let line = format!("{:INDENT$}{DIM}{line}{DIM:#}\n", "");
             text.push_str(&self.width.wrap_sentences(&line));
         }
-        for warning in &finished.warnings {
+        let parts = execution
+            .map(|execution| execution.parts.as_slice())
+            .unwrap_or_default();
+        let part_warnings = parts.iter().flat_map(list_part_warnings);
+        for warning in part_warnings.chain(finished.warnings.iter().cloned()) {
+            let warning = warning.as_str();
             let line = format!("    {CAUTION}warning{CAUTION:#}: {}\n", indent_later_lines(warning));
             text.push_str(&self.width.wrap_sentences(&line));
         }

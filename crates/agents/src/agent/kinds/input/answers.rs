@@ -249,6 +249,21 @@ impl AnswerQueue {
             .collect()
     }
 
+    /// Returns the stubs for parts and calls that no question has taken: the address, and the text.
+    pub fn list_unused_stubs(&self) -> Vec<(String, String)> {
+        let state = self.lock();
+        let is_stub = |address: &str| {
+            let author = state.answers.given_by.get(address);
+            author.is_some_and(|author| author.source == AnswerSource::Stub)
+        };
+        let is_used = |address: &str| state.used_file.iter().any(|(used, _)| *used == *address);
+        let stubs = state.answers.file.iter().filter(|(address, _)| is_stub(address));
+        let unused = stubs.filter(|(address, _)| address.contains(['[', '/']) && !is_used(address));
+        unused
+            .map(|(address, answer)| (address.clone(), answer_text(answer)))
+            .collect()
+    }
+
     /// Sets the text of a stub as the answer to every question of the address. A JSON object is used as the whole output.
     pub fn add_stub_answer(&self, address: &str, text: &str) {
         let answer = match serde_json::from_str(text) {
