@@ -6,6 +6,7 @@
 
 mod answers;
 mod check;
+mod part_order;
 mod responder;
 mod stubbed;
 
@@ -158,6 +159,7 @@ impl InputRunner {
         exchange: &mut Vec<ThreadIteration>,
     ) -> QuestionEnd {
         let question = &request.question;
+        self.answers.wait_for_answer_order(request).await;
         let injected = self.answers.take_queued_answer(&request.address, execution.execution);
         let is_exhausted = injected == QueuedAnswer::Exhausted;
         if let QueuedAnswer::Answer(answer, by) = injected {

@@ -3,7 +3,10 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ensemble_core::request::{AnswerAuthor, AnswerRecord, AnswerSource, RequestAddress, find_named};
+use super::part_order::{OpenPartGuard, OpenParts};
+use ensemble_core::request::{
+    AddressMatch, AnswerAuthor, AnswerRecord, AnswerSource, PendingRequest, RequestAddress, find_named,
+};
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -30,7 +33,10 @@ pub struct RunAnswers {
 
 /// The answers of a run, of which some were used.
 #[derive(Debug, Default)]
-pub struct AnswerQueue(Mutex<AnswerQueueState>);
+pub struct AnswerQueue {
+    state: Mutex<AnswerQueueState>,
+    open_parts: OpenParts,
+}
 
 #[derive(Debug, Default)]
 struct AnswerQueueState {
@@ -185,10 +191,21 @@ impl RunAnswers {
         }
     }
 
-    fn take_next(&mut self, address: &RequestAddress) -> Option<String> {
+    /// Finds the position of the answer to the next question of the address.
+    fn find_next(&self, address: &RequestAddress) -> Option<usize> {
         let entries = self.next.iter().enumerate();
-        let at = find_named(entries.map(|(at, (given, _))| (given.as_str(), at)), address)?;
+        find_named(entries.map(|(at, (given, _))| (given.as_str(), at)), address)
+    }
+
+    fn take_next(&mut self, address: &RequestAddress) -> Option<String> {
+        let at = self.find_next(address)?;
         Some(self.next.remove(at).1)
+    }
+
+    /// Returns whether the answer to the next question of the address is for several parts.
+    fn is_next_for_parts(&self, address: &RequestAddress) -> bool {
+        let is_exact = |at: usize| address.match_name(&self.next[at].0) == Some(AddressMatch::Exact);
+        address.has_keys() && self.find_next(address).is_some_and(|at| !is_exact(at))
     }
 }
 
@@ -200,14 +217,18 @@ fn answer_text(answer: &Value) -> String {
 impl AnswerQueue {
     /// Creates the queue of a run.
     pub fn new(answers: RunAnswers) -> Self {
-        Self(Mutex::new(AnswerQueueState {
+        let state = AnswerQueueState {
             answers,
             ..AnswerQueueState::default()
-        }))
+        };
+        Self {
+            state: Mutex::new(state),
+            open_parts: OpenParts::default(),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, AnswerQueueState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the answers to next questions that no question has taken: the address, and the text.
@@ -267,6 +288,26 @@ impl AnswerQueue {
         match self.take_queued_answer(address, execution) {
             QueuedAnswer::Answer(answer, by) => Some((answer, by)),
             QueuedAnswer::Exhausted | QueuedAnswer::NotGiven => None,
+        }
+    }
+
+    /// Marks the part at this position as performed. Parts are opened in the order of their list.
+    pub(crate) fn open_part(&self, position: Vec<u32>) -> OpenPartGuard {
+        self.open_parts.open_part(position)
+    }
+
+    /// Waits until the question may take the answer to the next question of its address. An answer that is for several parts
+    /// goes to the first part that asks, in the order of the list and not of time.
+    pub(crate) async fn wait_for_answer_order(&self, request: &PendingRequest) {
+        // An exclusive call keeps the calls of earlier parts from starting, so a question in a call must not wait for them.
+        let is_in_call = request
+            .address
+            .segments()
+            .iter()
+            .any(|segment| !segment.calls.is_empty());
+        let waits = !is_in_call && self.lock().answers.is_next_for_parts(&request.address);
+        if waits {
+            self.open_parts.wait_for_earlier_parts(&request.position).await;
         }
     }
 
