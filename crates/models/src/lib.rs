@@ -242,9 +242,12 @@ impl ModelReply {
     }
 }
 
-/// Returns the model of a profile, as [`Reasoning::from`] names it.
+/// Returns the model of a profile, as [`Reasoning::from`] names it: `PROVIDER/MODEL`, or the provider if it needs no model.
 fn reasoning_source(profile: &ModelProfile) -> String {
-    format!("{}/{}", profile.provider, profile.model)
+    match profile.model.is_empty() {
+        true => profile.provider.to_string(),
+        false => format!("{}/{}", profile.provider, profile.model),
+    }
 }
 
 /// Returns the request with the output schema in words, for a provider that cannot enforce it: in the system message,
