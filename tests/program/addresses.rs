@@ -147,3 +147,51 @@ fn a_person_who_is_a_tool_is_waited_for() {
     let outcome = run(&workspace, "bot.yaml", &given).expect_code(0);
     assert!(outcome.stdout.contains("← ask: me"), "{}", outcome.stdout);
 }
+
+#[test]
+fn parts_take_answers_for_every_part_in_the_order_of_the_list() {
+    let rows: [(&[&str], [Option<&str>; 3]); 4] = [
+        (&["ok=1", "ok=2", "ok=3"], [Some("1"), Some("2"), Some("3")]),
+        (&["each.ok=1", "ok=2"], [Some("1"), Some("2"), None]),
+        (&["ok=1", "each[alpha].ok=0", "ok=2"], [Some("0"), Some("1"), Some("2")]),
+        (&["ok=1"], [Some("1"), None, None]),
+    ];
+    for (given, expected) in rows {
+        assert_answers_of_parts(given, expected);
+    }
+}
+
+/// Runs parts of which the earlier ones take longer before they ask, and checks who got which answer.
+fn assert_answers_of_parts(given: &[&str], expected: [Option<&str>; 3]) {
+    let workspace = Workspace::new();
+    workspace.write("outer.yaml", OUTER.replace("[alpha, beta]", "[alpha, beta, gamma]"));
+    workspace.write(
+        "inner.yaml",
+        "name: inner\nagents:\n  - {name: wait, script: wait.rhai}\n  - {name: ok, depends_on: [wait], input: {prompt: 'Is {{ input }} good?'}}\n",
+    );
+    workspace.write(
+        "wait.rhai",
+        "let rounds = if input == \"alpha\" { 60000 } else if input == \"beta\" { 20000 } else { 1 };\n\
+         let sum = 0; for round in 0..rounds { sum += round; } #{ sum: sum }",
+    );
+    let options: Vec<&str> = given.iter().flat_map(|one| ["--answer", *one]).collect();
+    let code = if expected.contains(&None) { 3 } else { 0 };
+    let outcome = run(&workspace, "outer.yaml", &options).expect_code(code);
+    let text = format!("{}{}", outcome.stdout, outcome.stderr);
+    let parts = workspace
+        .journal()
+        .into_iter()
+        .filter(|record| record["event"] == "part_ended");
+    let answers: std::collections::HashMap<String, String> = parts
+        .map(|part| {
+            let answer = part["data"]["output"]["ok"]["response"].as_str().unwrap_or_default();
+            (
+                part["data"]["key"].as_str().unwrap_or_default().to_owned(),
+                answer.to_owned(),
+            )
+        })
+        .collect();
+    for (key, answer) in ["alpha", "beta", "gamma"].iter().zip(expected) {
+        assert_eq!(answers.get(*key).map(String::as_str), answer, "{given:?} {key}: {text}");
+    }
+}

@@ -50,6 +50,25 @@ fn a_row_is_answered_by_its_name_and_the_next_call_adopts_it() {
             .contains("to answer: ensemble batch answer g-t T-1 'gate=approve'\n"),
         "{open:?}"
     );
+    for (arguments, ids) in [(&[][..], &["T-1", "T-2", "T-3"][..]), (&["T-2"], &["T-2"])] {
+        let command = ["batch", "answer", "g-t"]
+            .iter()
+            .chain(arguments)
+            .chain(&["--output", "json"]);
+        let document = workspace.run(command).expect_code(0).json();
+        let rows = document["rows"].as_array().expect("rows");
+        assert_eq!(
+            rows.iter().map(|row| &row["id"]).collect::<Vec<_>>(),
+            ids,
+            "{document:#}"
+        );
+        assert!(
+            rows.iter().all(|row| row["questions"][0]["address"] == "gate"),
+            "{document:#}"
+        );
+    }
+    // A number is no name where the rows have ids.
+    workspace.run(["batch", "answer", "g-t", "2"]).expect_code(2);
     // By name, without the agent, and by the id of the run.
     workspace
         .run(["batch", "answer", "g-t", "T-2", "gate=reject"])

@@ -129,6 +129,35 @@ fn a_merged_run_is_listed_shown_compared_replayed_and_continued() {
 }
 
 #[test]
+fn the_times_of_a_merged_run_are_those_of_the_runs_that_executed_its_turns() {
+    let workspace = chat();
+    let (one, other) = part(&workspace, &["left"], &["right"]);
+    for order in ["sequence", "side-by-side"] {
+        let merged = merge(&workspace, &[&one, &other, "--order", order]);
+        for arguments in [
+            &["resume", &merged][..],
+            &["runs", "show", &merged],
+            &["runs", "show", &merged, "-v"],
+            &["runs", "export", &merged, "--output", "html"],
+            &["runs", "export", &merged, "--output", "markdown"],
+            &["runs", "export", &merged, "--output", "json"],
+        ] {
+            let outcome = workspace.run(arguments).expect_code(0);
+            let text = format!("{}{}", outcome.stdout, outcome.stderr);
+            let is_negative = |word: &str| {
+                let number = word.trim_start_matches(|mark| "·(>:".contains(mark));
+                number
+                    .trim_end_matches([',', ')'])
+                    .parse::<f64>()
+                    .is_ok_and(|seconds| seconds < 0.0)
+            };
+            let negative = text.split_whitespace().find(|word| is_negative(word));
+            assert_eq!(negative, None, "{arguments:?}: {text}");
+        }
+    }
+}
+
+#[test]
 fn messages_alternate_side_by_side() {
     let workspace = chat();
     let (one, other) = part(&workspace, &["l1", "l2"], &["r1"]);

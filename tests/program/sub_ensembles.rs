@@ -262,3 +262,44 @@ fn what_an_inner_conversation_was_handed_does_not_come_back() {
     assert_eq!(team.keys().collect::<Vec<_>>(), ["tone", "about", "one"]);
     assert_eq!(result["final_state"]["dependencies"], serde_json::Value::Null);
 }
+
+#[test]
+fn a_replay_executes_a_nested_ensemble_live() {
+    let workspace = Workspace::new();
+    workspace.write(
+        "outer.yaml",
+        "name: outer\nagents:\n  - {name: nested, ensemble: middle.yaml}\n  - {name: each, ensemble: inner.yaml, for_each: {in: [a, b]}}\n\
+         \x20 - {name: after, script: 'echo done', depends_on: [nested, each]}\n",
+    );
+    workspace.write(
+        "middle.yaml",
+        "name: middle\nagents: [{name: deep, ensemble: inner.yaml}]\n",
+    );
+    let inner = "name: inner\nagents: [{name: a, script: 'echo hello'}]\n";
+    workspace.write("inner.yaml", inner);
+    workspace.run(["run", "outer.yaml"]).expect_code(0);
+    let saved = workspace
+        .run(["runs", "export", "--last", "--output", "json"])
+        .expect_code(0)
+        .stdout;
+    let before = workspace.journal();
+    for live in ["nested", "each", "nested,each,after"] {
+        let replayed = workspace.run(["replay", "--last", "--live", live]).expect_code(0);
+        assert!(replayed.stdout.starts_with("✓ the same"), "{live}: {}", replayed.stdout);
+    }
+    assert_eq!(workspace.journal(), before, "a replay writes nothing");
+    assert_eq!(
+        saved,
+        workspace.run(["runs", "export", "--last", "--output", "json"]).stdout
+    );
+
+    // A difference that comes from a failure of a live agent says why.
+    workspace.write("inner.yaml", inner.replace("echo hello", "echo broken >&2; exit 3"));
+    let replayed = workspace.run(["replay", "--last", "--live", "nested"]).expect_code(5);
+    let reason = "nested failed when it was executed: the nested run ended as agent_failed";
+    assert!(
+        replayed.stdout.contains(reason) && replayed.stdout.contains("broken"),
+        "{}",
+        replayed.stdout
+    );
+}

@@ -69,6 +69,10 @@ fn acp_a_large_result_is_summarized_recorded_and_replayed() {
         "{call}"
     );
     assert_eq!(call["summary"]["result_bytes"], 2590);
+    assert_eq!(
+        call["summary"]["model"], "simulated",
+        "a simulated model has no further name"
+    );
     assert_eq!(call["summary"]["usage"]["output_tokens"], 2);
     assert_eq!(call["summary"]["usage"]["requests"], 1);
     assert!(

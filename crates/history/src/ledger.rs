@@ -187,7 +187,8 @@ impl ExecutionAccount {
     /// Ends the attempt that was under way.
     fn stop_attempt(&mut self, at: DateTime<Utc>) {
         if let Some(started) = self.attempt_started.take() {
-            self.ended.seconds += (at - started).as_seconds_f64();
+            // In a merge, the next message can be older.
+            self.ended.seconds += (at - started).as_seconds_f64().max(0.0);
         }
     }
 

@@ -244,9 +244,12 @@ impl ModelReply {
     }
 }
 
-/// Returns the name of the model that [`Reasoning::from`] stores.
+/// Returns the model of a profile, as [`Reasoning::from`] names it: `PROVIDER/MODEL`, or the provider if it needs no model.
 fn reasoning_source(profile: &ModelProfile) -> String {
-    format!("{}/{}", profile.provider, profile.model)
+    match profile.model.is_empty() {
+        true => profile.provider.to_string(),
+        false => format!("{}/{}", profile.provider, profile.model),
+    }
 }
 
 /// Moves the output schema into the system message or the last user message, for a provider that cannot enforce it.

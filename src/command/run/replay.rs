@@ -159,6 +159,10 @@ fn render_replay(replayed: &ReplayResult, quiet: bool) -> String {
                 "✗ diverged in turn {}\n  recorded  {}\n  decided   {}\n",
                 divergence.turn, divergence.recorded, divergence.decided
             );
+            for (agent, failure) in replayed.list_live_failures() {
+                let error = failure.error.trim_end().replace('\n', "\n    ");
+                text.push_str(&format!("  {agent} failed when it was executed: {error}\n"));
+            }
             for (agent, reason) in replayed.list_missing_agent_reasons() {
                 text.push_str(&format!("  {agent} does not run: {reason}\n"));
             }

@@ -49,6 +49,8 @@ pub struct HumanReporter {
     /// The outputs of the last turn, if they are printed at the end.
     last_outputs: Vec<Arc<Value>>,
     started_at: Option<chrono::DateTime<chrono::Utc>>,
+    /// When the first turn since then started; before `started_at` if another run executed it.
+    first_turn_at: Option<chrono::DateTime<chrono::Utc>>,
     /// The reasons why agents did not run in a turn.
     reasons: ShownReasons,
     /// The parts of the executions under way, by agent.
@@ -78,6 +80,7 @@ impl HumanReporter {
             running: Vec::new(),
             last_outputs: Vec::new(),
             started_at: None,
+            first_turn_at: None,
             reasons: ShownReasons::default(),
             parts: HashMap::new(),
             failed_parts: HashMap::new(),
@@ -405,7 +408,7 @@ impl Reporter for HumanReporter {
     fn report_event(&mut self, record: &Record, state: &ConversationState) {
         match &record.event {
             Event::RunStarted(started) => {
-                self.started_at = Some(record.at);
+                self.start_segment(record.at);
                 if self.verbosity > OutputVerbosity::Quiet {
                     let agents = format_count(state.plan().agent_count() as u64, "agent");
                     let from = match &started.forked_from {
@@ -419,7 +422,7 @@ impl Reporter for HumanReporter {
                 }
             }
             Event::RunResumed(_) => {
-                self.started_at = Some(record.at);
+                self.start_segment(record.at);
                 self.add_earlier_parts(state);
                 let turn = state.turn_count() + 1;
                 if let Some(started) = state.run_start().filter(|_| self.verbosity > OutputVerbosity::Quiet) {
@@ -431,12 +434,13 @@ impl Reporter for HumanReporter {
                 }
             }
             Event::MessageAdded(message) => {
-                self.started_at = Some(record.at);
+                self.start_segment(record.at);
                 if self.verbosity > OutputVerbosity::Quiet && !self.in_chat {
                     self.print_result_text(&format!("\n{NAME}you{NAME:#}\n{}", self.format_block(&message.text)));
                 }
             }
             Event::TurnStarted(turn) => {
+                self.first_turn_at.get_or_insert(record.at);
                 self.print_warnings(turn.warnings.iter().map(|warning| &warning.message));
                 self.report_turn_start(turn);
             }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ensemble_core::conversation::{
-    AgentSkipReason, ConversationState, Event, IllegalRecord, MessageAdded, Record, RunInterruption,
+    AgentSkipReason, ConversationState, Event, IllegalRecord, MessageAdded, Record, RunInterruption, RunStarted,
 };
 use ensemble_core::executor::{Executor, WallClock};
 use ensemble_core::log::{CommitError, ReplayDivergence};
@@ -20,7 +20,8 @@ use ensemble_core::resolver::{AgentReadiness, decide_readiness};
 use ensemble_core::runner::BoxFuture;
 use ensemble_core::runner::Runner;
 use ensemble_core::secrets::Secrets;
-use ensemble_core::store::{RunReader, StoredRun};
+use ensemble_core::store::{MemoryStore, RunId, RunReader, RunStore, StoredRun};
+use ensemble_language::data::ExecutionFailure;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::error::RunError;
@@ -72,6 +73,8 @@ pub struct ReplayResult {
     pub equal_decisions: u64,
     /// The state at the end, or at the first difference.
     pub state: ConversationState,
+    /// The agents that were executed instead of read from the record.
+    pub live_agents: Vec<String>,
 }
 
 /// The outcome of a replay: same decisions, an incomplete record, or a difference.
@@ -89,6 +92,17 @@ pub enum ReplayOutcome {
 }
 
 impl ReplayResult {
+    /// Returns the failures of live agents in the last turn, each with its agent.
+    pub fn list_live_failures(&self) -> Vec<(String, ExecutionFailure)> {
+        let latest_turn = self.state.turn_count();
+        let is_live = |agent: &str| self.live_agents.iter().any(|live| live == agent);
+        let history = self.state.list_executions();
+        let failed = history
+            .filter(|entry| entry.turn_number == latest_turn && is_live(&entry.agent_name))
+            .filter_map(|entry| Some((entry.agent_name.to_string(), entry.into_owned().failure?)));
+        failed.collect()
+    }
+
     /// Lists the agents that were executed in the record but not in the diverging decision, each with the reason.
     pub fn list_missing_agent_reasons(&self) -> Vec<(String, AgentSkipReason)> {
         let ReplayOutcome::Diverged(divergence) = &self.outcome else {
@@ -158,11 +172,13 @@ impl Runs {
             let mut runners = build_replay_runners(&prepared, &recordings.recording);
             let mut live = None;
             if !options.live.is_empty() {
+                let outermost = create_run_in_memory(&prepared, &mut recordings.start_event).await?;
                 let models = options.run.models.clone();
                 let built_agents = self
                     .agent_build_options(prepared.clone(), options.run, &models)
                     .build_agents()?;
                 replace_with_live_runners(&mut runners, &built_agents, &options.live)?;
+                built_agents.set_outermost(outermost);
                 live = Some(built_agents);
             }
             let mut state = ConversationState::new(prepared.plan.clone());
@@ -189,6 +205,7 @@ impl Runs {
                 outcome,
                 equal_decisions: compared,
                 state,
+                live_agents: options.live,
             })
         })
     }
@@ -281,6 +298,21 @@ fn replace_with_live_runners(
         runners[id.index()] = made.agents.runners[id.index()].clone();
     }
     Ok(())
+}
+
+/// The id of a replayed run whose saved result has no valid id.
+const REPLAY_ID: &str = "replay";
+
+/// Creates a run in memory that stores the nested runs of live agents, because a replay writes no files.
+async fn create_run_in_memory(
+    prepared: &PreparedEnsemble,
+    start_event: &mut RunStarted,
+) -> Result<Arc<dyn StoredRun>, RunError> {
+    if RunId::new(start_event.run_id.clone()).check().is_err() {
+        start_event.run_id = REPLAY_ID.into();
+    }
+    let id = RunId::new(start_event.run_id.clone());
+    Ok(MemoryStore::new().create_run(&id, prepared.source.text()).await?)
 }
 
 /// The decider of a replay, with the runners and the reporter.

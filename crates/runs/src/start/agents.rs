@@ -11,7 +11,7 @@ use ensemble_agents::agent::chat::MessageSelector;
 use ensemble_agents::agent::for_each::ForEachRunner;
 use ensemble_agents::agent::kinds::generator::ResponseGenerator;
 use ensemble_agents::agent::kinds::generator_runner::ScriptGeneratorRunner;
-use ensemble_agents::agent::kinds::input::{InputRunner, InputRunnerOptions};
+use ensemble_agents::agent::kinds::input::{AnswerQueue, InputRunner, InputRunnerOptions};
 use ensemble_agents::agent::kinds::llm::{self, LlmRunner};
 use ensemble_agents::agent::kinds::nested_ensemble::NestedEnsembleRunner;
 use ensemble_agents::agent::kinds::nested_inputs::NestedInputTemplates;
@@ -109,7 +109,9 @@ pub(crate) fn prepare_agents(
                 shared.input_questions.mark_agent_unbuilt(agent);
                 Ok((runner, false))
             }
-            None => maker.get_or_build(agent).and_then(|made| wrap_in_parts(agent, made)),
+            None => maker
+                .get_or_build(agent)
+                .and_then(|made| wrap_in_parts(agent, made, &shared.answers)),
         };
         match built_runner {
             Ok((runner, simulated)) => {
@@ -371,11 +373,18 @@ impl RunnerFactory<'_> {
 }
 
 /// Puts the parts of an agent with `for_each` round its runner.
-fn wrap_in_parts(agent: &Agent, (runner, simulated): BuiltRunner) -> Result<BuiltRunner, AgentBuildError> {
+fn wrap_in_parts(
+    agent: &Agent,
+    (runner, simulated): BuiltRunner,
+    answers: &Arc<AnswerQueue>,
+) -> Result<BuiltRunner, AgentBuildError> {
     let Some(spec) = &agent.for_each else {
         return Ok((runner, simulated));
     };
-    Ok((Arc::new(ForEachRunner::new(agent, spec, runner)?), simulated))
+    Ok((
+        Arc::new(ForEachRunner::new(agent, spec, runner, answers.clone())?),
+        simulated,
+    ))
 }
 
 /// Puts the agent's schema round its runner.

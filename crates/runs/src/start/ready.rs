@@ -282,6 +282,11 @@ impl RequestCountGuard {
         read_definitions(&self.prepared, options, &self.shared.project)
     }
 
+    /// Sets the run whose nested runs the agents create.
+    pub(crate) fn set_outermost(&self, run: Arc<dyn StoredRun>) {
+        let _is_first = self.outermost.set(run);
+    }
+
     /// Returns the runners of executions, without a run.
     pub(crate) fn into_runners(self) -> ExecutionRunners {
         let ReadyAgents {

@@ -9,6 +9,7 @@ use ensemble_core::thread::{ThreadIteration, ToolCall, ToolEnd};
 use ensemble_core::trace::SpanContext;
 use ensemble_history::ExecutionAccount;
 use ensemble_language::data::{ExecutionFailure, ModelUsage};
+use ensemble_language::ensemble::list_provider_names;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use opentelemetry_proto::tonic::trace::v1::span::{Event as SpanEvent, SpanKind};
 use serde_json::Value;
@@ -529,9 +530,14 @@ fn with_failure(
     attributes.with_text("error.type", failure_kind(failure)).0
 }
 
-/// Splits `PROVIDER/MODEL` into the provider name of the conventions and the model.
+/// Splits `PROVIDER/MODEL` into the provider name of the conventions and the model. A provider that needs no model is
+/// noted alone.
 fn provider_and_model(noted: &str) -> (String, String) {
-    let (provider, model) = noted.split_once('/').unwrap_or(("_OTHER", noted));
+    let (provider, model) = match noted.split_once('/') {
+        Some(parts) => parts,
+        None if list_provider_names().any(|name| name == noted) => (noted, ""),
+        None => ("_OTHER", noted),
+    };
     let name = match provider {
         "gemini" | "google" => "gcp.gemini",
         "mistral" => "mistral_ai",

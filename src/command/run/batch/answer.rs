@@ -3,7 +3,7 @@
 use clap::{ArgAction, Args};
 
 use crate::command::run::ResumeArgs;
-use crate::command::run::arguments::{AnsweringArgs, DrivingArgs, ShowingArgs};
+use crate::command::run::arguments::{AnsweringArgs, DrivingArgs, RunOutput, ShowingArgs};
 use crate::command::run::batch::progress::format_rows;
 use crate::command::run::resume::resume_run;
 use crate::command::runs::require_batch;
@@ -13,6 +13,7 @@ use crate::command::shared::surroundings::CliEnvironment;
 use ensemble_core::request::{PendingRequest, render_question};
 use ensemble_reports::report::story::quote_for_shell;
 use ensemble_runs::batch::{BatchSummary, ExhaustedRowPolicy, FoundRow, RowStatus};
+use serde_json::{Value, json};
 
 /// `ensemble batch answer`.
 #[derive(Debug, Args)]
@@ -20,7 +21,8 @@ pub(crate) struct BatchAnswerArgs {
     /// The batch: its name, or the path of its folder
     #[arg(value_name = "BATCH")]
     pub batch: String,
-    /// The row: its cell in the column `id`, its number, or the id of its run; default: print all open questions
+    /// The row: its cell in the column `id`, its number if no row has an id, or the id of its run; default: print all open
+    /// questions
     #[arg(value_name = "ROW")]
     pub row: Option<String>,
     /// Answer the question of this agent, as `resume --answer` does. The name can be left out if the row asks one question
@@ -41,8 +43,7 @@ pub(crate) struct BatchAnswerArgs {
 pub(crate) fn answer_row(args: &BatchAnswerArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let batch = require_batch(&args.batch, surroundings)?;
     let Some(name) = &args.row else {
-        surroundings.print_out(&render_questions(&batch, &batch.list_rows()));
-        return Ok(exit::SUCCESS);
+        return Ok(print_questions(&batch, &batch.list_rows(), args, surroundings));
     };
     let row = batch.find_row(name).map_err(|message| {
         let help = format!("print the rows with `ensemble runs list --batch {}`", batch.name);
@@ -59,8 +60,7 @@ pub(crate) fn answer_row(args: &BatchAnswerArgs, surroundings: &CliEnvironment) 
     }
     let has_answers = !args.texts.is_empty() || args.answering != AnsweringArgs::default();
     if !has_answers {
-        surroundings.print_out(&render_questions(&batch, &[row]));
-        return Ok(exit::SUCCESS);
+        return Ok(print_questions(&batch, &[row], args, surroundings));
     }
     let mut answering = args.answering.clone();
     for text in &args.texts {
@@ -119,6 +119,36 @@ fn resolve_answer(text: &str, row: &FoundRow<'_>) -> Result<String, CliError> {
             Err(CliError::usage_error_with_help(message, help))
         }
     }
+}
+
+/// Prints the open questions of these rows as text, or as one JSON document.
+fn print_questions(
+    batch: &BatchSummary,
+    rows: &[FoundRow<'_>],
+    args: &BatchAnswerArgs,
+    surroundings: &CliEnvironment,
+) -> u8 {
+    match args.showing.output {
+        RunOutput::Human => surroundings.print_out(&render_questions(batch, rows)),
+        RunOutput::Json | RunOutput::Events => {
+            let document = format!("{:#}\n", questions_to_json(batch, rows));
+            surroundings.print_as(RunOutput::Json, &document);
+        }
+    }
+    exit::SUCCESS
+}
+
+/// Converts the open questions of these rows to JSON.
+fn questions_to_json(batch: &BatchSummary, rows: &[FoundRow<'_>]) -> Value {
+    let asking = rows.iter().filter(|row| list_questions(row).next().is_some());
+    let rows: Vec<Value> = asking
+        .map(|row| {
+            let questions: Vec<&PendingRequest> = list_questions(row).collect();
+            let run = row.folder.file_name().map(|name| name.to_string_lossy());
+            json!({"row": row.number, "id": row.label, "run": run, "questions": questions})
+        })
+        .collect();
+    json!({"version": 1, "batch": batch.name, "rows": rows})
 }
 
 /// Renders the open questions of these rows, with the command that answers one of them.

@@ -25,6 +25,7 @@ use self::list::ForEachItemList;
 use self::noted_reads::WarnedReads;
 use self::part::{LatestAttempt, PartAttempts, PartOutcome};
 use super::build_error::RunnerBuildError;
+use super::kinds::input::AnswerQueue;
 use super::{AttemptOutcome, AttemptResult, BoxFuture, ExecutionInput, Runner};
 use ensemble_core::conversation::{ExecutionEnd, PartEnded};
 use ensemble_core::request::PendingRequest;
@@ -46,16 +47,24 @@ pub struct ForEachRunner {
     /// A model has already been told that its output does not match the schema.
     repairs: bool,
     triggers: bool,
+    /// The answers of the run, which the parts take in the order of the list.
+    answers: Arc<AnswerQueue>,
 }
 
 impl ForEachRunner {
-    /// Compiles the `for_each` of an agent. `runner` performs the parts.
+    /// Compiles the `for_each` of an agent. `runner` performs the parts. `answers`: the answers of the run.
     ///
     /// # Errors
     /// An expression of `for_each` is not valid.
-    pub fn new(agent: &Agent, spec: &ForEachSpec, runner: Arc<dyn Runner>) -> Result<Self, RunnerBuildError> {
+    pub fn new(
+        agent: &Agent,
+        spec: &ForEachSpec,
+        runner: Arc<dyn Runner>,
+        answers: Arc<AnswerQueue>,
+    ) -> Result<Self, RunnerBuildError> {
         Ok(Self {
             runner,
+            answers,
             list: ForEachItemList::compile_spec(spec)?,
             combiner: PartCombiner::compile_spec(spec)?,
             noted_reads: WarnedReads::default(),
@@ -234,7 +243,13 @@ impl<'a> PartsExecution<'a> {
                 latest: run.latest.clone(),
                 stop,
             });
-            let performed: BoxFuture<'a, _> = Box::pin(async move { (at, run.perform_attempts().await) });
+            let part = &self.list[at];
+            let position = self.execution.origin.with_part(part.key.clone(), part.index).position;
+            let open_part = self.runner.answers.open_part(position);
+            let performed: BoxFuture<'a, _> = Box::pin(async move {
+                let _open_part = open_part;
+                (at, run.perform_attempts().await)
+            });
             futures.push(Abortable::new(performed, registration));
         }
     }

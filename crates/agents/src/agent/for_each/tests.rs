@@ -139,7 +139,7 @@ fn for_each(rest: &str, obeys: Arc<Obeys>) -> ForEachRunner {
             ..RetryPolicy::default()
         };
     }
-    ForEachRunner::new(&spec_of_agent, &spec, obeys).expect("a sound list")
+    ForEachRunner::new(&spec_of_agent, &spec, obeys, Arc::default()).expect("a sound list")
 }
 
 fn result(observed: AttemptOutcome) -> Result<Value, ExecutionFailure> {
@@ -343,7 +343,7 @@ fn attempts_of_a_part_count_on_from_those_of_the_execution() {
         ..RetryPolicy::default()
     };
     let fails = Arc::new(FailsOnce::default());
-    let runner = ForEachRunner::new(&retried, &spec, fails.clone()).expect("a sound list");
+    let runner = ForEachRunner::new(&retried, &spec, fails.clone(), Arc::default()).expect("a sound list");
     let mut around = around(EndedParts::default());
     (around.execution.attempt, around.execution.lost_attempts) = (2, 1);
     let ended = on_one_thread(runner.execute_attempt(around.execution));
@@ -386,7 +386,7 @@ fn a_part_that_is_stopped_has_the_number_and_the_time_of_its_attempt() {
         ..RetryPolicy::default()
     };
     let hangs = Arc::new(FailsThenHangs::default());
-    let runner = ForEachRunner::new(&retried, &spec, hangs.clone()).expect("a sound list");
+    let runner = ForEachRunner::new(&retried, &spec, hangs.clone(), Arc::default()).expect("a sound list");
     let mut around = around(EndedParts::default());
     on_one_thread(async {
         let ends = async {

@@ -6,6 +6,7 @@
 
 mod answers;
 mod check;
+mod part_order;
 mod responder;
 mod stubbed;
 
@@ -160,6 +161,7 @@ impl InputRunner {
         exchange: &mut Vec<ThreadIteration>,
     ) -> QuestionEnd {
         let question = &request.question;
+        self.answers.wait_for_answer_order(request).await;
         let injected = self.answers.take_prepared_answer(&request.address, execution.execution);
         let is_exhausted = injected == PreparedAnswer::Exhausted;
         if let PreparedAnswer::Answer(answer, by) = injected {

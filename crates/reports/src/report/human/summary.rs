@@ -7,6 +7,7 @@ use crate::report::format::{
 use crate::report::replacements::describe_replacements;
 use crate::report::story::{outcome_mark, rerun_argument, sanitize_for_shell};
 use crate::report::wrap::indent_later_lines;
+use chrono::{DateTime, Utc};
 use ensemble_core::conversation::{
     CompletionReason, ConversationState, Record, RunEnded, UnfinishedExecution, UnfinishedReason,
 };
@@ -108,6 +109,19 @@ fn render_pending_requests(state: &ConversationState) -> String {
 }
 
 impl HumanReporter {
+    /// Begins the time that the next summary shows.
+    pub(super) fn start_segment(&mut self, at: DateTime<Utc>) {
+        (self.started_at, self.first_turn_at) = (Some(at), None);
+    }
+
+    /// Returns the seconds from the beginning of the segment to its end. The turns that a merge has taken over are older than
+    /// the merged run, so their time begins with the first of them.
+    fn segment_seconds(&self, end: DateTime<Utc>) -> f64 {
+        let is_earlier = |begun: &DateTime<Utc>| *begun <= end;
+        let begun = self.started_at.filter(is_earlier).or(self.first_turn_at);
+        begun.map_or(0.0, |begun| (end - begun).as_seconds_f64().max(0.0))
+    }
+
     /// Renders the outcome, the counts and the usage of the run. In quiet mode and in a chat, renders only problems.
     pub(super) fn render_run_summary(&self, ended: &RunEnded, record: &Record, state: &ConversationState) -> String {
         let quiet = self.verbosity == OutputVerbosity::Quiet;
@@ -125,9 +139,7 @@ impl HumanReporter {
         };
         let (outcome, details) = sentence.split_at(outcome_end);
         let mut text = format!("{space}{style}{mark} {outcome}{style:#}{}", indent_later_lines(details));
-        let seconds = self
-            .started_at
-            .map_or(0.0, |begun| (record.at - begun).as_seconds_f64());
+        let seconds = self.segment_seconds(record.at);
         text.push_str(&format!(
             "\n  {} · {} · {}\n",
             format_count(u64::from(state.finished_turns()), "turn"),

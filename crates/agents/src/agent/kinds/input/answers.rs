@@ -3,7 +3,10 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ensemble_core::request::{AnswerAuthor, AnswerRecord, AnswerSource, RequestAddress, find_named};
+use super::part_order::{OpenPartGuard, OpenParts};
+use ensemble_core::request::{
+    AddressMatch, AnswerAuthor, AnswerRecord, AnswerSource, PendingRequest, RequestAddress, find_named,
+};
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -30,7 +33,10 @@ pub struct PreparedAnswers {
 
 /// Unused prepared answers of a run, shared by all agents.
 #[derive(Debug, Default)]
-pub struct AnswerQueue(Mutex<AnswerQueueState>);
+pub struct AnswerQueue {
+    state: Mutex<AnswerQueueState>,
+    open_parts: OpenParts,
+}
 
 /// Prepared answers, with the addresses whose answers were used.
 #[derive(Debug, Default)]
@@ -190,11 +196,22 @@ impl PreparedAnswers {
         }
     }
 
+    /// Finds the index of the first `--answer` text for the address.
+    fn find_next_answer(&self, address: &RequestAddress) -> Option<usize> {
+        let entries = self.next.iter().enumerate();
+        find_named(entries.map(|(at, (given, _))| (given.as_str(), at)), address)
+    }
+
     /// Removes and returns the first `--answer` text for the address.
     fn take_next_answer(&mut self, address: &RequestAddress) -> Option<String> {
-        let entries = self.next.iter().enumerate();
-        let at = find_named(entries.map(|(at, (given, _))| (given.as_str(), at)), address)?;
+        let at = self.find_next_answer(address)?;
         Some(self.next.remove(at).1)
+    }
+
+    /// Returns whether the answer to the next question of the address is for several parts.
+    fn is_next_for_parts(&self, address: &RequestAddress) -> bool {
+        let is_exact = |at: usize| address.match_name(&self.next[at].0) == Some(AddressMatch::Exact);
+        address.has_keys() && self.find_next_answer(address).is_some_and(|at| !is_exact(at))
     }
 }
 
@@ -206,15 +223,19 @@ fn answer_text(answer: &Value) -> String {
 impl AnswerQueue {
     /// Creates the queue of a run.
     pub fn new(answers: PreparedAnswers) -> Self {
-        Self(Mutex::new(AnswerQueueState {
+        let state = AnswerQueueState {
             answers,
             ..AnswerQueueState::default()
-        }))
+        };
+        Self {
+            state: Mutex::new(state),
+            open_parts: OpenParts::default(),
+        }
     }
 
     /// Locks the state, also after a panic in another thread.
     fn lock(&self) -> MutexGuard<'_, AnswerQueueState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the unused answers to next questions: pairs of address and text.
@@ -289,6 +310,26 @@ impl AnswerQueue {
         match self.take_prepared_answer(address, execution) {
             PreparedAnswer::Answer(answer, by) => Some((answer, by)),
             PreparedAnswer::Exhausted | PreparedAnswer::NotGiven => None,
+        }
+    }
+
+    /// Marks the part at this position as performed. Parts are opened in the order of their list.
+    pub(crate) fn open_part(&self, position: Vec<u32>) -> OpenPartGuard {
+        self.open_parts.open_part(position)
+    }
+
+    /// Waits until the question may take the answer to the next question of its address. An answer that is for several parts
+    /// goes to the first part that asks, in the order of the list and not of time.
+    pub(crate) async fn wait_for_answer_order(&self, request: &PendingRequest) {
+        // An exclusive call keeps the calls of earlier parts from starting, so a question in a call must not wait for them.
+        let is_in_call = request
+            .address
+            .segments()
+            .iter()
+            .any(|segment| !segment.calls.is_empty());
+        let waits = !is_in_call && self.lock().answers.is_next_for_parts(&request.address);
+        if waits {
+            self.open_parts.wait_for_earlier_parts(&request.position).await;
         }
     }
 
