@@ -55,7 +55,8 @@ agents:
     let (AgentKind::Script { script, .. }, Some(spec)) = (&agent.kind, &agent.for_each) else {
         panic!("a script with parts");
     };
-    let parts = ForEachRunner::new(agent, spec, build_unchecked_runner(script, &places, bounds)).expect("a sound list");
+    let runner = build_unchecked_runner(script, &places, bounds);
+    let parts = ForEachRunner::new(agent, spec, runner, Arc::default()).expect("a sound list");
     let runners: Vec<Arc<dyn Runner>> = vec![Arc::new(parts)];
     let ran = run(&plan, runners);
     assert!(

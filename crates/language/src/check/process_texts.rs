@@ -19,11 +19,11 @@ struct ProcessText<'e> {
     key: &'static str,
     /// Whether a template in the text is an error.
     refuses_templates: bool,
-    /// Whether a shell or nothing expands `${NAME}`.
+    /// Whether a shell or nothing expands `${DIGEST_PREFIX_LENGTH}`.
     is_expanded: bool,
 }
 
-/// Reports templates in `script`, `cwd` and `env`, and `${NAME}` in texts that no shell reads.
+/// Reports templates in `script`, `cwd` and `env`, and `${DIGEST_PREFIX_LENGTH}` in texts that no shell reads.
 pub(super) fn check_process_texts(subject: &CheckSubject<'_>) -> Vec<Finding> {
     let mut texts = Vec::new();
     collect_agent_texts(subject.ensemble, &mut texts);
@@ -101,21 +101,21 @@ fn collect_agent_texts<'e>(ensemble: &'e Ensemble, texts: &mut Vec<ProcessText<'
                         texts.push(ProcessText::from_script(script, &responses_route));
                     }
                     Some(PreparedResponses::List(list)) => {
-                        collect_list(list, &responses_route, "responses", texts);
+                        add_list_texts(list, &responses_route, "responses", texts);
                     }
                     Some(PreparedResponses::Profile(_)) | None => {}
                 }
-                collect_list(&input.choices, &route.with_key("choices"), "choices", texts);
+                add_list_texts(&input.choices, &route.with_key("choices"), "choices", texts);
                 let default = input.default.as_deref();
                 let default = default.map(|text| (text, route.with_key("default")));
-                collect_words(default.into_iter(), "default", texts);
+                add_template_texts(default.into_iter(), "default", texts);
             }
             AgentKind::Ensemble { .. } | AgentKind::Tool { .. } => {}
         }
     }
 }
 
-/// Adds the texts in the list and in the expressions of `for_each`.
+/// Adds the texts in the list and in the expressions of `random_for_each`.
 fn collect_for_each_texts<'e>(agent: &'e Agent, route: &Route, texts: &mut Vec<ProcessText<'e>>) {
     let Some(for_each) = &agent.for_each else { return };
     let route = route.with_key("for_each");
@@ -150,6 +150,12 @@ fn collect_run_texts<'e>(ensemble: &'e Ensemble, texts: &mut Vec<ProcessText<'e>
     let success = ensemble.success.as_ref();
     let success = success.map(|condition| (&**condition.text(), root.with_key("success")));
     add_template_texts(success.into_iter(), "success", texts);
+}
+
+/// Adds the texts of a list, such as `choices`.
+fn add_list_texts<'e>(list: &'e [String], route: &Route, key: &'static str, texts: &mut Vec<ProcessText<'e>>) {
+    let list = list.iter().enumerate();
+    add_template_texts(list.map(|(at, text)| (text.as_str(), route.with_index(at))), key, texts);
 }
 
 /// Adds the texts of all tools: scripts, commands, folders, addresses, environments and headers.
@@ -272,7 +278,7 @@ fn template_finding(text: &ProcessText<'_>) -> Option<Finding> {
     ))
 }
 
-/// Returns a warning if the text contains `${NAME}` and nothing expands it.
+/// Returns a warning if the text contains `${DIGEST_PREFIX_LENGTH}` and nothing expands it.
 fn variable_finding(text: &ProcessText<'_>) -> Option<Finding> {
     let (span, name) = find_shell_variable(text.text).filter(|_| !text.is_expanded)?;
     let message = format!("nothing expands `${{{name}}}` in `{}`", text.key);
@@ -287,7 +293,7 @@ fn variable_finding(text: &ProcessText<'_>) -> Option<Finding> {
     Some(Finding::new_warning(codes::UNEXPANDED_VARIABLE, at, message).with_help(help))
 }
 
-/// Finds the first `${NAME}` with its name; the name of `${NAME:-default}` is `NAME`.
+/// Finds the first `${DIGEST_PREFIX_LENGTH}` with its name; the name of `${DIGEST_PREFIX_LENGTH:-default}` is `DIGEST_PREFIX_LENGTH`.
 fn find_shell_variable(text: &str) -> Option<(Span, &str)> {
     for (start, _) in text.match_indices("${") {
         let rest = &text[start + 2..];

@@ -130,7 +130,7 @@ impl<'p> PartsSummary<'p> {
     }
 }
 
-/// Removes the keys that `for_each` itself adds to an output.
+/// Removes the keys that `random_for_each` itself adds to an output.
 pub(super) fn without_part_keys(output: &Value) -> Value {
     let entries = output.as_object().into_iter().flatten();
     let own_entries = entries.filter(|(key, _)| !ForEachSpec::OUTPUT_KEYS.contains(&key.as_str()));
@@ -140,7 +140,7 @@ pub(super) fn without_part_keys(output: &Value) -> Value {
 /// Returns the warnings of an attempt of a part, each with the key of the part.
 pub(super) fn list_part_warnings(part: &PartEnded) -> impl Iterator<Item = String> + '_ {
     let warnings = part.warnings.iter();
-    warnings.map(|warning| format!("[{}] {warning}", part_key(part)))
+    warnings.map(|warning| format!("[{}] {warning}", part_key_on_one_line(part)))
 }
 
 /// Returns the key of a part on one line, shortened.

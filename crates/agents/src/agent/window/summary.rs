@@ -166,7 +166,7 @@ impl AgentWindow {
             let prompt = render_summary_prompt(&text, &messages, words);
             let partial_summary =
                 request_partial_summary(model, &prompt, &measured.sending, &mut request_count).await?;
-            requests.push(json!({"system": INSTRUCTIONS, "prompt": prompt, "reply": partial_summary}));
+            requests.push(json!({"system": SUMMARY_INSTRUCTIONS, "prompt": prompt, "reply": partial_summary}));
             text = self.shorten_summary(partial_summary, place);
             new = rest;
         }
