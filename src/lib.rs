@@ -53,7 +53,7 @@ pub use ensemble_runs::{
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// // `Dialogue::with_model_override("ollama/llama3.2:1b")?` asks a real model.
+/// // `Dialogue::with_model("ollama/llama3.2:1b")?` asks a real model.
 /// let dialogue = Dialogue::with_simulated_replies(["Sunny.", "Rain."]);
 /// let today = dialogue.say(Thread::default(), "Paris today?").await?;
 /// let tomorrow = dialogue.say(today.thread, "And tomorrow?").await?;

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::world::{World, at, json as parse};
 use crate::support::server::{Answer, Server, answer, events, says};
 
-/// `says TEXT_STREAM`, `breaks off after TEXT_STREAM`, `refuses with TEXT_STREAM`, or `STATUS`, perhaps with `, come back in SECONDS s`.
+/// `says TEXT`, `breaks off after TEXT`, `refuses with TEXT`, or `STATUS`, perhaps with `, come back in SECONDS s`.
 fn prepared(row: &str) -> Answer {
     if let Some(text) = row.strip_prefix("says ") {
         return says(text);

@@ -1,6 +1,6 @@
 //! `ensemble batch`: one run for each row, nothing twice, nothing lost.
 //!
-//! What a row costs, what makes it run again, and answers are in `batch_with_rows.rs`.
+//! What a row costs, what makes it run again, and answers are in `batch_rows.rs`.
 
 #![expect(
     clippy::disallowed_methods,

@@ -5,7 +5,7 @@
 use crate::support::{Outcome, Running, Workspace};
 use serde_json::Value;
 
-/// One row: the files, each as `DIGEST_PREFIX_LENGTH: TEXT_STREAM`, where the first is validated; and the findings.
+/// One row: the files, each as `NAME: TEXT`, where the first is validated; and the findings.
 pub(super) type Row<'a> = (&'a [(&'a str, &'a str)], &'a [&'a str]);
 
 /// `W003 team.yaml:3:20` for each finding.

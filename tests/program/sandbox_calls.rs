@@ -323,7 +323,7 @@ fn programs_of_every_day_run() {
     }
 }
 
-/// The folders of programs in the user's home, for example of `pyenv`: what `MCP_PATH` names outside of the system.
+/// The folders of programs in the user's home, for example of `pyenv`: what `PATH` names outside of the system.
 fn homes_of_programs() -> String {
     let path = std::env::var("PATH").unwrap_or_default();
     let folders = path

@@ -1,7 +1,7 @@
 //! Lists of promises with the tests that go red when a promise breaks.
 //!
 //! A list is TOML with one entry a line: `"promise" = ["file::function", …]`. The test of a feature file is the name of a scenario:
-//! `features/DIGEST_PREFIX_LENGTH.feature::SCENARIO`.
+//! `features/NAME.feature::SCENARIO`.
 
 use std::collections::BTreeMap;
 

@@ -115,7 +115,7 @@ pub struct ExecutionInput {
     pub stopwatch: Stopwatch,
     /// The part that is performed; `None`: the whole execution.
     pub part: Option<Arc<ExecutionPart>>,
-    /// For a whole execution of an agent with `random_for_each`: what its parts have from the run.
+    /// For a whole execution of an agent with `for_each`: what its parts have from the run.
     pub parts: Option<Box<PartsInput>>,
     /// Records what happens inside the execution, and has what was recorded of it before this attempt.
     pub records: ExecutionRecords,

@@ -7,7 +7,7 @@
 //! - [`story::RunStory`] is the timeline: the same fold, and the records grouped by turn, execution and attempt.
 //! - [`answer`] finds the agents that speak for an ensemble, and the output that is the answer of a run.
 //! - [`OutputView`] separates the response of an output from its other keys; [`output_text`] is an output as one text.
-//! - [`field_question_text`] is a question as one text.
+//! - [`question_text`] is a question as one text.
 //!
 //! # Rules
 //!

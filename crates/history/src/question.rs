@@ -17,7 +17,7 @@ pub fn question_text(question: &OperatorQuestion) -> String {
     add_choices(&question.prompt, &question.choices)
 }
 
-/// Returns the question that was answered as one text, like [`field_question_text`].
+/// Returns the question that was answered as one text, like [`question_text`].
 pub(crate) fn answered_question_text(answer: &AnswerRecord) -> String {
     add_choices(&answer.prompt, &answer.choices)
 }

@@ -138,7 +138,7 @@ pub enum StubOutput {
     Json(Value),
     /// A failure.
     Fail(ExecutionFailure),
-    /// For an agent with `random_for_each`: the result of each part, by the key of the part.
+    /// For an agent with `for_each`: the result of each part, by the key of the part.
     Parts(Vec<(Arc<str>, StubResult)>),
     /// For an LLM agent: the replies of its model, at least one. The agent itself runs, with its tools.
     Replies(Vec<StubReply>),

@@ -5,7 +5,7 @@
 //!
 //! - [`source::SourceText`] is a text with a name; [`source::Route`] is the position of a value in an ensemble.
 //! - [`loader::load_ensemble`] parses a text and returns an [`ensemble::Ensemble`] and all findings.
-//! - [`check::check_usable_ensemble`] returns what is suspicious in an ensemble without errors.
+//! - [`check::check_ensemble`] returns what is suspicious in an ensemble without errors.
 //! - [`plan::Plan`] is the ensemble as a graph with compiled conditions ([`condition::Condition`]).
 //! - [`profiles::ModelProfiles`] are the model profiles that agents can name, with overrides.
 //! - [`hidden_characters`] makes texts of others safe to show.

@@ -73,7 +73,7 @@ pub fn is_identifier_char(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// Returns whether the text can be the name of an item of `random_for_each`, which expressions and templates read.
+/// Returns whether the text can be the name of an item of `for_each`, which expressions and templates read.
 pub fn is_identifier(name: &str) -> bool {
     name.starts_with(starts_identifier) && name.chars().all(is_identifier_char)
 }

@@ -8,7 +8,7 @@
 //! The variables are those of [`vocabulary::TEMPLATE_VARIABLES`], and the names of dependencies: the latest output of each, which
 //! is printed as its `response` if it has one.
 //!
-//! A part of an execution (`random_for_each`) also has its item, under the name that the author gives it, and `part`: `index`,
+//! A part of an execution (`for_each`) also has its item, under the name that the author gives it, and `part`: `index`,
 //! `key` and `count`.
 //!
 //! An agent with one of the fixed names is available only under `dependencies`.
@@ -317,7 +317,7 @@ pub fn check_template(text: &str, listens_to: Option<&[Arc<str>]>) -> Result<(),
 /// The methods of maps in templates.
 const MAP_METHODS: [&str; 4] = ["get", "items", "keys", "values"];
 
-/// Returns the inputs that a template reads as `inputs.DIGEST_PREFIX_LENGTH`, each with the place of its name; empty if it is not a
+/// Returns the inputs that a template reads as `inputs.NAME`, each with the place of its name; empty if it is not a
 /// template.
 pub fn list_read_inputs(text: &str) -> Vec<(String, Span)> {
     let mut names = list_read_members(text, "inputs");
@@ -326,13 +326,13 @@ pub fn list_read_inputs(text: &str) -> Vec<(String, Span)> {
     names
 }
 
-/// Returns the agents of which a template asks as `news.DIGEST_PREFIX_LENGTH`, each with the place of its name; empty if it is not a
+/// Returns the agents of which a template asks as `news.NAME`, each with the place of its name; empty if it is not a
 /// template.
 pub fn list_news_agents(text: &str) -> Vec<(String, Span)> {
     list_read_members(text, "news")
 }
 
-/// Returns the names that a template reads as `VARIABLE_FILTER.DIGEST_PREFIX_LENGTH`, each with its place; empty if it is not a template.
+/// Returns the names that a template reads as `VARIABLE.NAME`, each with its place; empty if it is not a template.
 fn list_read_members(text: &str, variable: &str) -> Vec<(String, Span)> {
     if is_constant(text) || !text.contains(variable) {
         return Vec::new();
@@ -511,7 +511,7 @@ impl fmt::Debug for Template {
     }
 }
 
-/// A buffer with a maximum size of [`MAX_ATTACHMENT_BYTES`].
+/// A buffer with a maximum size of [`MAX_BYTES`].
 #[derive(Default)]
 struct LimitedBuffer(Vec<u8>);
 

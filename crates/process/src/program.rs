@@ -233,7 +233,7 @@ pub fn find_script_files_in_words(words: &[String], places: &ScriptFolders) -> V
     files
 }
 
-/// Returns whether `script` must be a file, rather than a program on `MCP_PATH` or a shell line.
+/// Returns whether `script` must be a file, rather than a program on `PATH` or a shell line.
 pub fn must_be_file(script: &str) -> bool {
     let first = script.split_whitespace().next().unwrap_or_default();
     is_file_path(first) && !script.contains(|character| SHELL_SYNTAX.contains(character))
@@ -337,7 +337,7 @@ pub fn resolve_external_program(
     }
 }
 
-/// Resolves a command whose first word is a file or a program on `MCP_PATH`.
+/// Resolves a command whose first word is a file or a program on `PATH`.
 fn resolve_command(
     program: &str,
     arguments: Vec<OsString>,
@@ -362,7 +362,7 @@ fn resolve_script_file(
     is_meant.then_some(launched)
 }
 
-/// Returns whether the name means a file, and never a program on `MCP_PATH`.
+/// Returns whether the name means a file, and never a program on `PATH`.
 fn is_file_path(name: &str) -> bool {
     name.contains('/') || ScriptKind::from_extension(Path::new(name)) != ScriptKind::Program
 }
@@ -398,7 +398,7 @@ fn resolve_launch(
     }
 }
 
-/// Resolves a script that needs an interpreter on `MCP_PATH`.
+/// Resolves a script that needs an interpreter on `PATH`.
 fn resolve_interpreted(
     interpreter: &str,
     arguments: Vec<OsString>,
@@ -475,7 +475,7 @@ fn needs_shell(script: &str, places: &ScriptFolders) -> bool {
         || SHELL_BUILTINS.contains(&first) && places.find_file(first).is_none()
 }
 
-/// Does it begin like `DIGEST_PREFIX_LENGTH=value`?
+/// Does it begin like `NAME=value`?
 fn starts_with_assignment(script: &str) -> bool {
     script.split_once('=').is_some_and(|(name, _)| {
         name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
@@ -541,7 +541,7 @@ impl ScriptFolders {
     }
 }
 
-/// Returns whether the program is on `MCP_PATH`.
+/// Returns whether the program is on `PATH`.
 pub fn is_on_path(program: &str, places: &ScriptFolders) -> bool {
     exists_on_path(program, places)
 }

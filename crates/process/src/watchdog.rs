@@ -228,7 +228,7 @@ fn apply_message(groups: &mut Vec<i32>, message: [u8; MESSAGE_SIZE]) {
     }
 }
 
-/// Waits at most [`LOG_POLL_INTERVAL`] for the other end to close and returns whether it is closed. Data does not end the
+/// Waits at most [`POLL_INTERVAL`] for the other end to close and returns whether it is closed. Data does not end the
 /// wait.
 fn wait_for_close(messages: &impl AsFd) -> bool {
     let mut polled = [PollFd::new(messages, PollFlags::empty())];

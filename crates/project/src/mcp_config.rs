@@ -1,6 +1,6 @@
-//! Files of MCP servers such as `.mcp.json`: `{"mcpServers": {DIGEST_PREFIX_LENGTH: {"command", "args", "env"} or {"url", "headers"}}}`.
+//! Files of MCP servers such as `.mcp.json`: `{"mcpServers": {NAME: {"command", "args", "env"} or {"url", "headers"}}}`.
 //!
-//! Invariant: every `${DIGEST_PREFIX_LENGTH}` of a file is in the list that a user sees before trust.
+//! Invariant: every `${NAME}` of a file is in the list that a user sees before trust.
 
 use ensemble_language::data::strip_byte_order_mark;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +16,7 @@ pub struct McpConfig {
     pub servers: BTreeMap<String, McpConfigServer>,
 }
 
-/// A server of a file, as it is written: strings may contain `${DIGEST_PREFIX_LENGTH}` and `${DIGEST_PREFIX_LENGTH:-DEFAULT_ENDPOINT}`.
+/// A server of a file, as it is written: strings may contain `${NAME}` and `${NAME:-DEFAULT}`.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub struct McpConfigServer {
     /// The kind of the server.
@@ -98,7 +98,7 @@ fn find_variables(text: &str) -> BTreeSet<String> {
     variables
 }
 
-/// Returns the text with the values of `${DIGEST_PREFIX_LENGTH}` and `${DIGEST_PREFIX_LENGTH:-DEFAULT_ENDPOINT}`.
+/// Returns the text with the values of `${NAME}` and `${NAME:-DEFAULT}`.
 ///
 /// # Errors
 /// The first variable that is not set and has no default.

@@ -1,4 +1,4 @@
-//! Inner ensembles of agents with `random_for_each` on the engine itself, which `tests/install.sh restate` installs; without it these tests
+//! Inner ensembles of agents with `for_each` on the engine itself, which `tests/install.sh restate` installs; without it these tests
 //! say that they were skipped.
 
 #![cfg(target_os = "linux")]

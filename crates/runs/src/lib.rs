@@ -2,7 +2,7 @@
 //!
 //! - [`run()`] runs one ensemble to its end.
 //! - [`Runs`] starts runs and goes on with recorded ones; [`RunOptions`] is what a run is given.
-//! - [`RunHandle`] is the handle of a run that is driven: [`RunHandle::events`], [`RunHandle::answer_request_when_asked`], [`RunHandle::continue_with_message`],
+//! - [`RunHandle`] is the handle of a run that is driven: [`RunHandle::events`], [`RunHandle::answer_request`], [`RunHandle::continue_with_message`],
 //!   [`RunHandle::cancel`], [`RunHandle::wait_for_end`].
 //! - [`RunService`](crate::service::run_service::RunService) holds runs for several clients: detached, followed, answered, cancelled, listed.
 //! - [`RunHost`] is the world around runs: environment, clock, randomness, watchdog, and who is asked.

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `map.get(key, default)` | as in Python |
 //! | `parse_json(text)` | any JSON value; an error can be caught |
-//! | `to_json_without_rows(value)` | the value as JSON text |
+//! | `to_json(value)` | the value as JSON text |
 //! | `context.key`, `context["key"]` | `()` if there is no such key |
 //! | `context.get(key)`, `context.get(key, default)` | |
 //! | `context.contains(key)`, `key in context` | |

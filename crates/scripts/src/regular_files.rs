@@ -89,7 +89,7 @@ pub fn read_bytes(path: &Path, most: u64) -> io::Result<Vec<u8>> {
 /// Likewise, as a text without a byte order mark.
 ///
 /// # Errors
-/// As [`read_attachment`], or it is not UTF-8.
+/// As [`read_bytes`], or it is not UTF-8.
 pub fn read_text(path: &Path, most: u64) -> io::Result<String> {
     let text = String::from_utf8(read_bytes(path, most)?).map_err(|_| {
         // In the words of `std::fs::read_to_string`.

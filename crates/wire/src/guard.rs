@@ -1,6 +1,6 @@
 //! Who may use the server: the address under which it is called, the page that calls it, and the token.
 //!
-//! Invariant: no request but for the files of the page passes without `RunHost`, `Origin` and token being looked at.
+//! Invariant: no request but for the files of the page passes without `Host`, `Origin` and token being looked at.
 
 use hyper::header::{AUTHORIZATION, COOKIE, HOST, HeaderMap, HeaderName, ORIGIN};
 use hyper::{Method, StatusCode};
@@ -11,7 +11,7 @@ use crate::token::AccessToken;
 #[derive(Debug)]
 pub struct RequestGuard {
     token: AccessToken,
-    /// The values of `RunHost` under which the server is called: others mean that a name of somebody else leads here.
+    /// The values of `Host` under which the server is called: others mean that a name of somebody else leads here.
     hosts: [String; 3],
     /// The name of the cookie. Cookies are the same for all ports, so the port is in the name.
     cookie: String,

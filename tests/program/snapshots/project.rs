@@ -157,7 +157,7 @@ impl Project {
 
     /// Compares the output of commands with the snapshot in `tests/snapshots/FOLDER/FILE.txt`.
     ///
-    /// In arguments, `@DIGEST_PREFIX_LENGTH` is the id of a recorded run. The variable `UPDATE_EXPECT=1` writes the snapshot.
+    /// In arguments, `@NAME` is the id of a recorded run. The variable `UPDATE_EXPECT=1` writes the snapshot.
     pub(super) fn expect(&self, folder: &str, file: &str, commands: &[&[&str]]) {
         let mut text = String::new();
         for command in commands {

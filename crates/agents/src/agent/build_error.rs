@@ -18,7 +18,7 @@ pub enum RunnerBuildError {
     /// `output_schema` is not a valid JSON Schema.
     #[error("output_schema: {0}")]
     Schema(String),
-    /// An expression of `random_for_each` is not valid.
+    /// An expression of `for_each` is not valid.
     #[error("for_each.{key}: {message}")]
     Expression {
         /// The key.

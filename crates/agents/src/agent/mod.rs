@@ -8,8 +8,8 @@
 //! - `agent/chat/` is the loop of requests and tool calls of one model. It is a library that needs no ensemble: LLM agents use it,
 //!   and other programs can use it as a stream.
 //! - `agent/window/` contains the inputs of a context window that need effects: a script, a summary, exact token counts.
-//! - `agent/random_for_each/` performs the parts of an agent with `random_for_each` by the agent's own runner. It sends each part that has ended to the
-//!   executor, which commits `part_ended`; `agent/random_for_each/combine.rs` is pure: it combines the outputs, and decides which parts can still
+//! - `agent/for_each/` performs the parts of an agent with `for_each` by the agent's own runner. It sends each part that has ended to the
+//!   executor, which commits `part_ended`; `agent/for_each/combine.rs` is pure: it combines the outputs, and decides which parts can still
 //!   change the result.
 //! - `agent/acp/` lets programs of the Agent Client Protocol take part like models. `agent/acp/protocol.rs` is the only file that uses the
 //!   types of the protocol's crate. A program lives until the end of the run, and a separate task ends it (`agent/acp/program.rs`), because a

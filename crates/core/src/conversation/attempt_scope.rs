@@ -15,7 +15,7 @@ pub struct AttemptScope {
     pub execution: u32,
     /// The number of the attempt.
     pub attempt: u32,
-    /// With `random_for_each`: the key of the part.
+    /// With `for_each`: the key of the part.
     pub part: Option<Arc<str>>,
     /// For an agent that is used as a tool: the ids of the calls that contain it, the outermost first.
     pub outer_calls: Vec<Arc<str>>,

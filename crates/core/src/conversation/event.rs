@@ -249,7 +249,7 @@ pub struct AgentStart {
     pub agent: Arc<str>,
     /// The number of the execution of the agent, from 1.
     pub execution: u32,
-    /// The positions of the dependencies that count this start (`max_agent_executions`).
+    /// The positions of the dependencies that count this start (`max_executions`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub counts: Vec<usize>,
     /// The agents whose failure this start handles.

@@ -22,7 +22,7 @@ pub struct ExhaustedAgent {
 pub enum AgentLimit {
     /// The `max_turns` of the agent.
     MaxTurns,
-    /// The `max_agent_executions` of one of its dependencies.
+    /// The `max_executions` of one of its dependencies.
     MaxExecutions,
 }
 

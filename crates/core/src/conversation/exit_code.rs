@@ -2,7 +2,7 @@
 
 use super::{CompletionReason, RunCanceller, RunInterruption};
 
-/// Returns the exit code of a run with this outcome. `has_exit_code_zero` is the record of
+/// Returns the exit code of a run with this outcome. `is_success` is the record of
 /// the run; `cause` tells Ctrl-C from SIGTERM.
 pub fn run_exit_code(reason: CompletionReason, is_success: bool, cause: Option<&RunInterruption>) -> u8 {
     let by_signal = RunInterruption::Cancelled {

@@ -1,6 +1,6 @@
 //! A conversation: its events, the state that is computed from the events, and its outcome.
 //!
-//! **Invariant:** [`ConversationState`] changes only in [`ConversationState::apply_run_record`]. So the journal and the text of
+//! **Invariant:** [`ConversationState`] changes only in [`ConversationState::apply_record`]. So the journal and the text of
 //! the ensemble always give the same state again.
 
 mod attempt_scope;

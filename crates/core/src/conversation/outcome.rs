@@ -20,7 +20,7 @@ pub enum CompletionReason {
     Unsuccessful,
     /// `max_total_tokens` or `max_cost` was reached, and an agent was ready.
     TokenBudget,
-    /// A `max_agent_executions` was reached, and an agent was ready.
+    /// A `max_executions` was reached, and an agent was ready.
     MaxAgentExecutions,
     /// `max_total_turns` was reached, and an agent was ready.
     MaxTotalTurns,

@@ -1,4 +1,4 @@
-//! The event of a part: one item of an agent with `random_for_each`.
+//! The event of a part: one item of an agent with `for_each`.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -38,7 +38,7 @@ pub enum AgentSkipReason {
         /// The values that the condition read.
         values: Vec<ConditionRead>,
     },
-    /// The agent has reached one of its limits: `max_turns`, or the `max_agent_executions` of a dependency.
+    /// The agent has reached one of its limits: `max_turns`, or the `max_executions` of a dependency.
     LimitReached {
         /// The limit.
         limit: Arc<str>,

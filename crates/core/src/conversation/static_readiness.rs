@@ -25,7 +25,7 @@ pub(crate) enum UnfulfilledReason {
     NotEnded,
     /// The dependency requires a success, and the latest execution of its agent failed.
     LatestFailed,
-    /// The dependency has reached its `max_agent_executions`.
+    /// The dependency has reached its `max_executions`.
     Spent,
 }
 
@@ -55,13 +55,13 @@ pub(crate) fn find_dependency_fact(state: &ConversationState, id: EdgeId, edge: 
     }
 }
 
-/// Returns whether the dependency has reached its `max_agent_executions`.
+/// Returns whether the dependency has reached its `max_executions`.
 pub(crate) fn is_spent(state: &ConversationState, id: EdgeId, edge: &PlanEdge) -> bool {
     edge.max_executions
         .is_some_and(|max| state.edge_starts(id) >= max.get())
 }
 
-/// Returns the state of one dependency of an agent, as if it had no `max_agent_executions`.
+/// Returns the state of one dependency of an agent, as if it had no `max_executions`.
 pub(crate) fn find_fact_without_limits(state: &ConversationState, edge: &PlanEdge) -> DependencyFact {
     if edge.feedback && !state.agent_state(edge.to).has_executed() {
         return DependencyFact::Holds;

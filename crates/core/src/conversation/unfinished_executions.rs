@@ -17,7 +17,7 @@ pub struct UnfinishedExecution {
     pub execution: u32,
     /// Why the execution has not ended.
     pub reason: UnfinishedReason,
-    /// The parts that have ended, of an agent with `random_for_each`; `None`: none of them.
+    /// The parts that have ended, of an agent with `for_each`; `None`: none of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parts: Option<UnfinishedParts>,
     /// LLM: the number of recorded replies, from which the execution goes on.

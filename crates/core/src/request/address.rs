@@ -20,7 +20,7 @@ pub struct RequestAddress(Vec<AddressSegment>);
 pub struct AddressSegment {
     /// The agent.
     pub agent: Arc<str>,
-    /// With `random_for_each`: the key of the part.
+    /// With `for_each`: the key of the part.
     pub part: Option<Arc<str>>,
     /// The calls of tools, each inside the one before.
     pub calls: Vec<AddressCall>,
@@ -115,7 +115,7 @@ impl RequestAddress {
         self.agent_name() == name
     }
 
-    /// Splits `ADDRESS_SEPARATOR=TEXT_STREAM` at the first `=` outside of quotes and brackets. Returns `None` if there is none.
+    /// Splits `ADDRESS=TEXT` at the first `=` outside of quotes and brackets. Returns `None` if there is none.
     pub fn split_assignment(text: &str) -> Option<(&str, &str)> {
         let (mut is_quoted, mut is_escaped, mut depth) = (false, false, 0_usize);
         for (at, char) in text.char_indices() {

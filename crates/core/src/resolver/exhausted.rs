@@ -95,7 +95,7 @@ impl ConditionEvaluator for EndEvaluator<'_> {
     }
 }
 
-/// Returns the first `max_agent_executions` that is reached; those of required dependencies come first.
+/// Returns the first `max_executions` that is reached; those of required dependencies come first.
 fn find_spent_limit(plan: &Plan, state: &ConversationState, agent: AgentId) -> Option<(AgentLimit, u32)> {
     let spent = plan
         .incoming_edges(agent)

@@ -91,7 +91,7 @@ fn evaluate_readiness(
 }
 
 /// Returns whether new outputs would start the agent if it had no `max_turns` and its dependencies had no
-/// `max_agent_executions`, and whether the rules without requests make it ready with these limits.
+/// `max_executions`, and whether the rules without requests make it ready with these limits.
 ///
 /// # Errors
 /// A condition whose result matters cannot be evaluated.

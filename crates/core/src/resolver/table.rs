@@ -37,7 +37,7 @@ fn then(agents: &str, turns: &[&str]) -> String {
     }
 }
 
-/// Returns an agent `DIGEST_PREFIX_LENGTH` with additional keys.
+/// Returns an agent `NAME` with additional keys.
 fn agent(name: &str, keys: &str) -> String {
     format!("- {{name: {name}, script: x, on_error: continue{keys}}}\n")
 }

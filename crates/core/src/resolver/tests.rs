@@ -106,7 +106,7 @@ impl Oracle<'_> {
 }
 
 impl Oracle<'_> {
-    /// Whether the agent has work, and only `max_turns` or `max_agent_executions` keeps it from running.
+    /// Whether the agent has work, and only `max_turns` or `max_executions` keeps it from running.
     fn is_exhausted(&self, agent: AgentId) -> bool {
         let at_max_turns = self.executions(agent) >= self.plan.agent(agent).conversation.max_turns.get() as usize;
         if at_max_turns && self.driver.state.was_requested_at_limit(agent) {

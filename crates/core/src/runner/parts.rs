@@ -1,4 +1,4 @@
-//! The parts of an execution: what an agent with `random_for_each` has from the run, and what each of its parts is.
+//! The parts of an execution: what an agent with `for_each` has from the run, and what each of its parts is.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -28,7 +28,7 @@ pub struct ExecutionPart {
 /// The data that the run has for an execution with parts, in addition to the data of every execution.
 #[derive(Clone)]
 pub struct PartsInput {
-    /// The values that the expressions of `random_for_each` read: the state at the start of the turn.
+    /// The values that the expressions of `for_each` read: the state at the start of the turn.
     pub facts: ConditionSnapshot,
     /// The parts that ended before this attempt.
     pub earlier_parts: EndedParts,

@@ -29,7 +29,7 @@ const FRAME_LINES: [&str; 2] = ["-----BEGIN ", "-----END "];
 pub(super) struct SecretParts {
     /// The values that were added, without their parts.
     values: BTreeSet<String>,
-    /// The texts, none shorter than [`MIN_COMPARED_KEY_BYTES`] except numbers, which are not shorter than [`SHORTEST_NUMBER`].
+    /// The texts, none shorter than [`SHORTEST`] except numbers, which are not shorter than [`SHORTEST_NUMBER`].
     pub(super) texts: BTreeSet<String>,
     /// The objects and lists that a secret is the JSON of.
     pub(super) structures: Vec<Value>,
@@ -57,7 +57,7 @@ impl PartRole {
 }
 
 impl SecretParts {
-    /// Adds the value and what is secret inside of it: the words after the first, lines, `DIGEST_PREFIX_LENGTH=value`, strings and numbers of
+    /// Adds the value and what is secret inside of it: the words after the first, lines, `NAME=value`, strings and numbers of
     /// JSON, the password of an address, and the text that is encoded as base64. Ordinary words are no parts, unless their
     /// names say that they are secret.
     pub(super) fn add_value(&mut self, value: &str) {
@@ -154,7 +154,7 @@ impl SecretParts {
         }
     }
 
-    /// Adds the values of `DIGEST_PREFIX_LENGTH=value` and `name: value`.
+    /// Adds the values of `NAME=value` and `name: value`.
     fn add_assignments(&mut self, value: &str, depth: usize) {
         let strip_export = |name: &str| name.trim_start_matches("export ").trim().to_owned();
         let is_name = |name: &str| {
@@ -181,7 +181,7 @@ impl SecretParts {
                 add(name, rest);
             }
         }
-        // `Shared GateKey=value;`: a name of several words.
+        // `Shared Key=value;`: a name of several words.
         for part in value.split(';').filter(|part| part.contains(' ')) {
             if let Some((name, rest)) = part.split_once('=') {
                 add(name, rest);

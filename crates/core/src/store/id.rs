@@ -9,7 +9,7 @@ use ensemble_language::hidden_characters::is_hidden_character;
 use serde::Serialize;
 
 /// The id of a run, such as `ab9z-20261122-001902365`: four characters that tell the run from others, then the time to
-/// the millisecond. A run inside another has the id `OUTER/sub/DIGEST_PREFIX_LENGTH`.
+/// the millisecond. A run inside another has the id `OUTER/sub/NAME`.
 ///
 /// Ids sort by their time; ids with the same time, or with none, sort by their text. An id without a time sorts before
 /// those with one.

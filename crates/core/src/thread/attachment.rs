@@ -30,7 +30,7 @@ impl Attachment {
         self.mime_type.starts_with("text/")
     }
 
-    /// Describes the file without its bytes: `{name, detect_mime_type, size, sha256}`.
+    /// Describes the file without its bytes: `{name, mime_type, size, sha256}`.
     pub fn to_json_without_bytes(&self) -> serde_json::Value {
         serde_json::json!({
             "name": self.name,

@@ -67,7 +67,7 @@ impl Thread {
         serde_json::to_string(&saved).expect("keys are strings, and writing to a string cannot fail")
     }
 
-    /// Reads the output of [`Thread::to_json_without_rows`]. Iterations are numbered again, in their order.
+    /// Reads the output of [`Thread::to_json`]. Iterations are numbered again, in their order.
     ///
     /// # Errors
     /// [`ThreadError`] describes the error in the text, and its place.

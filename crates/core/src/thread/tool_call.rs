@@ -114,7 +114,7 @@ impl ToolCall {
     }
 }
 
-/// `DIGEST_PREFIX_LENGTH(ARGUMENTS) -> RESULT`, on one line: the result as JSON if it is not a text, `ERROR: MESSAGE` if the call failed, and
+/// `NAME(ARGUMENTS) -> RESULT`, on one line: the result as JSON if it is not a text, `ERROR: MESSAGE` if the call failed, and
 /// `…` while it is in progress.
 impl fmt::Display for ToolCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

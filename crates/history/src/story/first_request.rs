@@ -11,7 +11,7 @@ pub struct FirstRequest {
     pub system: Option<String>,
     /// The task, as it was rendered.
     pub prompt: String,
-    /// The files that were sent with it: `{name, detect_mime_type, size, sha256}`.
+    /// The files that were sent with it: `{name, mime_type, size, sha256}`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub attachments: Vec<Value>,
 }

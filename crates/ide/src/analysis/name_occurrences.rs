@@ -387,7 +387,7 @@ fn assigned_template_names<'a>(words: &[CodeWord<'a>]) -> Vec<&'a str> {
     names
 }
 
-/// Returns the strings that are compared with `program_name` of executions in the history.
+/// Returns the strings that are compared with `agent_name` of executions in the history.
 fn list_compared_agent_names<'a>(words: &[CodeWord<'a>]) -> Vec<CodeWord<'a>> {
     let is_equality = |at: usize| match words.get(at..at + 2) {
         Some([first, _]) if first.text == "==" => Some(1),

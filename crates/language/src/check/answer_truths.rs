@@ -67,7 +67,7 @@ fn find_key_writer(graph: &CheckGraph<'_>, edge: Option<&GraphEdge<'_>>, read: &
     }
 }
 
-/// Returns whether a real model writes the output without an `output_schema`: no simulated model, and no `random_for_each`.
+/// Returns whether a real model writes the output without an `output_schema`: no simulated model, and no `for_each`.
 fn has_unconstrained_model(agent: &Agent, profiles: &UsableProfiles<'_>) -> bool {
     let AgentKind::Llm(llm) = &agent.kind else {
         return false;

@@ -18,7 +18,7 @@ pub(super) struct CheckGraph<'e> {
     graph: AgentGraph,
     /// Numbered as the links of the graph.
     edges: Vec<GraphEdge<'e>>,
-    /// The result of [`super::idle_turns::max_agent_executions`], once it was needed.
+    /// The result of [`super::idle_turns::max_executions`], once it was needed.
     pub(super) max_executions: OnceCell<Vec<u64>>,
 }
 

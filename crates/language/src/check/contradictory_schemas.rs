@@ -76,7 +76,7 @@ fn schema_types(schema: Option<&Map<String, Value>>) -> Option<BTreeSet<&str>> {
     }
 }
 
-/// Reports contradictions in a schema and in its nested schemas. `is_object_schema`: every value is an object, even if the schema has no `type`.
+/// Reports contradictions in a schema and in its nested schemas. `is_object`: every value is an object, even if the schema has no `type`.
 fn find_contradictions(schema: &Value, route: &Route, is_object: bool, depth: usize, findings: &mut Vec<Finding>) {
     let Some(schema) = schema.as_object().filter(|_| depth < MAX_SCHEMA_DEPTH) else {
         return;

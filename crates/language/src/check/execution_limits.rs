@@ -8,7 +8,7 @@ use crate::ensemble::Agent;
 use crate::loader::codes;
 use crate::source::Route;
 
-/// Gives a hint for every `max_agent_executions` that is not larger than the agent's `max_turns`.
+/// Gives a hint for every `max_executions` that is not larger than the agent's `max_turns`.
 pub(super) fn check_execution_limits(subject: &CheckSubject<'_>) -> Vec<Finding> {
     let ensemble = subject.ensemble;
     if ensemble.limits.max_agent_executions.is_empty() {

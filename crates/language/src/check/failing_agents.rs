@@ -36,7 +36,7 @@ pub(super) fn check_failing_agents(subject: &CheckSubject<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Returns a warning if the list of `random_for_each` has more than `max_items` items.
+/// Returns a warning if the list of `for_each` has more than `max_items` items.
 fn too_many_items_finding(agent: &Agent, at: usize) -> Option<Finding> {
     let spec = agent.for_each.as_ref()?;
     let count = match &spec.items {

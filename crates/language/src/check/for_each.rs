@@ -1,4 +1,4 @@
-//! What the expressions of a `random_for_each` read, and agents with parts where there is no conversation.
+//! What the expressions of a `for_each` read, and agents with parts where there is no conversation.
 
 use super::check_subject::CheckSubject;
 use super::undeclared_inputs::undeclared_input_finding;
@@ -8,7 +8,7 @@ use crate::ensemble::{Agent, Ensemble, ForEachItems, ForEachSpec, ToolKind};
 use crate::loader::codes;
 use crate::source::Route;
 
-/// Reports undeclared inputs, unknown agents and possibly missing outputs in `random_for_each`, and tools whose agents have parts.
+/// Reports undeclared inputs, unknown agents and possibly missing outputs in `for_each`, and tools whose agents have parts.
 pub(super) fn check_for_each(subject: &CheckSubject<'_>) -> Vec<Finding> {
     let ensemble = subject.ensemble;
     let mut findings = Vec::new();
@@ -60,7 +60,7 @@ pub(super) fn parse_for_each_expressions(spec: &ForEachSpec, route: &Route) -> V
         .collect()
 }
 
-/// Reports tools that call an agent with `random_for_each`, because a tool call has no parts.
+/// Reports tools that call an agent with `for_each`, because a tool call has no parts.
 fn check_tools_with_parts(ensemble: &Ensemble) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (name, tool) in &ensemble.tools {

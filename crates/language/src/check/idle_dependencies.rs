@@ -8,7 +8,7 @@ use crate::loader::codes;
 use crate::plan::graph_walks::find_reachable;
 use crate::yaml::edit::{RouteEdit, RouteFix};
 
-/// Warns of feedback to agents that run only once, and gives a hint for every `max_agent_executions` that cannot be reached.
+/// Warns of feedback to agents that run only once, and gives a hint for every `max_executions` that cannot be reached.
 pub(super) fn check_idle_dependencies(subject: &CheckSubject<'_>) -> Vec<Finding> {
     let graph = subject.graph;
     let mut findings = Vec::new();
@@ -57,7 +57,7 @@ pub(super) fn max_dependency_starts(graph: &CheckGraph<'_>, to: usize, edge: &Gr
     own_turns.min(turns(edge.from))
 }
 
-/// Returns a hint if the `max_agent_executions` of the dependency cannot be reached.
+/// Returns a hint if the `max_executions` of the dependency cannot be reached.
 fn unreachable_limit_finding(graph: &CheckGraph<'_>, to: usize, edge: &GraphEdge<'_>) -> Option<Finding> {
     let declared_limit = edge.dependency.max_executions?.get();
     let possible_starts = max_dependency_starts(graph, to, edge);

@@ -1,6 +1,6 @@
 //! Checks of an ensemble without errors, before a run: one file for each check, and one line in `CHECKS`.
 //!
-//! Checks are pure functions. [`check_usable_ensemble`] reads only the typed ensemble; [`check_with_context`] also reads the files
+//! Checks are pure functions. [`check_ensemble`] reads only the typed ensemble; [`check_with_context`] also reads the files
 //! that the caller knows, and [`check_file_errors`] returns the errors in these files, which refuse a run; [`TextSecrets`]
 //! reads the text. **Invariant:** an error means that no run is possible as written; anything that is only suspicious is a
 //! warning or a hint.
@@ -179,7 +179,7 @@ pub fn check_with_context(ensemble: &Ensemble, context: &dyn CheckContext) -> Ve
     subject.into_findings()
 }
 
-/// Returns the errors in the files around an ensemble: those of [`check_with_context`] that [`check_usable_ensemble`] cannot
+/// Returns the errors in the files around an ensemble: those of [`check_with_context`] that [`check_ensemble`] cannot
 /// report.
 pub fn check_file_errors(ensemble: &Ensemble, context: &dyn CheckContext) -> Vec<Finding> {
     let graph = CheckGraph::build(ensemble);

@@ -19,11 +19,11 @@ struct ProcessText<'e> {
     key: &'static str,
     /// Whether a template in the text is an error.
     refuses_templates: bool,
-    /// Whether a shell or nothing expands `${DIGEST_PREFIX_LENGTH}`.
+    /// Whether a shell or nothing expands `${NAME}`.
     is_expanded: bool,
 }
 
-/// Reports templates in `script`, `cwd` and `env`, and `${DIGEST_PREFIX_LENGTH}` in texts that no shell reads.
+/// Reports templates in `script`, `cwd` and `env`, and `${NAME}` in texts that no shell reads.
 pub(super) fn check_process_texts(subject: &CheckSubject<'_>) -> Vec<Finding> {
     let mut texts = Vec::new();
     collect_agent_texts(subject.ensemble, &mut texts);
@@ -115,7 +115,7 @@ fn collect_agent_texts<'e>(ensemble: &'e Ensemble, texts: &mut Vec<ProcessText<'
     }
 }
 
-/// Adds the texts in the list and in the expressions of `random_for_each`.
+/// Adds the texts in the list and in the expressions of `for_each`.
 fn collect_for_each_texts<'e>(agent: &'e Agent, route: &Route, texts: &mut Vec<ProcessText<'e>>) {
     let Some(for_each) = &agent.for_each else { return };
     let route = route.with_key("for_each");
@@ -278,7 +278,7 @@ fn template_finding(text: &ProcessText<'_>) -> Option<Finding> {
     ))
 }
 
-/// Returns a warning if the text contains `${DIGEST_PREFIX_LENGTH}` and nothing expands it.
+/// Returns a warning if the text contains `${NAME}` and nothing expands it.
 fn variable_finding(text: &ProcessText<'_>) -> Option<Finding> {
     let (span, name) = find_shell_variable(text.text).filter(|_| !text.is_expanded)?;
     let message = format!("nothing expands `${{{name}}}` in `{}`", text.key);
@@ -293,7 +293,7 @@ fn variable_finding(text: &ProcessText<'_>) -> Option<Finding> {
     Some(Finding::new_warning(codes::UNEXPANDED_VARIABLE, at, message).with_help(help))
 }
 
-/// Finds the first `${DIGEST_PREFIX_LENGTH}` with its name; the name of `${DIGEST_PREFIX_LENGTH:-default}` is `DIGEST_PREFIX_LENGTH`.
+/// Finds the first `${NAME}` with its name; the name of `${NAME:-default}` is `NAME`.
 fn find_shell_variable(text: &str) -> Option<(Span, &str)> {
     for (start, _) in text.match_indices("${") {
         let rest = &text[start + 2..];

@@ -2,7 +2,7 @@
 //!
 //! There are three signs of a secret: a prefix that providers use for their keys, anywhere in the text; a value under a
 //! key such as `password`; and, in an agent's `config`, a long sequence of mixed characters that no person would type.
-//! A value that only names the place of the secret (`{{ … }}`, `$DIGEST_PREFIX_LENGTH`, `NAME_IN_CAPITALS`) is not a secret.
+//! A value that only names the place of the secret (`{{ … }}`, `$NAME`, `NAME_IN_CAPITALS`) is not a secret.
 
 use std::collections::HashSet;
 use std::sync::{Arc, LazyLock};

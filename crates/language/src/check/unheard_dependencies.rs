@@ -18,7 +18,7 @@ use crate::template;
 
 /// Template variables that contain outputs of all agents.
 const ALL_OUTPUT_VARIABLES: [&str; 4] = ["dependencies", "history", "transcript", "outputs"];
-/// Words in the list of a `random_for_each` whose items come from outputs.
+/// Words in the list of a `for_each` whose items come from outputs.
 const OUTPUT_WORDS: [&str; 3] = ["outputs", "context", "history"];
 
 /// Gives a hint for every prompt that uses variables, but no output of the agent's dependencies.

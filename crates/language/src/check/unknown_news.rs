@@ -9,7 +9,7 @@ use crate::loader::codes;
 use crate::source::RouteLocation;
 use crate::template;
 
-/// Warns of every `news.DIGEST_PREFIX_LENGTH` in templates that is always false.
+/// Warns of every `news.NAME` in templates that is always false.
 pub(super) fn check_unknown_news(subject: &CheckSubject<'_>) -> Vec<Finding> {
     let graph = subject.graph;
     let mut findings = Vec::new();

@@ -56,7 +56,7 @@ pub(super) fn check_value_types(subject: &CheckSubject<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Finds the type problems in conditions, `random_for_each`, the result and templates.
+/// Finds the type problems in conditions, `for_each`, the result and templates.
 fn find_type_findings(graph: &CheckGraph<'_>, ask: &OutputTypeSource<'_>) -> Vec<Finding> {
     let types = EnsembleTypes::infer(graph, ask);
     let mut findings = Vec::new();

@@ -144,7 +144,7 @@ pub trait ConditionHistory: Send + Sync {
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// Returns a field (`program_name`, `turn_number`, `output_data`, `success`, …) of the execution with index `at`. Returns
+    /// Returns a field (`agent_name`, `turn_number`, `output_data`, `success`, …) of the execution with index `at`. Returns
     /// `None` if there is no such field.
     fn field_value(&self, at: usize, name: &str) -> Option<Arc<Value>>;
     /// Returns the names of all fields.

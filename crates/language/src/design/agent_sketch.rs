@@ -39,7 +39,7 @@ pub struct SketchedDependency {
     pub wait_for: Option<Arc<str>>,
     /// `requires_all`, as it is written.
     pub requires_all: Option<Arc<str>>,
-    /// `max_agent_executions`, as it is written.
+    /// `max_executions`, as it is written.
     pub max_executions: Option<Arc<str>>,
     /// The bytes of that agent's name.
     pub span: Span,

@@ -81,9 +81,9 @@ pub enum DesignCommand {
         at: usize,
         /// The agent to which it listens.
         to: String,
-        /// `feedback`, `on`, `wait_for`, `max_agent_executions` or `requires_all`.
+        /// `feedback`, `on`, `wait_for`, `max_executions` or `requires_all`.
         key: String,
-        /// The value; of `max_agent_executions`, `null` means no limit.
+        /// The value; of `max_executions`, `null` means no limit.
         value: Value,
     },
     /// Sets a key of an agent or of the file, or removes it.

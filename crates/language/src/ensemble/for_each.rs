@@ -1,11 +1,11 @@
-//! `random_for_each`: one execution of an agent that has a part for each item of a list.
+//! `for_each`: one execution of an agent that has a part for each item of a list.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use serde_json::Value;
 
-/// `random_for_each`: the agent runs once for each item of a list; all these runs are the parts of one execution.
+/// `for_each`: the agent runs once for each item of a list; all these runs are the parts of one execution.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ForEachSpec {
     /// The items.
@@ -48,7 +48,7 @@ impl ForEachSpec {
     }
 }
 
-/// The items of `random_for_each`.
+/// The items of `for_each`.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ForEachItems {
     /// `in: expression`: evaluated at the start of the turn; gives a list, or a map whose entries are the items.
@@ -59,7 +59,7 @@ pub enum ForEachItems {
     Times(u32),
 }
 
-/// `random_for_each.on_error`.
+/// `for_each.on_error`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PartFailureMode {
     /// The first failed part stops the others and fails the execution.
@@ -69,7 +69,7 @@ pub enum PartFailureMode {
     Collect,
 }
 
-/// `random_for_each.at_least`.
+/// `for_each.at_least`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequiredPartCount {
     /// So many parts.
@@ -94,7 +94,7 @@ impl RequiredPartCount {
     }
 }
 
-/// `random_for_each.combine`: an expression reads the item under its name, `part`, and the part's `output`.
+/// `for_each.combine`: an expression reads the item under its name, `part`, and the part's `output`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub enum PartCombination {
     /// Only the list of the outputs.

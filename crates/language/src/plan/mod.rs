@@ -284,7 +284,7 @@ impl Plan {
         &self.listeners
     }
 
-    /// Returns the agent's limit in `max_agent_executions`, if it has one.
+    /// Returns the agent's limit in `max_executions`, if it has one.
     #[inline]
     pub fn max_agent_executions(&self, id: AgentId) -> Option<NonZeroU32> {
         self.caps[id.index()]

@@ -29,7 +29,7 @@ const PART_OUTPUT_CONDITIONS: [&str; 10] = [
 /// Where the lists come from: the file, another agent, or a value that may not be there.
 const LIST_EXPRESSIONS: [&str; 3] = ["[1, 2, 3]", "outputs.a0.items", "context.nothing"];
 
-/// Builds a `random_for_each` from the numbers of `twist`.
+/// Builds a `for_each` from the numbers of `twist`.
 fn random_for_each(twist: &mut dyn FnMut() -> usize) -> ForEachSpec {
     ForEachSpec {
         items: match twist() % 2 {

@@ -62,7 +62,7 @@ pub(super) struct TemplateScan {
     pub(super) is_light: bool,
 }
 
-/// The span of the value of an assignment: `VALUE` in `{% set DIGEST_PREFIX_LENGTH = VALUE %}`.
+/// The span of the value of an assignment: `VALUE` in `{% set NAME = VALUE %}`.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct AssignedValue {
     /// The place of the value.

@@ -21,7 +21,7 @@ pub enum FileSection {
     Defaults,
     /// The map of `conversation`.
     Conversation,
-    /// The map of `random_for_each`.
+    /// The map of `for_each`.
     ForEach,
     /// The map of `combine`.
     Combine,

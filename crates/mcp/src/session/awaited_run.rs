@@ -380,7 +380,7 @@ impl McpSession {
         self.await_and_ask(&id, from, wait, context, "answer_run").await
     }
 
-    /// Resumes the run, and waits for its end or its questions (tool `resume_cancelled_run`).
+    /// Resumes the run, and waits for its end or its questions (tool `resume_run`).
     pub(super) async fn resume_run(
         &self,
         mut arguments: ToolArguments,

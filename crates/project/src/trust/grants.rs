@@ -102,7 +102,7 @@ fn named_variables(ensemble: &Ensemble) -> impl Iterator<Item = &str> {
     })
 }
 
-/// A script inherits the user's environment without keys, so only keys and `{env: DIGEST_PREFIX_LENGTH}` are told.
+/// A script inherits the user's environment without keys, so only keys and `{env: NAME}` are told.
 fn add_script_lines(
     who: &str,
     script: &str,

@@ -130,7 +130,7 @@ impl<'p> PartsSummary<'p> {
     }
 }
 
-/// Removes the keys that `random_for_each` itself adds to an output.
+/// Removes the keys that `for_each` itself adds to an output.
 pub(super) fn without_part_keys(output: &Value) -> Value {
     let entries = output.as_object().into_iter().flatten();
     let own_entries = entries.filter(|(key, _)| !ForEachSpec::OUTPUT_KEYS.contains(&key.as_str()));

@@ -210,7 +210,7 @@ impl Batch {
         Self::load_with_files(runs, prepared, request, open_files).await
     }
 
-    /// Loads the batch: assigns the answers to rows, and reads the recorded tries of each row. `open_files_for_work` opens the folder.
+    /// Loads the batch: assigns the answers to rows, and reads the recorded tries of each row. `open_files` opens the folder.
     async fn load_with_files(
         runs: &Runs,
         prepared: Arc<PreparedEnsemble>,

@@ -92,7 +92,7 @@ impl ClientServers {
         self.0.keys()
     }
 
-    /// Creates the servers of a file such as `.mcp.json`. Expands `${DIGEST_PREFIX_LENGTH}` and `${DIGEST_PREFIX_LENGTH:-DEFAULT_ENDPOINT}` with `variable`.
+    /// Creates the servers of a file such as `.mcp.json`. Expands `${NAME}` and `${NAME:-DEFAULT}` with `variable`.
     ///
     /// # Errors
     ///

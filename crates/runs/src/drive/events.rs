@@ -2,7 +2,7 @@
 //!
 //! A subscriber gets every record once and in order, those of runs inside the run included, and live pieces between
 //! them. Records come from the log where the subscriber was not there yet, or was too slow. Live pieces and questions are
-//! lost then; [`RunHandle::sorted_open_requests`](crate::RunHandle::open_requests) has what is open.
+//! lost then; [`RunHandle::open_requests`](crate::RunHandle::open_requests) has what is open.
 //! So a subscriber that stops reading costs a bounded amount of memory and never slows the run down.
 //!
 //! Invariant: a subscriber gets every record once, in order, and never slows the run down.
@@ -40,9 +40,9 @@ pub enum RunEventKind {
     Committed(Arc<Record>),
     /// Something was said or begun that no record holds yet. It may be lost, and it may turn out not to count.
     Live(LiveEvent),
-    /// A question waits for [`RunHandle::answer_request_when_asked`](crate::RunHandle::answer_request).
+    /// A question waits for [`RunHandle::answer_request`](crate::RunHandle::answer_request).
     QuestionAsked(QuestionRequest),
-    /// A call waits for permission by [`RunHandle::answer_request_when_asked`](crate::RunHandle::answer_request).
+    /// A call waits for permission by [`RunHandle::answer_request`](crate::RunHandle::answer_request).
     PermissionRequested(PermissionRequest),
 }
 

@@ -61,7 +61,7 @@ impl OptionalReads {
     /// Returns the optional values that this agent reads.
     pub(crate) fn for_agent(plan: &Plan, agent: AgentId) -> Self {
         Self {
-            // The expressions of a `random_for_each` may read anything.
+            // The expressions of a `for_each` may read anything.
             context: plan.incoming_edges(agent).next().is_none() || plan.agent(agent).for_each.is_some(),
             history: plan.execution_reads(agent).history != HistoryRead::Nothing,
         }

@@ -199,7 +199,7 @@ pub fn can_name_permission(name: &str, ensemble: &Ensemble) -> bool {
         || tool_definition.is_some_and(|tool| member.is_none() || is_server(tool))
 }
 
-/// Checks that permissions name existing tools. `is_kind_denied` selects the error message: denials instead of permissions.
+/// Checks that permissions name existing tools. `is_denied` selects the error message: denials instead of permissions.
 ///
 /// # Errors
 ///

@@ -53,7 +53,7 @@ pub trait NestedRunDriver: Send + Sync {
     /// Returns whether an attempt that did not end started a run with this name, so that the next attempt resumes the run.
     fn has_unfinished_run(&self, name: &str) -> bool;
 
-    /// Drives a run until it ends, waits for an answer, or exceeds the time limit of the attempt. The runs of an agent with `random_for_each` are
+    /// Drives a run until it ends, waits for an answer, or exceeds the time limit of the attempt. The runs of an agent with `for_each` are
     /// driven in parallel.
     fn drive_nested_run(&self, start: NestedRunStart) -> BoxFuture<'_, NestedRunResult>;
 }

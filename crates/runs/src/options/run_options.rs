@@ -36,7 +36,7 @@ pub struct RunOptions {
     pub answers: PreparedAnswers,
     /// Overrides of models: `PROFILE=PROVIDER/MODEL`. A run that goes on keeps its own where this is empty.
     pub models: Vec<String>,
-    /// Tools that may be called without asking: `DIGEST_PREFIX_LENGTH`, `SERVER.TOOL`, or `*`.
+    /// Tools that may be called without asking: `NAME`, `SERVER.TOOL`, or `*`.
     pub allowed_tools: Vec<String>,
     /// Tools whose calls are denied without asking if they need permission, by their names.
     pub denied_tools: Vec<String>,

@@ -372,7 +372,7 @@ impl RunnerFactory<'_> {
     }
 }
 
-/// Puts the parts of an agent with `random_for_each` round its runner.
+/// Puts the parts of an agent with `for_each` round its runner.
 fn wrap_in_parts(
     agent: &Agent,
     (runner, simulated): BuiltRunner,

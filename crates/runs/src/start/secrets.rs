@@ -87,7 +87,7 @@ fn profile_variables(profile: &ModelProfile) -> impl Iterator<Item = &str> {
     profile.api_key_env.as_deref().into_iter().chain(headers)
 }
 
-/// Returns the variables that agents and tools name by `{env: DIGEST_PREFIX_LENGTH}`, or in a list.
+/// Returns the variables that agents and tools name by `{env: NAME}`, or in a list.
 fn setting_variables(ensemble: &Ensemble) -> impl Iterator<Item = &str> {
     let agents = ensemble.agents.iter().filter_map(|agent| match &agent.kind {
         AgentKind::Script { env, .. } => Some(env.as_slice()),

@@ -9,7 +9,7 @@
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! // `Dialogue::with_model_override("ollama/llama3.2:1b")?` asks a real model.
+//! // `Dialogue::with_model("ollama/llama3.2:1b")?` asks a real model.
 //! let dialogue = Dialogue::with_simulated_replies([
 //!     PreparedReply::with_tool_calls([("weather", json!({"city": "Paris"}))]),
 //!     "It is sunny in Paris.".into(),

@@ -44,7 +44,7 @@ pub enum StreamItem {
     Failed(DialogueErrorKind),
 }
 
-/// Tool call that has ended, with the text of its reply. Displays as `DIGEST_PREFIX_LENGTH(ARGUMENTS) -> RESULT`.
+/// Tool call that has ended, with the text of its reply. Displays as `NAME(ARGUMENTS) -> RESULT`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolCallMessage {
     /// The text of the model beside its calls; empty if there is none.

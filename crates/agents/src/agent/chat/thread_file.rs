@@ -29,7 +29,7 @@ use ensemble_core::thread::{Thread, ThreadError};
 /// # }
 /// ```
 pub trait ThreadFile: Sized {
-    /// Writes the thread to the file, as [`Thread::to_json_without_rows`] does. Only the owner of a new file can read it.
+    /// Writes the thread to the file, as [`Thread::to_json`] does. Only the owner of a new file can read it.
     ///
     /// # Errors
     /// The file cannot be written.

@@ -14,7 +14,7 @@ use ensemble_language::condition::{
 use ensemble_language::data::ExecutionFailure;
 use ensemble_language::ensemble::{ForEachSpec, PartCombination};
 
-/// Compiled `combine` of a `random_for_each`: how the outputs of the parts become one output.
+/// Compiled `combine` of a `for_each`: how the outputs of the parts become one output.
 pub(super) enum PartCombiner {
     List,
     Best(ValueExpression),

@@ -11,7 +11,7 @@ use ensemble_language::condition::{ConditionSnapshot, EvaluationNote, PartValues
 use ensemble_language::data::{ExecutionFailure, FailureKind};
 use ensemble_language::ensemble::{ForEachItems, ForEachSpec};
 
-/// Compiled list of a `random_for_each`: the source of the items and the expression for their keys.
+/// Compiled list of a `for_each`: the source of the items and the expression for their keys.
 pub(super) struct ForEachItemList {
     items: ForEachItemSource,
     key: Option<ValueExpression>,
@@ -26,7 +26,7 @@ enum ForEachItemSource {
 }
 
 impl ForEachItemList {
-    /// Compiles the list of a `random_for_each`. `times` becomes a list of the numbers from 0.
+    /// Compiles the list of a `for_each`. `times` becomes a list of the numbers from 0.
     pub(super) fn compile_spec(spec: &ForEachSpec) -> Result<Self, RunnerBuildError> {
         let items = match &spec.items {
             ForEachItems::Expression(text) => {
@@ -148,7 +148,7 @@ pub(super) fn list_failure(message: String) -> ExecutionFailure {
     ExecutionFailure::new(FailureKind::Schema, message)
 }
 
-/// Compiles an expression of a `random_for_each`. `key` names the expression in the error.
+/// Compiles an expression of a `for_each`. `key` names the expression in the error.
 pub(super) fn compile_expression(
     key: &str,
     text: &str,

@@ -1,4 +1,4 @@
-//! Executions with parts: an agent with `random_for_each` runs once for each item of a list.
+//! Executions with parts: an agent with `for_each` runs once for each item of a list.
 //!
 //! Each part is an execution of the agent's own runner, with attempts and a time limit of its own. A part that has ended
 //! is logged at once, so that a run which goes on repeats only the parts that had not ended.
@@ -33,7 +33,7 @@ use ensemble_core::runner::{ExecutionPart, PartsInput, turn_timeout_failure};
 use ensemble_language::data::{ExecutionFailure, FailureKind, JsonMap, ModelUsage};
 use ensemble_language::ensemble::{Agent, AgentKind, ForEachSpec, PartFailureMode, RequiredPartCount, RetryPolicy};
 
-/// Runner of an agent with `random_for_each`: it performs one part for each item, in parallel up to a limit.
+/// Runner of an agent with `for_each`: it performs one part for each item, in parallel up to a limit.
 pub struct ForEachRunner {
     runner: Arc<dyn Runner>,
     list: ForEachItemList,
@@ -52,10 +52,10 @@ pub struct ForEachRunner {
 }
 
 impl ForEachRunner {
-    /// Compiles the `random_for_each` of an agent. `runner` performs the parts. `answers`: the answers of the run.
+    /// Compiles the `for_each` of an agent. `runner` performs the parts. `answers`: the answers of the run.
     ///
     /// # Errors
-    /// An expression of `random_for_each` is not valid.
+    /// An expression of `for_each` is not valid.
     pub fn new(
         agent: &Agent,
         spec: &ForEachSpec,

@@ -41,7 +41,7 @@ pub(crate) fn build_template_scope(execution: &ExecutionInput, listens_to: &Arc<
     }
 }
 
-/// Returns the variables of a `random_for_each` part: the item under its configured name, and `part`.
+/// Returns the variables of a `for_each` part: the item under its configured name, and `part`.
 fn part_variables(part: &ExecutionPart) -> [(Arc<str>, Arc<Value>); 2] {
     [
         (part.item_name.clone(), part.item.clone()),

@@ -118,7 +118,7 @@ impl ScriptRunner {
         ensemble_process::run_program_with_stdin(&invocation, folder, &self.bounds, execution, stdin).await
     }
 
-    /// Resolves the script. Caches a program found on `MCP_PATH`, but checks files every time.
+    /// Resolves the script. Caches a program found on `PATH`, but checks files every time.
     fn resolve_cached(&self) -> Result<ResolvedScript, ScriptLookupError> {
         if matches_existing_file(&self.script, &self.places) {
             return self.resolve_uncached();

@@ -29,7 +29,7 @@ use ensemble_language::diagnostic::find_similar_word;
 use ensemble_language::ensemble::{Agent, ToolDefinition, ToolReference};
 use ensemble_process::output;
 
-/// Limit on the parallel tool calls of an execution: none, because `random_for_each` has its own limit.
+/// Limit on the parallel tool calls of an execution: none, because `for_each` has its own limit.
 const MAX_PARALLEL_CALLS: NonZeroU32 = NonZeroU32::MAX;
 
 /// The most tools of a server that an error names.

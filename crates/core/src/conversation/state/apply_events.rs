@@ -488,7 +488,7 @@ impl ConversationState {
     }
 
     /// Stores the output under its state key, and its top-level keys beside it, except reserved keys. Of an agent with
-    /// `random_for_each` no key is stored beside it.
+    /// `for_each` no key is stored beside it.
     fn merge_output(&mut self, plan: &Plan, id: AgentId, output: &Arc<Value>) {
         let context = Arc::make_mut(&mut self.context);
         let is_list = plan.agent(id).for_each.is_some();

@@ -59,7 +59,7 @@ pub struct AgentState {
     failure: Option<(u32, Arc<Value>)>,
     /// LLM: the messages between the agent and its model.
     thread: Arc<Thread>,
-    /// LLM, with `random_for_each`: likewise for each key.
+    /// LLM, with `for_each`: likewise for each key.
     threads_by_key: Arc<ThreadsByKey>,
     /// LLM: the number of requests to its model.
     requests_made: u64,
@@ -130,7 +130,7 @@ pub struct ConversationState {
     /// The agents with a failure that no agent has handled, where such a failure is the outcome of the run, with the turn of
     /// the first of these failures.
     failed_agents: BTreeMap<AgentId, u32>,
-    /// The agents that have reached their `max_agent_executions`.
+    /// The agents that have reached their `max_executions`.
     agents_at_limit: BTreeSet<AgentId>,
     /// The agents with `on_error: stop` that have failed.
     stopping_agents: BTreeSet<AgentId>,
@@ -398,7 +398,7 @@ impl ConversationState {
         })
     }
 
-    /// Returns the first agent that has reached its `max_agent_executions`.
+    /// Returns the first agent that has reached its `max_executions`.
     pub fn first_agent_at_limit(&self) -> Option<AgentId> {
         self.agents_at_limit.first().copied()
     }
@@ -581,7 +581,7 @@ impl AgentState {
         &self.thread
     }
 
-    /// LLM, with `random_for_each`: the messages between the agent and its model, by the key of the part.
+    /// LLM, with `for_each`: the messages between the agent and its model, by the key of the part.
     pub fn threads_by_key(&self) -> &Arc<ThreadsByKey> {
         &self.threads_by_key
     }

@@ -40,7 +40,7 @@ pub struct ExecutionSlot {
     pub usage: Option<ModelUsage>,
     /// What was recorded of the messages between the agent and its model in the attempt that is not over.
     pub exchanges: RecordedExchanges,
-    /// The parts that have ended, of an agent with `random_for_each`.
+    /// The parts that have ended, of an agent with `for_each`.
     pub parts: EndedParts,
     /// The tool calls of the attempts of its model that failed, and of its parts.
     pub tool_calls: WorkCounts,

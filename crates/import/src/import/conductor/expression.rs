@@ -73,7 +73,7 @@ fn convert_text(
     }
 }
 
-/// Returns whether a text is a path of names, as `source` of a `random_for_each` is.
+/// Returns whether a text is a path of names, as `source` of a `for_each` is.
 fn is_path(text: &str) -> bool {
     !text.is_empty() && text.contains('.') && text.split('.').all(is_word)
 }

@@ -163,7 +163,7 @@ fn list_local_names<'a>(pieces: &[TemplateToken<'a>]) -> Vec<&'a str> {
     locals
 }
 
-/// `.DIGEST_PREFIX_LENGTH()`.
+/// `.NAME()`.
 fn is_empty_call(pieces: &[TemplateToken<'_>], at: usize) -> bool {
     matches!(token_before(pieces, at, 1), Some(Token::Dot))
         && matches!(pieces.get(at + 1), Some((Token::ParenOpen, ..)))

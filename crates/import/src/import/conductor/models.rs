@@ -192,7 +192,7 @@ impl<'a> ImportTask<'a> {
         match &*entry.key {
             "name" | "type" | "wire_api" => {}
             "base_url" => {
-                // `${DIGEST_PREFIX_LENGTH:-address}` has a default.
+                // `${NAME:-address}` has a default.
                 let default = text.strip_prefix("${").and_then(|text| text.strip_suffix('}'));
                 let address = default
                     .and_then(|text| text.split_once(":-"))
@@ -293,7 +293,7 @@ fn needs_default_profile(model: &str) -> bool {
     model.is_empty() || model.contains("{{")
 }
 
-/// Returns a map of strings, in which `${DIGEST_PREFIX_LENGTH}` reads the environment.
+/// Returns a map of strings, in which `${NAME}` reads the environment.
 pub(super) fn convert_environment(map: &YamlNode) -> Value {
     let pairs = map_entries(map).iter().map(|entry| {
         let text = match &entry.value.content {
@@ -306,7 +306,7 @@ pub(super) fn convert_environment(map: &YamlNode) -> Value {
     Value::Object(pairs.collect())
 }
 
-/// Returns the name in `${DIGEST_PREFIX_LENGTH}` or `${DIGEST_PREFIX_LENGTH:-default}`.
+/// Returns the name in `${NAME}` or `${NAME:-default}`.
 fn parse_variable_name(text: &str) -> Option<String> {
     let inner = text.trim().strip_prefix("${")?.strip_suffix('}')?;
     let name = inner.split(':').next().unwrap_or(inner);

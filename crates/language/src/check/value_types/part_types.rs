@@ -1,4 +1,4 @@
-//! `random_for_each`: what its list, its keys and its combination are made of.
+//! `for_each`: what its list, its keys and its combination are made of.
 
 use super::variable_types;
 use super::{OutputTypeSource, add_type_findings};
@@ -8,7 +8,7 @@ use crate::diagnostic::Finding;
 use crate::ensemble::{Agent, ForEachItems, ForEachSpec, PartCombination};
 use crate::loader::codes;
 
-/// Warns of `random_for_each` values that are no list or map, and of expressions of parts that do not fit their types.
+/// Warns of `for_each` values that are no list or map, and of expressions of parts that do not fit their types.
 pub(super) fn check_for_each_types(
     graph: &CheckGraph<'_>,
     ask: &OutputTypeSource<'_>,
@@ -76,13 +76,13 @@ pub(super) fn check_for_each_types(
     }
 }
 
-/// Returns whether `random_for_each` can iterate over a value of this type: a list, a map, or an unknown type.
+/// Returns whether `for_each` can iterate over a value of this type: a list, a map, or an unknown type.
 fn can_be_iterated(of: &ValueType) -> bool {
     of.known_shape()
         .is_none_or(|shape| shape.list.is_some() || shape.map.is_some())
 }
 
-/// Infers the type of the list over which the `random_for_each` iterates.
+/// Infers the type of the list over which the `for_each` iterates.
 fn infer_items_type(spec: &ForEachSpec, shared: &VariableTypes) -> ValueType {
     match &spec.items {
         ForEachItems::Expression(text) => {

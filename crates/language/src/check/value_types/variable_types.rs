@@ -21,7 +21,7 @@ pub(super) fn infer_output_type(agent: &Agent, ask: &OutputTypeSource<'_>) -> Va
     }
 }
 
-/// Returns the output type of an agent with parts, each of which has the output type `move_into_part`.
+/// Returns the output type of an agent with parts, each of which has the output type `of_part`.
 fn combined_output_type(combine: &PartCombination, of_part: ValueType) -> ValueType {
     let or_nothing = |of: ValueType| of.union_with(ValueType::nothing_value());
     let entry = |key: &str, of: ValueType| (key.to_owned(), of);

@@ -2,7 +2,7 @@
 
 use crate::condition::expression::tree::ConditionVariable;
 
-/// The variables that an expression has beside those of conditions: for `random_for_each`, the item and `part`.
+/// The variables that an expression has beside those of conditions: for `for_each`, the item and `part`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PartVariables<'a> {
     /// The name of the item; `None`: the expression belongs to no part.

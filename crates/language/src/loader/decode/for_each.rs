@@ -1,4 +1,4 @@
-//! `random_for_each`: the list of an agent that runs once for each item, and what its parts come to.
+//! `for_each`: the list of an agent that runs once for each item, and what its parts come to.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ use crate::vocabulary::FileSection;
 /// Names of variables that scripts have in addition to those of templates and conditions.
 const SCRIPT_ONLY_NAMES: [&str; 5] = ["input_data", "failures", "attempt", "run_id", "agent_name"];
 
-/// The names of agents that the item of a `random_for_each` must not have.
+/// The names of agents that the item of a `for_each` must not have.
 pub(super) struct ReservedNames<'a> {
     /// The dependencies of the agent; each name is a variable of its templates.
     pub(super) dependencies: &'a [Dependency],
@@ -33,7 +33,7 @@ pub(super) struct ReservedNames<'a> {
     pub(super) names: &'a AgentNameIndex<'a>,
 }
 
-/// Decodes `random_for_each`.
+/// Decodes `for_each`.
 pub(super) fn decode_for_each(
     at: &NodeCursor<'_>,
     taken: &ReservedNames<'_>,

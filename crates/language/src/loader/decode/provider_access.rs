@@ -114,7 +114,7 @@ pub(super) fn check_private_url(at: &NodeCursor<'_>, url: &str, findings: &mut L
     ));
 }
 
-/// Decodes `headers`: a map from names to strings or to `{env: DIGEST_PREFIX_LENGTH}`.
+/// Decodes `headers`: a map from names to strings or to `{env: NAME}`.
 pub(super) fn decode_headers(
     at: &NodeCursor<'_>,
     findings: &mut LimitedFindingList,

@@ -294,7 +294,7 @@ fn decode_setting_values(
     )
 }
 
-/// Decodes a string, or `{env: DIGEST_PREFIX_LENGTH, prefix: TEXT_STREAM}`.
+/// Decodes a string, or `{env: NAME, prefix: TEXT}`.
 fn decode_setting_value(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<EnvOrHeaderValue> {
     if !matches!(at.node.content, YamlContent::Mapping(_)) {
         return decode_text(at, findings).map(EnvOrHeaderValue::Text);

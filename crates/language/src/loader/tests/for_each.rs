@@ -1,4 +1,4 @@
-//! `random_for_each`: what is read, and what is wrong with it.
+//! `for_each`: what is read, and what is wrong with it.
 
 use super::errors::check;
 use super::loaded;

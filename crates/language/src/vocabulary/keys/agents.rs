@@ -171,7 +171,7 @@ pub(in crate::vocabulary) static CONVERSATION: &[SectionKey] = keys![
         default "0", for script, eg r#"[10]"#;
 ];
 
-/// The keys of `random_for_each`.
+/// The keys of `for_each`.
 pub(in crate::vocabulary) static FOR_EACH: &[SectionKey] = keys![
     "in": r#"{"oneOf": [{"description": "An expression in the language of conditions.", "type": "string", "pattern":
            "\\S"}, {"description": "The items themselves.", "type": "array"}]}"#,

@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 static TRUSTED_STYLE_MARK: LazyLock<String> =
     LazyLock::new(|| format!("\u{1b}[{};", RandomState::new().hash_one("style")));
 
-/// Style of the program. `{SVG_STYLE}` starts it, `{SVG_STYLE:#}` ends it.
+/// Style of the program. `{STYLE}` starts it, `{STYLE:#}` ends it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TrustedStyle(anstyle::Style);
 

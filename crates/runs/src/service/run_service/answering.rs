@@ -1,7 +1,7 @@
 //! The requests of runs that wait for an answer, and the answers of clients.
 //!
-//! **Invariant:** every client reads requests with [`RunService::pending_requests`] or [`RunService::sorted_open_requests`], and answers
-//! them with [`RunService::answer_request_when_asked`].
+//! **Invariant:** every client reads requests with [`RunService::pending_requests`] or [`RunService::open_requests`], and answers
+//! them with [`RunService::answer_request`].
 
 use ensemble_core::operator::OperatorRequest;
 use ensemble_core::request::{

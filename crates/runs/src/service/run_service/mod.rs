@@ -68,7 +68,7 @@ impl RunService {
     /// Starts a run, which goes on without its client.
     ///
     /// # Errors
-    /// As [`Runs::start_and_await_run`].
+    /// As [`Runs::start_run`].
     pub async fn start_run(&self, ensemble: impl Into<EnsembleRef>, options: RunOptions) -> Result<RunId, RunError> {
         self.start_ready_run(self.0.runs.prepare_run(ensemble, options)?).await
     }
@@ -84,7 +84,7 @@ impl RunService {
     /// Goes on with a run that was cut short, or that waits for an answer.
     ///
     /// # Errors
-    /// As [`Runs::resume_cancelled_run`]. A run whose conversation goes on here is [`StoreError::Leased`].
+    /// As [`Runs::resume_run`]. A run whose conversation goes on here is [`StoreError::Leased`].
     pub async fn resume_run(&self, id: &RunId, options: RunOptions) -> Result<(), RunError> {
         self.wait_for_lease(id).await;
         self.keep_run(self.0.runs.resume_run(id, options).await?);
@@ -94,7 +94,7 @@ impl RunService {
     /// Adds a message, and values in the place of inputs and context, to a run that has ended, and goes on.
     ///
     /// # Errors
-    /// As [`Runs::add_run_message`]. A run whose conversation goes on here is [`StoreError::Leased`].
+    /// As [`Runs::continue_run`]. A run whose conversation goes on here is [`StoreError::Leased`].
     pub async fn continue_run(
         &self,
         id: &RunId,

@@ -21,7 +21,7 @@ pub(crate) struct EvaluationSite {
 pub(crate) enum ReadSource {
     /// `output`.
     Output,
-    /// The output of the agent with this name: `outputs.DIGEST_PREFIX_LENGTH`.
+    /// The output of the agent with this name: `outputs.NAME`.
     OutputOf(Arc<str>),
     /// `context`.
     Context,
