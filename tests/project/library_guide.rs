@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::words::collect_sources;
 use crate::support::files::{project, read};
 
 const GUIDE: &str = "docs/library.md";
@@ -53,6 +54,39 @@ fn the_guide_from_loops_names_what_exists() {
         missing.is_empty(),
         "{GUIDE} names functions that are not there: {missing:?}"
     );
+}
+
+/// Returns the error enums of a source that have no `#[non_exhaustive]`.
+fn list_exhaustive_errors(source: &str) -> Vec<&str> {
+    let mut attributes = Vec::new();
+    let mut names = Vec::new();
+    for line in source.lines() {
+        if line.starts_with("#[") {
+            attributes.push(line);
+            continue;
+        }
+        if let Some(rest) = line.strip_prefix("pub enum ") {
+            let name = rest.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
+            if name.contains("Error") && !attributes.contains(&"#[non_exhaustive]") {
+                names.push(name);
+            }
+        }
+        attributes.clear();
+    }
+    names
+}
+
+#[test]
+fn errors_of_the_library_can_grow() {
+    let exports = read("src/lib.rs");
+    let exports: BTreeSet<&str> = exports.split(|c: char| !c.is_alphanumeric()).collect();
+    let mut files = Vec::new();
+    collect_sources(&project().join("crates"), &mut files);
+    let sources: Vec<String> = files.iter().map(read).collect();
+    let errors = sources.iter().flat_map(|source| list_exhaustive_errors(source));
+    let exported: Vec<&str> = errors.filter(|name| exports.contains(name)).collect();
+    assert!(exported.is_empty(), "without #[non_exhaustive]: {exported:?}");
+    assert!(exports.contains("RunError") && sources.len() > 100);
 }
 
 /// Returns the texts of the sources in a folder.

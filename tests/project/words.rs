@@ -162,7 +162,7 @@ fn has_one_word(type_name: &str) -> bool {
 }
 
 /// Collects the Rust sources below a folder.
-fn collect_sources(folder: &Path, sources: &mut Vec<PathBuf>) {
+pub(super) fn collect_sources(folder: &Path, sources: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).expect("a folder").flatten() {
         let path = entry.path();
         let name = entry.file_name().to_string_lossy().into_owned();

@@ -80,6 +80,7 @@ pub enum SyncPoint {
 }
 
 /// The reason why an event was not committed.
+#[non_exhaustive]
 #[derive(Debug, thiserror::Error)]
 pub enum CommitError {
     /// The log cannot be written.
@@ -112,6 +113,7 @@ pub enum CommitError {
 }
 
 /// The reason why a log cannot be read.
+#[non_exhaustive]
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// The store reported an error.

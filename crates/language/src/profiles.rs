@@ -56,6 +56,7 @@ pub struct ChainedProfile {
 }
 
 /// An error in the choice of a model.
+#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProfileError {
     /// No source contains the profile.

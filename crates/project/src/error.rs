@@ -10,6 +10,7 @@ use ensemble_language::diagnostic::Diagnostic;
 use crate::owner::ForeignFile;
 
 /// An error of the files of a project.
+#[non_exhaustive]
 #[derive(Debug, thiserror::Error)]
 pub enum ProjectError {
     /// No file, or no ensemble of that name, is there.

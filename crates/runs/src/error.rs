@@ -13,6 +13,7 @@ use ensemble_project::ProjectError;
 use crate::inputs::InputError;
 
 /// An error of the run layer.
+#[non_exhaustive]
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// The files of the project.

@@ -172,12 +172,7 @@ fn project_help(error: &ProjectError) -> Option<String> {
         ProjectError::NotEnsemble(_) => {
             "name a file that contains an ensemble: a map with the list `agents`".to_owned()
         }
-        ProjectError::NotFound { .. }
-        | ProjectError::Unreadable { .. }
-        | ProjectError::Invalid(_)
-        | ProjectError::Outside(_) => {
-            return error.advice();
-        }
+        _ => return error.advice(),
     })
 }
 
@@ -258,6 +253,6 @@ fn store_error_help(error: &StoreError) -> Option<String> {
         StoreError::Unavailable { .. } => {
             "make `.ensemble/runs` in the project writable; runs are recorded there".to_owned()
         }
-        StoreError::Exists(_) => return None,
+        _ => return None,
     })
 }

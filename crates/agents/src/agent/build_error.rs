@@ -5,6 +5,7 @@ use ensemble_language::template::{Template, TemplateError};
 use ensemble_scripts::ScriptError;
 
 /// Error that prevents building the runner of an agent.
+#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RunnerBuildError {
     /// A template is not valid.

@@ -195,6 +195,7 @@ pub struct Journal {
 }
 
 /// The reason why a run is not available.
+#[non_exhaustive]
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// There is no run with this id.

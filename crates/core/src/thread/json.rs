@@ -10,6 +10,7 @@ use super::{Thread, ThreadIteration, ThreadStatus};
 const VERSION: u64 = 1;
 
 /// The reason why a text is not a saved thread.
+#[non_exhaustive]
 #[derive(Debug, thiserror::Error)]
 pub enum ThreadError {
     /// The text is not JSON.

@@ -43,6 +43,7 @@ pub trait ThreadFile: Sized {
 }
 
 /// Error in reading or writing a thread file.
+#[non_exhaustive]
 #[derive(Debug, thiserror::Error)]
 pub enum ThreadFileError {
     /// The file cannot be read or written.
