@@ -130,6 +130,32 @@ fn a_batch_counts_refused_rows_and_names_open_work() {
         .json();
     assert_eq!((&rows["limited"], &rows["completed"]), (&json!(2), &json!(0)), "{rows}");
 
+    // The lists judge the rows as the last call did; the runs keep what they recorded.
+    for (name, flags, code, words) in [
+        ("refused", &[][..], 0, "2 rows · 2 completed"),
+        ("refused", &["--fail-on-limit"], 4, "2 rows · 2 cut off by a limit"),
+        ("loop-rows", &["--fail-on-limit"], 4, "2 rows · 2 cut off by a limit"),
+        ("loop-rows", &[], 0, "2 rows · 2 completed"),
+    ] {
+        let call = ["batch", "loop.yaml", "--data", "rows.csv", "--name", name];
+        let told = workspace.run([&call, flags].concat()).expect_code(code).stdout;
+        assert!(told.contains(words), "{name} {flags:?}: {told}");
+        let listed = workspace.run(["runs", "list"]).expect_code(0).stdout;
+        let line = listed.lines().find(|line| line.contains(name)).expect("the batch");
+        assert!(line.contains(words), "{name} {flags:?}: {listed}");
+        let rows = workspace.run(["runs", "list", "--batch", name, "--output", "json"]);
+        let rows = rows.expect_code(0).json();
+        let count = if code == 0 { "completed" } else { "limited" };
+        assert_eq!(rows[count], 2, "{rows}");
+        assert_eq!(rows["runs"][0]["success"], code == 0, "{rows}");
+    }
+    let run = first_row_run(&workspace, "refused");
+    let shown = workspace
+        .run(["runs", "show", &run, "--output", "json"])
+        .expect_code(0)
+        .json();
+    assert_eq!(shown["success"], false, "{shown}");
+
     workspace.write(
         "parts.yaml",
         "name: parts\nagents: [{name: p, script: part.rhai, for_each: {times: 3, on_error: collect}}]\n",
@@ -150,6 +176,13 @@ fn a_batch_counts_refused_rows_and_names_open_work() {
         json!({"failed": 1, "count": 3}),
         "{row}"
     );
+}
+
+/// Returns the folder of the run of the first row of a batch.
+fn first_row_run(workspace: &Workspace, batch: &str) -> String {
+    let rows = workspace.read(&format!(".ensemble/batches/{batch}/results.jsonl"));
+    let row: Value = serde_json::from_str(rows.lines().next().expect("a row")).expect("JSON");
+    format!(".ensemble/batches/{batch}/runs/{}", row["run"].as_str().expect("an id"))
 }
 
 #[test]
@@ -252,4 +285,63 @@ agents:
         .stdout;
     let sent = "    user\n      The first part of our conversation is not shown any more. In short, it was this:\n";
     assert!(shown.contains(sent), "{shown}");
+}
+
+#[test]
+fn a_default_without_a_person_is_marked_at_the_part_in_every_report() {
+    let workspace = Workspace::new();
+    workspace.write(
+        "ask.yaml",
+        "name: ask\nagents: [{name: ok, input: {prompt: 'Deploy?', choices: ['yes', 'no'], default: 'no'}}]\n",
+    );
+    workspace.write(
+        "each.yaml",
+        "name: each\nagents: [{name: each, ensemble: ask.yaml, for_each: {in: \"['beta', 'alpha']\", key: item}}]\n",
+    );
+    workspace.run(["run", "each.yaml"]).expect_code(0);
+    let export = |format: &str| {
+        let exported = workspace.run(["runs", "export", "--last", "--format", format]);
+        exported.expect_code(0).stdout
+    };
+    let words = "ok: the answer is the default, because no person could be asked";
+    let shown = workspace.run(["runs", "show", "--last"]).expect_code(0).stdout;
+    let (markdown, html) = (export("markdown"), export("html"));
+    for (report, beta, alpha) in [
+        (&shown, "warning: [beta]", "warning: [alpha]"),
+        (&markdown, "- warning: \\[beta\\]", "- warning: \\[alpha\\]"),
+        (&html, "<p class=\"warning\">[beta]", "<p class=\"warning\">[alpha]"),
+    ] {
+        let place = |part: &str| {
+            let line = format!("{part} {words}");
+            report.find(&line).unwrap_or_else(|| panic!("{line}: {report}"))
+        };
+        // In the order of the list, not of the ends.
+        assert!(place(beta) < place(alpha), "{report}");
+    }
+    // With the execution, not only in the list of all warnings at the end.
+    assert!(markdown.find(words) < markdown.find("## Warnings"), "{markdown}");
+    assert!(html.find(words) < html.find("</article>"), "{html}");
+}
+
+#[test]
+fn each_nested_run_of_a_part_has_its_own_warnings_of_expressions() {
+    let workspace = Workspace::new();
+    workspace.write("data.rhai", "#{objs: [#{n: 1}, #{n: 2}]}");
+    workspace.write(
+        "inner.yaml",
+        "name: inner\nagents:\n  - {name: d, script: data.rhai}\n  - {name: p, script: data.rhai, depends_on: [d], for_each: {in: outputs.d.objs, key: item.idd or item.n}}\n",
+    );
+    workspace.write(
+        "outer.yaml",
+        "name: outer\nagents: [{name: g, ensemble: inner.yaml, for_each: {times: 3, max_parallel: 1}}]\n",
+    );
+    let result = workspace
+        .run(["run", "outer.yaml", "--output", "json"])
+        .expect_code(0)
+        .json();
+    let warnings = result["warnings"].as_array().expect("a list");
+    let expected: Vec<Value> = (0..3)
+        .map(|part| json!(format!("g[{part}]: p: `item.idd`: `item` has no `idd`; it has `n`")))
+        .collect();
+    assert_eq!(warnings, &expected, "{result}");
 }

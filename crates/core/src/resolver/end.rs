@@ -10,7 +10,6 @@ use crate::conversation::{
     RunValue, SuccessCheck,
 };
 use ensemble_language::condition::{Condition, ConditionRead, EvaluateError};
-use ensemble_language::ensemble::OnLimit;
 use ensemble_language::plan::{AgentId, Plan, PlanEdge};
 
 /// Returns the outcome if the conversation ends now; `None` if the next turn can start.
@@ -90,10 +89,7 @@ pub(super) fn run_ended_event(
     detail: Option<String>,
     answers: &dyn ConditionEvaluator,
 ) -> RunEnded {
-    let is_success = match completion_reason {
-        CompletionReason::Completed => true,
-        reason => reason.is_limit() && plan.ensemble().limits.on_limit == OnLimit::Succeed,
-    };
+    let is_success = completion_reason.is_natural_end(plan.ensemble().limits.on_limit);
     let run_end = RunEnded {
         completion_reason,
         success: Some(is_success),

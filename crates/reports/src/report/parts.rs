@@ -137,10 +137,16 @@ pub(super) fn without_part_keys(output: &Value) -> Value {
     Value::Object(own_entries.map(|(key, value)| (key.clone(), value.clone())).collect())
 }
 
-/// Returns the warnings of an attempt of a part, each with the key of the part.
-pub(super) fn list_part_warnings(part: &PartEnded) -> impl Iterator<Item = String> + '_ {
-    let warnings = part.warnings.iter();
-    warnings.map(|warning| format!("[{}] {warning}", part_key_on_one_line(part)))
+/// Returns the warnings of all attempts of the parts, in the order of the list, each with the key of its part.
+pub(super) fn list_part_warnings(parts: &[PartEnded]) -> Vec<String> {
+    let mut in_order: Vec<&PartEnded> = parts.iter().filter(|part| !part.warnings.is_empty()).collect();
+    in_order.sort_by_key(|part| (part.part, part.attempt));
+    let list = |part: &PartEnded| {
+        let key = part_key_on_one_line(part);
+        let warnings = part.warnings.iter();
+        warnings.map(|warning| format!("[{key}] {warning}")).collect::<Vec<_>>()
+    };
+    in_order.into_iter().flat_map(list).collect()
 }
 
 /// Returns the key of a part on one line, shortened.
