@@ -28,7 +28,10 @@ pub(super) fn check_uncertain_outputs(subject: &CheckSubject<'_>) -> Vec<Finding
             if !certain[agent] {
                 let name = graph.agent_name(agent);
                 let place = route.clone().into_text_location(read.span);
-                let message = format!("`{name}` may never run, and this expression fails without its output");
+                let message = match graph.is_only_tool(agent) {
+                    true => format!("`{name}` is only a tool and has no output, so this expression fails"),
+                    false => format!("`{name}` may never run, and this expression fails without its output"),
+                };
                 let help = format!(
                     "write `{}`, which is None without the output, or ask first: `… if '{name}' in outputs else …`",
                     read.optional_read
@@ -91,7 +94,8 @@ fn find_certain_agents(graph: &CheckGraph<'_>, mut certain: Vec<bool>) -> Vec<bo
 /// Returns whether the agent certainly runs if the `certain` agents run.
 fn is_certain_after(graph: &CheckGraph<'_>, agent: usize, certain: &[bool]) -> bool {
     let spec = graph.agent_at(agent);
-    if !matches!(spec.conversation.trigger, TurnTrigger::News | TurnTrigger::EveryTurn) {
+    let runs_by_itself = matches!(spec.conversation.trigger, TurnTrigger::News | TurnTrigger::EveryTurn);
+    if !runs_by_itself || graph.is_only_tool(agent) {
         return false;
     }
     let holds = |edge: &&GraphEdge<'_>| {

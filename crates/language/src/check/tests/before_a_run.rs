@@ -440,6 +440,18 @@ fn members_of_outputs_that_may_miss() {
 }
 
 #[test]
+fn an_agent_that_is_only_a_tool_has_no_output() {
+    let agents = "- {name: a, model: ollama/m, tools: [t]}\n- {name: t, script: x}\n\
+                  tools: {t: {agent: t, description: d, parameters: {type: object}}}\nresult: {r: outputs.t.n}";
+    assert_eq!(
+        of_code("W072", agents),
+        ["W072 6:13 `t` is only a tool and has no output, so this expression fails"]
+    );
+    let listening = agents.replace("- {name: t", "- {name: b, script: x, depends_on: [t]}\n- {name: t");
+    assert_eq!(of_code("W072", &listening), [""; 0]);
+}
+
+#[test]
 fn a_required_agent_has_its_output_when_success_is_evaluated() {
     let may_miss = |expression: &str, more: [&str; 3]| {
         let [a, b, c] = more;
