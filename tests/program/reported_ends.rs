@@ -345,3 +345,92 @@ fn each_nested_run_of_a_part_has_its_own_warnings_of_expressions() {
         .collect();
     assert_eq!(warnings, &expected, "{result}");
 }
+
+#[test]
+fn a_person_whom_a_model_asks_with_a_tool_is_recorded_with_the_answer() {
+    let workspace = Workspace::new();
+    workspace.write(
+        "ask.yaml",
+        "
+name: ask
+agents:
+  - {name: bot, model_profile: p, prompt: go, tools: [ask]}
+  - {name: person, input: {prompt: 'Really?', choices: ['yes', 'no'], default: 'no'}}
+tools: {ask: {agent: person, description: d, parameters: {type: object, properties: {}}}}
+model_profiles: {p: {provider: simulated, replies: [{tool_calls: [{name: ask, arguments: {}}]}, fin]}}
+",
+    );
+    for (arguments, source, words) in [
+        (&["--answer", "person=yes"][..], "option", "yes · answered by an option"),
+        (
+            &[],
+            "default",
+            "no · answered by the default, because no person could be asked",
+        ),
+    ] {
+        workspace.run([&["run", "ask.yaml"], arguments].concat()).expect_code(0);
+        let shown = workspace.run(["runs", "export", "--last", "--format", "json"]);
+        let shown = shown.expect_code(0).stdout;
+        assert!(shown.contains(&format!("\"source\": \"{source}\"")), "{shown}");
+        for format in ["markdown", "html"] {
+            let exported = workspace.run(["runs", "export", "--last", "--format", format]);
+            let exported = exported.expect_code(0).stdout;
+            let line = format!("asked: Really? (yes, no) · {words}");
+            assert!(exported.contains(&line), "{line}: {exported}");
+        }
+        let shown = workspace.run(["runs", "show", "--last"]).expect_code(0).stdout;
+        assert!(shown.contains("asked: Really?"), "{shown}");
+    }
+}
+
+#[test]
+fn errors_are_told_once_and_name_their_place() {
+    let workspace = Workspace::new();
+    workspace.write(
+        "shell.yaml",
+        "name: shell\nagents: [{name: a, script: 'echo hi | cat', args: [x]}]\n",
+    );
+    let refused = workspace.run(["run", "shell.yaml"]).expect_code(2).stderr;
+    assert_eq!(refused.matches("error[E108]").count(), 1, "{refused}");
+
+    workspace.write("nul.rhai", "\"a\\x00b\"");
+    workspace.write(
+        "nul.yaml",
+        "name: nul\nagents: [{name: a, script: nul.rhai}, {name: b, script: cat, args: [x, '{{ a }}'], depends_on: [a]}]\n",
+    );
+    let failed = workspace.run(["run", "nul.yaml"]).expect_code(1).stderr;
+    assert!(
+        failed.contains("args[1]: the text contains a NUL character"),
+        "{failed}"
+    );
+
+    workspace.write("part.sh", "cat > /dev/null; echo out; echo err >&2; exit 3");
+    workspace.write(
+        "part.yaml",
+        "name: part\nagents: [{name: p, script: part.sh, for_each: {times: 1, on_error: collect}}]\n",
+    );
+    let told = workspace.run(["run", "part.yaml"]).expect_code(0).stdout;
+    assert!(told.contains("the script ended with exit code 3\n"), "{told}");
+}
+
+#[test]
+fn a_limit_is_named_where_it_kept_a_required_agent_away_and_a_refused_message_is_no_success() {
+    let workspace = Workspace::new();
+    let budget = |agents: &str, limits: &str| {
+        format!(
+            "name: budget\nconversation_limits: {{max_cost: 0.00001{limits}}}\nagents:\n  - {{name: m, model_profile: p, prompt: go}}\n{agents}\
+             model_profiles: {{p: {{provider: simulated, replies: [one, two], cost: {{input_per_million: 100, output_per_million: 100}}}}}}\n"
+        )
+    };
+    let required = "  - {name: n, model_profile: p, prompt: '{{ m }}', depends_on: [m], required: true}\n";
+    workspace.write("required.yaml", budget(required, ""));
+    let told = workspace.run(["run", "required.yaml"]).expect_code(1).stderr;
+    assert!(told.contains("`n` is required and never ran"), "{told}");
+    assert!(told.contains("max_cost 0.00001 was reached"), "{told}");
+
+    let second = "  - {name: n, model_profile: p, prompt: '{{ m }}', depends_on: [m]}\n";
+    workspace.write("natural.yaml", budget(second, ", on_limit: succeed"));
+    workspace.run(["run", "natural.yaml"]).expect_code(0);
+    let told = workspace.run(["continue", "--last", "more"]).expect_code(4).stderr;
+    assert!(told.contains("no agent received the new message"), "{told}");
+}

@@ -93,7 +93,7 @@ impl<'p> PartsSummary<'p> {
                     let error = failure.error.trim_end();
                     let first = error.lines().next().unwrap_or_default();
                     shortened_text.has_cut |= !whole && first != error;
-                    let error = if whole { error } else { first };
+                    let error = if whole { error } else { cut_announcement(first) };
                     let kind = failure_kind_word(failure.kind);
                     shortened_text.text.push_str(&format!(
                         "{DIM}[{}]{DIM:#} {BAD}failed{BAD:#} ({kind}): {error}\n",
@@ -128,6 +128,12 @@ impl<'p> PartsSummary<'p> {
         }
         shortened_text
     }
+}
+
+/// Removes the end of the line that announces lines after it: `; stdout ends with:`.
+fn cut_announcement(line: &str) -> &str {
+    let announcing = line.strip_suffix(':').and_then(|line| line.rsplit_once("; "));
+    announcing.map_or(line, |(before, _)| before)
 }
 
 /// Removes the keys that `for_each` itself adds to an output.

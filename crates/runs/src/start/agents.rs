@@ -129,7 +129,10 @@ pub(crate) fn prepare_agents(
             .map(|agent| maker.executed_parts(agent))
             .collect();
         let file_errors = find_file_errors(&maker.parts, &executed_parts);
-        let is_reported = |error: &Finding| findings.iter().any(|finding| finding.at == error.at);
+        let is_same = |one: &Finding, other: &Finding| {
+            one.at == other.at || (one.code == other.code && one.at.route == other.at.route)
+        };
+        let is_reported = |error: &Finding| findings.iter().any(|finding| is_same(finding, error));
         let new_errors: Vec<Finding> = file_errors.into_iter().filter(|error| !is_reported(error)).collect();
         findings.extend(new_errors);
     }
