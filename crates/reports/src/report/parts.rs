@@ -93,7 +93,10 @@ impl<'p> PartsSummary<'p> {
                     let error = failure.error.trim_end();
                     let first = error.lines().next().unwrap_or_default();
                     shortened_text.has_cut |= !whole && first != error;
-                    let error = if whole { error } else { cut_announcement(first) };
+                    let error = match whole || first == error {
+                        true => error,
+                        false => cut_announcement(first),
+                    };
                     let kind = failure_kind_word(failure.kind);
                     shortened_text.text.push_str(&format!(
                         "{DIM}[{}]{DIM:#} {BAD}failed{BAD:#} ({kind}): {error}\n",
