@@ -186,7 +186,8 @@ fn holds_around(plan: &Arc<Plan>, fate: &[u8], inside: &Inside, nested: &[bool])
     for other in 0..8_u8 {
         let fate = Arc::new(turn_fate(fate, other));
         let mut nested = nested.to_vec();
-        nested.rotate_left(usize::from(other).min(nested.len()));
+        let turned = usize::from(other).min(nested.len());
+        nested.rotate_left(turned);
         let (_, records) = drive_around(plan, &fate, u64::from(other), (&[], started()), &nested);
         let (turns, end) = turns(&records);
         is_possible(&world, &everything, &turns, &end)?;
