@@ -369,9 +369,9 @@ model_profiles: {p: {provider: simulated, replies: [{tool_calls: [{name: ask, ar
         ),
     ] {
         workspace.run([&["run", "ask.yaml"], arguments].concat()).expect_code(0);
-        let shown = workspace.run(["runs", "export", "--last", "--format", "json"]);
-        let shown = shown.expect_code(0).stdout;
-        assert!(shown.contains(&format!("\"source\": \"{source}\"")), "{shown}");
+        let shown = workspace.run(["runs", "show", "--last", "--output", "json"]);
+        let shown = shown.expect_code(0).json().to_string();
+        assert!(shown.contains(&format!("\"source\":\"{source}\"")), "{shown}");
         for format in ["markdown", "html"] {
             let exported = workspace.run(["runs", "export", "--last", "--format", format]);
             let exported = exported.expect_code(0).stdout;
@@ -409,7 +409,7 @@ fn errors_are_told_once_and_name_their_place() {
         "part.yaml",
         "name: part\nagents: [{name: p, script: part.sh, for_each: {times: 1, on_error: collect}}]\n",
     );
-    let told = workspace.run(["run", "part.yaml"]).expect_code(0).stdout;
+    let told = workspace.run(["run", "part.yaml"]).expect_code(1).stdout;
     assert!(told.contains("the script ended with exit code 3\n"), "{told}");
 }
 
