@@ -8,7 +8,7 @@ use console::Term;
 
 use clap::ValueEnum;
 
-use crate::terminal::write_errors::ErrorNotingWriter;
+use crate::terminal::write_errors::{ClosablePipe, ErrorNotingWriter};
 use ensemble_reports::report::LineWidth;
 use ensemble_reports::report::sanitized_writer::{EscapeStyle, SanitizedStream, SanitizedWriter};
 
@@ -72,13 +72,15 @@ impl StandardStreams {
     /// Returns the stream for results in a format. At a terminal nothing is exact.
     pub(crate) fn out_with_style(self, spelling: EscapeStyle) -> SanitizedWriter {
         match spelling {
-            EscapeStyle::Exact if !self.out_is_terminal => {
-                SanitizedWriter::new(ErrorNotingWriter(std::io::stdout()), &OUT, spelling)
-            }
+            EscapeStyle::Exact if !self.out_is_terminal => SanitizedWriter::new(
+                ErrorNotingWriter(ClosablePipe::for_stdout(std::io::stdout())),
+                &OUT,
+                spelling,
+            ),
             EscapeStyle::Exact => self.human_out(),
             _ => {
                 let out = anstream::AutoStream::new(std::io::stdout(), self.out);
-                SanitizedWriter::new(ErrorNotingWriter(out), &OUT, spelling)
+                SanitizedWriter::new(ErrorNotingWriter(ClosablePipe::for_stdout(out)), &OUT, spelling)
             }
         }
     }
@@ -103,14 +105,14 @@ impl StandardStreams {
     /// Returns the stream for everything else.
     pub(crate) fn human_err(self) -> SanitizedWriter {
         let err = anstream::AutoStream::new(std::io::stderr(), self.err);
-        SanitizedWriter::new(err, &ERR, EscapeStyle::Text)
+        SanitizedWriter::new(ClosablePipe::for_stderr(err), &ERR, EscapeStyle::Text)
     }
 
     /// Returns the same with styles also where no colours are wanted, as long as the terminal knows styles.
     pub(crate) fn styled_err(self) -> SanitizedWriter {
         match is_dumb_terminal() {
             true => self.human_err(),
-            false => SanitizedWriter::new(std::io::stderr(), &ERR, EscapeStyle::Text),
+            false => SanitizedWriter::new(ClosablePipe::for_stderr(std::io::stderr()), &ERR, EscapeStyle::Text),
         }
     }
 

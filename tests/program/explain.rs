@@ -78,7 +78,7 @@ fn findings(code: &str, ensemble: impl AsRef<[u8]>) -> Vec<String> {
     if configuration(code).is_some() {
         workspace.write("team.yaml", "name: team\nagents: [{name: a, script: a.rhai}]\n");
     }
-    if matches!(code, "E060" | "E067" | "E070" | "E109") {
+    if matches!(code, "E060" | "E067" | "E070") {
         let Outcome { stdout, stderr, .. } = workspace.run(["run", "team.yaml"]);
         return [code]
             .into_iter()

@@ -130,6 +130,32 @@ fn a_batch_counts_refused_rows_and_names_open_work() {
         .json();
     assert_eq!((&rows["limited"], &rows["completed"]), (&json!(2), &json!(0)), "{rows}");
 
+    // The lists judge the rows as the last call did; the runs keep what they recorded.
+    for (name, flags, code, words) in [
+        ("refused", &[][..], 0, "2 rows · 2 completed"),
+        ("refused", &["--fail-on-limit"], 4, "2 rows · 2 cut off by a limit"),
+        ("loop-rows", &["--fail-on-limit"], 4, "2 rows · 2 cut off by a limit"),
+        ("loop-rows", &[], 0, "2 rows · 2 completed"),
+    ] {
+        let call = ["batch", "loop.yaml", "--data", "rows.csv", "--name", name];
+        let told = workspace.run([&call, flags].concat()).expect_code(code).stdout;
+        assert!(told.contains(words), "{name} {flags:?}: {told}");
+        let listed = workspace.run(["runs", "list"]).expect_code(0).stdout;
+        let line = listed.lines().find(|line| line.contains(name)).expect("the batch");
+        assert!(line.contains(words), "{name} {flags:?}: {listed}");
+        let rows = workspace.run(["runs", "list", "--batch", name, "--output", "json"]);
+        let rows = rows.expect_code(0).json();
+        let count = if code == 0 { "completed" } else { "limited" };
+        assert_eq!(rows[count], 2, "{rows}");
+        assert_eq!(rows["runs"][0]["success"], code == 0, "{rows}");
+    }
+    let run = first_row_run(&workspace, "refused");
+    let shown = workspace
+        .run(["runs", "show", &run, "--output", "json"])
+        .expect_code(0)
+        .json();
+    assert_eq!(shown["success"], false, "{shown}");
+
     workspace.write(
         "parts.yaml",
         "name: parts\nagents: [{name: p, script: part.rhai, for_each: {times: 3, on_error: collect}}]\n",
@@ -150,6 +176,13 @@ fn a_batch_counts_refused_rows_and_names_open_work() {
         json!({"failed": 1, "count": 3}),
         "{row}"
     );
+}
+
+/// Returns the folder of the run of the first row of a batch.
+fn first_row_run(workspace: &Workspace, batch: &str) -> String {
+    let rows = workspace.read(&format!(".ensemble/batches/{batch}/results.jsonl"));
+    let row: Value = serde_json::from_str(rows.lines().next().expect("a row")).expect("JSON");
+    format!(".ensemble/batches/{batch}/runs/{}", row["run"].as_str().expect("an id"))
 }
 
 #[test]
@@ -252,4 +285,152 @@ agents:
         .stdout;
     let sent = "    user\n      The first part of our conversation is not shown any more. In short, it was this:\n";
     assert!(shown.contains(sent), "{shown}");
+}
+
+#[test]
+fn a_default_without_a_person_is_marked_at_the_part_in_every_report() {
+    let workspace = Workspace::new();
+    workspace.write(
+        "ask.yaml",
+        "name: ask\nagents: [{name: ok, input: {prompt: 'Deploy?', choices: ['yes', 'no'], default: 'no'}}]\n",
+    );
+    workspace.write(
+        "each.yaml",
+        "name: each\nagents: [{name: each, ensemble: ask.yaml, for_each: {in: \"['beta', 'alpha']\", key: item}}]\n",
+    );
+    workspace.run(["run", "each.yaml"]).expect_code(0);
+    let export = |format: &str| {
+        let exported = workspace.run(["runs", "export", "--last", "--format", format]);
+        exported.expect_code(0).stdout
+    };
+    let words = "ok: the answer is the default, because no person could be asked";
+    let shown = workspace.run(["runs", "show", "--last"]).expect_code(0).stdout;
+    let (markdown, html) = (export("markdown"), export("html"));
+    for (report, beta, alpha) in [
+        (&shown, "warning: [beta]", "warning: [alpha]"),
+        (&markdown, "- warning: \\[beta\\]", "- warning: \\[alpha\\]"),
+        (&html, "<p class=\"warning\">[beta]", "<p class=\"warning\">[alpha]"),
+    ] {
+        let place = |part: &str| {
+            let line = format!("{part} {words}");
+            report.find(&line).unwrap_or_else(|| panic!("{line}: {report}"))
+        };
+        // In the order of the list, not of the ends.
+        assert!(place(beta) < place(alpha), "{report}");
+    }
+    // With the execution, not only in the list of all warnings at the end.
+    assert!(markdown.find(words) < markdown.find("## Warnings"), "{markdown}");
+    assert!(html.find(words) < html.find("</article>"), "{html}");
+}
+
+#[test]
+fn each_nested_run_of_a_part_has_its_own_warnings_of_expressions() {
+    let workspace = Workspace::new();
+    workspace.write("data.rhai", "#{objs: [#{n: 1}, #{n: 2}]}");
+    workspace.write(
+        "inner.yaml",
+        "name: inner\nagents:\n  - {name: d, script: data.rhai}\n  - {name: p, script: data.rhai, depends_on: [d], for_each: {in: outputs.d.objs, key: item.idd or item.n}}\n",
+    );
+    workspace.write(
+        "outer.yaml",
+        "name: outer\nagents: [{name: g, ensemble: inner.yaml, for_each: {times: 3, max_parallel: 1}}]\n",
+    );
+    let result = workspace
+        .run(["run", "outer.yaml", "--output", "json"])
+        .expect_code(0)
+        .json();
+    let warnings = result["warnings"].as_array().expect("a list");
+    let expected: Vec<Value> = (0..3)
+        .map(|part| json!(format!("g[{part}]: p: `item.idd`: `item` has no `idd`; it has `n`")))
+        .collect();
+    assert_eq!(warnings, &expected, "{result}");
+}
+
+#[test]
+fn a_person_whom_a_model_asks_with_a_tool_is_recorded_with_the_answer() {
+    let workspace = Workspace::new();
+    workspace.write(
+        "ask.yaml",
+        "
+name: ask
+agents:
+  - {name: bot, model_profile: p, prompt: go, tools: [ask]}
+  - {name: person, input: {prompt: 'Really?', choices: ['yes', 'no'], default: 'no'}}
+tools: {ask: {agent: person, description: d, parameters: {type: object, properties: {}}}}
+model_profiles: {p: {provider: simulated, replies: [{tool_calls: [{name: ask, arguments: {}}]}, fin]}}
+",
+    );
+    for (arguments, source, words) in [
+        (&["--answer", "person=yes"][..], "option", "yes · answered by an option"),
+        (
+            &[],
+            "default",
+            "no · answered by the default, because no person could be asked",
+        ),
+    ] {
+        workspace.run([&["run", "ask.yaml"], arguments].concat()).expect_code(0);
+        let shown = workspace.run(["runs", "show", "--last", "--output", "json"]);
+        let shown = shown.expect_code(0).json().to_string();
+        assert!(shown.contains(&format!("\"source\":\"{source}\"")), "{shown}");
+        for format in ["markdown", "html"] {
+            let exported = workspace.run(["runs", "export", "--last", "--format", format]);
+            let exported = exported.expect_code(0).stdout;
+            let line = format!("asked: Really? (yes, no) · {words}");
+            assert!(exported.contains(&line), "{line}: {exported}");
+        }
+        let shown = workspace.run(["runs", "show", "--last"]).expect_code(0).stdout;
+        assert!(shown.contains("asked: Really?"), "{shown}");
+    }
+}
+
+#[test]
+fn errors_are_told_once_and_name_their_place() {
+    let workspace = Workspace::new();
+    workspace.write(
+        "shell.yaml",
+        "name: shell\nagents: [{name: a, script: 'echo hi | cat', args: [x]}]\n",
+    );
+    let refused = workspace.run(["run", "shell.yaml"]).expect_code(2).stderr;
+    assert_eq!(refused.matches("error[E108]").count(), 1, "{refused}");
+
+    workspace.write("nul.rhai", "\"a\\x00b\"");
+    workspace.write(
+        "nul.yaml",
+        "name: nul\nagents: [{name: a, script: nul.rhai}, {name: b, script: cat, args: [x, '{{ a }}'], depends_on: [a]}]\n",
+    );
+    let failed = workspace.run(["run", "nul.yaml"]).expect_code(1).stderr;
+    assert!(
+        failed.contains("args[1]: the text contains a NUL character"),
+        "{failed}"
+    );
+
+    workspace.write("part.sh", "cat > /dev/null; echo out; echo err >&2; exit 3");
+    workspace.write(
+        "part.yaml",
+        "name: part\nagents: [{name: p, script: part.sh, for_each: {times: 1, on_error: collect}}]\n",
+    );
+    let told = workspace.run(["run", "part.yaml"]).expect_code(1).stdout;
+    assert!(told.contains("the script ended with exit code 3\n"), "{told}");
+}
+
+#[test]
+fn a_limit_is_named_where_it_kept_a_required_agent_away_and_a_refused_message_is_no_success() {
+    let workspace = Workspace::new();
+    let budget = |agents: &str, limits: &str| {
+        format!(
+            "name: budget\nconversation_limits: {{max_cost: 0.00001{limits}}}\nagents:\n  - {{name: m, model_profile: p, prompt: go}}\n{agents}\
+             model_profiles: {{p: {{provider: simulated, replies: [one, two], cost: {{input_per_million: 100, output_per_million: 100}}}}}}\n"
+        )
+    };
+    let required = "  - {name: n, model_profile: p, prompt: '{{ m }}', depends_on: [m], required: true}\n";
+    workspace.write("required.yaml", budget(required, ""));
+    let told = workspace.run(["run", "required.yaml"]).expect_code(1).stderr;
+    assert!(told.contains("`n` is required and never ran"), "{told}");
+    assert!(told.contains("max_cost 0.00001 was reached"), "{told}");
+
+    let second = "  - {name: n, model_profile: p, prompt: '{{ m }}', depends_on: [m]}\n";
+    workspace.write("natural.yaml", budget(second, ", on_limit: succeed"));
+    workspace.run(["run", "natural.yaml"]).expect_code(0);
+    let told = workspace.run(["continue", "--last", "more"]).expect_code(4).stderr;
+    assert!(told.contains("no agent received the new message"), "{told}");
 }

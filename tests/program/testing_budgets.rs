@@ -78,9 +78,11 @@ fn a_budget_without_a_price_stops_a_run_unless_a_stub_stands_for_what_has_one() 
         workspace.write("inner.yaml", inner);
         let told = workspace.run(["run", "outer.yaml"]).expect_code(code).stderr;
         assert_eq!(told.contains("error[E109]"), code == 2, "{told}");
-        let checked = workspace.run(["validate", "outer.yaml"]).expect_code(0);
+        let checked = workspace.run(["validate", "outer.yaml"]).expect_code(code);
         let checked = checked.stdout + &checked.stderr;
-        assert_eq!(checked.contains("warning[W044]"), cost.is_empty(), "{checked}");
+        assert_eq!(checked.contains("error[E109]"), code == 2, "{checked}");
+        let is_without_models = agents.contains("true");
+        assert_eq!(checked.contains("warning[W044]"), is_without_models, "{checked}");
     }
     let own = format!("model_profiles: {{p: {{provider: simulated, replies: [said]{price}}}}}\n");
     workspace.write(
@@ -202,4 +204,112 @@ fn changed_budgets_and_attempts_are_noticed_or_survive() {
         .filter(|one| one.ends_with("survived"))
         .collect();
     assert_eq!(survivors.len(), 5, "{survivors:?}");
+}
+
+#[test]
+fn validate_reports_a_budget_without_a_price_exactly_if_run_refuses_it() {
+    let price = ", cost: {input_per_million: 1, output_per_million: 1}";
+    let limit = "conversation_limits: {max_cost: 0.5}\n";
+    let model = |price: &str| format!("model_profiles: {{u: {{provider: simulated, replies: [said]{price}}}}}\n");
+    let asks = "name: e\nagents: [{name: c, model_profile: u}]\n";
+    let names = |file: &str| format!("name: e\nagents: [{{name: n, ensemble: {file}}}]\n");
+    let tool = |more: &str| format!("tools: {{t: {{ensemble: deep/leaf.yaml, description: d{more}}}}}\n");
+    let calls = "name: e\nagents: [{name: c, model_profile: u, tools: [t]}]\n";
+    // The outer ensemble, `deep/middle.yaml`, `deep/leaf.yaml`, and whether a run starts.
+    let rows = [
+        (
+            "three levels",
+            names("deep/middle.yaml") + limit,
+            names("leaf.yaml"),
+            asks.to_owned() + &model(""),
+            false,
+        ),
+        (
+            "a price below",
+            names("deep/middle.yaml") + limit,
+            names("leaf.yaml"),
+            asks.to_owned() + &model(price),
+            true,
+        ),
+        (
+            "the budget of a nested run",
+            names("deep/middle.yaml"),
+            names("leaf.yaml") + limit,
+            asks.to_owned() + &model(""),
+            false,
+        ),
+        (
+            "the innermost budget",
+            names("deep/middle.yaml"),
+            names("leaf.yaml"),
+            asks.to_owned() + &model("") + limit,
+            false,
+        ),
+        (
+            "a price above does not help",
+            format!("name: e\nagents: [{{name: n, ensemble: deep/leaf.yaml}}, {{name: c, model_profile: u}}]\n")
+                + &model(price),
+            asks.to_owned() + &model(""),
+            asks.to_owned() + &model("") + limit,
+            false,
+        ),
+        (
+            "an ensemble as a tool",
+            calls.to_owned() + &model("") + &tool("") + limit,
+            asks.to_owned() + &model(""),
+            asks.to_owned() + &model(price),
+            true,
+        ),
+        (
+            "a denied tool",
+            calls.to_owned() + &model("") + &tool(", permission: deny") + limit,
+            asks.to_owned() + &model(""),
+            asks.to_owned() + &model(price),
+            false,
+        ),
+        (
+            "an unused tool",
+            asks.to_owned() + &model("") + &tool("") + limit,
+            asks.to_owned() + &model(""),
+            asks.to_owned() + &model(price),
+            false,
+        ),
+        (
+            "the simulated model",
+            "name: e\nagents: [{name: c, model_profile: simulated}]\n".to_owned() + limit,
+            asks.to_owned() + &model(""),
+            asks.to_owned() + &model(""),
+            false,
+        ),
+        (
+            "no model",
+            "name: e\nagents: [{name: c, script: 'true'}]\n".to_owned() + limit,
+            asks.to_owned() + &model(""),
+            asks.to_owned() + &model(""),
+            true,
+        ),
+    ];
+    let workspace = Workspace::new();
+    for (case, outer, middle, leaf, starts) in rows {
+        workspace.write("outer.yaml", outer);
+        workspace.write("deep/middle.yaml", middle);
+        workspace.write("deep/leaf.yaml", leaf);
+        let code = if starts { 0 } else { 2 };
+        let run = workspace.run(["run", "outer.yaml", "--dry-run"]);
+        assert_eq!(run.code, code, "{case}: run: {}{}", run.stdout, run.stderr);
+        let checked = workspace.run(["validate", "outer.yaml"]);
+        assert_eq!(
+            checked.code, code,
+            "{case}: validate: {}{}",
+            checked.stdout, checked.stderr
+        );
+        assert_eq!(
+            checked.stdout.contains("error[E109]"),
+            !starts,
+            "{case}: {}",
+            checked.stdout
+        );
+        // An exploration executes nothing.
+        workspace.run(["check", "outer.yaml"]).expect_code(0);
+    }
 }

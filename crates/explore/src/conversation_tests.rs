@@ -11,9 +11,11 @@ use super::key::compute_state_key;
 use super::oracle::ExploredPlan;
 use super::report::ExecutionResult;
 use super::step::{ConversationPosition, StepOutcome};
-use super::{Exploration, ExplorationBudget, PossibleEnd, explore_plan};
+use super::{Exploration, ExplorationBudget, Inside, PossibleEnd, explore_plan};
 use ensemble_core::conversation::{CompletionReason, Event, ExhaustedAgent, Record};
-use ensemble_core::random_conversations::{drive, started};
+use ensemble_core::random_conversations::{drive, drive_around, started};
+use ensemble_language::data::JsonMap;
+use ensemble_language::ensemble::{AgentKind, Ensemble};
 use ensemble_language::plan::Plan;
 use ensemble_language::random_ensembles::{
     plan_with_lists, plan_with_results, unconnected_plan_with_results, with_goal, with_strict_limits,
@@ -165,25 +167,51 @@ fn bounds_hold(found: &Exploration, turns: &[Turn]) -> Result<(), String> {
 }
 
 fn holds(plan: &Arc<Plan>, fate: &[u8]) -> Result<(), String> {
-    let world = ExploredPlan::new(plan.clone(), ExplorationBudget::with_max_states(1));
+    holds_around(plan, fate, &Inside::new(), &[])
+}
+
+/// Likewise, with agents that are ensembles, of which `inside` and the results of their executions are known.
+fn holds_around(plan: &Arc<Plan>, fate: &[u8], inside: &Inside, nested: &[bool]) -> Result<(), String> {
+    let budget = |states| ExplorationBudget {
+        inside: Some(inside),
+        ..ExplorationBudget::with_max_states(states)
+    };
+    let world = ExploredPlan::new(plan.clone(), budget(1));
     let Some(everything) = everything(&world) else {
         return Ok(());
     };
-    let found = explore_plan(plan, ExplorationBudget::with_max_states(10_000));
+    let found = explore_plan(plan, budget(10_000));
     assert!(found.coverage.is_complete(), "{:?}", found.coverage);
-    let stopped = explore_plan(plan, ExplorationBudget::with_max_states(1));
+    let stopped = explore_plan(plan, budget(1));
     for other in 0..8_u8 {
-        let fate: Vec<u8> = fate
-            .iter()
-            .map(|fate| fate.rotate_left(u32::from(other)).wrapping_add(other))
-            .collect();
-        let (_, records) = drive(plan, &Arc::new(fate), u64::from(other), &[], started());
+        let fate = Arc::new(turn_fate(fate, other));
+        let mut nested = nested.to_vec();
+        let turned = usize::from(other).min(nested.len());
+        nested.rotate_left(turned);
+        let (_, records) = drive_around(plan, &fate, u64::from(other), (&[], started()), &nested);
         let (turns, end) = turns(&records);
         is_possible(&world, &everything, &turns, &end)?;
         claims_hold(plan, &found, &turns)?;
         bounds_hold(&stopped, &turns)?;
     }
     Ok(())
+}
+
+/// Returns another fate for each number.
+fn turn_fate(fate: &[u8], other: u8) -> Vec<u8> {
+    let turn = |fate: &u8| fate.rotate_left(u32::from(other)).wrapping_add(other);
+    fate.iter().map(turn).collect()
+}
+
+/// Returns the plan whose first agent is an ensemble.
+fn with_nested_agent(plan: &Plan) -> Plan {
+    let mut ensemble = Ensemble::clone(plan.ensemble());
+    ensemble.agents[0].kind = AgentKind::Ensemble {
+        ensemble: "inner.yaml".to_owned(),
+        prompt: None,
+        inputs: JsonMap::new(),
+    };
+    Plan::build(Arc::new(ensemble)).expect("the conditions compile")
 }
 
 proptest! {
@@ -206,7 +234,7 @@ proptest! {
         let plan = Arc::new(with_goal(&plan, goal));
         let found = explore_plan(&plan, ExplorationBudget::with_max_states(5_000));
         for other in 0..8_u8 {
-            let fate: Vec<u8> = fate.iter().map(|fate| fate.rotate_left(u32::from(other)).wrapping_add(other)).collect();
+            let fate = turn_fate(&fate, other);
             let (_, records) = drive(&plan, &Arc::new(fate), u64::from(other), &[], started());
             let (turns, (reason, success, exhausted)) = turns(&records);
             prop_assert_eq!(bounds_hold(&found, &turns), Ok(()));
@@ -234,6 +262,33 @@ proptest! {
         goal in any::<u16>(),
     ) {
         let held = holds(&Arc::new(with_goal(&with_strict_limits(&plan, knobs), goal)), &fate);
+        prop_assert_eq!(held, Ok(()));
+    }
+
+    #[test]
+    fn every_end_around_a_nested_ensemble_is_called_possible(
+        (outer, fate) in plan_with_results(),
+        (inner, inner_fate) in plan_with_results(),
+        knobs in any::<u8>(),
+        (goal, inner_goal) in any::<(u16, u16)>(),
+    ) {
+        let inner = Arc::new(with_goal(&with_strict_limits(&inner, knobs.rotate_left(3)), inner_goal));
+        let found = explore_plan(&inner, ExplorationBudget::with_max_states(5_000));
+        let results = found.nested_results();
+        let mut nested = Vec::new();
+        for other in 0..8_u8 {
+            let (_, records) = drive(&inner, &Arc::new(turn_fate(&inner_fate, other)), 1, &[], started());
+            let (_, (reason, success, exhausted)) = turns(&records);
+            let is_end = |end: &PossibleEnd| {
+                end.reason == reason && end.success == success && end.exhausted == exhausted
+            };
+            prop_assert!(results.succeeds || !success, "{reason} {success}");
+            prop_assert!(!found.coverage.is_complete() || found.ends.iter().any(is_end), "{reason} {success}");
+            nested.push(success);
+        }
+        let outer = with_goal(&with_strict_limits(&outer, knobs), goal);
+        let inside = Inside::from([(outer.ensemble().agents[0].name.clone(), results)]);
+        let held = holds_around(&Arc::new(with_nested_agent(&outer)), &fate, &inside, &nested);
         prop_assert_eq!(held, Ok(()));
     }
 

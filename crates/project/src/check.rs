@@ -28,12 +28,11 @@ use crate::config::load_all_profiles;
 use crate::error::ProjectError;
 use crate::prepare::{PreparedEnsemble, ensemble_folder};
 use crate::project::Project;
-use ensemble_language::check::{CheckContext, OutputKeys, ScriptText};
+use ensemble_language::check::{CheckContext, ModelCosts, OutputKeys, ScriptText};
 use ensemble_language::condition::ValueType;
 use ensemble_language::diagnostic::{Finding, FindingSeverity};
 use ensemble_language::ensemble::{
-    AcpProgram, Agent, AgentKind, CommandLine, Ensemble, LlmSpec, McpServer, ModelProfile, PermissionMode,
-    ToolDefinition, ToolKind,
+    AcpProgram, Agent, AgentKind, CommandLine, Ensemble, LlmSpec, McpServer, ModelProfile, ToolDefinition, ToolKind,
 };
 use ensemble_language::loader::{FixResolution, codes};
 use ensemble_language::source::{Route, RouteLocation};
@@ -401,8 +400,12 @@ impl CheckContext for EnsembleFolder<'_> {
         self.script_facts(&path, |known| known.analysis.names.clone())?
     }
 
-    fn find_nested_ensemble(&self, named: &str) -> Option<Arc<Ensemble>> {
-        self.find_valid_ensemble(named)
+    fn nested_model_costs(&self, named: &str) -> Option<Arc<ModelCosts>> {
+        self.find_nested_costs(named)
+    }
+
+    fn executes_nothing(&self) -> bool {
+        self.allows_missing_scripts
     }
 
     fn has_no_operator(&self) -> bool {
@@ -431,7 +434,7 @@ impl CheckContext for EnsembleFolder<'_> {
         };
         let is_prepared = |name: &Arc<str>, tool: &ToolDefinition| {
             let is_nested = matches!(tool.kind, ToolKind::Ensemble { .. });
-            self.is_run && is_nested && is_tool_used(ensemble, name, tool)
+            self.is_run && is_nested && ensemble.can_call_tool(name)
         };
         let of_tool = |(name, tool): &(Arc<str>, ToolDefinition)| match is_prepared(name, tool) {
             true => None,
@@ -452,15 +455,6 @@ impl CheckContext for EnsembleFolder<'_> {
         let findings = findings.chain(self.check_syntax(ensemble));
         findings.chain(self.check_replacement_scripts(ensemble)).collect()
     }
-}
-
-/// Returns whether a model of the ensemble can call the tool.
-fn is_tool_used(ensemble: &Ensemble, name: &str, tool: &ToolDefinition) -> bool {
-    let is_used = |agent: &Agent| match &agent.kind {
-        AgentKind::Llm(llm) => llm.tools.iter().any(|used| *used.tool == *name),
-        _ => false,
-    };
-    tool.permission != PermissionMode::Deny && ensemble.agents.iter().any(is_used)
 }
 
 fn given_folder(file: &Path) -> PathBuf {

@@ -23,7 +23,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::protocol::{
-    DAYS, INDEX, PROTOCOL, QuestionAnswer, RUNS, RecordsReply, RunBrief, RunStartRequest, parse_records,
+    DAYS, INDEX, PROTOCOL, QuestionAnswer, RUNS, RecordsReply, ResumeRequest, RunBrief, RunStartRequest, parse_records,
 };
 
 /// How long the engine may take for one answer.
@@ -259,8 +259,8 @@ impl EngineClient {
     ///
     /// # Errors
     /// The engine cannot be reached or refuses, as it does if the run has waited for this for too long.
-    pub async fn request_resume(&self, id: &str, at: DateTime<Utc>) -> Result<(), EngineClientError> {
-        let resumed = self.call_handler(&run_path(id, "resume"), &at).await;
+    pub async fn request_resume(&self, id: &str, request: impl Into<ResumeRequest>) -> Result<(), EngineClientError> {
+        let resumed = self.call_handler(&run_path(id, "resume"), &request.into()).await;
         resumed.map_err(|error| match error {
             EngineClientError::RequestRefused { status: 404, .. } => self.no_run_error(id),
             error => error,
@@ -276,14 +276,14 @@ impl EngineClient {
 
     /// Lets a run go on that was cut short after so many records, and waits until it does. One that goes on already, or waits for an
     /// answer, is left as it is.
-    async fn resume_after(&self, id: &RunId, known: u64, at: DateTime<Utc>) -> Result<(), EngineClientError> {
+    async fn resume_after(&self, id: &RunId, known: u64, request: ResumeRequest) -> Result<(), EngineClientError> {
         let brief = self.fetch_brief(id.as_str()).await?;
         let brief = brief.ok_or_else(|| self.no_run_error(id.as_str()))?;
         if !brief.has_ended() {
             return Ok(());
         }
         if self.fetch_records(id.as_str(), known).await?.lines.is_empty() {
-            self.request_resume(id.as_str(), at).await?;
+            self.request_resume(id.as_str(), request).await?;
         }
         while self.fetch_records(id.as_str(), known).await?.lines.is_empty() {
             tokio::time::sleep(LOOKED_AT_EVERY / 4).await;
@@ -538,12 +538,14 @@ impl BatchRunEngine for EngineClient {
         &'a self,
         id: RunId,
         at: DateTime<Utc>,
+        refuses_exhausted: bool,
         store: &'a dyn RunStore,
     ) -> BoxFuture<'a, Result<Arc<dyn StoredRun>, RunError>> {
         Box::pin(async move {
+            let request = ResumeRequest::new(at, refuses_exhausted);
             let resume_future = async {
                 let record_count = store.find_run(id.as_str()).await?.read_journal().await?.records.len();
-                self.resume_after(&id, record_count as u64, at).await?;
+                self.resume_after(&id, record_count as u64, request).await?;
                 self.wait_until_ended(id.as_str()).await?;
                 self.update_copy(&id, store).await
             };

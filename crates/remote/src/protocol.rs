@@ -98,6 +98,9 @@ pub struct RunStartRequest {
     /// Tools that may not be called.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub denied_tools: Vec<String>,
+    /// The run records a success with exhausted agents as no success: `--fail-on-limit`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub refuses_exhausted: bool,
     /// The run is inside another, whose values of `--model` these are. No list has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inside: Option<Vec<String>>,
@@ -264,6 +267,55 @@ pub struct QuestionAnswer {
     pub by: Option<AnswerAuthor>,
     /// When it was given.
     pub at: DateTime<Utc>,
+    /// Whether the run that goes on with the answer records a success with exhausted agents as no success; `None`: as before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refuses_exhausted: Option<bool>,
+}
+
+/// A request to continue a run that was cut short.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum ResumeRequest {
+    /// The run accepts a success with exhausted agents. The time of the request.
+    Accepting(DateTime<Utc>),
+    /// The run records such a success as no success: `--fail-on-limit`. A worker that cannot do this refuses the request.
+    Refusing {
+        /// The time of the request.
+        refuses_exhausted_at: DateTime<Utc>,
+    },
+}
+
+impl ResumeRequest {
+    /// Creates a request at this time.
+    pub fn new(at: DateTime<Utc>, refuses_exhausted: bool) -> Self {
+        match refuses_exhausted {
+            true => Self::Refusing {
+                refuses_exhausted_at: at,
+            },
+            false => Self::Accepting(at),
+        }
+    }
+
+    /// Returns the time of the request.
+    pub fn time(self) -> DateTime<Utc> {
+        match self {
+            Self::Accepting(at)
+            | Self::Refusing {
+                refuses_exhausted_at: at,
+            } => at,
+        }
+    }
+
+    /// Returns whether the run records a success with exhausted agents as no success.
+    pub fn refuses_exhausted(self) -> bool {
+        matches!(self, Self::Refusing { .. })
+    }
+}
+
+impl From<DateTime<Utc>> for ResumeRequest {
+    fn from(at: DateTime<Utc>) -> Self {
+        Self::Accepting(at)
+    }
 }
 
 impl QuestionAnswer {
@@ -369,6 +421,7 @@ impl RunStartRequest {
             answers: given.answers.clone(),
             allowed_tools: given.allowed_tools.clone(),
             denied_tools: given.denied_tools.clone(),
+            refuses_exhausted: ready.refuses_exhausted(),
             inside: None,
             goes_on_after: None,
             answered: None,

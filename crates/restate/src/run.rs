@@ -17,7 +17,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
 use ensemble_core::conversation::{
     CompletionReason, Event, ExecutionEnd, ExecutionFinished, ExecutionStarted, RunInterruption,
 };
@@ -29,8 +28,8 @@ use ensemble_language::data::{ExecutionFailure, FailureKind};
 use ensemble_language::plan::Plan;
 use ensemble_project::PreparedEnsemble;
 use ensemble_remote::protocol::{
-    DAYS, DecidedCall, EndedInnerRun, ExecutionWork, InnerRunLines, QuestionAnswer, RecordsReply, RunBrief,
-    RunStartRequest, WorkResult,
+    DAYS, DecidedCall, EndedInnerRun, ExecutionWork, InnerRunLines, QuestionAnswer, RecordsReply, ResumeRequest,
+    RunBrief, RunStartRequest, WorkResult,
 };
 use restate_sdk::context::{DurableFuture, DurableFuturesUnordered};
 use restate_sdk::prelude::*;
@@ -107,6 +106,7 @@ impl RunWorkflow {
             prepared: prepared.clone(),
             plan: prepared.plan.clone(),
             is_inner_run: is_inside,
+            refuses_exhausted: start.refuses_exhausted,
             own_cancels: 0,
             log: WorkflowLog::new(&ctx, &prepared.plan, &start),
             wake_futures: DurableFuturesUnordered::new(),
@@ -208,7 +208,7 @@ impl RunWorkflow {
 
     /// Lets a run go on that was cancelled or timed out. One that goes on already is left as it is.
     #[handler]
-    async fn resume(&self, ctx: SharedWorkflowContext<'_>, at: Json<DateTime<Utc>>) -> HandlerResult<()> {
+    async fn resume(&self, ctx: SharedWorkflowContext<'_>, request: Json<ResumeRequest>) -> HandlerResult<()> {
         let refused = |code, reason: &str| Err(TerminalError::new_with_code(code, reason.to_owned()).into());
         if ctx.get::<String>(INVOCATION).await?.is_none() {
             return refused(404, "there is no such run");
@@ -220,7 +220,7 @@ impl RunWorkflow {
             return refused(409, "the run has ended and cannot be resumed");
         }
         let leg = ctx.get::<u32>(LEG).await?.unwrap_or_default();
-        ctx.resolve_promise(&resume_promise_name(leg), at);
+        ctx.resolve_promise(&resume_promise_name(leg), request);
         Ok(())
     }
 }
@@ -239,7 +239,7 @@ fn cancel_promise_name(leg: u32) -> String {
     format!("cancelled:{leg}")
 }
 
-/// Returns the promise with the time at which somebody resumed the run after this leg.
+/// Returns the promise with the request of whoever resumed the run after this leg.
 fn resume_promise_name(leg: u32) -> String {
     format!("resumed:{leg}")
 }
@@ -266,6 +266,8 @@ struct RunDrive<'a> {
     plan: Arc<Plan>,
     /// The run is inside another, which resumes it by a run of its own.
     is_inner_run: bool,
+    /// Whether the run records a success with exhausted agents as no success.
+    refuses_exhausted: bool,
     /// The cancellations by the run itself that it has not heard of.
     own_cancels: u32,
     log: WorkflowLog<'a>,
@@ -305,7 +307,8 @@ impl<'a> RunDrive<'a> {
                 NextDecision::FinishTurn(turn) => self.log.commit_events([Event::TurnFinished(turn)]),
                 NextDecision::End(ended) => {
                     let reason = ended.completion_reason;
-                    self.log.commit_events([Event::RunEnded(ended)]);
+                    self.log
+                        .commit_events([Event::RunEnded(ended.for_record(self.refuses_exhausted))]);
                     let goes_on = match reason {
                         // The run around it asks, and goes on with it by a run of its own.
                         _ if self.is_inner_run => false,

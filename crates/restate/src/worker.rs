@@ -533,6 +533,7 @@ impl RestateWorker {
                 inside: Some(outer.inside.as_ref().unwrap_or(&outer.started.models).clone()),
                 goes_on_after: None,
                 answered: None,
+                refuses_exhausted: false,
                 ..outer.clone()
             },
         })

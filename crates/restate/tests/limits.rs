@@ -215,6 +215,7 @@ async fn late() {
         digest: digest_of_question(&waits),
         by: None,
         at: Utc::now(),
+        refuses_exhausted: None,
     };
     remote().send_answer(id, &answer).await.expect("it is taken");
     let there = all_records(id).await;

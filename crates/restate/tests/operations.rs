@@ -519,3 +519,83 @@ async fn unknown_agent() {
     let (code, _, err) = run_program(&engine, &arguments);
     assert_eq!(code, Some(0), "{err}");
 }
+
+/// A person, and a loop whose writer reaches `max_turns` with work left; or a script that waits for a file instead of the person.
+const LIMITED: &str = "name: limited
+agents:
+  - FIRST
+  - name: writer
+    script: fact.rhai
+    dependencies:
+      - {agent_name: first}
+      - {agent_name: critic, feedback: true, condition: not output.ok}
+    conversation: {max_turns: 2}
+  - {name: critic, script: fact.rhai, depends_on: [writer], conversation: {max_turns: 2}}
+";
+
+#[test]
+fn a_run_on_the_engine_records_what_the_last_command_refuses() {
+    in_a_network("refuses");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "`a_run_on_the_engine_records_what_the_last_command_refuses` starts it in a network of its own"]
+async fn refuses() {
+    if !has_program() {
+        return;
+    }
+    let asks = LIMITED.replace("FIRST", "{name: first, input: {prompt: How many?}}");
+    let works = LIMITED.replace("FIRST", "{name: first, script: pay.sh}");
+    let engine = Engine::start(&[
+        ("asks.yaml", &*asks),
+        ("works.yaml", &*works),
+        ("fact.rhai", "#{ok: false}"),
+        ("pay.sh", PAY),
+    ])
+    .await;
+    let recorded_success = |run: &str| {
+        let (code, out, err) = run_program(&engine, &["runs", "show", run, "--on", INGRESS, "--output", "json"]);
+        assert_eq!(code, Some(0), "{err}");
+        let shown: Value = serde_json::from_str(&out).expect("JSON");
+        shown["success"].as_bool()
+    };
+    let run_until_end = |arguments: &[&str]| {
+        let (code, out, err) = run_program(&engine, &[arguments, &["--on", INGRESS, "--output", "json"]].concat());
+        let result: Value = serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}{err}"));
+        (code, result["run_id"].as_str().expect("an id").to_owned())
+    };
+    let refusal = "--fail-on-limit";
+    // The command that starts the run, and the command that answers.
+    for (first, then, code) in [
+        (&[][..], &[][..], 0),
+        (&[refusal], &[refusal], 4),
+        (&[refusal], &[], 0),
+        (&[], &[refusal], 4),
+    ] {
+        let (waiting, run) = run_until_end(&[&["run", "asks.yaml"], first].concat());
+        assert_eq!(waiting, Some(3));
+        let answer = ["resume", &run, "--answer", "first=7"];
+        let (ended, _) = run_until_end(&[&answer, then].concat());
+        assert_eq!(
+            (ended, recorded_success(&run)),
+            (Some(code), Some(code == 0)),
+            "{first:?} {then:?}"
+        );
+    }
+    // The command that starts the run, without a question, and the command that resumes a cancelled run.
+    std::fs::write(engine.path().join("go"), "").expect("a file");
+    let (ended, run) = run_until_end(&["run", "works.yaml", refusal]);
+    assert_eq!((ended, recorded_success(&run)), (Some(4), Some(false)));
+    std::fs::remove_file(engine.path().join("go")).expect("it is there");
+    std::fs::remove_file(engine.path().join("pid")).expect("it was written");
+    let (code, out, err) = run_program(&engine, &["run", "works.yaml", "--on", INGRESS, "--detach"]);
+    assert_eq!(code, Some(0), "{err}");
+    let run = out.trim();
+    let script = process_in(&engine.path().join("pid")).await;
+    let (code, _, err) = run_program(&engine, &["runs", "cancel", run, "--on", INGRESS]);
+    assert_eq!(code, Some(0), "{err}");
+    script.ended().await;
+    std::fs::write(engine.path().join("go"), "").expect("a file");
+    let (ended, _) = run_until_end(&["resume", run, refusal]);
+    assert_eq!((ended, recorded_success(run)), (Some(4), Some(false)));
+}

@@ -112,6 +112,7 @@ async fn decisions() {
             decision,
             by: None,
             at: Utc::now(),
+            refuses_exhausted: None,
         };
         remote().send_answer(id, &answer).await
     };

@@ -154,6 +154,7 @@ async fn answer(id: &str, agent: &str, records: &[Record], answer: Value, decisi
         digest: digest.expect("a request"),
         by: None,
         at: Utc::now(),
+        refuses_exhausted: None,
     };
     remote().send_answer(id, &answer).await.expect("it is taken");
 }

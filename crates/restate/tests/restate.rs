@@ -125,6 +125,7 @@ async fn questions() {
         digest: digest_of_question(&records),
         by: None,
         at: Utc::now(),
+        refuses_exhausted: None,
     };
     remote()
         .send_answer("aaaa-20261123-080000000", &answer)

@@ -214,6 +214,7 @@ async fn goes_on() {
         digest: digest_of_question(&records),
         by: None,
         at: Utc::now(),
+        refuses_exhausted: None,
     };
     remote().send_answer(id, &answer).await.expect("it is taken");
     let state = folded(&plan, &all_records(id).await);

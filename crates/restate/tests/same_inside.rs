@@ -132,6 +132,7 @@ async fn there(plan: &Arc<Plan>, id: &str) -> (Value, usize) {
             digest: digest_of_question(&records),
             by: None,
             at: Utc::now(),
+            refuses_exhausted: None,
         };
         remote().send_answer(id, &answer).await.expect("it is taken");
         questions += 1;

@@ -29,7 +29,7 @@ use ensemble_language::data::ToolPermissionRequest;
 use ensemble_language::ensemble::AgentKind;
 use ensemble_language::source::SourceText;
 use ensemble_project::prepare::prepare_text;
-use ensemble_remote::protocol::{QuestionAnswer, RecordsReply, RunStartRequest};
+use ensemble_remote::protocol::{QuestionAnswer, RecordsReply, ResumeRequest, RunStartRequest};
 use ensemble_remote::{EngineClient, EngineClientError};
 use ensemble_reports::report::Reporter;
 use ensemble_runs::batch::EngineRunOptions;
@@ -51,6 +51,7 @@ pub(crate) fn run_remotely(
 ) -> Result<u8, CliError> {
     let remote = EngineClient::from_url(url)?;
     let mut options = run_options::answering_options(&args.answering, surroundings)?;
+    options.refuses_exhausted = args.driving.fail_on_limit;
     let engine_options = EngineRunOptions {
         answers: options.answers.clone(),
         allowed_tools: options.allowed_tools.clone(),
@@ -91,6 +92,7 @@ pub(crate) fn run_remotely(
             allowed_tools: Vec::new(),
             denied_tools: Vec::new(),
             resumes_after: None,
+            refuses_exhausted: args.driving.fail_on_limit,
             cancelled_by: None,
             surroundings,
         };
@@ -126,7 +128,8 @@ pub(crate) fn resume_remotely(
         resume_paused(args.admin.as_deref(), url, &id, surroundings).await?;
         let mut goes_on_after = None;
         if let Some(reason) = resumable_outcome(&records).filter(|_| records_reply.is_over) {
-            match remote.request_resume(id.as_str(), Utc::now()).await {
+            let request = ResumeRequest::new(Utc::now(), args.driving.fail_on_limit);
+            match remote.request_resume(id.as_str(), request).await {
                 Err(EngineClientError::RequestRefused { status: 409, .. }) => {
                     return Err(CliError::usage_error_with_help(
                         format!("run {id} has ended ({reason}), and the engine can no longer resume the run"),
@@ -149,6 +152,7 @@ pub(crate) fn resume_remotely(
             allowed_tools: options.allowed_tools,
             denied_tools: options.denied_tools,
             resumes_after: goes_on_after,
+            refuses_exhausted: args.driving.fail_on_limit,
             cancelled_by: None,
             surroundings,
         };
@@ -286,6 +290,8 @@ struct FollowedRun<'a> {
     denied_tools: Vec<String>,
     /// The run was cut short after so many records, and goes on soon: until then its end is none.
     resumes_after: Option<u64>,
+    /// Whether the run records a success with exhausted agents as no success from an answer of this command on.
+    refuses_exhausted: bool,
     /// Who cancelled the run before it went on.
     cancelled_by: Option<String>,
     surroundings: &'a CliEnvironment,
@@ -495,6 +501,7 @@ impl FollowedRun<'_> {
             digest,
             by: Some(by),
             at: Utc::now(),
+            refuses_exhausted: Some(self.refuses_exhausted),
         };
         self.remote.send_answer(self.id.as_str(), &answer).await?;
         // The run goes on when it has taken the answer.

@@ -1,5 +1,6 @@
 //! The outcome of a run: a closed set of values, which decide the exit code.
 
+use ensemble_language::ensemble::OnLimit;
 use serde::{Deserialize, Serialize};
 
 /// `completion_reason`. The values are in order of precedence: where several apply, the first is the outcome.
@@ -62,6 +63,12 @@ impl CompletionReason {
     /// Returns whether the outcome is one of the limits of the whole conversation, apart from the time limit.
     pub fn is_limit(self) -> bool {
         matches!(self, Self::TokenBudget | Self::MaxAgentExecutions | Self::MaxTotalTurns)
+    }
+
+    /// Returns whether the outcome has exit code 0, unless the caller refuses exhausted agents: no agent was ready, or `on_limit` makes
+    /// the limit a normal end.
+    pub fn is_natural_end(self, on_limit: OnLimit) -> bool {
+        self == Self::Completed || (self.is_limit() && on_limit == OnLimit::Succeed)
     }
 
     /// Returns whether the result lists the agents that their own limits kept from running. The other outcomes leave a

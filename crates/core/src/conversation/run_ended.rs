@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::CompletionReason;
 use super::exhausted::{ExhaustedAgent, describe_exhausted};
 use ensemble_language::condition::ConditionRead;
+use ensemble_language::ensemble::OnLimit;
 
 /// The conversation has ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -53,6 +54,22 @@ impl RunEnded {
             success: Some(false),
             ..self.clone()
         })
+    }
+
+    /// Returns the end as a run records it. With `refuses_exhausted`, a success with exhausted agents is no success.
+    #[must_use]
+    pub fn for_record(self, refuses_exhausted: bool) -> Self {
+        match refuses_exhausted {
+            true => self.refuse_exhausted().unwrap_or(self),
+            false => self,
+        }
+    }
+
+    /// Returns whether the run reached its goal for a caller that accepts exhausted agents, also if the record is of a caller that
+    /// refused them.
+    pub fn is_accepted_success(&self, on_limit: OnLimit) -> bool {
+        let was_refused = self.completion_reason.is_natural_end(on_limit) && !self.exhausted.is_empty();
+        self.is_success() || was_refused
     }
 
     /// Returns the sentence of the summary: the detail, or the outcome if there is nothing to add.

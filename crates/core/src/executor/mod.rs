@@ -102,8 +102,7 @@ impl Executor<'_> {
                         self.log.sync(SyncPoint::Turn).await?;
                     }
                     NextDecision::End(ended) => {
-                        let refused = ended.refuse_exhausted().filter(|_| self.refuses_exhausted);
-                        let ended = refused.unwrap_or(ended);
+                        let ended = ended.for_record(self.refuses_exhausted);
                         self.commit(state, Event::RunEnded(ended.clone())).await?;
                         self.log.sync(SyncPoint::Turn).await?;
                         return Ok(ended);

@@ -11,7 +11,8 @@ use crate::records::{decode_record, encode_record};
 use crate::reporter::NoReporter;
 use crate::runner::{AttemptOutcome, BoxFuture, ExecutionInput, Runner};
 use crate::store::{Durability, LogEnd, MemoryStore, RunId, RunStore, StoredRun};
-use ensemble_language::data::{ExecutionFailure, FailureKind, RunContext};
+use ensemble_language::data::{ExecutionFailure, FailureKind, JsonMap, RunContext};
+use ensemble_language::ensemble::AgentKind;
 use ensemble_language::plan::Plan;
 
 /// The same output for the same execution, after as many detours as the seed says.
@@ -45,6 +46,23 @@ impl Runner for Fated {
             match output {
                 Value::Object(output) => AttemptOutcome::from_output(output),
                 _ => unreachable!("an object"),
+            }
+        })
+    }
+}
+
+/// Runner whose executions succeed or fail as planned, by the number of the execution; it begins again after the last.
+#[derive(Debug)]
+struct PlannedResults(Vec<bool>);
+
+impl Runner for PlannedResults {
+    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
+        let number = execution.execution as usize;
+        let is_success = self.0.get(number % self.0.len().max(1)).copied().unwrap_or_default();
+        Box::pin(async move {
+            match is_success {
+                true => AttemptOutcome::from_output(JsonMap::from_iter([("n".to_owned(), json!(number % 3))])),
+                false => AttemptOutcome::from_failure(FailureKind::Reported, "as planned"),
             }
         })
     }
@@ -92,14 +110,30 @@ pub fn drive(
     records: &[Record],
     first: Event,
 ) -> (ConversationState, Vec<Record>) {
+    drive_around(plan, fate, detours, (records, first), &[])
+}
+
+/// Likewise; the executions of agents that are ensembles succeed or fail as `nested` says, by their numbers.
+pub fn drive_around(
+    plan: &Arc<Plan>,
+    fate: &Arc<Vec<u8>>,
+    detours: u64,
+    (records, first): (&[Record], Event),
+    nested: &[bool],
+) -> (ConversationState, Vec<Record>) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .build()
         .expect("a runtime");
-    let runner: Arc<dyn Runner> = Arc::new(Fated {
+    let fated: Arc<dyn Runner> = Arc::new(Fated {
         fate: fate.clone(),
         detours,
     });
+    let planned: Arc<dyn Runner> = Arc::new(PlannedResults(nested.to_vec()));
+    let runner_for = |id| match plan.agent(id).kind {
+        AgentKind::Ensemble { .. } => planned.clone(),
+        _ => fated.clone(),
+    };
     let (_keep, interruptions) = tokio::sync::mpsc::unbounded_channel();
     runtime.block_on(async {
         let run = stored(records).await;
@@ -112,7 +146,7 @@ pub fn drive(
         }
         let mut log = run.open_log(end, Durability::Commit).await.expect("memory opens");
         let mut executor = Executor {
-            runners: vec![runner; plan.agent_count()],
+            runners: plan.agent_ids().map(runner_for).collect(),
             log: &mut *log,
             reporter: &mut NoReporter,
             clock: &Frozen,

@@ -4,4 +4,4 @@ mod driver;
 mod fated;
 
 pub use driver::{Driver, Waited, plan_of, walk};
-pub use fated::{Frozen, drive, started};
+pub use fated::{Frozen, drive, drive_around, started};

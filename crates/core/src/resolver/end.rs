@@ -10,7 +10,6 @@ use crate::conversation::{
     RunValue, SuccessCheck,
 };
 use ensemble_language::condition::{Condition, ConditionRead, EvaluateError};
-use ensemble_language::ensemble::OnLimit;
 use ensemble_language::plan::{AgentId, Plan, PlanEdge};
 
 /// Returns the outcome if the conversation ends now; `None` if the next turn can start.
@@ -82,6 +81,11 @@ fn describe_budgeted_messages(state: &ConversationState) -> &'static str {
     }
 }
 
+/// Returns whether the budget of the conversation was used up before any agent received the last message: no normal end.
+fn is_message_refused(state: &ConversationState, reason: CompletionReason) -> bool {
+    reason == CompletionReason::TokenBudget && state.is_budget_shared() && state.segment_turns() == 0
+}
+
 /// Returns the end of the run, with the reasons why agents never ran.
 pub(super) fn run_ended_event(
     plan: &Plan,
@@ -90,10 +94,8 @@ pub(super) fn run_ended_event(
     detail: Option<String>,
     answers: &dyn ConditionEvaluator,
 ) -> RunEnded {
-    let is_success = match completion_reason {
-        CompletionReason::Completed => true,
-        reason => reason.is_limit() && plan.ensemble().limits.on_limit == OnLimit::Succeed,
-    };
+    let is_success = completion_reason.is_natural_end(plan.ensemble().limits.on_limit)
+        && !is_message_refused(state, completion_reason);
     let run_end = RunEnded {
         completion_reason,
         success: Some(is_success),
@@ -126,7 +128,10 @@ fn add_goal(plan: &Plan, state: &ConversationState, run_end: RunEnded, answers: 
     };
     let unmet = describe_unmet_agents(plan, state, answers);
     if !unmet.is_empty() {
-        return unsuccessful(run_end, unmet.join("; "));
+        // A limit can be the reason why the agent has not run.
+        let reached_limit = run_end.detail.clone().filter(|_| run_end.completion_reason.is_limit());
+        let sentences: Vec<String> = unmet.into_iter().chain(reached_limit).collect();
+        return unsuccessful(run_end, sentences.join("; "));
     }
     if !run_end.is_success() {
         return run_end;

@@ -152,8 +152,7 @@ fn a_required_agent_counts_at_a_limit() {
 - {name: b, script: x, required: true, dependencies: [{agent_name: a, condition: executions.a > 5}]}
 conversation_limits: {max_total_turns: 1}
 ";
-    let expected =
-        "- unsuccessful: `b` is required and never ran: condition false on a: executions.a > 5 (executions.a = 1)";
+    let expected = "- unsuccessful: `b` is required and never ran: condition false on a: executions.a > 5 (executions.a = 1); max_total_turns was reached: 1";
     assert_eq!(describe_end(text, &[&[ok()]]), expected);
 }
 

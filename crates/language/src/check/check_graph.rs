@@ -135,6 +135,13 @@ impl<'e> CheckGraph<'e> {
         self.agent_at(at).conversation.trigger == TurnTrigger::Request
     }
 
+    /// Returns whether the agent only runs as a tool. Such executions leave no output.
+    pub(super) fn is_only_tool(&self, at: usize) -> bool {
+        let agent = self.agent_at(at);
+        let is_tool = self.ensemble.list_agent_tools().any(|(_, used)| *used == agent.name);
+        is_tool && agent.dependencies.is_empty() && !self.list_edges().any(|(_, edge)| edge.from == at)
+    }
+
     /// Returns whether any agent of the ensemble may request other agents, independent of their dependencies.
     pub(super) fn can_request_agents(&self) -> bool {
         let mut agents = self.ensemble.agents.iter();

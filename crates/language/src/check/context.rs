@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::cost_limit::ModelCosts;
 use super::script_text::ScriptText;
 use crate::condition::ValueType;
 use crate::diagnostic::Finding;
@@ -34,10 +35,15 @@ pub trait CheckContext {
         let _ = script;
         None
     }
-    /// Returns the ensemble that an agent or a tool names, if the ensemble exists and has no errors.
-    fn find_nested_ensemble(&self, named: &str) -> Option<Arc<Ensemble>> {
+    /// Returns the costs of the models of an ensemble that an agent or a tool names, also of the ensembles that it names. Returns
+    /// `None` if they are not known.
+    fn nested_model_costs(&self, named: &str) -> Option<Arc<ModelCosts>> {
         let _ = named;
         None
+    }
+    /// Returns whether the caller executes no agent of the ensemble, and lets no agent be executed.
+    fn executes_nothing(&self) -> bool {
+        false
     }
     /// Returns whether no operator can answer a question.
     fn has_no_operator(&self) -> bool {

@@ -3,53 +3,119 @@
 use std::collections::HashSet;
 
 use super::check_subject::CheckSubject;
+use super::context::CheckContext;
 use super::usable_profiles::UsableProfiles;
 use crate::diagnostic::Finding;
 use crate::ensemble::{Agent, AgentKind, Ensemble, ModelChoice, ToolDefinition, ToolKind};
 use crate::loader::codes;
 use crate::source::{Route, RouteLocation};
 
-/// The models of an ensemble, by whether their use counts for `max_cost`.
-#[derive(Default)]
-struct ModelCosts {
+/// The models that a run of an ensemble can ask, also in nested ensembles, by whether their use counts for `max_cost`.
+#[derive(Debug, Clone, Default)]
+pub struct ModelCosts {
     /// Whether a model has a price, or can report its costs.
     has_price: bool,
-    /// The models without a price, for messages, each with its place.
-    unpriced: Vec<(String, RouteLocation)>,
+    /// Whether the built-in simulated model takes part, which has no price and costs nothing.
+    has_free_model: bool,
+    unpriced: Vec<UnpricedModel>,
     /// Whether external agents, or nested ensembles whose models are not known, have costs of their own.
     has_other_costs: bool,
 }
 
-/// Warns of a `max_cost` that nothing can reach, and of models that it does not count, unless a profile is not known.
+impl ModelCosts {
+    /// Returns whether a run can ask a model whose price is missing.
+    fn asks_models(&self) -> bool {
+        self.has_free_model || !self.unpriced.is_empty()
+    }
+}
+
+/// A model without a price.
+#[derive(Debug, Clone)]
+struct UnpricedModel {
+    /// The model, for messages.
+    model: String,
+    /// The nested ensemble that uses the model.
+    nested: Option<String>,
+    /// The place where the outermost ensemble names the model or the nested ensemble.
+    place: RouteLocation,
+}
+
+/// Reports a `max_cost` that a run can never reach, and models that it does not count, unless a profile is not known.
 pub(super) fn check_cost_limit(subject: &CheckSubject<'_>) -> Vec<Finding> {
-    let is_known = subject.context.configured_profiles().is_some();
-    if !is_known || subject.ensemble.limits.max_cost.is_none() {
+    if subject.ensemble.limits.max_cost.is_none() {
         return Vec::new();
     }
-    let Some(mut costs) = list_model_costs(subject.ensemble, subject.usable_profiles()) else {
-        return Vec::new();
-    };
-    add_nested_costs(subject, &mut costs);
-    match costs {
-        ModelCosts { has_price: true, .. } => costs.unpriced.into_iter().map(uncounted_model_finding).collect(),
-        ModelCosts {
+    match collect_model_costs(subject.ensemble, subject.context) {
+        None => Vec::new(),
+        Some(ModelCosts {
+            has_price: true,
+            unpriced,
+            ..
+        }) => unpriced.into_iter().map(uncounted_model_finding).collect(),
+        Some(ModelCosts {
             has_other_costs: true, ..
-        } => Vec::new(),
-        ModelCosts { .. } => vec![missing_price_finding()],
+        }) => Vec::new(),
+        Some(costs) if costs.asks_models() && !subject.context.executes_nothing() => {
+            vec![budget_without_price_finding()]
+        }
+        Some(_) => vec![missing_price_finding()],
     }
+}
+
+/// Returns the error that a run with a `max_cost` does not start, because no model of the run has a price.
+pub fn budget_without_price_finding() -> Finding {
+    let message = "`max_cost` is never reached: no model of this run has a price";
+    Finding::new_error(
+        codes::BUDGET_WITHOUT_PRICE,
+        limit_route().into_value_location(),
+        message,
+    )
+    .with_help("give the profiles of the models a `cost`, or limit tokens with `max_total_tokens`")
+}
+
+/// Collects the models of the ensemble and of the ensembles that it names. Returns `None` if a profile is not known.
+pub fn collect_model_costs(ensemble: &Ensemble, context: &dyn CheckContext) -> Option<ModelCosts> {
+    let profiles = UsableProfiles::collect(ensemble, context.configured_profiles()?);
+    let mut costs = list_model_costs(ensemble, &profiles)?;
+    let mut seen_names = HashSet::new();
+    for (named, place) in list_nested_names(ensemble) {
+        if !seen_names.insert(named) {
+            continue;
+        }
+        let Some(nested) = context.nested_model_costs(named) else {
+            costs.has_other_costs = true;
+            continue;
+        };
+        costs.has_price |= nested.has_price;
+        costs.has_free_model |= nested.has_free_model;
+        costs.has_other_costs |= nested.has_other_costs;
+        costs.unpriced.extend(nested.unpriced.iter().map(|model| UnpricedModel {
+            model: model.model.clone(),
+            nested: Some(model.nested.clone().unwrap_or_else(|| named.to_owned())),
+            place: place.clone(),
+        }));
+    }
+    Some(costs)
 }
 
 /// Lists the models of the ensemble without nested ensembles. Returns `None` if a profile is not known.
 fn list_model_costs(ensemble: &Ensemble, profiles: &UsableProfiles<'_>) -> Option<ModelCosts> {
     let mut costs = ModelCosts::default();
+    let add_unpriced = |costs: &mut ModelCosts, model: String, place: Route| {
+        costs.unpriced.push(UnpricedModel {
+            model,
+            nested: None,
+            place: place.into_value_location(),
+        });
+    };
     let (mut open, mut seen_names) = (Vec::new(), HashSet::new());
     for (at, agent) in ensemble.agents.iter().enumerate() {
         for choice in ensemble.list_agent_models(agent) {
             match choice {
                 ModelChoice::Profile(name) => open.push(name),
                 ModelChoice::Model { provider, model } => {
-                    let place = Agent::route_at(at).with_key("model").into_value_location();
-                    costs.unpriced.push((format!("`{provider}/{model}`"), place));
+                    let place = Agent::route_at(at).with_key("model");
+                    add_unpriced(&mut costs, format!("`{provider}/{model}`"), place);
                 }
                 ModelChoice::Acp(_) => costs.has_other_costs = true,
             }
@@ -57,6 +123,7 @@ fn list_model_costs(ensemble: &Ensemble, profiles: &UsableProfiles<'_>) -> Optio
     }
     while let Some(name) = open.pop() {
         let is_built_in = &*name == "simulated" && profiles.get(&name).is_none();
+        costs.has_free_model |= is_built_in;
         if is_built_in || !seen_names.insert(name.clone()) {
             continue;
         }
@@ -69,8 +136,7 @@ fn list_model_costs(ensemble: &Ensemble, profiles: &UsableProfiles<'_>) -> Optio
                     true => Route::root().with_key("model_profiles").with_key(name.clone()),
                     false => limit_route(),
                 };
-                let text = format!("the model of the profile `{name}`");
-                costs.unpriced.push((text, place.into_value_location()));
+                add_unpriced(&mut costs, format!("the model of the profile `{name}`"), place);
             }
         }
         open.extend(profile.fallback.clone());
@@ -78,53 +144,21 @@ fn list_model_costs(ensemble: &Ensemble, profiles: &UsableProfiles<'_>) -> Optio
     Some(costs)
 }
 
-/// Adds the models of nested ensembles, each at the place where the ensemble itself names the nested one.
-fn add_nested_costs(subject: &CheckSubject<'_>, costs: &mut ModelCosts) {
-    let configured = subject.context.configured_profiles().unwrap_or_default();
-    let mut open: Vec<(String, RouteLocation)> = list_nested_names(subject.ensemble);
-    let mut seen_names = HashSet::new();
-    while let Some((name, place)) = open.pop() {
-        if !seen_names.insert(name.clone()) {
-            continue;
-        }
-        let nested = subject.context.find_nested_ensemble(&name);
-        let nested_costs = nested.as_ref().and_then(|nested| {
-            let profiles = UsableProfiles::collect(nested, configured);
-            list_model_costs(nested, &profiles)
-        });
-        let (Some(nested), Some(found)) = (nested, nested_costs) else {
-            costs.has_other_costs = true;
-            continue;
-        };
-        costs.has_price |= found.has_price;
-        costs.has_other_costs |= found.has_other_costs;
-        let unpriced = found.unpriced.into_iter();
-        costs
-            .unpriced
-            .extend(unpriced.map(|(model, _)| (format!("{model} in `{name}`"), place.clone())));
-        let below = list_nested_names(&nested).into_iter();
-        open.extend(below.map(|(name, _)| (name, place.clone())));
-    }
-}
-
-/// Lists the ensembles that agents and tools name, each with its place.
-fn list_nested_names(ensemble: &Ensemble) -> Vec<(String, RouteLocation)> {
-    let agents = ensemble
-        .agents
-        .iter()
-        .enumerate()
-        .filter_map(|(at, agent)| match &agent.kind {
-            AgentKind::Ensemble { ensemble, .. } => Some((ensemble.to_string(), Agent::route_at(at))),
-            _ => None,
-        });
+/// Lists the ensembles that agents and usable tools name, each with its place.
+fn list_nested_names(ensemble: &Ensemble) -> impl Iterator<Item = (&str, RouteLocation)> {
+    let agents = ensemble.agents.iter().enumerate();
+    let agents = agents.filter_map(|(at, agent)| match &agent.kind {
+        AgentKind::Ensemble { ensemble, .. } => Some((&**ensemble, Agent::route_at(at))),
+        _ => None,
+    });
     let tools = ensemble.tools.iter().filter_map(|(name, tool)| match &tool.kind {
-        ToolKind::Ensemble { ensemble, .. } => Some((ensemble.to_string(), ToolDefinition::route_for(name))),
+        ToolKind::Ensemble { ensemble: named, .. } if ensemble.can_call_tool(name) => {
+            Some((&**named, ToolDefinition::route_for(name)))
+        }
         _ => None,
     });
     let named = agents.chain(tools);
-    named
-        .map(|(name, route)| (name, route.with_key("ensemble").into_value_location()))
-        .collect()
+    named.map(|(name, route)| (name, route.with_key("ensemble").into_value_location()))
 }
 
 /// Returns the route of `max_cost`.
@@ -140,8 +174,12 @@ fn missing_price_finding() -> Finding {
 }
 
 /// Builds the warning that `max_cost` does not count this model.
-fn uncounted_model_finding((model, place): (String, RouteLocation)) -> Finding {
-    let message = format!("`max_cost` does not count {model}, because it has no price");
-    Finding::new_warning(codes::NO_PRICE, place, message)
+fn uncounted_model_finding(unpriced: UnpricedModel) -> Finding {
+    let nested = unpriced.nested.map(|file| format!(" in `{file}`")).unwrap_or_default();
+    let message = format!(
+        "`max_cost` does not count {}{nested}, because it has no price",
+        unpriced.model
+    );
+    Finding::new_warning(codes::NO_PRICE, unpriced.place, message)
         .with_help("give the model a profile with a `cost`; the prices of a free model are 0")
 }

@@ -79,6 +79,7 @@ use context::NoFileContext;
 pub use allowances::filter_allowed_diagnostics;
 pub use context::CheckContext;
 pub use context::OutputKeys;
+pub use cost_limit::{ModelCosts, budget_without_price_finding, collect_model_costs};
 pub use run_bounds::{EarlyCountBound, RunBounds, compute_run_bounds, infer_condition_types};
 pub use script_text::{
     MODEL_VARIABLES, ReadScriptKey, SCRIPT_VARIABLES, ScriptCallMismatch, ScriptName, ScriptText, UnknownFunction,
@@ -153,7 +154,7 @@ const CHECKS: &[RegisteredCheck] = checks![
     FileErrors: script_reads::check_script_reads,
     Files: unread_config::check_unread_config,
     Files: answer_truths::check_answer_truths,
-    Files: cost_limit::check_cost_limit,
+    FileErrors: cost_limit::check_cost_limit,
     Files: failing_agents::check_failing_agents,
     Files: unread_inputs::check_unread_inputs,
     Files: unknown_profiles::check_unknown_profiles,

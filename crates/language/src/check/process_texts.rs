@@ -51,7 +51,7 @@ fn find_template_key(route: &Route) -> &'static str {
     keys.into_iter().find(has_key).unwrap_or("prompt")
 }
 
-/// Adds the texts of all agents: configuration, scripts, command lines and environments.
+/// Adds the texts of all agents: configuration, conditions, scripts, command lines and environments.
 fn collect_agent_texts<'e>(ensemble: &'e Ensemble, texts: &mut Vec<ProcessText<'e>>) {
     for (at, agent) in ensemble.agents.iter().enumerate() {
         let route = Agent::route_at(at);
@@ -61,6 +61,11 @@ fn collect_agent_texts<'e>(ensemble: &'e Ensemble, texts: &mut Vec<ProcessText<'
             collect_texts(value, config_route.with_key(name.as_str()), &mut values);
         }
         add_template_texts(values.into_iter(), "config", texts);
+        let conditions = agent.dependencies.iter().filter_map(|dependency| {
+            let place = dependency.route_in(&route).with_key("condition");
+            Some((&**dependency.condition.as_ref()?.text(), place))
+        });
+        add_template_texts(conditions, "condition", texts);
         collect_for_each_texts(agent, &route, texts);
         match &agent.kind {
             AgentKind::Script { script, env, .. } => {
@@ -110,7 +115,8 @@ fn collect_agent_texts<'e>(ensemble: &'e Ensemble, texts: &mut Vec<ProcessText<'
                 let default = default.map(|text| (text, route.with_key("default")));
                 add_template_texts(default.into_iter(), "default", texts);
             }
-            AgentKind::Ensemble { .. } | AgentKind::Tool { .. } => {}
+            AgentKind::Ensemble { ensemble, .. } => add_ensemble_name(ensemble, &route, texts),
+            AgentKind::Tool { .. } => {}
         }
     }
 }
@@ -135,9 +141,17 @@ fn collect_for_each_texts<'e>(agent: &'e Agent, route: &Route, texts: &mut Vec<P
     add_template_texts(found.into_iter(), "for_each", texts);
 }
 
-/// Adds the texts of the run itself, and the conditions.
+/// Adds the texts of the run itself.
 fn collect_run_texts<'e>(ensemble: &'e Ensemble, texts: &mut Vec<ProcessText<'e>>) {
     let root = Route::root();
+    for input in ensemble.inputs.iter().flatten() {
+        let route = root.with_key("inputs").with_key(input.name.clone()).with_key("default");
+        let mut values = Vec::new();
+        if let Some(default) = input.schema.get("default") {
+            collect_texts(default, route, &mut values);
+        }
+        add_template_texts(values.into_iter(), "default", texts);
+    }
     let default_task = ensemble.default_task.as_deref();
     let default_task = default_task.map(|text| (text, root.with_key("default_task")));
     add_template_texts(default_task.into_iter(), "default_task", texts);
@@ -193,12 +207,13 @@ fn collect_tool_texts<'e>(ensemble: &'e Ensemble, texts: &mut Vec<ProcessText<'e
                     .iter_mut()
                     .for_each(|text| text.refuses_templates = false);
             }
-            ToolKind::Mcp(McpServer::Client) | ToolKind::Agent { .. } | ToolKind::Ensemble { .. } => {}
+            ToolKind::Ensemble { ensemble, .. } => add_ensemble_name(ensemble, &route, texts),
+            ToolKind::Mcp(McpServer::Client) | ToolKind::Agent { .. } => {}
         }
     }
 }
 
-/// Adds the models, addresses and headers of the model profiles.
+/// Adds the models, addresses, headers and options of the model profiles.
 fn collect_profile_texts<'e>(ensemble: &'e Ensemble, texts: &mut Vec<ProcessText<'e>>) {
     for (name, profile) in &ensemble.model_profiles {
         let route = Route::root().with_key("model_profiles").with_key(name.clone());
@@ -216,7 +231,18 @@ fn collect_profile_texts<'e>(ensemble: &'e Ensemble, texts: &mut Vec<ProcessText
             ConfiguredHeader::Env(_) => None,
         });
         add_template_texts(headers, "headers", texts);
+        let options_route = route.with_key("options");
+        let mut values = Vec::new();
+        for (name, value) in &profile.options {
+            collect_texts(value, options_route.with_key(name.as_str()), &mut values);
+        }
+        add_template_texts(values.into_iter(), "options", texts);
     }
+}
+
+/// Adds the name of a nested ensemble.
+fn add_ensemble_name<'e>(named: &'e str, owner: &Route, texts: &mut Vec<ProcessText<'e>>) {
+    add_template_texts(std::iter::once((named, owner.with_key("ensemble"))), "ensemble", texts);
 }
 
 /// Adds texts in which a template is not refused.

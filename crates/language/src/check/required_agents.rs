@@ -8,14 +8,9 @@ use crate::loader::codes;
 /// Warns of every agent with `required: true` that only runs as a tool. Executions as a tool do not count as success.
 pub(super) fn check_required_agents(subject: &CheckSubject<'_>) -> Vec<Finding> {
     let graph = subject.graph;
-    let has_dependent = |at: usize| graph.list_edges().any(|(_, edge)| edge.from == at);
-    let is_only_tool = |at: usize, agent: &Agent| {
-        let mut tools = graph.ensemble.list_agent_tools();
-        agent.dependencies.is_empty() && tools.any(|(_, used)| *used == agent.name) && !has_dependent(at)
-    };
     let agents = graph.ensemble.agents.iter().enumerate();
     agents
-        .filter(|(at, agent)| agent.required && is_only_tool(*at, agent))
+        .filter(|(at, agent)| agent.required && graph.is_only_tool(*at))
         .map(|(at, agent)| {
             let place = Agent::route_at(at).with_key("required").into_value_location();
             let message = format!(

@@ -113,6 +113,16 @@ impl Ensemble {
         entry.map(|(_, tool)| tool)
     }
 
+    /// Returns whether a model of the ensemble can call the tool with this name.
+    pub fn can_call_tool(&self, name: &str) -> bool {
+        let names_tool = |agent: &Agent| match &agent.kind {
+            AgentKind::Llm(llm) => llm.tools.iter().any(|used| *used.tool == *name),
+            _ => false,
+        };
+        let is_denied = |tool: &ToolDefinition| tool.permission == PermissionMode::Deny;
+        !self.find_tool(name).is_some_and(is_denied) && self.agents.iter().any(names_tool)
+    }
+
     /// Returns the tools that are performed by agents of this ensemble: the name of each tool and of its agent.
     pub fn list_agent_tools(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<str>)> {
         self.tools.iter().filter_map(|(name, tool)| match &tool.kind {

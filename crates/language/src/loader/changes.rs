@@ -169,11 +169,13 @@ impl fmt::Display for EnsembleChanges {
                 }
             })
             .collect();
+        let changes_agents = !(self.changed.is_empty() && self.added.is_empty() && self.removed.is_empty());
+        let other_word = if changes_agents { "also" } else { "changed" };
         let parts = [
             ("changed", changed.join(", ")),
             ("added", self.added.join(", ")),
             ("removed", self.removed.join(", ")),
-            ("also", self.other_keys.join(", ")),
+            (other_word, self.other_keys.join(", ")),
         ];
         let parts: Vec<String> = parts
             .iter()
@@ -419,7 +421,7 @@ mod tests {
             ),
             (
                 format!("{OLD}conversation_limits: {{max_total_turns: 3}}\n"),
-                "also: conversation_limits",
+                "changed: conversation_limits",
             ),
             (
                 OLD.replace("agents:", "defaults: {timeout_seconds: 5}\nagents:"),

@@ -102,7 +102,7 @@ codes! {
     NEVER_RUNS = "W010", "An agent can never run, because a condition before it is never true.";
     TOO_LATE = "W011", "A limit ends the conversation before an agent can run.";
     CONSTANT_CONDITION = "W012", "A condition is always true, is never true, or can never be evaluated.";
-    UNWRITTEN_KEY = "W013", "A condition reads a key that is never written.";
+    UNWRITTEN_KEY = "W013", "A condition or an expression reads a key that is never written.";
     SECRET = "W014", "A value in the file looks like a secret.";
     FEEDBACK_ONCE = "W015", "A `feedback` dependency has no effect, because its agent runs only once.";
     FALLBACK_AROUND = "W016", "The fallbacks of model profiles in several files form a cycle.";

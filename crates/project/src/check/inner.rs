@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use ensemble_language::check::{ModelCosts, collect_model_costs};
 use ensemble_language::condition::ValueType;
 use ensemble_language::diagnostic::{Diagnostic, Finding, FindingSeverity};
 use ensemble_language::ensemble::Ensemble;
@@ -42,6 +43,8 @@ pub struct NestedEnsembleCheck {
     pub findings: Vec<Diagnostic>,
     /// Without errors.
     ensemble: Option<Arc<Ensemble>>,
+    /// The costs of its models, if they are known and it has no errors.
+    model_costs: Option<Arc<ModelCosts>>,
     /// The number of ensembles inside each other from this one on, or why it cannot be run.
     height: Result<usize, String>,
     nested_checks: Vec<Rc<Self>>,
@@ -81,6 +84,14 @@ impl EnsembleFolder<'_> {
     pub(super) fn find_valid_ensemble(&self, named: &str) -> Option<Arc<Ensemble>> {
         match self.resolve_nested(named).ok()? {
             NestedReference::Checked(inner) => inner.ensemble.clone(),
+            NestedReference::Circle(_) => None,
+        }
+    }
+
+    /// Returns the costs of the models of the ensemble that is named, if they are known and it has no errors.
+    pub(super) fn find_nested_costs(&self, named: &str) -> Option<Arc<ModelCosts>> {
+        match self.resolve_nested(named).ok()? {
+            NestedReference::Checked(inner) => inner.model_costs.clone(),
             NestedReference::Circle(_) => None,
         }
     }
@@ -153,6 +164,7 @@ impl EnsembleFolder<'_> {
             name: path.display().to_string(),
             findings: Vec::new(),
             ensemble: None,
+            model_costs: None,
             height: Err(why),
             nested_checks: Vec::new(),
         };
@@ -182,7 +194,10 @@ impl EnsembleFolder<'_> {
         let first = errors
             .next()
             .map(|first| describe_first_error(path, first, errors.count()));
+        let model_costs = loaded.ensemble.as_ref().filter(|_| first.is_none());
+        let model_costs = model_costs.and_then(|ensemble| collect_model_costs(ensemble, &inside));
         NestedEnsembleCheck {
+            model_costs: model_costs.map(Arc::new),
             ensemble: loaded.ensemble.filter(|_| first.is_none()).map(Arc::new),
             height: first.map_or_else(|| Ok(inside.nesting.height.get() + 1), Err),
             nested_checks: inside.take_nested_checks(),

@@ -93,7 +93,10 @@ impl<'p> PartsSummary<'p> {
                     let error = failure.error.trim_end();
                     let first = error.lines().next().unwrap_or_default();
                     shortened_text.has_cut |= !whole && first != error;
-                    let error = if whole { error } else { first };
+                    let error = match whole || first == error {
+                        true => error,
+                        false => cut_announcement(first),
+                    };
                     let kind = failure_kind_word(failure.kind);
                     shortened_text.text.push_str(&format!(
                         "{DIM}[{}]{DIM:#} {BAD}failed{BAD:#} ({kind}): {error}\n",
@@ -130,6 +133,12 @@ impl<'p> PartsSummary<'p> {
     }
 }
 
+/// Removes the end of the line that announces lines after it: `; stdout ends with:`.
+fn cut_announcement(line: &str) -> &str {
+    let announcing = line.strip_suffix(':').and_then(|line| line.rsplit_once("; "));
+    announcing.map_or(line, |(before, _)| before)
+}
+
 /// Removes the keys that `for_each` itself adds to an output.
 pub(super) fn without_part_keys(output: &Value) -> Value {
     let entries = output.as_object().into_iter().flatten();
@@ -137,10 +146,16 @@ pub(super) fn without_part_keys(output: &Value) -> Value {
     Value::Object(own_entries.map(|(key, value)| (key.clone(), value.clone())).collect())
 }
 
-/// Returns the warnings of an attempt of a part, each with the key of the part.
-pub(super) fn list_part_warnings(part: &PartEnded) -> impl Iterator<Item = String> + '_ {
-    let warnings = part.warnings.iter();
-    warnings.map(|warning| format!("[{}] {warning}", part_key_on_one_line(part)))
+/// Returns the warnings of all attempts of the parts, in the order of the list, each with the key of its part.
+pub(super) fn list_part_warnings(parts: &[PartEnded]) -> Vec<String> {
+    let mut in_order: Vec<&PartEnded> = parts.iter().filter(|part| !part.warnings.is_empty()).collect();
+    in_order.sort_by_key(|part| (part.part, part.attempt));
+    let list = |part: &PartEnded| {
+        let key = part_key_on_one_line(part);
+        let warnings = part.warnings.iter();
+        warnings.map(|warning| format!("[{key}] {warning}")).collect::<Vec<_>>()
+    };
+    in_order.into_iter().flat_map(list).collect()
 }
 
 /// Returns the key of a part on one line, shortened.

@@ -4,10 +4,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
 use ensemble_core::conversation::{Event, RunResumed};
 use ensemble_core::request::PendingRequest;
-use ensemble_remote::protocol::{DecidedCall, QuestionAnswer};
+use ensemble_remote::protocol::{DecidedCall, QuestionAnswer, ResumeRequest};
 use ensemble_runs::start::recorded_run::agents_to_rerun;
 use restate_sdk::context::{DurableFuture, DurableFuturesUnordered};
 use restate_sdk::prelude::*;
@@ -21,8 +20,8 @@ const RESUMABLE_FOR: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// under way twice.
 pub(super) const STOPPED_AFTER: Duration = LOOKED_AT_EVERY.saturating_add(Duration::from_secs(1));
 
-/// When somebody resumed the run; `None`: nobody did in time.
-type ResumeFuture<'a> = Pin<Box<dyn DurableFuture<Output = Option<DateTime<Utc>>> + Send + 'a>>;
+/// The request of whoever resumed the run; `None`: nobody did in time.
+type ResumeFuture<'a> = Pin<Box<dyn DurableFuture<Output = Option<ResumeRequest>> + Send + 'a>>;
 
 /// A request: the agent whose execution waits, the number of the execution, and the request.
 type AskedQuestion = (Arc<str>, u32, PendingRequest);
@@ -47,6 +46,7 @@ impl RunDrive<'_> {
         let Some(question) = self.log.find_question(&answer.digest) else {
             return Ok(false);
         };
+        self.refuses_exhausted = answer.refuses_exhausted.unwrap_or(self.refuses_exhausted);
         self.apply_answer(question, answer);
         self.start_segment();
         Ok(true)
@@ -92,20 +92,21 @@ impl RunDrive<'_> {
         self.under_way.clear();
         self.decided_calls.clear();
         self.children.clear();
-        let cut = self.log.latest_time();
+        let cut = ResumeRequest::Accepting(self.log.latest_time());
         let key = resume_promise_name(self.segment);
         let mut waits: DurableFuturesUnordered<ResumeFuture<'_>> = DurableFuturesUnordered::new();
         waits.push(Box::pin(self.ctx.sleep(STOPPED_AFTER).map(move |_| Some(cut))));
         if self.wait_for_next(&mut waits).await.is_none() {
             return false;
         }
-        let resumed = self.ctx.promise::<Json<DateTime<Utc>>>(&key);
-        waits.push(Box::pin(resumed.map(|at| at.ok().map(Json::into_inner))));
+        let resumed = self.ctx.promise::<Json<ResumeRequest>>(&key);
+        waits.push(Box::pin(resumed.map(|request| request.ok().map(Json::into_inner))));
         waits.push(Box::pin(self.ctx.sleep(RESUMABLE_FOR).map(|_| None)));
-        let Some(at) = self.wait_for_next(&mut waits).await else {
+        let Some(request) = self.wait_for_next(&mut waits).await else {
             return false;
         };
-        self.log.advance_to(at);
+        self.refuses_exhausted = request.refuses_exhausted();
+        self.log.advance_to(request.time());
         self.log.commit_events([self.resume_event()]);
         self.start_segment();
         true
@@ -121,10 +122,10 @@ impl RunDrive<'_> {
     }
 
     /// Returns the next instant. Returns `None` if the wait has ended, or the engine cancelled it.
-    async fn wait_for_next(&mut self, waits: &mut DurableFuturesUnordered<ResumeFuture<'_>>) -> Option<DateTime<Utc>> {
+    async fn wait_for_next(&mut self, waits: &mut DurableFuturesUnordered<ResumeFuture<'_>>) -> Option<ResumeRequest> {
         loop {
             match waits.next().await {
-                Ok(first) => return first.and_then(|(_, at)| at),
+                Ok(first) => return first.and_then(|(_, request)| request),
                 Err(_cancelled) if self.own_cancels > 0 => self.own_cancels -= 1,
                 Err(_cancelled) => return None,
             }

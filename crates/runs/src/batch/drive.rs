@@ -71,11 +71,12 @@ pub trait BatchRunEngine: Send + Sync {
     ) -> BoxFuture<'a, Result<Arc<dyn StoredRun>, RunError>>;
 
     /// Resumes a cancelled run of the engine, waits for its end and stores a copy. Dropping the future does not stop the run. `at` is the
-    /// current time.
+    /// current time. With `refuses_exhausted`, the run records a success with exhausted agents as no success.
     fn resume_cancelled_run<'a>(
         &'a self,
         id: RunId,
         at: DateTime<Utc>,
+        refuses_exhausted: bool,
         store: &'a dyn RunStore,
     ) -> BoxFuture<'a, Result<Arc<dyn StoredRun>, RunError>>;
 }
@@ -269,8 +270,10 @@ impl Batch {
                 (number, run, driven)
             }
             (RowWork::Resume(run, cut), Some(engine)) => {
+                let refuses_exhausted = cut.1.refuses_exhausted;
                 drop(cut);
-                let driven = engine.resume_cancelled_run(run.clone(), self.runs.host().now(), &*store);
+                let now = self.runs.host().now();
+                let driven = engine.resume_cancelled_run(run.clone(), now, refuses_exhausted, &*store);
                 (latest, run, driven)
             }
         };

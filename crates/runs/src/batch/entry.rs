@@ -17,7 +17,7 @@ pub struct BatchEntry {
     pub run: String,
     /// How the run has ended.
     pub outcome: CompletionReason,
-    /// Whether the exit code of the run is 0; absent in older indexes.
+    /// Whether the exit code of the run is 0 for a call that accepts exhausted agents; absent in older indexes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub success: Option<bool>,
     /// The agents that their own limits kept from their work.
@@ -44,7 +44,8 @@ pub struct BatchEntry {
 }
 
 /// The meaning of a successful run with exhausted agents: a success or a failure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ExhaustedRowPolicy {
     /// The row succeeded.
     #[default]
@@ -92,7 +93,7 @@ impl BatchEntry {
             id: id.to_owned(),
             run: run.to_owned(),
             outcome: run_end.completion_reason,
-            success: Some(run_end.is_success()),
+            success: Some(run_end.is_accepted_success(state.plan().ensemble().limits.on_limit)),
             exhausted: run_end.exhausted.clone(),
             failed_work: state.list_failed_work(),
             nested_failures: state.list_nested_failures(),
@@ -125,14 +126,14 @@ impl BatchEntry {
         self.outcome == CompletionReason::Cancelled
     }
 
-    /// Returns whether the exit code of the run is 0.
+    /// Returns whether the exit code of the run is 0 under this meaning of exhausted agents, whatever option the run was executed with.
     pub fn has_exit_code_zero(&self, limits: ExhaustedRowPolicy) -> bool {
         self.exit_code(limits) == 0
     }
 
     /// Returns the exit code of the run.
     pub fn exit_code(&self, limits: ExhaustedRowPolicy) -> u8 {
-        let success = self.success.unwrap_or(self.outcome == CompletionReason::Completed);
+        let success = self.outcome == CompletionReason::Completed || self.success == Some(true);
         let is_refused = limits == ExhaustedRowPolicy::Refused && !self.exhausted.is_empty();
         apply_fail_on_limit(run_exit_code(self.outcome, success, None), is_refused)
     }

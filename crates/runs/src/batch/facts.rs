@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
+use super::entry::ExhaustedRowPolicy;
 use super::identity::VersionParts;
 
 /// The record of the last call that worked on a batch: ensemble, data, models, rows and versions.
@@ -27,6 +28,9 @@ pub(super) struct LastBatchCall {
     /// The names of the rows, by their numbers in the table.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) labels: BTreeMap<usize, String>,
+    /// The meaning of a success with exhausted agents.
+    #[serde(default)]
+    pub(super) exhausted_rows: ExhaustedRowPolicy,
     /// The parts of all versions.
     pub(super) versions: BTreeMap<String, VersionParts>,
 }

@@ -277,6 +277,7 @@ impl Batch {
                 .map(|planned| (planned.number, planned.key.clone()))
                 .collect(),
             labels: self.list_secretless_labels(),
+            exhausted_rows: self.limits,
             versions,
         };
         Ok(self.files.replace_facts(&facts.to_json_text())?)

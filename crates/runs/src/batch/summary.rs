@@ -37,6 +37,8 @@ pub struct BatchSummary {
     pub process: Option<u32>,
     /// The rows of the last call, by their standing.
     pub counts: RowStatusCounts,
+    /// The meaning of a success with exhausted agents in the last call.
+    pub limits: ExhaustedRowPolicy,
     /// What all tries of these rows have cost, as far as it is known.
     pub cost: Option<Cost>,
     /// The rows of the last call.
@@ -190,10 +192,8 @@ impl BatchSummary {
             ensemble: facts.ensemble,
             data: facts.data,
             process: files.working_process(),
-            counts: RowStatusCounts::from_entries(
-                rows.iter().map(|row| row.entry.as_ref()),
-                ExhaustedRowPolicy::Accepted,
-            ),
+            counts: RowStatusCounts::from_entries(rows.iter().map(|row| row.entry.as_ref()), facts.exhausted_rows),
+            limits: facts.exhausted_rows,
             cost: sum_costs(costs.into_iter()),
             rows,
             models: facts.models,
@@ -301,14 +301,14 @@ impl BatchSummary {
             let Some(entry) = &row.entry else {
                 return json!({"row": number, "run": run, "standing": RowStatus::Left.as_str()});
             };
-            let standing = entry.status(ExhaustedRowPolicy::Accepted);
+            let standing = entry.status(self.limits);
             let is_failure = matches!(standing, RowStatus::Failed | RowStatus::Limited);
             json!({
                 "row": number,
                 "run": run,
                 "standing": standing.as_str(),
                 "outcome": entry.outcome,
-                "success": (!entry.is_interrupted()).then(|| entry.has_exit_code_zero(ExhaustedRowPolicy::Accepted)),
+                "success": (!entry.is_interrupted()).then(|| entry.has_exit_code_zero(self.limits)),
                 "detail": entry.detail,
                 "exhausted": entry.exhausted,
                 "failed_work": entry.failed_work,

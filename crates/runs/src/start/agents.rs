@@ -21,11 +21,10 @@ use ensemble_agents::agent::output::schema::OutputSchema;
 use ensemble_agents::agent::output::schema_check::SchemaCheckedRunner;
 use ensemble_agents::agent::window::AgentWindow;
 use ensemble_core::runner::Runner;
+use ensemble_language::check::budget_without_price_finding;
 use ensemble_language::diagnostic::Finding;
 use ensemble_language::ensemble::{Agent, AgentKind, Ensemble, ModelChoice, PreparedResponses};
 use ensemble_language::loader;
-use ensemble_language::loader::codes::BUDGET_WITHOUT_PRICE;
-use ensemble_language::source::Route;
 use ensemble_process::program::ScriptFolders;
 use ensemble_project::ProjectError;
 
@@ -130,7 +129,10 @@ pub(crate) fn prepare_agents(
             .map(|agent| maker.executed_parts(agent))
             .collect();
         let file_errors = find_file_errors(&maker.parts, &executed_parts);
-        let is_reported = |error: &Finding| findings.iter().any(|finding| finding.at == error.at);
+        let is_same = |one: &Finding, other: &Finding| {
+            one.at == other.at || (one.code == other.code && one.at.route == other.at.route)
+        };
+        let is_reported = |error: &Finding| findings.iter().any(|finding| is_same(finding, error));
         let new_errors: Vec<Finding> = file_errors.into_iter().filter(|error| !is_reported(error)).collect();
         findings.extend(new_errors);
     }
@@ -148,10 +150,7 @@ pub(crate) fn prepare_agents(
 /// Reports a `max_cost` if no model of the run has a price.
 fn check_budget_price(ensemble: &Ensemble, prices: ModelPrices) -> Option<Finding> {
     ensemble.limits.max_cost.filter(|_| prices == ModelPrices::Missing)?;
-    let place = Route::root().with_key("conversation_limits").with_key("max_cost");
-    let message = "`max_cost` is never reached: no model of this run has a price";
-    let finding = Finding::new_error(BUDGET_WITHOUT_PRICE, place.into_value_location(), message);
-    Some(finding.with_help("give the profiles of the models a `cost`, or limit tokens with `max_total_tokens`"))
+    Some(budget_without_price_finding())
 }
 
 /// Makes runners, each once: an agent may be a tool of others too.

@@ -324,6 +324,11 @@ impl RequestCountGuard {
 }
 
 impl ReadyRun {
+    /// Returns whether the run records a success with exhausted agents as no success.
+    pub fn refuses_exhausted(&self) -> bool {
+        self.refuses_exhausted
+    }
+
     /// Returns the ensemble.
     pub fn prepared_ensemble(&self) -> &Arc<PreparedEnsemble> {
         &self.prepared

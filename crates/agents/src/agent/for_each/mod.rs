@@ -89,7 +89,7 @@ impl Runner for ForEachRunner {
             let mut notes = Vec::new();
             let list = self.list.build_parts(&parts.facts, &mut notes);
             self.noted_reads
-                .warn_about_new_reads(&notes, &parts.earlier_warnings, &execution.ledger);
+                .warn_about_new_reads(&notes, &parts.earlier_warnings, &execution);
             let list = match list {
                 Ok(list) => list,
                 Err(failure) => return finished_outcome(Err(failure)),

@@ -157,7 +157,7 @@ impl PartAttempts<'_> {
         let earlier = &self.from_run.earlier_warnings;
         self.runner
             .noted_reads
-            .warn_about_new_reads(&notes, earlier, &self.execution.ledger);
+            .warn_about_new_reads(&notes, earlier, self.execution);
         if let Err(failure) = judged {
             observation.result = Err(failure.clone());
             return Err(failure);

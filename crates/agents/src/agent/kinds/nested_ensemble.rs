@@ -195,3 +195,51 @@ fn changed_final_context(state: &ConversationState) -> JsonMap {
         .map(|(key, value)| (key.to_string(), Value::clone(value)))
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::agent::fixtures;
+    use ensemble_core::conversation::{Event, run_exit_code};
+    use ensemble_core::random_conversations::{drive, started};
+    use ensemble_language::random_ensembles::{plan_with_results, with_goal, with_strict_limits};
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn an_agent_succeeds_exactly_if_its_nested_run_has_exit_code_0(
+            (plan, fate) in plan_with_results(),
+            knobs in any::<u8>(),
+            goal in any::<u16>(),
+        ) {
+            let plan = Arc::new(with_goal(&with_strict_limits(&plan, knobs), goal));
+            let (state, records) = drive(&plan, &Arc::new(fate), 0, &[], started());
+            let run_end = state.run_end().expect("it ended");
+            let execution = fixtures::execution("outer", 1);
+            let AttemptOutcome::Finished(result) = finish_nested_run(&execution, &state) else {
+                panic!("nobody is asked");
+            };
+            let code = run_exit_code(run_end.completion_reason, run_end.is_success(), None);
+            prop_assert_eq!(result.result.is_ok(), code == 0, "{:?}", run_end);
+            if let Err(failure) = &result.result {
+                let detail = run_end.detail.clone().unwrap_or_default();
+                prop_assert_eq!(failure.kind, FailureKind::Reported);
+                prop_assert!(failure.error.contains(&detail), "{}", failure.error);
+            } else {
+                let succeeded = |agent: &str| records.iter().any(|record| match &record.event {
+                    Event::ExecutionFinished(finished) => *finished.agent == *agent && finished.is_success(),
+                    _ => false,
+                });
+                let mut required = plan.required_agents().iter();
+                prop_assert!(required.all(|id| succeeded(plan.agent_name(*id))), "{:?}", run_end);
+            }
+            let warnings = execution.ledger.take_warnings();
+            for exhausted in &run_end.exhausted {
+                prop_assert!(warnings.contains(&exhausted.to_string()), "{:?}", warnings);
+            }
+        }
+    }
+}

@@ -57,9 +57,13 @@ impl ScriptTemplates {
         let mut rendered = RenderedScriptInput::default();
         for (at, template) in self.args.iter().enumerate() {
             let which = format!("args[{at}]");
-            rendered
-                .args
-                .push(render_text(template, &scope, &which, execution).await?);
+            let text = render_text(template, &scope, &which, execution).await?;
+            if text.contains('\0') {
+                return Err(format!(
+                    "{which}: the text contains a NUL character, and no argument can"
+                ));
+            }
+            rendered.args.push(text);
         }
         if let Some(template) = &self.stdin {
             rendered.stdin = Some(render_text(template, &scope, "stdin", execution).await?);

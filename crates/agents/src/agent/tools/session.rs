@@ -18,7 +18,7 @@ use super::{AgentToolset, DeclaredToolRunner, ToolEntry, ToolSettings, script};
 use crate::agent::chat::{CallAdmission, ModelTools};
 use crate::agent::mcp::{ElicitationContext, McpServerHandle, ServerTool};
 use crate::agent::output::schema::OutputSchema;
-use crate::agent::{AttemptOutcome, BoxFuture, ExecutionInput, Runner};
+use crate::agent::{AttemptOutcome, BoxFuture, ExecutionInput, LedgerEntries, Runner};
 use ensemble_core::request::PendingRequest;
 use ensemble_core::thread::{ResultSummary, ToolCall, ToolEnd};
 use ensemble_language::data::{JsonMap, ModelUsage};
@@ -185,10 +185,11 @@ impl<'a> ExecutionTools<'a> {
             ToolTarget::Declared(_, tool_runner, output_schema) => {
                 match output_schema.map(OutputSchema::compile).transpose() {
                     Ok(schema) => {
-                        let end = self
+                        let result = self
                             .run_declared_tool(tool_runner, &display_name, call, arguments, limit)
                             .await?;
-                        check_result_schema(end, "`output_schema`", schema.as_ref()).into()
+                        let end = check_result_schema(result.end, "`output_schema`", schema.as_ref());
+                        ToolCallResult { end, ..result }
                     }
                     Err(error) => ToolEnd::Error(format!("the tool's `output_schema` cannot be used: {error}")).into(),
                 }
@@ -254,7 +255,8 @@ impl<'a> ExecutionTools<'a> {
         })
     }
 
-    /// Runs a declared tool as nested execution with a time limit. Returns open requests if the call must wait for answers.
+    /// Runs a declared tool as nested execution with a time limit. Returns open requests if the call must wait for answers. The result has
+    /// the answered question of an input agent.
     async fn run_declared_tool(
         &self,
         tool_runner: &DeclaredToolRunner,
@@ -262,7 +264,7 @@ impl<'a> ExecutionTools<'a> {
         call: &ToolCall,
         arguments: &JsonMap,
         limit: Duration,
-    ) -> Result<ToolEnd, Vec<PendingRequest>> {
+    ) -> Result<ToolCallResult, Vec<PendingRequest>> {
         let nested = self.execution.ledger.open_call(&call.id, shown);
         let stopwatch = self.execution.stopwatch.child();
         let caller = ExecutionInput {
@@ -294,13 +296,21 @@ impl<'a> ExecutionTools<'a> {
         {
             return Err(requests.clone());
         }
-        let nested_usage = nested.end().usage;
+        let LedgerEntries {
+            usage: nested_usage,
+            answer,
+            ..
+        } = nested.end();
         let reported_usage = match &observed {
             Ok(AttemptOutcome::Finished(observation)) => observation.usage,
             _ => None,
         };
         self.add_tool_usage(reported_usage.or(nested_usage).unwrap_or_default());
-        Ok(observed.map_or_else(|_| ToolEnd::Error(timeout_message(limit)), tool_end_from_outcome))
+        let end = observed.map_or_else(|_| ToolEnd::Error(timeout_message(limit)), tool_end_from_outcome);
+        Ok(ToolCallResult {
+            answers: answer.into_iter().collect(),
+            ..end.into()
+        })
     }
 
     /// Adds usage inside of a tool to the usage of the agent.

@@ -440,6 +440,43 @@ fn members_of_outputs_that_may_miss() {
 }
 
 #[test]
+fn an_agent_that_is_only_a_tool_has_no_output() {
+    let agents = "- {name: a, model: ollama/m, tools: [t]}\n- {name: t, script: x}\n\
+                  tools: {t: {agent: t, description: d, parameters: {type: object}}}\nresult: {r: outputs.t.n}";
+    assert_eq!(
+        of_code("W072", agents),
+        ["W072 6:13 `t` is only a tool and has no output, so this expression fails"]
+    );
+    let listening = agents.replace("- {name: t", "- {name: b, script: x, depends_on: [t]}\n- {name: t");
+    assert_eq!(of_code("W072", &listening), [""; 0]);
+}
+
+#[test]
+fn a_required_agent_has_its_output_when_success_is_evaluated() {
+    let may_miss = |expression: &str, more: [&str; 3]| {
+        let [a, b, c] = more;
+        let condition = "dependencies: [{agent_name: a, condition: output.ok}]";
+        let agents = format!(
+            "- {{name: a, script: x{a}}}\n- {{name: b, script: x, {condition}{b}}}\n\
+             - {{name: c, script: x, depends_on: [b]{c}}}\n{expression}"
+        );
+        of_code("W072", &agents).len()
+    };
+    let required = ", required: true";
+    let of_success = |name: &str, more| may_miss(&format!("success: outputs.{name}.n >= 1"), more);
+    assert_eq!(of_success("b", ["", "", ""]), 1);
+    assert_eq!(of_success("b", ["", required, ""]), 0);
+    // What runs before and after a required agent has an output too, unless an agent can request agents.
+    assert_eq!(of_success("b", ["", "", required]), 0);
+    assert_eq!(of_success("c", ["", required, ""]), 0);
+    let requests = ", conversation: {triggers_conversation: true}";
+    assert_eq!(of_success("b", [requests, "", required]), 1);
+    assert_eq!(of_success("b", [required, "", ""]), 1);
+    // The result is evaluated also if a required agent has failed.
+    assert_eq!(may_miss("result: {r: outputs.b.n}", ["", required, ""]), 1);
+}
+
+#[test]
 fn prompts_that_hear_none_of_their_dependencies() {
     let unheard = |prompt: &str, more: &str| {
         let agents = format!(

@@ -9,7 +9,7 @@ use crate::condition::ValueType;
 use crate::diagnostic::{Diagnostic, Finding};
 use crate::ensemble::{Agent, Ensemble, ModelProfile};
 
-const CODES: [&str; 7] = ["W043", "W044", "W045", "W046", "W047", "W054", "W055"];
+const CODES: [&str; 8] = ["E109", "W043", "W044", "W045", "W046", "W047", "W054", "W055"];
 
 fn told(found: &[Diagnostic]) -> Vec<String> {
     let line = |it: &Diagnostic| format!("{} {}", it.code.0, &it.source.text()[it.span.start..it.span.end]);
@@ -151,14 +151,14 @@ fn a_budget_without_prices() {
     let paid = "p: {provider: xai, model: m, cost: {input_per_million: 1, output_per_million: 2}}";
     let behind = "p: {provider: xai, model: m, fallback: q}, q: {provider: xai, model: m, cost: {input_per_million: 1, output_per_million: 2}}";
     let rows = [
-        (with("- {name: a, model_profile: p}", free), "W044 2"),
+        (with("- {name: a, model_profile: p}", free), "E109 2"),
         (with("- {name: a, model_profile: p}", paid), ""),
         (
             with("- {name: a, model_profile: p}", behind),
             "W044 {provider: xai, model: m, fallback: q}",
         ),
-        (with("- {name: a, model: xai/m}", ""), "W044 2"),
-        (with("- {name: a, model_profile: simulated}", ""), "W044 2"),
+        (with("- {name: a, model: xai/m}", ""), "E109 2"),
+        (with("- {name: a, model_profile: simulated}", ""), "E109 2"),
         (with("- {name: a, script: x}", ""), "W044 2"),
         // Of other machines and other ensembles nothing is known.
         (with("- {name: a, model_profile: elsewhere}", ""), ""),

@@ -118,6 +118,23 @@ fn templates_and_variables_that_nothing_expands() {
             vec!["W077 3:42", "W077 3:58"],
         ),
         ("- {name: a, script: x}\ndefault_task: \"${B}\"", vec!["W077 4:16"]),
+        (
+            "- {name: a, script: x}\n- {name: b, script: x, dependencies: [{agent_name: a, condition: \"input == '${B}'\"}]}",
+            vec!["W077 4:77"],
+        ),
+        ("- {name: a, ensemble: \"${B}.yaml\"}", vec!["W077 3:24"]),
+        (
+            "- {name: a, model: ollama/m, tools: [t]}\ntools: {t: {ensemble: \"${B}\", description: d}}",
+            vec!["W077 4:24"],
+        ),
+        (
+            "- {name: a, model_profile: p}\nmodel_profiles: {p: {provider: ollama, model: m, options: {k: [\"${B}\"]}}}",
+            vec!["W077 4:65"],
+        ),
+        (
+            "- {name: a, script: x}\ninputs: {k: {type: string, default: \"${B}\"}}",
+            vec!["W077 4:38"],
+        ),
         ("- {name: a, script: x}\nresult: {k: \"'${B}'\"}", vec!["W077 4:15"]),
         (
             "- {name: a, script: x}\nsuccess: \"input != '${B}'\"",

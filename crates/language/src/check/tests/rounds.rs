@@ -32,6 +32,8 @@ fn counts_that_are_reached_before_the_dependency_has_read_the_output() {
     );
     for condition in [
         "executions.writer > 1",
+        "2 < executions.writer < 9",
+        "0 < output.n < executions.writer >= 3",
         "2 < executions.writer",
         "3 <= executions.get('writer', 0)",
         "agent_execution_count['writer'] == 2",
@@ -353,8 +355,21 @@ fn loops_whose_end_nothing_asks_about() {
     );
     let table = [
         ("success: outputs.reviewer.ok", 0),
+        ("success: context.ok", 0),
+        ("success: history[-1].success", 0),
+        ("success: outputs.writer.n > 1 or executions.reviewer < 3", 0),
+        ("success: true", 1),
+        ("- {name: y, script: x}\nsuccess: outputs.y.ok", 1),
+        (
+            "- {name: y, script: x, depends_on: [reviewer]}\nsuccess: outputs.y.ok",
+            0,
+        ),
         ("- {name: z, script: x, depends_on: [reviewer]}", 1),
-        ("- {name: z, script: x, depends_on: [reviewer], required: true}", 0),
+        ("- {name: z, script: x, depends_on: [reviewer], required: true}", 1),
+        (
+            "- {name: y, script: x}\n- {name: z, script: x, required: true, dependencies: [{agent_name: y, condition: outputs.reviewer.ok}]}",
+            0,
+        ),
         (
             "- {name: z, script: x, dependencies: [{agent_name: reviewer, condition: output.ok}]}",
             0,

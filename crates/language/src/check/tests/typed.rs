@@ -430,3 +430,25 @@ result: {deep: \"inputs.depth == 'three'\", dry: \"inputs.tone\"}
         ]
     );
 }
+
+#[test]
+fn a_key_that_a_schema_excludes_is_told_in_every_expression() {
+    for (more, expected) in [
+        ("success: outputs.a.dun", "W013 dun"),
+        ("result: {r: outputs.a.detail.dept}", "W013 dept"),
+        ("result: {r: \"[tag.name for tag in context.a.tagz]\"}", "W013 tagz"),
+        (
+            "- {name: b, script: x, depends_on: [a], for_each: {in: outputs.a.tagz}}",
+            "W013 tagz",
+        ),
+        (
+            "- {name: b, script: x, depends_on: [a], for_each: {in: outputs.a.tags, key: outputs.a.lable}}",
+            "W013 lable",
+        ),
+        // `outputs` never has a failure.
+        ("success: outputs.a.error == ''", "W013 error"),
+    ] {
+        let agents = format!("- {{name: a, script: x, output_schema: {SCHEMA}}}\n{more}");
+        assert_eq!(told(&diagnostics(&agents, Vec::new())), [expected], "{more}");
+    }
+}

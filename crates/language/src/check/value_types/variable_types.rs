@@ -202,11 +202,9 @@ fn infer_executions_type(graph: &CheckGraph<'_>) -> ValueType {
     open_map_type((0..graph.agent_count()).map(of).collect())
 }
 
-/// Infers the type of `outputs`: for each agent its output or its failure, either of which may be absent.
+/// Infers the type of `outputs`: for each agent its latest output, which may be absent. A failure changes no output.
 fn infer_outputs_type(names: &[Arc<str>], outputs: &[ValueType]) -> ValueType {
-    let of = |(name, output): (&Arc<str>, &ValueType)| {
-        (name.to_string(), (output.clone().union_with(failure_type()), false))
-    };
+    let of = |(name, output): (&Arc<str>, &ValueType)| (name.to_string(), (output.clone(), false));
     open_map_type(names.iter().zip(outputs).map(of).collect())
 }
 

@@ -21,16 +21,25 @@ pub struct CountThreshold {
 /// Adds all comparisons of execution counts that help to make the expression true, from left to right.
 pub(in super::super) fn collect_count_thresholds(expr: &ConditionExpr, counts: &mut Vec<CountThreshold>) {
     visit_helpful_parts(expr, true, true, &mut |part, answer, is_sufficient| {
-        if let ExprKind::Compare(left, rest) = &part.kind
-            && let [(comparison, right)] = rest.as_slice()
-            && let Some((agent, threshold)) = find_count_threshold(left, *comparison, right, answer)
-        {
-            counts.push(CountThreshold {
-                agent,
-                threshold,
-                span: part.span,
-                is_sufficient,
-            });
+        let ExprKind::Compare(first, rest) = &part.kind else {
+            return;
+        };
+        // All comparisons of a chain must be true; which one is false is not known.
+        let is_chain = rest.len() > 1;
+        if is_chain && !answer {
+            return;
+        }
+        let mut left = &**first;
+        for (comparison, right) in rest {
+            if let Some((agent, threshold)) = find_count_threshold(left, *comparison, right, answer) {
+                counts.push(CountThreshold {
+                    agent,
+                    threshold,
+                    span: part.span,
+                    is_sufficient: is_sufficient && !is_chain,
+                });
+            }
+            left = right;
         }
     });
 }

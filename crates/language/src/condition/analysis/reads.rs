@@ -288,6 +288,26 @@ pub(crate) fn list_named_agents(expr: &ConditionExpr) -> Vec<(String, Span)> {
     read.into_iter().map(|read| (read.key, read.span)).collect()
 }
 
+/// Returns the agents that the expression reads by literal names; `None` if it can also depend on other agents.
+pub(crate) fn list_read_agents(expr: &ConditionExpr) -> Option<Vec<String>> {
+    let named = list_named_agents(expr);
+    let (mut is_open, mut by_agent) = (false, 0);
+    count_agent_variables(expr, &mut is_open, &mut by_agent);
+    let is_all = !is_open && by_agent == named.len();
+    is_all.then(|| named.into_iter().map(|(name, _)| name).collect())
+}
+
+/// Counts the variables whose members are agents. `is_open`: another variable depends on any agent.
+fn count_agent_variables(expr: &ConditionExpr, is_open: &mut bool, by_agent: &mut usize) {
+    use ConditionVariable::{AgentExecutionCount, Context, Executions, History, Outputs, TurnCount};
+    match expr.kind {
+        ExprKind::Variable(Executions | AgentExecutionCount | Outputs) => *by_agent += 1,
+        ExprKind::Variable(Context | History | TurnCount) => *is_open = true,
+        _ => {}
+    }
+    expr.visit_parts(&mut |part| count_agent_variables(part, is_open, by_agent));
+}
+
 /// Adds the literal keys by which members of the variables `of` are read. `asked`: the spans of reads whose presence is checked.
 fn collect_read_keys(expr: &ConditionExpr, of: &[ConditionVariable], asked: &[Span], keys: &mut Vec<ConditionKeyRead>) {
     let is_one = |expr: &ConditionExpr| matches!(expr.kind, ExprKind::Variable(variable) if of.contains(&variable));

@@ -81,6 +81,12 @@ impl ParsedCondition {
         reads.map(|read| read.key).collect()
     }
 
+    /// Returns the agents whose outputs or executions the expression reads by literal names. Returns `None` if the expression can also
+    /// depend on other agents: it reads the context, the history, the number of turns, or an agent without a literal name.
+    pub fn list_read_agents(&self) -> Option<Vec<String>> {
+        reads::list_read_agents(&self.expr)
+    }
+
     /// Returns the members of outputs that the condition reads without checking that there is an output.
     pub fn list_unguarded_member_reads(&self) -> Vec<OutputMemberRead> {
         member_reads::list_unguarded_member_reads(&self.text, &self.expr)

@@ -514,7 +514,14 @@ impl ConditionTypeChecker<'_> {
                     .collect();
                 let help = match similar_key {
                     Some(similar_key) => SuggestedReplacement::for_near_word(similar_key, name, self.text, span),
-                    None => format!("the known keys are {}", keys.join(", ")).into(),
+                    None => {
+                        let more = if fields.known_keys.len() > keys.len() {
+                            ", …"
+                        } else {
+                            ""
+                        };
+                        format!("the known keys are {}{more}", keys.join(", ")).into()
+                    }
                 };
                 let (mistake, message) = match fields.is_strict {
                     true => (

@@ -11,7 +11,7 @@ use super::shared_lines::{
     render_decision, render_permission_question,
 };
 use crate::report::format::{failure_kind_word, format_count, format_duration, render_token_sum};
-use crate::report::parts::PartsSummary;
+use crate::report::parts::{PartsSummary, list_part_warnings};
 use crate::report::reasons::group_by_reason;
 use ensemble_history::OutputView;
 use ensemble_history::story::{StoryAttemptEnd, StoryEvent, StoryExecution, StoryTurn};
@@ -206,6 +206,10 @@ fn render_execution(run: &ExportedRun, turn: u32, execution: &StoryExecution) ->
             ));
         }
         text.push('\n');
+    }
+    let own_warnings = execution.finish_event.iter().flat_map(|finished| &finished.warnings);
+    for warning in list_part_warnings(&execution.parts).iter().chain(own_warnings) {
+        text.push_str(&format!("- warning: {}\n\n", escape_inline(warning)));
     }
     if let Some(failure) = execution.failure() {
         text.push_str(&format!("failed ({}):\n\n", failure_kind_word(failure.kind)));

@@ -219,8 +219,10 @@ impl StoryPrinter {
         let parts = execution
             .map(|execution| execution.parts.as_slice())
             .unwrap_or_default();
-        let part_warnings = parts.iter().flat_map(list_part_warnings);
-        for warning in part_warnings.chain(finished.warnings.iter().cloned()) {
+        for warning in list_part_warnings(parts)
+            .into_iter()
+            .chain(finished.warnings.iter().cloned())
+        {
             let warning = warning.as_str();
             let line = format!("    {CAUTION}warning{CAUTION:#}: {}\n", indent_later_lines(warning));
             text.push_str(&self.width.wrap_sentences(&line));

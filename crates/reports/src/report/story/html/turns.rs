@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::markup::{escape_html, text_block};
 use super::{ExportedRun, exchanges, execution_anchor};
 use crate::report::format::{failure_kind_word, format_count, format_duration, render_token_counts};
-use crate::report::parts::PartsSummary;
+use crate::report::parts::{PartsSummary, list_part_warnings};
 use crate::report::reasons::group_by_reason;
 use crate::report::story::shared_lines::{
     describe_interruption, format_context_values, format_utc, render_answered_question, render_call_answers,
@@ -136,9 +136,10 @@ fn render_execution(run: &ExportedRun, turn: &StoryTurn, execution: &StoryExecut
             text.push_str("<p class=\"label\">stderr</p>\n");
             text.push_str(&text_block(&finished.stderr, "text stderr"));
         }
-        for warning in &finished.warnings {
-            text.push_str(&format!("<p class=\"warning\">{}</p>\n", escape_html(warning)));
-        }
+    }
+    let own_warnings = execution.finish_event.iter().flat_map(|finished| &finished.warnings);
+    for warning in list_part_warnings(&execution.parts).iter().chain(own_warnings) {
+        text.push_str(&format!("<p class=\"warning\">{}</p>\n", escape_html(warning)));
     }
     text + "</article>\n"
 }
