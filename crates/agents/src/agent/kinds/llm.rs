@@ -477,6 +477,7 @@ impl LlmRunner {
                 attempt: execution.attempt,
             },
             requests_made: execution.requests_made,
+            summaries_made: execution.summaries_made,
             max_requests: self.requests_left(said, execution),
             remaining: execution.remaining,
             output_schema: self.schema.as_ref().map(|(_, value)| Arc::clone(value)),
