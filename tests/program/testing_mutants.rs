@@ -218,8 +218,8 @@ fn the_scope_of_a_budget_and_summaries_are_changed() {
     );
     let found = standings(&mutants(&workspace, 1));
     for expected in [
-        "2:57 budget: message -> conversation: survived",
-        "6:76 summarize_above: 20 -> no summary: survived",
+        "2:53 budget: message -> conversation: survived",
+        "6:81 summarize_above: 20 -> no summary: survived",
     ] {
         assert!(found.iter().any(|one| one == expected), "{expected}: {found:?}");
     }

@@ -115,7 +115,7 @@ impl RunReplacements {
     /// A name is wrong.
     pub(crate) fn check_own(&self, ensemble: &Ensemble) -> Result<(), RunError> {
         let agents = ensemble.agents.iter();
-        let own_agents = agents
+        let own_agents: BTreeMap<String, ReplaceableKind> = agents
             .map(|agent| (agent.name.to_string(), ReplaceableKind::for_agent(agent)))
             .collect();
         let has_nested_ensembles = ensemble.agents.iter().any(|agent| match &agent.kind {
@@ -123,7 +123,9 @@ impl RunReplacements {
             AgentKind::Llm(llm) => !llm.tools.is_empty(),
             AgentKind::Script { .. } | AgentKind::Input(_) | AgentKind::Tool { .. } => false,
         });
-        let is_typo = |name: &str| find_similar_word(name, ensemble.agents.iter().map(|agent| &*agent.name)).is_some();
+        let is_typo = |name: &str| {
+            !own_agents.contains_key(name) && find_similar_word(name, own_agents.keys().map(String::as_str)).is_some()
+        };
         self.check_replaced_once()?;
         self.check_names(&own_agents, |name| {
             name.contains('.') || has_nested_ensembles && !is_typo(name)
