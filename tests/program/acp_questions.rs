@@ -95,6 +95,7 @@ fn a_prompt_that_comes_before_its_question_is_not_lost_without_a_word() {
     let session = client.session(&workspace);
     client.prompt(&session, "go");
     // The server is killed, so no record contains the question.
+    client.kill();
     drop(client);
     let mut client = Client::start(&workspace, "ask.yaml", json!({}));
     client.ask("session/load", named(&workspace, &session));
