@@ -153,3 +153,10 @@ fn a_cancelled_attempt_is_cancelled_in_the_history() {
     client.leave();
     assert_eq!(history_stops(&workspace), ["cancelled"]);
 }
+
+#[test]
+fn a_cut_off_reply_is_told_also_if_another_agent_handles_the_failure() {
+    let text = "name: a\nagents:\n  - {name: a, acp: simulated, prompt: go, output_schema: {type: object, required: [n]}, config: {replies: \
+                [{text: half a sen, stop: max_tokens}]}}\n  - {name: h, script: 'echo handled', dependencies: [{agent_name: a, on: failure}]}\n";
+    assert_eq!(stops(&[("a.yaml", text)]).0, "max_tokens");
+}

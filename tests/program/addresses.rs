@@ -195,3 +195,51 @@ fn assert_answers_of_parts(given: &[&str], expected: [Option<&str>; 3]) {
         assert_eq!(answers.get(*key).map(String::as_str), answer, "{given:?} {key}: {text}");
     }
 }
+
+/// A bot in each part asks a person with a tool. Earlier parts take longer before they ask.
+const ASKING_PARTS: &str = "\
+name: bots
+model_profiles: {m: {provider: simulated, script: model.rhai}}
+tools:
+  ask: {agent: person, description: Asks, parameters: {type: object}, timeout_seconds: 600EXCLUSIVE}
+agents:
+  - {name: bot, model_profile: m, tools: [ask], prompt: '{{ item }}', for_each: {in: [alpha, beta, gamma], key: item}}
+  - {name: person, input: {prompt: 'Who?'}}
+";
+
+const ASKING_MODEL: &str = "\
+let rounds = if prompt == \"alpha\" { 60000 } else if prompt == \"beta\" { 20000 } else { 1 };
+let sum = 0; for round in 0..rounds { sum += round; }
+let last = messages[messages.len() - 1];
+if last.role == \"user\" { #{ text: \"\", tool_calls: [#{ name: \"ask\" }] } } else { last.tool_calls[0].result }
+";
+
+#[test]
+fn questions_in_calls_of_parts_take_answers_in_the_order_of_the_list() {
+    // With an exclusive tool, the parts wait for each other anyway, and no question waits for an earlier part.
+    for (exclusive, is_ordered) in [("", true), (", exclusive: true", false)] {
+        let workspace = Workspace::new();
+        workspace.write("bots.yaml", ASKING_PARTS.replace("EXCLUSIVE", exclusive));
+        workspace.write("model.rhai", ASKING_MODEL);
+        let given = ["--answer", "person=1", "--answer", "person=2", "--answer", "person=3"];
+        let outcome = run(&workspace, "bots.yaml", &given).expect_code(0);
+        let parts = workspace.journal().into_iter();
+        let mut answers: Vec<(String, String)> = parts
+            .filter(|record| record["event"] == "part_ended")
+            .map(|record| {
+                let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+                (
+                    text(&record["data"]["key"]),
+                    text(&record["data"]["output"]["response"]),
+                )
+            })
+            .collect();
+        answers.sort();
+        let answers: Vec<&str> = answers.iter().map(|(_, answer)| answer.as_str()).collect();
+        if is_ordered {
+            assert_eq!(answers, ["1", "2", "3"], "{}{}", outcome.stdout, outcome.stderr);
+        } else {
+            assert_eq!(answers.len(), 3, "{answers:?}");
+        }
+    }
+}

@@ -59,6 +59,19 @@ fn acp_budgets_of_tokens_and_cost_are_those_of_the_whole_conversation() {
         assert!(told.contains("in the whole conversation"), "{told}");
         assert!(told.contains("0 of "), "{told}");
         assert!(told.contains("--ensemble FILE"), "{told}");
+        let shown = workspace.run(["runs", "show", "--last"]).expect_code(0).stdout;
+        assert!(shown.contains("budget: 0 of "), "{shown}");
+        assert!(
+            shown.contains("continue with a higher limit in FILE: ensemble continue ")
+                && shown.contains(" --ensemble FILE"),
+            "{shown}"
+        );
+        assert!(!shown.contains("continue with a new message"), "{shown}");
+        let shown = workspace
+            .run(["runs", "show", "--last", "--output", "json"])
+            .expect_code(0)
+            .json();
+        assert_eq!(shown["budget"][left].as_f64(), Some(0.0), "{}", shown["budget"]);
         workspace.run(["replay", "--last"]).expect_code(0);
         workspace.run(["resume", "--last"]).expect_code(4);
         workspace.run(["fork", "--last", "--at-turn", "2"]).expect_code(0);
@@ -92,6 +105,12 @@ fn a_budget_of_each_message_starts_again() {
     }
     let told = workspace.run(["continue", "--last", MESSAGE]).expect_code(0).stderr;
     assert!(told.contains("3 of 7 tokens are left for this message"), "{told}");
+    let shown = workspace.run(["runs", "show", "--last"]).expect_code(0).stdout;
+    assert!(
+        shown.contains("budget: 3 of 7 tokens are left for this message"),
+        "{shown}"
+    );
+    assert!(shown.contains("continue with a new message"), "{shown}");
 }
 
 #[test]

@@ -175,3 +175,70 @@ fn no_reply_is_written_through_a_link() {
     run(&workspace, "a.yaml");
     assert_eq!(workspace.read("precious"), "mine");
 }
+
+#[test]
+fn an_estimate_of_the_next_message_has_a_message_that_was_answered_as_its_basis() {
+    let workspace = Workspace::new();
+    let text = "name: chat\nconversation_limits: {max_total_tokens: 7}\nagents: [{name: bot, model_profile: m, prompt: '{{ input }}'}]\n\
+                model_profiles: {m: {provider: simulated, replies: [sixteen letters.]}}\n";
+    workspace.write("chat.yaml", text);
+    workspace
+        .run(["run", "chat.yaml", "-i", "sixteen letters!"])
+        .expect_code(0);
+    // The budget refuses the second message, so nothing runs.
+    workspace.run(["continue", "--last", "and?"]).expect_code(4);
+    let estimate = |more: &[&str]| {
+        let arguments = ["estimate", "chat.yaml", "--last", "--next-message"];
+        workspace.run(arguments.iter().chain(more).copied()).expect_code(0)
+    };
+    let document = estimate(&["--output", "json"]).json();
+    let recorded = &document["agents"][0]["recorded"];
+    assert_eq!(recorded["usage"]["requests"], 1, "{document:#}");
+    assert_eq!(document["next_message"]["kept_threads"][0]["tokens"], 8, "{document:#}");
+    // The first message was sent with no thread, the next one is sent with 8 tokens of it.
+    assert_eq!(recorded["usage"]["input_tokens"], 12, "{document:#}");
+    let told = estimate(&[]).stdout;
+    assert!(!told.contains("-0 ms"), "{told}");
+}
+
+#[test]
+fn the_requests_of_summaries_do_not_repeat_the_kept_thread() {
+    let workspace = Workspace::new();
+    let text = "name: chat\nagents: [{name: bot, model_profile: m, prompt: '{{ input }}', tools: [find]}]\n\
+                tools: {find: {script: 'seq 1 400', parameters: {type: object}, summarize_above: 100, summarize_with: brief}}\n\
+                model_profiles:\n  m: {provider: simulated, replies: [{tool_calls: [{name: find}]}, done, {tool_calls: [{name: find}]}, done]}\n  \
+                brief: {provider: simulated, replies: [in short]}\n";
+    workspace.write("chat.yaml", text);
+    workspace
+        .run(["run", "chat.yaml", "-i", "one", "--then", "two"])
+        .expect_code(0);
+    let arguments = ["estimate", "chat.yaml", "--last", "--output", "json"];
+    let estimate = |more: &[&str]| {
+        workspace
+            .run(arguments.iter().chain(more).copied())
+            .expect_code(0)
+            .json()
+    };
+    let next = estimate(&["--next-message"]);
+    let usage = &next["agents"][0]["recorded"]["usage"];
+    assert_eq!(
+        (&usage["requests"], &usage["summaries"]),
+        (&3.into(), &1.into()),
+        "{next:#}"
+    );
+    let whole = estimate(&[])["agents"][0]["recorded"]["usage"]["input_tokens"].as_u64();
+    let next_tokens = usage["input_tokens"].as_u64();
+    // Both requests of the agent contain the growth of the thread, and the summary does not: it only reads the result.
+    let journal = workspace.journal();
+    let last_message = journal.iter().rposition(|record| record["event"] == "message_added");
+    let finished = journal.iter().skip(last_message.unwrap_or_default());
+    let last = finished
+        .filter(|record| record["event"] == "execution_finished")
+        .find_map(|record| record["data"]["usage"]["input_tokens"].as_u64());
+    assert!(
+        next_tokens > last && next_tokens < whole,
+        "{last:?} {next_tokens:?} {whole:?}"
+    );
+    let added = next_tokens.unwrap_or_default() - last.unwrap_or_default();
+    assert_eq!(added % 2, 0, "the growth in two requests: {added}");
+}

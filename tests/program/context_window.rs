@@ -263,3 +263,21 @@ fn what_a_model_has_accepted_is_remembered_for_its_profile() {
     workspace.run(["replay", "--last"]).expect_code(0);
     assert_eq!(server.asked().len(), 33);
 }
+
+#[test]
+fn a_summary_by_the_agents_own_model_uses_up_no_replies_of_the_agent() {
+    let workspace = Workspace::new();
+    workspace.write(
+        "talk.yaml",
+        "name: talk\nagents: [{name: a, model_profile: m, prompt: '{{ input }}', context_window: {max_messages: 6, \
+         min_recent_turns: 1, strategy: summarize}}]\nmodel_profiles: {m: {provider: simulated, replies: [r1, r2, r3, r4, r5, r6, r7]}}\n",
+    );
+    let mut arguments = vec!["run", "talk.yaml", "--output", "json", "-i", "one"];
+    for text in ["two", "three", "four", "five"] {
+        arguments.extend(["--then", text]);
+    }
+    let result = workspace.run(arguments).expect_code(0).json();
+    assert_eq!(result["final_state"]["response"], "r5", "{result:#}");
+    assert_eq!(result["usage"]["summaries"], 1, "{}", result["usage"]);
+    assert_eq!(result["usage"]["requests"], 6, "{}", result["usage"]);
+}

@@ -518,7 +518,7 @@ fn an_estimate_tells_what_the_recorded_path_took() {
             "\nall ",
             "wall clock ",
             "~ estimated",
-            "simulated: no model was called for writer",
+            "simulated: writer uses a simulated model",
         ],
     );
     let document = workspace

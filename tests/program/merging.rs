@@ -251,3 +251,42 @@ fn runs_that_cannot_be_merged_say_why_and_what_to_do() {
         assert_eq!(workspace.runs().len(), runs, "nothing is written");
     }
 }
+
+#[test]
+fn an_estimate_of_the_next_message_of_a_fresh_merge_counts_the_thread_of_both_runs() {
+    let workspace = Workspace::new();
+    workspace.write(
+        "chat.yaml",
+        "name: chat\nagents: [{name: bot, model_profile: m, prompt: '{{ input }}'}]\n\
+         model_profiles: {m: {provider: simulated, replies: [sixteen letters.]}}\n",
+    );
+    // Each message and each reply has four tokens.
+    workspace
+        .run(["run", "chat.yaml", "-i", "sixteen letters!"])
+        .expect_code(0);
+    let one = latest_run(&workspace);
+    workspace.run(["fork", &one, "--at-turn", "1"]).expect_code(0);
+    let other = latest_run(&workspace);
+    for run in [&one, &one, &other] {
+        workspace.run(["continue", run, "sixteen letters?"]).expect_code(0);
+    }
+    let estimate = |run: &str| {
+        let arguments = [
+            "estimate",
+            "chat.yaml",
+            "--next-message",
+            "--output",
+            "json",
+            "--from",
+            run,
+        ];
+        let document = workspace.run(arguments).expect_code(0).json();
+        document["agents"][0]["recorded"]["usage"]["input_tokens"].clone()
+    };
+    assert_eq!((estimate(&one), estimate(&other)), (json!(28), json!(20)));
+    for order in [[&one, &other], [&other, &one]] {
+        let merged = merge(&workspace, &[order[0], order[1]]);
+        // Four messages with their replies, and a new message.
+        assert_eq!(estimate(&merged), 36, "{merged}");
+    }
+}

@@ -117,7 +117,7 @@ fn the_story_tells_turn_by_turn_and_the_command_it_names_answers() {
             "? waiting_for_input\n",
             "2 turns · 3 executions, 1 failed · ",
             "1 model request · ",
-            "simulated: no model was called for planner\n",
+            "simulated: planner uses a simulated model\n",
         ],
     );
     for text in [

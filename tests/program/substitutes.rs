@@ -262,7 +262,17 @@ fn a_name_that_cannot_be_meant_is_an_error() {
         (
             ["--respond", "inside=user"],
             "`inside` is neither an input agent nor a script agent",
-            "a model can answer for person, reviewer, writer",
+            "a model can answer for inside.shout, person, reviewer, writer",
+        ),
+        (
+            ["--respond", "shout=user"],
+            "there is no agent `shout`",
+            "did you mean `inside.shout`?",
+        ),
+        (
+            ["--respond", "x=user"],
+            "there is no agent `x`",
+            "the agents are inside, inside.shout, person, reviewer, writer",
         ),
         (
             ["--respond", "persn=user"],
@@ -290,5 +300,41 @@ fn a_name_that_cannot_be_meant_is_an_error() {
             outcome.stderr
         );
     }
+    let twice = run(&workspace, &["--stub", "person=x", "--respond", "person=user"]).expect_code(2);
+    assert!(
+        twice
+            .stderr
+            .contains("`person` has a stub, and a model or a generator answers for it too"),
+        "{}",
+        twice.stderr
+    );
+    assert!(twice.stderr.contains("remove `--stub person=…`"), "{}", twice.stderr);
     assert!(workspace.runs().is_empty(), "a run was begun");
+}
+
+/// ADR-005: the model gets what the script would read.
+#[test]
+fn a_model_that_answers_for_a_script_agent_reads_its_stdin_and_arguments() {
+    let workspace = Workspace::new();
+    workspace.write(
+        "ship.yaml",
+        "name: ship\nmodel_profiles: {user: {provider: simulated, replies: [fine]}}\nagents:\n  - {name: ask, script: touch ran, \
+         stdin: 'Shall we ship {{ input }} on Friday?', args: [--strict, '{{ input }}']}\n",
+    );
+    workspace
+        .run(["run", "ship.yaml", "--respond", "ask=user", "-i", "v7"])
+        .expect_code(0);
+    assert!(!workspace.path().join("ran").exists(), "the script ran");
+    let shown = workspace
+        .run(["runs", "show", "--last", "--messages"])
+        .expect_code(0)
+        .stdout;
+    assert!(
+        shown.contains("The agent reads: Shall we ship v7 on Friday?"),
+        "{shown}"
+    );
+    assert!(
+        shown.contains("The arguments of the agent: [\"--strict\",\"v7\"]"),
+        "{shown}"
+    );
 }

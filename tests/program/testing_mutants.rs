@@ -201,3 +201,26 @@ conversation_limits: {max_total_turns: 9, max_agent_executions: {both: 2}, timeo
         assert!(standings.iter().any(|one| one == told), "{told}\n{standings:#?}");
     }
 }
+
+#[test]
+fn the_scope_of_a_budget_and_summaries_are_changed() {
+    let workspace = Workspace::new();
+    workspace.write(
+        "team.yaml",
+        "name: team\nconversation_limits: {max_total_tokens: 10, budget: message}\nmodel_profiles:\n  \
+         m: {provider: simulated, replies: [done]}\n  brief: {provider: simulated, replies: [in short]}\n\
+         tools: {find: {script: 'seq 1 99', parameters: {type: object}, summarize_above: 20, summarize_with: brief}}\n\
+         agents: [{name: a, model_profile: m, tools: [find]}]\n",
+    );
+    workspace.write(
+        "team.test.yaml",
+        "cases: [{name: one, stubs: {a: {replies: [{text: done}]}}, expect: {outcome: completed}}]\n",
+    );
+    let found = standings(&mutants(&workspace, 1));
+    for expected in [
+        "2:53 budget: message -> conversation: survived",
+        "6:81 summarize_above: 20 -> no summary: survived",
+    ] {
+        assert!(found.iter().any(|one| one == expected), "{expected}: {found:?}");
+    }
+}

@@ -142,17 +142,17 @@ fn a_small_result_and_an_error_are_sent_as_they_are() {
 }
 
 #[test]
-fn the_agents_own_model_summarizes_by_default_with_its_next_reply() {
+fn the_agents_own_model_summarizes_by_default_and_uses_up_no_replies_of_the_agent() {
     let workspace = workspace(&format!("{LONG}, summarize_above: 1000"), "");
-    let replies =
-        "replies: [{tool_calls: [{name: find}]}, my own words, {tool_calls: [{name: find}]}, more words, done]";
+    let replies = "replies: [{tool_calls: [{name: find}]}, {tool_calls: [{name: find}]}, my own words, more words]";
     workspace.write(
         "a.yaml",
         workspace.read("a.yaml").replace("script: shown.rhai", replies),
     );
     let result = run(&workspace);
-    assert_eq!(answer(&result), "done");
-    assert_eq!(result["usage"]["requests"], 5);
+    assert_eq!(answer(&result), "my own words", "the third reply of the agent");
+    let usage = &result["usage"];
+    assert_eq!((&usage["requests"], &usage["summaries"]), (&json!(5), &json!(2)));
     let texts: Vec<String> = ended_calls(&workspace)
         .iter()
         .map(|ended| ended["call"]["summary"]["text"].as_str().expect("a text").to_owned())
@@ -162,6 +162,73 @@ fn the_agents_own_model_summarizes_by_default_with_its_next_reply() {
         "{texts:?}"
     );
     workspace.run(["replay", "--last"]).expect_code(0);
+}
+
+#[test]
+fn summaries_have_their_own_numbers_also_in_later_messages_and_in_tests() {
+    let tool = format!("{LONG}, summarize_above: 1000, summarize_with: brief");
+    let workspace = workspace(&tool, "");
+    let calls = "{tool_calls: [{name: find}]}";
+    let text = workspace
+        .read("a.yaml")
+        .replace("[in short]", "[one, two, three]")
+        .replace(
+            "script: shown.rhai",
+            &format!("replies: [{calls}, {calls}, first, {calls}, second]"),
+        );
+    workspace.write("a.yaml", text);
+    let outcome = workspace.run(["run", "a.yaml", "-i", "hello", "--then", "again", "--output", "json"]);
+    let result = outcome.expect_code(0).json();
+    assert_eq!(answer(&result), "second");
+    let texts: Vec<String> = ended_calls(&workspace)
+        .iter()
+        .map(|ended| ended["call"]["summary"]["text"].as_str().expect("a text").to_owned())
+        .collect();
+    let ends: Vec<bool> = texts
+        .iter()
+        .zip(["\none", "\ntwo", "\nthree"])
+        .map(|(text, end)| text.ends_with(end))
+        .collect();
+    assert_eq!(ends, [true; 3], "{texts:?}");
+    workspace.run(["replay", "--last"]).expect_code(0);
+
+    // The replies of a stub are those of the agent, and the simulated model summarizes.
+    workspace.write(
+        "a.test.yaml",
+        "ensemble: a.yaml\ncases:\n  - name: one call\n    input: hello\n    stubs:\n      a: {replies: [{tool: find, \
+         arguments: {}}, {text: done}]}\n    expect: {outputs: {a: done}, warnings: []}\n",
+    );
+    let tested = workspace.run(["test", "a.yaml"]);
+    let told = format!("{}{}", tested.stdout, tested.stderr);
+    tested.expect_code(0);
+    assert!(told.contains("1 passed"), "{told}");
+}
+
+#[test]
+fn parallel_summaries_get_different_replies() {
+    let tool = format!("{LONG}, summarize_above: 1000, summarize_with: brief");
+    let workspace = workspace(&tool, "");
+    let text = workspace
+        .read("a.yaml")
+        .replace("[in short]", "[one, two, three]")
+        .replace(
+            "script: shown.rhai",
+            "replies: [{tool_calls: [{name: find}, {name: find}, {name: find}]}, done]",
+        );
+    workspace.write("a.yaml", text);
+    run(&workspace);
+    let mut texts: Vec<String> = ended_calls(&workspace)
+        .iter()
+        .filter_map(|ended| {
+            ended["call"]["summary"]["text"]
+                .as_str()?
+                .lines()
+                .last()
+                .map(str::to_owned)
+        })
+        .collect();
+    texts.sort();
+    assert_eq!(texts, ["one", "three", "two"]);
 }
 
 #[test]
@@ -239,6 +306,7 @@ fn without_a_summary_the_beginning_and_the_end_are_sent_with_the_reason() {
             "{call}"
         );
         assert_eq!(result["usage"]["requests"], 3, "the request that failed is counted");
+        assert_eq!(result["usage"]["summaries"], 1);
         workspace.run(["replay", "--last"]).expect_code(0);
     }
 }
@@ -264,6 +332,47 @@ fn a_summary_is_never_longer_than_the_limit_and_its_model_reads_no_more_than_the
         .as_str()
         .map(str::len);
     assert!(sent < Some(200), "{sent:?}");
+}
+
+#[test]
+fn the_bytes_that_are_left_out_are_those_of_the_whole_result() {
+    for (above, most) in [(100, 500), (500, 100)] {
+        let tool = format!("{LONG}, summarize_above: {above}, max_result_bytes: {most}, summarize_with: brief");
+        let workspace = workspace(&tool, "");
+        let text = workspace.read("a.yaml").replace("[in short]", "[{error: overloaded}]");
+        workspace.write("a.yaml", text);
+        let result = run(&workspace);
+        let heard = answer(&result);
+        assert!(heard.contains("the result has 2590 bytes"), "{heard}");
+        assert!(heard.contains("[2490 of 2590 bytes are left out here]"), "{heard}");
+        assert_eq!(heard.matches("left out here").count(), 1, "{heard}");
+    }
+}
+
+#[test]
+fn acp_a_client_is_told_that_a_result_was_not_summarized() {
+    let workspace = workspace(&format!("{LONG}, summarize_above: 1000, summarize_with: brief"), "");
+    let text = workspace.read("a.yaml").replace("[in short]", "[{error: overloaded}]");
+    workspace.write("a.yaml", text);
+    let said = |client: &Client| -> String {
+        let updates = client.updates.iter().map(|message| &message["params"]["update"]);
+        updates
+            .filter(|update| update["sessionUpdate"] == "agent_message_chunk")
+            .filter_map(|update| update["content"]["text"].as_str())
+            .collect()
+    };
+    let told =
+        "a result of the tool find was not summarized: overloaded; the model received its beginning and its end\n";
+    let mut client = Client::start(&workspace, "a.yaml", json!({}));
+    let session = client.session(&workspace);
+    assert_eq!(client.prompt(&session, "go")["result"]["stopReason"], "end_turn");
+    let live = said(&client);
+    assert_eq!(live.matches(told).count(), 1, "{live}");
+    drop(client);
+    let mut client = Client::start(&workspace, "a.yaml", json!({}));
+    let named = json!({"sessionId": session, "cwd": workspace.path(), "mcpServers": []});
+    assert!(client.ask("session/load", named)["result"].is_object());
+    assert_eq!(said(&client), live);
 }
 
 #[test]
@@ -318,7 +427,7 @@ fn secrets_in_a_result_and_in_its_summary_are_redacted() {
 #[test]
 fn a_resumed_execution_makes_no_second_summary() {
     let workspace = workspace(&format!("{LONG}, summarize_above: 1000, summarize_with: brief"), "");
-    let replies = "replies: [{tool_calls: [{name: find}]}, unused, {tool_calls: [{name: hang}]}, done]";
+    let replies = "replies: [{tool_calls: [{name: find}]}, {tool_calls: [{name: hang}]}, done]";
     let text = workspace.read("a.yaml").replace("script: shown.rhai", replies);
     let text = text.replace("tools: [find]", "tools: [find, hang]").replace(
         "tools:\n",

@@ -4,6 +4,8 @@
 //! state, so a session that another process began is loaded from it.
 
 mod budget_use;
+mod failed_work;
+mod message_progress;
 mod protocol;
 pub mod server;
 mod session;

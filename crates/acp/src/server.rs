@@ -25,12 +25,14 @@ use tokio::task::{LocalSet, spawn_local};
 
 use crate::protocol::{self, SessionParameters};
 use crate::session::{AcpSession, ActivePrompt};
-use crate::turn::{SessionPrompt, send_session_update};
-use crate::updates::session_title;
+use crate::turn::{SessionPrompt, open_questions, send_session_update};
+use crate::updates::{SentUpdates, session_title};
 use crate::wire::{ClientWire, RpcError, UnreadableLine, spawn_reader, spawn_writer};
 
 /// Maximum time for the client to read the remaining messages at the end.
 const FINAL_WRITE_TIME: Duration = Duration::from_secs(1);
+/// Maximum time to record the open questions at the end.
+const FINAL_RECORD_TIME: Duration = Duration::from_secs(2);
 /// Most sessions in a list.
 const MAX_LISTED_SESSIONS: usize = 100;
 
@@ -73,6 +75,7 @@ async fn serve_client(input: Box<dyn Read + Send>, output: Box<dyn Write + Send>
             while let Some(message) = messages.recv().await {
                 server.handle_message(message).await;
             }
+            server.record_open_questions().await;
         })
         .await;
     drop((tasks, server));
@@ -183,8 +186,13 @@ impl AcpServer {
                     .sessions
                     .borrow_mut()
                     .remove(params["sessionId"].as_str().unwrap_or_default());
-                if let Some(turn) = session.as_ref().and_then(|session| session.turn.take()) {
-                    turn.cancelled.send_replace(true);
+                if let Some(session) = session {
+                    match session.turn.take() {
+                        Some(turn) => {
+                            turn.cancelled.send_replace(true);
+                        }
+                        None => session.record_open_questions().await,
+                    }
                 }
                 Ok(json!({}))
             }
@@ -215,6 +223,7 @@ impl AcpServer {
             wire: self.wire.clone(),
             shows_forms: self.shows_forms.get(),
             cancelled,
+            has_unused_text: false,
         };
         Ok((prompt, text))
     }
@@ -266,7 +275,7 @@ impl AcpServer {
         let session_id = opened.session.unwrap_or_default();
         let id = RunId::parse(&session_id).map_err(|error| RpcError::new(-32002, error))?;
         let open_session = self.sessions.borrow().get(&session_id).cloned();
-        let service = open_session.map_or_else(
+        let service = open_session.as_ref().map_or_else(
             || self.run_service_for_folder(&opened.cwd),
             |known| known.service.clone(),
         );
@@ -293,9 +302,46 @@ impl AcpServer {
         if is_told {
             *session.shown_question.borrow_mut() = find_shown_question(&recorded.state);
         }
+        if let Some(running) = open_session.as_ref().filter(|earlier| earlier.turn.borrow().is_some()) {
+            // The running prompt stays the one that the session handles.
+            return Ok(json!({"configOptions": running.choices_json()}));
+        }
+        if let Some(earlier) = &open_session {
+            session.story.borrow_mut().number_notes_after(&earlier.story.borrow());
+            self.take_over_question(earlier, &session, is_told).await;
+        }
         let answer = json!({"configOptions": session.choices_json()});
         self.sessions.borrow_mut().insert(session_id, Rc::new(session));
         Ok(answer)
+    }
+
+    /// Takes over the question that an earlier opening of the session has shown. No record contains a question of a running
+    /// execution, so it is sent again if `is_told`.
+    async fn take_over_question(&self, earlier: &AcpSession, session: &AcpSession, is_told: bool) {
+        let Some(request) = earlier.shown_question.borrow_mut().take() else {
+            return;
+        };
+        let asked = open_questions(session)
+            .into_iter()
+            .find(|asked| asked.request.digest == request.digest);
+        if let Some(asked) = asked {
+            if is_told {
+                let update = SentUpdates::open_question_update(&asked, protocol::question_message(&asked));
+                send_session_update(&self.wire, &session.id, update).await;
+            }
+            session.shown_question.replace(Some(request));
+        }
+    }
+
+    /// Records the questions of sessions that wait for the next prompt, so that a later session shows them.
+    async fn record_open_questions(&self) {
+        let sessions: Vec<Rc<AcpSession>> = self.sessions.borrow().values().cloned().collect();
+        let recording = async {
+            for session in sessions.iter().filter(|session| session.turn.borrow().is_none()) {
+                session.record_open_questions().await;
+            }
+        };
+        let _unrecorded = tokio::time::timeout(FINAL_RECORD_TIME, recording).await;
     }
 
     /// Lists the latest runs of a folder as sessions.

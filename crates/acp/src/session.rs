@@ -99,6 +99,13 @@ impl AcpSession {
         }
     }
 
+    /// Records the questions of the run as waiting and closes the run, if it only waits for answers.
+    pub(crate) async fn record_open_questions(&self) {
+        if self.service.withdraw_questions(&self.id) {
+            self.service.wait_until_closed(&self.id).await;
+        }
+    }
+
     /// Creates the author of answers from the client.
     pub(crate) fn client_answer_author(&self) -> AnswerAuthor {
         let client = self.client.borrow();

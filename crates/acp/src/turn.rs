@@ -4,7 +4,7 @@
 
 use std::rc::Rc;
 
-use ensemble_core::conversation::{Event, FailedWork, RunEnded};
+use ensemble_core::conversation::{Event, RunEnded};
 use ensemble_core::operator::{OperatorRequest, PermissionRequest, QuestionRequest};
 use ensemble_core::request::{PendingRequest, RequestAnswer};
 use ensemble_core::store::RunId;
@@ -35,6 +35,8 @@ pub(crate) struct SessionPrompt {
     pub(crate) wire: Rc<ClientWire>,
     pub(crate) shows_forms: bool,
     pub(crate) cancelled: watch::Receiver<bool>,
+    /// The text of the prompt was not used and is not shown: a question that the client has not seen comes first.
+    pub(crate) has_unused_text: bool,
 }
 
 /// The reason why following a run ended.
@@ -90,16 +92,26 @@ impl SessionPrompt {
             return self.follow_and_ask().await;
         }
         let mut summary = self.run_summary().await?;
+        // A run of this process waits for an answer that this session has not shown.
+        if !service.open_requests(id).is_empty() {
+            self.has_unused_text = text != RESUME_PROMPT;
+            return self.follow_and_ask().await;
+        }
         // While a run of this process is being closed, it looks as if another process had it.
         if summary.process.is_some() && summary.questions.is_empty() {
-            service.wait_until_closed(id).await;
+            tokio::select! {
+                () = service.wait_until_closed(id) => {}
+                _ = self.cancelled.wait_for(|cancelled| *cancelled) => {
+                    let _is_over = service.cancel_run(id, CANCELLING_CLIENT).await;
+                    return Ok(FollowedRunEnd::AwaitsAnswer);
+                }
+            }
             summary = self.run_summary().await?;
         }
         // A question that this client was not shown is not answered by the prompt: the run asks it again.
         let is_unshown = text != RESUME_PROMPT && summary.questions.iter().any(|request| !request.is_permission());
         if is_unshown {
-            let note = session.story.borrow_mut().ensemble_note_update(UNSHOWN_NOTE.to_owned());
-            self.send_update(note).await;
+            self.send_unshown_note().await;
         }
         let is_cut = match summary.state {
             RunState::Interrupted | RunState::Waiting => true,
@@ -107,6 +119,7 @@ impl SessionPrompt {
             RunState::Running => false,
         };
         if is_cut {
+            self.has_unused_text = text != RESUME_PROMPT && !is_unshown;
             service
                 .resume_run(id, session.run_options())
                 .await
@@ -116,12 +129,24 @@ impl SessionPrompt {
             if text == RESUME_PROMPT || is_unshown || !goes_on || *self.cancelled.borrow() {
                 return Ok(end);
             }
+            self.has_unused_text = false;
         }
         let went_on = service
             .continue_run(id, text, RunContext::default(), session.run_options())
             .await;
         went_on.map_err(RpcError::internal_error)?;
         self.follow_and_ask().await
+    }
+
+    /// Tells the client that the text of its prompt was not used, because a question comes first.
+    async fn send_unshown_note(&mut self) {
+        self.has_unused_text = false;
+        let note = self
+            .session
+            .story
+            .borrow_mut()
+            .ensemble_note_update(UNSHOWN_NOTE.to_owned());
+        self.send_update(note).await;
     }
 
     /// Loads the summary of the run of the session.
@@ -179,9 +204,6 @@ impl SessionPrompt {
                         session.next_seq.set(record.seq + 1);
                         if let Event::RunEnded(ended) = &record.event {
                             let stop = stops.prompt_stop_reason(&session.id, ended);
-                            if ended.is_success() {
-                                self.send_failed_work().await;
-                            }
                             return Ok(FollowedRunEnd::Ended(Box::new(ended.clone()), stop));
                         }
                     }
@@ -214,33 +236,18 @@ impl SessionPrompt {
                     .first()
                     .filter(|asked| !self.shows_forms && !question_has_choices(asked))
                 {
-                    let request = &first.request;
-                    let source = UpdateSource::new(&first.run, &request.agent, request.execution);
-                    self.send_update(SentUpdates::question_update(source, protocol::question_message(first)))
-                        .await;
-                    *session.shown_question.borrow_mut() = Some(request.clone());
+                    if self.has_unused_text {
+                        self.send_unshown_note().await;
+                    }
+                    self.send_update(SentUpdates::open_question_update(
+                        first,
+                        protocol::question_message(first),
+                    ))
+                    .await;
+                    *session.shown_question.borrow_mut() = Some(first.request.clone());
                     return Ok(FollowedRunEnd::AwaitsAnswer);
                 }
             }
-        }
-    }
-
-    /// Sends a last paragraph with the parts and tool calls of a successful run that failed, also in nested runs.
-    async fn send_failed_work(&self) {
-        let Ok(recorded) = self.session.service.load_recorded_run(&self.session.id).await else {
-            return;
-        };
-        let own_work = recorded.state.list_failed_work();
-        let own_sentences = own_work.iter().flat_map(FailedWork::list_sentences);
-        let nested_failures = recorded.state.list_nested_failures();
-        let sentences: Vec<String> = own_sentences.chain(nested_failures).collect();
-        if !sentences.is_empty() {
-            let note = self
-                .session
-                .story
-                .borrow_mut()
-                .ensemble_note_update(format!("\n\n{}", sentences.join(", ")));
-            self.send_update(note).await;
         }
     }
 
@@ -267,7 +274,7 @@ pub(crate) async fn send_session_update(wire: &ClientWire, session: &RunId, upda
 }
 
 /// Returns the open questions of the session, in the order of the file.
-fn open_questions(session: &AcpSession) -> Vec<QuestionRequest> {
+pub(crate) fn open_questions(session: &AcpSession) -> Vec<QuestionRequest> {
     let open = session.service.open_requests(&session.id).into_iter();
     open.filter_map(|open| match open {
         OperatorRequest::Question(question) => Some(question),

@@ -6,10 +6,13 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::budget_use::{BudgetUpdate, SessionBudgetUse};
+use crate::failed_work::MessageFailedWork;
+use crate::message_progress::MessageProgress;
 use ensemble_core::conversation::{
-    CompletionReason, Event, ExecutionEnd, ExecutionFinished, Record, ReplyReceived, ToolCallEnded,
+    CompletionReason, Event, ExecutionEnd, ExecutionFinished, Record, ReplyReceived, RunEnded, ToolCallEnded,
 };
-use ensemble_core::operator::escape_hidden_lines;
+use ensemble_core::operator::{QuestionRequest, escape_hidden_lines};
+use ensemble_core::request::PendingRequest;
 use ensemble_core::store::RunId;
 use ensemble_core::thread::{Role, ThreadIteration, ToolEnd};
 use ensemble_history::answer::{is_person, speaking_agents};
@@ -65,57 +68,6 @@ impl UpdateSource {
     }
 }
 
-/// Sent parts of the current message of an execution.
-#[derive(Debug, Clone, Copy)]
-struct MessageProgress {
-    /// The number of the message in the execution, from 1.
-    number: u32,
-    has_text: bool,
-    has_thought: bool,
-    /// A piece of the text was not sent, so the text is sent whole at its end.
-    is_withheld: bool,
-}
-
-impl Default for MessageProgress {
-    fn default() -> Self {
-        Self {
-            number: 1,
-            has_text: false,
-            has_thought: false,
-            is_withheld: false,
-        }
-    }
-}
-
-impl MessageProgress {
-    /// Returns the id of the current message of the card.
-    fn message_id(self, card: &str) -> String {
-        match self.number {
-            1 => card.to_owned(),
-            number => format!("{card}.{number}"),
-        }
-    }
-
-    /// Returns the progress of the next message.
-    fn next(self) -> Self {
-        Self {
-            number: self.number + 1,
-            ..Self::default()
-        }
-    }
-
-    /// Returns the progress of a message that starts again: a new message if a piece was sent.
-    fn restart_message(self) -> Self {
-        match self.has_text || self.has_thought {
-            true => self.next(),
-            false => Self {
-                number: self.number,
-                ..Self::default()
-            },
-        }
-    }
-}
-
 /// Status of an agent or a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ProgressStatus {
@@ -154,6 +106,8 @@ pub(crate) struct SentUpdates {
     streamed_card: Option<String>,
     /// The use of the budget.
     budget: SessionBudgetUse,
+    /// What failed since the last message.
+    failed_work: MessageFailedWork,
     /// The messages of the user, and the texts of the ensemble itself.
     messages: u32,
     notes: u32,
@@ -178,6 +132,7 @@ impl SentUpdates {
             messages_in_progress: HashMap::new(),
             streamed_card: None,
             budget: SessionBudgetUse::new(&ensemble.limits),
+            failed_work: MessageFailedWork::default(),
             messages: 0,
             notes: 0,
             failure_effects: agents
@@ -204,6 +159,7 @@ impl SentUpdates {
         let is_outermost = *run == self.run;
         if is_outermost {
             self.budget.apply_record(record);
+            self.failed_work.apply_record(record);
         }
         match &record.event {
             Event::RunStarted(started) if is_outermost => {
@@ -231,7 +187,7 @@ impl SentUpdates {
                 updates.extend(self.set_agent_status(is_outermost, &started.agent, ProgressStatus::Running));
                 updates
             }
-            Event::ToolCallEnded(ended) => vec![self.ended_call_update(run, ended)],
+            Event::ToolCallEnded(ended) => self.ended_call_updates(run, ended),
             Event::ReplyReceived(reply) => self.reply_updates(run, reply),
             Event::AttemptFailed(failed) => {
                 let source = UpdateSource::new(run, &failed.agent, failed.execution);
@@ -240,25 +196,44 @@ impl SentUpdates {
                     .flat_map(|iteration| self.unsent_iteration_updates(&source, iteration))
                     .collect()
             }
-            Event::RunEnded(ended)
-                if is_outermost
-                    && (ended.is_success() && !ended.exhausted.is_empty()
-                        || ended.completion_reason == CompletionReason::TokenBudget) =>
-            {
-                vec![SessionUpdate::AgentMessage(MessageChunk {
-                    id: format!("limit-{}", self.messages),
-                    text: ended.to_sentence().0,
-                    source: None,
-                })]
-            }
+            Event::RunEnded(ended) if is_outermost => self.end_updates(ended),
             Event::ExecutionFinished(finished) => self.finished_execution_updates(run, finished, with_messages),
             Event::InputRequested(requested) if with_messages && is_outermost => {
                 let source = UpdateSource::new(run, &requested.agent, requested.execution);
                 let text = escape_hidden_lines(&requested.question.prompt);
-                vec![Self::question_update(source, text)]
+                vec![Self::question_update(&requested.pending_request(), source, text)]
             }
             _ => Vec::new(),
         }
+    }
+
+    /// Creates the messages at the end of the run: the limit that ended it, and the parts and tool calls of a successful run
+    /// that failed, also in nested runs.
+    fn end_updates(&self, ended: &RunEnded) -> Vec<SessionUpdate> {
+        let is_limited = ended.is_success() && !ended.exhausted.is_empty()
+            || ended.completion_reason == CompletionReason::TokenBudget;
+        let limit = is_limited.then(|| ended.to_sentence().0);
+        let failed = self.failed_work.to_text().filter(|_| ended.is_success());
+        let number = self.messages;
+        [
+            limit.map(|text| Self::ensemble_message(format!("limit-{number}"), text)),
+            failed.map(|text| Self::ensemble_message(format!("failed-{number}"), format!("\n\n{text}"))),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+
+    /// Creates the card of an ended tool call, and a note if the result was not summarized.
+    fn ended_call_updates(&mut self, run: &RunId, ended: &ToolCallEnded) -> Vec<SessionUpdate> {
+        let summary = ended.call.summary.as_deref();
+        let note = summary.and_then(|summary| summary.failure_sentence(&ended.call.name));
+        let mut updates = vec![self.ended_call_update(run, ended)];
+        updates.extend(note.map(|note| {
+            let id = format!("{}!", Self::tool_card_id(run, &ended.call.id));
+            Self::ensemble_message(id, format!("{}\n\n", escape_hidden_lines(&note)))
+        }));
+        updates
     }
 
     /// Creates the card of an ended tool call.
@@ -457,17 +432,41 @@ impl SentUpdates {
     /// Creates a message of the ensemble itself.
     pub(crate) fn ensemble_note_update(&mut self, text: String) -> SessionUpdate {
         self.notes += 1;
-        SessionUpdate::AgentMessage(MessageChunk {
-            id: format!("note-{}", self.notes),
-            text,
-            source: None,
-        })
+        Self::ensemble_message(format!("note-{}", self.notes), text)
     }
 
-    /// Creates a message with the question of this execution.
-    pub(crate) fn question_update(source: UpdateSource, text: String) -> SessionUpdate {
+    /// Continues the numbers of the notes of an earlier opening of the session.
+    pub(crate) fn number_notes_after(&mut self, earlier: &Self) {
+        self.notes = earlier.notes;
+    }
+
+    /// Creates a message of the ensemble itself.
+    fn ensemble_message(id: String, text: String) -> SessionUpdate {
+        SessionUpdate::AgentMessage(MessageChunk { id, text, source: None })
+    }
+
+    /// Creates a message with the text of a question that waits for an answer.
+    pub(crate) fn open_question_update(asked: &QuestionRequest, text: String) -> SessionUpdate {
+        let request = &asked.request;
+        let source = UpdateSource::new(&asked.run, &request.agent, request.execution);
+        Self::question_update(request, source, text)
+    }
+
+    /// Creates a message with this question. The id of a question in a part or a call contains its address and position,
+    /// because one execution can ask several questions there.
+    fn question_update(request: &PendingRequest, source: UpdateSource, text: String) -> SessionUpdate {
+        let segments = request.address.segments();
+        let is_own = segments
+            .iter()
+            .all(|segment| segment.part.is_none() && segment.calls.is_empty());
+        let id = if is_own {
+            format!("{}?", source.card_id())
+        } else {
+            let positions: Vec<String> = request.position.iter().map(u32::to_string).collect();
+            format!("{}@{}?", request.address, positions.join("."))
+        };
         SessionUpdate::AgentMessage(MessageChunk {
-            id: format!("{}?", source.card_id()),
+            id,
             text,
             source: Some(source),
         })

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use ensemble_explore::{ExplorationBudget, have_same_conversations};
 use ensemble_language::condition::Condition;
-use ensemble_language::ensemble::{Agent, Dependency, Ensemble};
+use ensemble_language::ensemble::{Agent, BudgetScope, Dependency, Ensemble, ToolDefinition};
 use ensemble_language::loader::YamlDocument;
 use ensemble_language::plan::Plan;
 use ensemble_language::source::{Route, RouteLocation, RouteStep};
@@ -25,7 +25,7 @@ const LONGER: u32 = 1000;
 /// A change of an ensemble.
 #[derive(Debug, Clone)]
 pub struct EnsembleMutant {
-    /// What is changed: `condition`, `limit`, `timeout`, `budget`, `attempts`, `dependency`.
+    /// What is changed: `condition`, `limit`, `timeout`, `budget`, `attempts`, `dependency`, `summary`.
     pub kind: &'static str,
     /// Its place in the ensemble.
     pub at: RouteLocation,
@@ -49,8 +49,8 @@ pub enum MutantOutcome {
     Equivalent,
 }
 
-/// Returns all changes, in the order of the agents, then those of the limits of the conversation. What is not written
-/// in the file is not changed.
+/// Returns all changes, in the order of the agents, then those of the tools and of the limits of the conversation. What is
+/// not written in the file is not changed.
 pub fn generate_mutants(ensemble: &Ensemble, document: &YamlDocument) -> Vec<EnsembleMutant> {
     let mut mutants = MutantGenerator {
         ensemble,
@@ -60,7 +60,9 @@ pub fn generate_mutants(ensemble: &Ensemble, document: &YamlDocument) -> Vec<Ens
     for (at, agent) in ensemble.agents.iter().enumerate() {
         mutants.mutate_agent(at, agent);
     }
+    mutants.mutate_tool_summaries();
     mutants.mutate_conversation_limits();
+    mutants.mutate_budget();
     mutants.all
 }
 
@@ -256,6 +258,24 @@ impl MutantGenerator<'_> {
                 ensemble.limits.max_agent_executions[at].1 = other;
             });
         }
+        let timeout = Some(limits.timeout);
+        self.mutate_timeout(&route.with_key("timeout_seconds"), None, timeout, |ensemble| {
+            ensemble.limits.timeout = ensemble.limits.timeout.saturating_mul(LONGER);
+        });
+        self.mutate_timeout(
+            &route.with_key("turn_timeout_seconds"),
+            None,
+            limits.turn_timeout,
+            |ensemble| {
+                ensemble.limits.turn_timeout = None;
+            },
+        );
+    }
+
+    /// Adds the mutants of the budget: other limits, and other messages that share it.
+    fn mutate_budget(&mut self) {
+        let limits = &self.ensemble.limits;
+        let route = Route::root().with_key("conversation_limits");
         if let Some(tokens) = limits.max_total_tokens.and_then(NonZeroU64::new) {
             let route = route.with_key("max_total_tokens");
             self.mutate_number("budget", &route, None, tokens, |ensemble, other| {
@@ -269,18 +289,30 @@ impl MutantGenerator<'_> {
                 ensemble.limits.max_cost = None;
             });
         }
-        let timeout = Some(limits.timeout);
-        self.mutate_timeout(&route.with_key("timeout_seconds"), None, timeout, |ensemble| {
-            ensemble.limits.timeout = ensemble.limits.timeout.saturating_mul(LONGER);
-        });
-        self.mutate_timeout(
-            &route.with_key("turn_timeout_seconds"),
-            None,
-            limits.turn_timeout,
-            |ensemble| {
-                ensemble.limits.turn_timeout = None;
-            },
+        let other_scope = match limits.budget_scope() {
+            BudgetScope::Conversation => BudgetScope::Message,
+            BudgetScope::Message => BudgetScope::Conversation,
+        };
+        let change_texts = (
+            format!("budget: {}", limits.budget_scope().as_str()),
+            other_scope.as_str().to_owned(),
         );
+        let route = route.with_key("budget");
+        self.add_mutant("budget", route.into_value_location(), None, change_texts, |ensemble| {
+            ensemble.limits.budget = Some(other_scope);
+        });
+    }
+
+    /// Adds the mutants that summarize no result of a tool.
+    fn mutate_tool_summaries(&mut self) {
+        for (at, (name, tool)) in self.ensemble.tools.iter().enumerate() {
+            let Some(above) = tool.summarize_above else { continue };
+            let route = ToolDefinition::route_for(name).with_key("summarize_above");
+            let change_texts = (format!("summarize_above: {above}"), "no summary".to_owned());
+            self.add_mutant("summary", route.into_value_location(), None, change_texts, |ensemble| {
+                ensemble.tools[at].1.summarize_above = None;
+            });
+        }
     }
 }
 
@@ -332,8 +364,8 @@ impl EnsembleMutant {
         if !noticed.is_empty() {
             return Some(MutantOutcome::Killed(noticed));
         }
-        if matches!(self.kind, "timeout" | "budget" | "attempts") {
-            // Exploration knows no time, no numbers of tokens and no attempts.
+        if matches!(self.kind, "timeout" | "budget" | "attempts" | "summary") {
+            // Exploration knows no time, no numbers of tokens, no attempts and no results of tools.
             return Some(MutantOutcome::Survived);
         }
         let budget = ExplorationBudget::with_max_states(MAX_STATES);

@@ -320,7 +320,7 @@ impl AgentReplacements for EnsembleStubs {
             _ => runner,
         };
         let preview = || match self.find_responder_profile(agent) {
-            Some(_) if matches!(agent.kind, AgentKind::Script { .. }) => Some(PromptPreview::for_substitute(agent)),
+            Some(_) if matches!(agent.kind, AgentKind::Script { .. }) => PromptPreview::for_substitute(agent),
             _ => PromptPreview::for_agent(agent),
         };
         self.stubbed.watch.wrap_runner(&path, preview, runner)

@@ -101,6 +101,8 @@ pub struct ExecutionInput {
     pub thread: Arc<Thread>,
     /// LLM: the number of requests that the agent sent to its model before this attempt.
     pub requests_made: u64,
+    /// LLM: the number of requests before this attempt that wrote summaries for the agent.
+    pub summaries_made: u64,
     /// LLM: the number of requests in the failed attempts of this execution, which count for `max_iterations`.
     pub ended_requests: u32,
     /// The number of attempts directly before this one that were interrupted. Their unfinished work may be continued.
@@ -152,6 +154,7 @@ impl ExecutionInput {
             request: None,
             thread: Arc::default(),
             requests_made: 0,
+            summaries_made: 0,
             ended_requests: 0,
             lost_attempts: 0,
             remaining: RemainingBudget::default(),

@@ -37,7 +37,11 @@ struct StopwatchState {
 /// Keeps stopwatches paused until it is dropped.
 #[derive(Debug)]
 #[must_use]
-pub struct PauseGuard(Option<Stopwatch>);
+pub struct PauseGuard {
+    paused: Option<Stopwatch>,
+    /// The first stopwatch around the paused one that is not paused.
+    until: Option<Stopwatch>,
+}
 
 /// The time limit was reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,17 +75,40 @@ impl Stopwatch {
 
     /// Pauses this stopwatch and those that contain it until the result is dropped.
     pub fn pause(&self) -> PauseGuard {
-        self.begin_pause();
-        PauseGuard(Some(self.clone()))
+        self.begin_pause(None);
+        PauseGuard {
+            paused: Some(self.clone()),
+            until: None,
+        }
     }
 
     /// Pauses the stopwatches that contain this one until the result is dropped.
     pub fn pause_parents(&self) -> PauseGuard {
-        let outer = self.0.outer.clone();
-        if let Some(outer) = &outer {
-            outer.begin_pause();
+        self.pause_outer(None)
+    }
+
+    /// Pauses the stopwatches that contain this one and are inside of `outer` until the result is dropped. Pauses nothing if
+    /// `outer` does not contain this one.
+    pub fn pause_parents_inside(&self, outer: &Self) -> PauseGuard {
+        match std::iter::successors(Some(self), |inner| inner.0.outer.as_ref()).any(|one| one.is_same(outer)) {
+            true => self.pause_outer(Some(outer.clone())),
+            false => PauseGuard {
+                paused: None,
+                until: None,
+            },
         }
-        PauseGuard(outer)
+    }
+
+    fn pause_outer(&self, until: Option<Self>) -> PauseGuard {
+        let paused = self.0.outer.clone();
+        if let Some(outer) = &paused {
+            outer.begin_pause(until.as_ref());
+        }
+        PauseGuard { paused, until }
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
     }
 
     /// Returns the measured time since the start of the stopwatch.
@@ -141,7 +168,11 @@ impl Stopwatch {
         }
     }
 
-    fn begin_pause(&self) {
+    /// Pauses this stopwatch and those that contain it, up to but without `until`.
+    fn begin_pause(&self, until: Option<&Self>) {
+        if until.is_some_and(|until| self.is_same(until)) {
+            return;
+        }
         let mut state = self.lock();
         state.open += 1;
         if state.open == 1 {
@@ -150,11 +181,14 @@ impl Stopwatch {
         drop(state);
         self.0.pause_changed.notify_waiters();
         if let Some(outer) = &self.0.outer {
-            outer.begin_pause();
+            outer.begin_pause(until);
         }
     }
 
-    fn end_pause(&self) {
+    fn end_pause(&self, until: Option<&Self>) {
+        if until.is_some_and(|until| self.is_same(until)) {
+            return;
+        }
         let mut state = self.lock();
         state.open -= 1;
         if state.open == 0
@@ -165,7 +199,7 @@ impl Stopwatch {
         drop(state);
         self.0.pause_changed.notify_waiters();
         if let Some(outer) = &self.0.outer {
-            outer.end_pause();
+            outer.end_pause(until);
         }
     }
 
@@ -183,8 +217,8 @@ impl StopwatchState {
 
 impl Drop for PauseGuard {
     fn drop(&mut self) {
-        if let Some(stopwatch) = &self.0 {
-            stopwatch.end_pause();
+        if let Some(stopwatch) = &self.paused {
+            stopwatch.end_pause(self.until.as_ref());
         }
     }
 }
@@ -227,6 +261,23 @@ mod tests {
         assert_eq!(
             [run.elapsed_time(), asking.elapsed_time(), beside.elapsed_time()],
             [Duration::ZERO, 5 * SECOND, 10 * SECOND]
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pause_inside_of_a_stopwatch_does_not_stop_it() {
+        let run = Stopwatch::default();
+        let part = run.child();
+        let call = part.child();
+        let standing = call.pause_parents_inside(&run);
+        tokio::time::sleep(5 * SECOND).await;
+        drop(standing);
+        let foreign = call.pause_parents_inside(&Stopwatch::default());
+        tokio::time::sleep(SECOND).await;
+        drop(foreign);
+        assert_eq!(
+            [run.elapsed_time(), part.elapsed_time(), call.elapsed_time()],
+            [6 * SECOND, SECOND, 6 * SECOND]
         );
     }
 

@@ -303,3 +303,50 @@ impl ExecutionAccount {
         used.fold(ModelUsage::default(), |sum, one| sum + one)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn at(second: i64) -> DateTime<Utc> {
+        DateTime::from_timestamp(second, 0).expect("a time")
+    }
+
+    fn event(name: &str, data: serde_json::Value) -> Event {
+        serde_json::from_value(json!({"event": name, "data": data})).expect("an event")
+    }
+
+    /// Returns the seconds of an attempt that starts at 100 s and is stopped at this second, in each way.
+    fn seconds_of_attempt(stopped_at: i64) -> [f64; 3] {
+        let place = json!({"turn": 1, "agent": "a", "execution": 1, "attempt": 1});
+        let with = |more: serde_json::Value| {
+            let mut data = place.clone();
+            let more = more.as_object().cloned().unwrap_or_default();
+            data.as_object_mut().expect("a map").extend(more);
+            data
+        };
+        let failure = json!({"pause": 0.0, "kind": "exit", "error": "no"});
+        let stops: [&dyn Fn(&mut ExecutionAccount); 3] = [
+            &|account| account.interrupt(at(stopped_at)),
+            &|account| account.apply_event(&event("attempt_failed", with(failure.clone())), at(stopped_at)),
+            &|account| {
+                let question = json!({"question": {"prompt": "Well?"}});
+                account.apply_event(&event("input_requested", with(question)), at(stopped_at));
+            },
+        ];
+        stops.map(|stop| {
+            let mut account = ExecutionAccount::new("a".into(), 1);
+            account.apply_event(&event("execution_started", place.clone()), at(100));
+            stop(&mut account);
+            account.current_totals().seconds
+        })
+    }
+
+    #[test]
+    fn an_attempt_that_an_older_record_of_a_merge_ends_took_no_time() {
+        assert_eq!(seconds_of_attempt(103), [3.0; 3]);
+        assert_eq!(seconds_of_attempt(40), [0.0; 3]);
+    }
+}

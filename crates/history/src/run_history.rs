@@ -11,6 +11,7 @@ use ensemble_core::conversation::{CompletionReason, Event, Record, RunEnded, Run
 use ensemble_core::request::PendingRequest;
 use ensemble_core::store::RunId;
 use ensemble_language::data::ModelUsage;
+use ensemble_language::ensemble::{BudgetScope, BudgetStatus, ConversationLimits};
 
 use crate::ledger::{AgentActivity, ExecutionAccount};
 use crate::state::{RunDriver, RunState};
@@ -26,6 +27,8 @@ pub struct RunHistory {
     next_seq: u64,
     /// The totals of closed turns.
     closed_totals: RunTotals,
+    /// The usage before the last message.
+    used_before_message: ModelUsage,
     /// The executions of the open turn.
     open: Vec<ExecutionAccount>,
     /// The number of the latest turn that started.
@@ -56,7 +59,10 @@ impl RunHistory {
                 self.start_event = Some((**event).clone());
             }
             Event::RunResumed(event) => self.apply_resume(event),
-            Event::MessageAdded(_) => self.abandon_turn(),
+            Event::MessageAdded(_) => {
+                self.abandon_turn();
+                self.used_before_message = self.usage();
+            }
             Event::TurnStarted(event) => self.start_turn(event),
             Event::TurnFinished(_) => self.close_turn(true),
             Event::Interrupted(_) => self.open.iter_mut().for_each(|one| one.interrupt(record.at)),
@@ -119,6 +125,15 @@ impl RunHistory {
     pub fn usage(&self) -> ModelUsage {
         let open = self.open.iter().map(|one| one.current_totals().usage);
         open.fold(self.closed_totals.all.usage, |sum, one| sum + one)
+    }
+
+    /// Returns what is left of the budget of these limits; `None` if the limits contain no budget.
+    pub fn budget_status(&self, limits: &ConversationLimits) -> Option<BudgetStatus> {
+        let used_before = match limits.budget_scope() {
+            BudgetScope::Conversation => ModelUsage::default(),
+            BudgetScope::Message => self.used_before_message,
+        };
+        BudgetStatus::after_usage(limits, self.usage().subtract_earlier(used_before))
     }
 
     /// Returns the totals of the agent until now.

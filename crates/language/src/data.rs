@@ -248,6 +248,9 @@ pub struct ModelUsage {
     /// The number of these requests that tools made.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub by_tools: u64,
+    /// The number of these requests that wrote summaries for the agent: of results of tools, or of earlier messages.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub summaries: u64,
     /// Input tokens.
     pub input_tokens: u64,
     /// The number of these tokens that the provider read from its own cache of prompts.
@@ -355,9 +358,9 @@ fn is_zero(count: &u64) -> bool {
 }
 
 impl ModelUsage {
-    /// Returns the number of requests that the agent made without its tools.
+    /// Returns the number of requests that the agent made without its tools and without summaries.
     pub fn own_requests(&self) -> u64 {
-        self.requests.saturating_sub(self.by_tools)
+        self.requests.saturating_sub(self.by_tools + self.summaries)
     }
 
     /// Returns the usage since an earlier reading of the same counters.
@@ -370,6 +373,7 @@ impl ModelUsage {
             requests: self.requests.saturating_sub(earlier.requests),
             cached: self.cached.saturating_sub(earlier.cached),
             by_tools: self.by_tools.saturating_sub(earlier.by_tools),
+            summaries: self.summaries.saturating_sub(earlier.summaries),
             input_tokens: self.input_tokens.saturating_sub(earlier.input_tokens),
             cached_tokens: self.cached_tokens.saturating_sub(earlier.cached_tokens),
             output_tokens: self.output_tokens.saturating_sub(earlier.output_tokens),
@@ -389,6 +393,7 @@ impl ModelUsage {
     pub fn as_tool_usage(self) -> Self {
         Self {
             by_tools: self.requests,
+            summaries: 0,
             ..self
         }
     }
@@ -477,6 +482,7 @@ impl std::ops::Add for ModelUsage {
             requests: self.requests + other.requests,
             cached: self.cached + other.cached,
             by_tools: self.by_tools + other.by_tools,
+            summaries: self.summaries + other.summaries,
             input_tokens: self.input_tokens + other.input_tokens,
             cached_tokens: self.cached_tokens + other.cached_tokens,
             output_tokens: self.output_tokens + other.output_tokens,

@@ -237,7 +237,9 @@ pub fn find_nearest_word<'w>(word: &str, candidates: impl Iterator<Item = &'w st
             continue;
         }
         let distance = strsim::damerau_levenshtein(&word.to_lowercase(), &candidate.to_lowercase());
-        if distance <= max_distance && best.is_none_or(|(least, _)| distance < least) {
+        // Words without a common letter are not similar, however short they are.
+        let has_common_letter = distance < length.max(candidate.chars().count());
+        if has_common_letter && distance <= max_distance && best.is_none_or(|(least, _)| distance < least) {
             best = Some((distance, candidate));
         }
     }
@@ -272,5 +274,7 @@ mod tests {
         assert_eq!(near("maxturns", &["max_turns"]), found("max_turns", true));
         assert_eq!(near("execution", &["executions"]), found("executions", false));
         assert_eq!(near("abc", &["xyz"]), None);
+        assert_eq!(near("s", &["x", "t"]), None, "no common letter");
+        assert_eq!(near("s", &["x", "sa"]), found("sa", false));
     }
 }

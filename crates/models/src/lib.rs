@@ -67,6 +67,16 @@ pub trait ModelProvider: Send + Sync {
 /// The caller resolves the path like a script agent: in the folder of the ensemble, the project root, then `scripts/`.
 pub type ScriptLoader = dyn Fn(&str) -> Result<String, String> + Send + Sync;
 
+/// The purpose of a request. Requests with another purpose are counted separately.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum RequestPurpose {
+    /// The model answers as the agent.
+    #[default]
+    Reply,
+    /// The model writes a summary for the agent: of a result of a tool, or of earlier messages.
+    Summary,
+}
+
 /// A request of an agent to a model.
 #[derive(Debug, Clone)]
 pub struct ModelRequest {
@@ -75,7 +85,9 @@ pub struct ModelRequest {
     pub messages: Vec<Message>,
     /// The agent that makes the request.
     pub agent_name: Arc<str>,
-    /// The number of the request of this agent in the run, from 1; failed requests count too.
+    /// The purpose of the request.
+    pub purpose: RequestPurpose,
+    /// The number of the request of this agent with this purpose in the run, from 1; failed requests count too.
     pub request_number: u64,
     /// The number of the execution of this agent, from 1.
     pub execution: u32,

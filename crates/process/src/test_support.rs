@@ -37,6 +37,7 @@ pub fn an_execution() -> ExecutionInput {
         thread: Arc::default(),
         remaining: RemainingBudget::default(),
         requests_made: 0,
+        summaries_made: 0,
         ended_requests: 0,
         lost_attempts: 0,
         last_failure: None,

@@ -63,6 +63,9 @@ pub enum RunError {
         /// The input agents and script agents.
         possible: Vec<String>,
     },
+    /// An agent has a stub, and a model or a generator answers for it.
+    #[error("`{0}` has a stub, and a model or a generator answers for it too")]
+    ReplacedTwice(String),
     /// In the run from which this one goes on, a generator of the program answered for an agent, and none is given.
     #[error("a generator answered for `{0}`, and this program has none for it")]
     NoGenerator(String),

@@ -60,7 +60,10 @@ fn render_export(format: ExportFormat, recorded: &RecordedRun) -> Result<String,
             )
         })
         .collect();
-    let story = RunStory::from_records(&journal.records);
+    let story = RunStory {
+        limits: Some(prepared.plan.ensemble().limits.clone()),
+        ..RunStory::from_records(&journal.records)
+    };
     let driver = crate::command::runs::show::find_driver(&**run);
     let mut picture = ensemble_picture(prepared.plan.ensemble());
     let (run_state, ensemble) = (story.history.run_state(driver), prepared.plan.ensemble());

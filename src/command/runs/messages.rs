@@ -96,14 +96,24 @@ impl<'a> MessageFilter<'a> {
     }
 }
 
+/// Returns the error that names the places of all messages, with the numbers of requests if the filter has a number.
 fn no_messages_error(filter: &str, all: &[ModelExchange]) -> CliError {
-    let mut known_places: Vec<String> = Vec::new();
+    let mut requests_by_place: Vec<(String, u32)> = Vec::new();
     for exchange in all {
         let place = format!("{}@{}", exchange.scope.agent, exchange.scope.turn);
-        if !known_places.contains(&place) {
-            known_places.push(place);
+        let last = exchange.iterations.iter().map(|iteration| iteration.number).max();
+        let last = last.unwrap_or_default();
+        match requests_by_place.iter_mut().find(|(known, _)| *known == place) {
+            Some((_, requests)) => *requests = last.max(*requests),
+            None => requests_by_place.push((place, last)),
         }
     }
+    let name_place = |(place, requests): &(String, u32)| match (filter.contains('#'), requests) {
+        (false, _) => place.clone(),
+        (true, 0 | 1) => format!("{place}#1"),
+        (true, last) => format!("{place}#1 to #{last}"),
+    };
+    let known_places: Vec<String> = requests_by_place.iter().map(name_place).collect();
     let there_are = match known_places.is_empty() {
         true => "the run has sent nothing to a model".to_owned(),
         false => format!("there are messages of: {}", known_places.join(", ")),

@@ -387,7 +387,12 @@ pub(crate) async fn open_record(given: Option<&str>, surroundings: &CliEnvironme
         None => None,
     };
     Ok(OpenedRecord {
-        story: RunStory::from_records(&journal.records),
+        story: RunStory {
+            limits: prepared
+                .as_ref()
+                .map(|prepared| prepared.plan.ensemble().limits.clone()),
+            ..RunStory::from_records(&journal.records)
+        },
         driver,
         prepared,
         context,

@@ -1,5 +1,6 @@
 //! The estimate of the next message of a recorded run: what the last message used, with the threads as they have grown since.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::command::shared::error::CliError;
@@ -17,7 +18,7 @@ use ensemble_runs::{RecordedRun, RunError};
 
 /// The last message of a run, as the basis of an estimate.
 pub(super) struct LastMessage {
-    /// The state before the last message.
+    /// The state before the last message, in the run in which it was answered.
     before: ConversationState,
     /// The state at the end.
     after: ConversationState,
@@ -43,12 +44,21 @@ impl LastMessage {
         }
         let plan = &recorded.prepared.plan;
         let records = &recorded.journal.records;
-        let is_message = |record: &Record| matches!(record.event, Event::MessageAdded(_));
-        let at = records.iter().rposition(is_message).unwrap_or_default();
-        let before = ConversationState::from_records(plan.clone(), &records[..at]).map_err(RunError::from)?;
+        let last_message = find_answered_message(records);
+        let mut before = ConversationState::from_records(plan.clone(), &records[..last_message.start]);
+        let first_turn = before.as_ref().map_or(0, ConversationState::turn_count) + 1;
+        if let Some(message) = records.get(last_message.start)
+            && let Some(origin) = find_merged_run(&recorded, message, surroundings).await
+        {
+            let records = &origin.journal.records;
+            let at = records.iter().position(|record| is_same_message(record, message));
+            let plan = origin.prepared.plan.clone();
+            before = ConversationState::from_records(plan, &records[..at.unwrap_or_default()]);
+        }
+        let before = before.map_err(RunError::from)?;
         Ok(Self {
-            first_turn: before.turn_count() + 1,
-            totals: RunHistory::from_records(&records[at..]).run_totals(),
+            first_turn,
+            totals: RunHistory::from_records(&records[last_message]).run_totals(),
             before,
             after: recorded.state,
         })
@@ -77,6 +87,70 @@ impl LastMessage {
         let link = resolved.as_ref().and_then(|resolved| resolved.chain.first());
         TokenCounter::for_model(link.map_or("", |link| &link.profile.model))
     }
+}
+
+/// Finds the run in which the message was answered, if a merge has taken it over: the requests of the message contained the
+/// thread of that run. Returns `None` for other runs, and if the merged run is not there any more.
+async fn find_merged_run(merge: &RecordedRun, message: &Record, surroundings: &CliEnvironment) -> Option<RecordedRun> {
+    let mut origin = None;
+    let mut next = find_merged_ids(merge, message);
+    while let Some(id) = next.pop() {
+        let Ok(RunRecord::Run(run)) = surroundings.project_runs().resolve_record(Some(&*id)).await else {
+            continue;
+        };
+        let Ok(run) = RecordedRun::load(run, &surroundings.project).await else {
+            continue;
+        };
+        if run
+            .journal
+            .records
+            .iter()
+            .any(|record| is_same_message(record, message))
+        {
+            next = find_merged_ids(&run, message);
+            origin = Some(run);
+        }
+    }
+    origin
+}
+
+/// Returns the ids of the two runs of a merge, if the merge has taken over the message.
+fn find_merged_ids(run: &RecordedRun, message: &Record) -> Vec<Arc<str>> {
+    let started = run.start_event().ok();
+    let Some(from) = started.and_then(|started| started.forked_from.as_ref()) else {
+        return Vec::new();
+    };
+    match &from.merged_with {
+        Some(other) if from.given.is_some_and(|given| message.seq < given) => vec![other.clone(), from.run_id.clone()],
+        _ => Vec::new(),
+    }
+}
+
+/// Returns whether both records are the same message of the user. A merge keeps the times of messages.
+fn is_same_message(one: &Record, other: &Record) -> bool {
+    match (&one.event, &other.event) {
+        (Event::MessageAdded(text), Event::MessageAdded(other_text)) => {
+            one.at == other.at && text.text == other_text.text
+        }
+        _ => false,
+    }
+}
+
+/// Returns the range of the records of the last message that an agent has answered: a message that a budget refuses starts no
+/// execution. Without such a message, returns the range of the last message.
+fn find_answered_message(records: &[Record]) -> Range<usize> {
+    let is_message = |record: &Record| matches!(record.event, Event::MessageAdded(_));
+    let is_execution = |record: &Record| matches!(record.event, Event::ExecutionStarted(_));
+    let start_of = |end: usize| records[..end].iter().rposition(is_message).unwrap_or_default();
+    let last = start_of(records.len())..records.len();
+    let mut message = last.clone();
+    while !records[message.clone()].iter().any(is_execution) {
+        if message.start == 0 {
+            return last;
+        }
+        message = start_of(message.start)..message.start;
+    }
+    message
 }
 
 /// The tokens of the threads of an agent.
@@ -117,7 +191,8 @@ pub(super) fn with_kept_thread(mut totals: AgentTotals, kept: Option<&KeptThread
     // The price of the file applies to the new number of tokens.
     usage.cost = None;
     if let Some(kept) = kept {
-        usage.input_tokens += kept.growth * usage.requests / kept.threads.max(1);
+        // The requests of tools and of summaries do not contain the thread.
+        usage.input_tokens += kept.growth * usage.own_requests() / kept.threads.max(1);
         usage.estimated |= kept.is_estimated;
     }
     totals

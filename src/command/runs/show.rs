@@ -1,6 +1,5 @@
 //! `ensemble runs show`: prints a run turn by turn, also while another process writes it.
 
-use std::collections::HashMap;
 use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
@@ -101,7 +100,9 @@ pub(crate) async fn print_run(
         follow_run(&*run, &mut output, &surroundings.project).await?
     } else {
         let journal = run.read_journal().await?;
-        output.printer.kinds = agent_kinds(&*run, read_start_event(&journal.records)?, &surroundings.project).await;
+        output
+            .load_ensemble(&*run, read_start_event(&journal.records)?, &surroundings.project)
+            .await;
         journal.records.iter().for_each(|record| output.print_record(record));
         if journal.is_torn {
             surroundings.print_err("warning: the last line of the journal is incomplete and has been left out\n");
@@ -125,7 +126,7 @@ async fn follow_run(run: &dyn StoredRun, output: &mut StoryOutput, project: &Pro
         let more = follower.poll_records().await?;
         for record in &more {
             if let Event::RunStarted(started) = &record.event {
-                output.printer.kinds = agent_kinds(run, started, project).await;
+                output.load_ensemble(run, started, project).await;
             }
             output.print_record(record);
         }
@@ -156,6 +157,19 @@ struct StoryOutput {
 }
 
 impl StoryOutput {
+    /// Loads the kinds of the agents and the limits, if the ensemble can still be read.
+    async fn load_ensemble(&mut self, run: &dyn StoredRun, started: &RunStarted, project: &Project) {
+        let Ok(prepared) = load_recorded_ensemble(run, started, project).await else {
+            return;
+        };
+        let plan = &prepared.plan;
+        self.printer.kinds = plan
+            .agent_ids()
+            .map(|id| (plan.agent_name(id).clone(), plan.agent(id).kind_name()))
+            .collect();
+        self.story.limits = Some(plan.ensemble().limits.clone());
+    }
+
     fn print_record(&mut self, record: &Record) {
         self.story.apply_record(record);
         match self.form {
@@ -208,15 +222,4 @@ impl StoryOutput {
 pub(crate) fn find_driver(run: &dyn StoredRun) -> RunDriver {
     let outer = || FileStore::find_outer_run(run.folder()?)?.driver_pid();
     run.driver_pid().or_else(outer).into()
-}
-
-/// Returns the kinds of the agents, if the ensemble can still be read.
-async fn agent_kinds(run: &dyn StoredRun, started: &RunStarted, project: &Project) -> HashMap<Arc<str>, &'static str> {
-    let Ok(prepared) = load_recorded_ensemble(run, started, project).await else {
-        return HashMap::new();
-    };
-    let plan = &prepared.plan;
-    plan.agent_ids()
-        .map(|id| (plan.agent_name(id).clone(), plan.agent(id).kind_name()))
-        .collect()
 }

@@ -308,6 +308,7 @@ fn test_request(profile: Arc<ModelProfile>) -> ModelRequest {
     ModelRequest {
         messages: vec![Message::new(Role::User, prompt)],
         agent_name: "models check".into(),
+        purpose: ensemble_models::RequestPurpose::Reply,
         request_number: 1,
         execution: 1,
         prompt: prompt.into(),

@@ -193,6 +193,7 @@ fn run_error_help(error: &RunError) -> Option<String> {
             [] => "this ensemble has no input agents and no script agents".to_owned(),
             possible => format!("a model can answer for {}", possible.join(", ")),
         },
+        RunError::ReplacedTwice(agent) => format!("remove `--stub {agent}=…` or `--respond {agent}=…`"),
         RunError::NoGenerator(_) => "continue the run in the program that started it".to_owned(),
         RunError::NoTool { similar, tools, .. } => match (similar, tools.as_slice()) {
             (Some(similar), _) => format!("did you mean `{similar}`?"),

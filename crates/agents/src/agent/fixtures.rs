@@ -101,6 +101,7 @@ pub(super) fn execution(agent_name: &str, execution: u32) -> ExecutionInput {
         request: None,
         thread: Arc::default(),
         requests_made: 0,
+        summaries_made: 0,
         ended_requests: 0,
         lost_attempts: 0,
         remaining: RemainingBudget::default(),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::event::Event;
 use super::part::EndedParts;
 use crate::thread::{ThreadIteration, ToolEnd};
 
@@ -82,6 +83,18 @@ impl FailedWork {
             format!("{failed} of {count} {noun}{plural} of `{}` failed", self.agent)
         })
     }
+}
+
+/// Returns the warnings of an execution or a part about failed work of its nested runs, each with the address of the agent.
+pub fn list_nested_failures(event: &Event) -> Vec<String> {
+    let (address, warnings) = match event {
+        Event::ExecutionFinished(event) => (event.agent.to_string(), &event.warnings),
+        Event::AttemptFailed(event) => (event.agent.to_string(), &event.warnings),
+        Event::PartEnded(event) => (format!("{}[{}]", event.agent, event.key), &event.warnings),
+        _ => return Vec::new(),
+    };
+    let warnings = warnings.iter().map(|warning| format!("{address}: {warning}"));
+    warnings.filter(|warning| is_nested_failure(warning)).collect()
 }
 
 /// Returns whether a warning of a run describes failed work of a nested run: the address of an agent, `: `, and a sentence

@@ -197,6 +197,9 @@ fn write_usage_entries<M: SerializeMap>(map: &mut M, usage: &data::ModelUsage) -
     map.serialize_entry("requests", &usage.requests)?;
     map.serialize_entry("cached", &usage.cached)?;
     map.serialize_entry("by_tools", &usage.by_tools)?;
+    if usage.summaries > 0 {
+        map.serialize_entry("summaries", &usage.summaries)?;
+    }
     map.serialize_entry("input_tokens", &usage.input_tokens)?;
     map.serialize_entry("output_tokens", &usage.output_tokens)?;
     if usage.cached_tokens > 0 {

@@ -83,6 +83,7 @@ pub fn build_execution(
         request: slot.start.request.clone(),
         thread: agent_state.thread().clone(),
         requests_made: agent_state.requests_made() + slot.usage_so_far().map_or(0, |used| used.own_requests()),
+        summaries_made: agent_state.summaries_made() + slot.usage_so_far().map_or(0, |used| used.summaries),
         ended_requests: slot.ended_requests,
         lost_attempts: slot.attempt - slot.last_ended,
         remaining: remaining_budget(plan, state, slot.usage_so_far()),

@@ -36,6 +36,10 @@ pub struct RequestOrigin {
     /// order.
     #[serde(default)]
     pub position: Vec<u32>,
+    /// Whether a call that leads to the address belongs to an agent with an exclusive tool. Such a call can keep the calls
+    /// of other parts from starting.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_exclusive_tools: bool,
 }
 
 impl RequestOrigin {
@@ -63,10 +67,23 @@ impl RequestOrigin {
         self.with_positions(self.address.with_call(tool, number), [index])
     }
 
+    /// Adds whether the agent of the call has an exclusive tool.
+    #[must_use]
+    pub fn with_exclusive_tools(self, has_exclusive_tools: bool) -> Self {
+        Self {
+            has_exclusive_tools: self.has_exclusive_tools || has_exclusive_tools,
+            ..self
+        }
+    }
+
     fn with_positions(&self, address: RequestAddress, positions: impl IntoIterator<Item = u32>) -> Self {
         let mut position = self.position.clone();
         position.extend(positions);
-        Self { address, position }
+        Self {
+            address,
+            position,
+            has_exclusive_tools: self.has_exclusive_tools,
+        }
     }
 }
 

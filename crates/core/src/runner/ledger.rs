@@ -22,7 +22,7 @@ struct LedgerState {
     /// The usage without the requests that `made` counts and the parts that were stopped.
     used: ModelUsage,
     /// The counters of the requests that are being made.
-    made: Vec<Arc<AtomicU64>>,
+    made: Vec<RequestCounter>,
     /// The usage in the records of the attempt.
     recorded: ModelUsage,
     /// The iterations of the latest round, until the attempt has used them.
@@ -33,6 +33,25 @@ struct LedgerState {
     nested: Option<ModelUsage>,
     /// The parts that were stopped, with their keys.
     stopped_parts: Vec<(Arc<str>, LedgerEntries)>,
+}
+
+/// The counter of one request, which counts its repetitions too.
+#[derive(Debug)]
+struct RequestCounter {
+    count: Arc<AtomicU64>,
+    writes_summary: bool,
+}
+
+impl RequestCounter {
+    /// Returns the requests that were made until now.
+    fn usage(&self) -> ModelUsage {
+        let requests = self.count.load(Ordering::Relaxed);
+        ModelUsage {
+            requests,
+            summaries: if self.writes_summary { requests } else { 0 },
+            ..ModelUsage::default()
+        }
+    }
 }
 
 /// The entries of a ledger.
@@ -191,11 +210,23 @@ impl AttemptLedger {
 
     /// Returns the counter of a request. It counts at once, so that the request counts even if its future is dropped.
     pub fn open_request(&self) -> Arc<AtomicU64> {
-        let counter = Arc::<AtomicU64>::default();
+        self.open_counter(false)
+    }
+
+    /// Returns the counter of a request that writes a summary for the agent.
+    pub fn open_summary_request(&self) -> Arc<AtomicU64> {
+        self.open_counter(true)
+    }
+
+    fn open_counter(&self, writes_summary: bool) -> Arc<AtomicU64> {
+        let count = Arc::<AtomicU64>::default();
         let mut state = self.lock();
         state.settle_requests();
-        state.made.push(counter.clone());
-        counter
+        state.made.push(RequestCounter {
+            count: Arc::clone(&count),
+            writes_summary,
+        });
+        count
     }
 
     /// Returns the usage since the latest record, and marks it as recorded.
@@ -288,24 +319,21 @@ impl AttemptLedger {
 impl LedgerState {
     /// Adds the counters of requests that have ended.
     fn settle_requests(&mut self) {
-        let (ended, open) = self.made.drain(..).partition(|counter| Arc::strong_count(counter) == 1);
+        let (ended, open): (Vec<RequestCounter>, _) = self
+            .made
+            .drain(..)
+            .partition(|counter| Arc::strong_count(&counter.count) == 1);
         self.made = open;
-        let ended_counters: Vec<Arc<AtomicU64>> = ended;
-        self.used.requests += ended_counters
-            .iter()
-            .map(|counter| counter.load(Ordering::Relaxed))
-            .sum::<u64>();
+        self.used = ended.iter().fold(self.used, |sum, counter| sum + counter.usage());
     }
 
     fn usage(&self) -> ModelUsage {
-        let request_count = self.made.iter().map(|counter| counter.load(Ordering::Relaxed)).sum();
-        let open_usage = ModelUsage {
-            requests: request_count,
-            ..ModelUsage::default()
-        };
+        let open_requests = self.made.iter().map(RequestCounter::usage);
         let parts = self.stopped_parts.iter().filter_map(|(_, part)| part.usage);
         let nested = self.nested.unwrap_or_default();
-        parts.fold(self.used + open_usage + nested, |sum, one| sum + one)
+        open_requests
+            .chain(parts)
+            .fold(self.used + nested, |sum, one| sum + one)
     }
 
     fn into_entries(mut self) -> LedgerEntries {

@@ -40,6 +40,12 @@ pub enum ThreadGrowthErrorKind {
     /// A result contains neither a value nor an error.
     #[error("the result of the call `{0}` contains neither a value nor an error")]
     ResultWithoutEnd(String),
+    /// The current iteration has no tool calls, so there are no results to add.
+    #[error("iteration {0} has no tool calls that need results")]
+    NoCalls(u32),
+    /// A result has another name or other arguments than its call.
+    #[error("the result of the call `{0}` is that of a call with another name or other arguments")]
+    OtherCall(String),
     /// A call of the current iteration gets no result.
     #[error("the call `{0}` has no result")]
     MissingResult(String),
@@ -78,8 +84,8 @@ impl Thread {
     /// call that has not ended needs a result; the result of a call that has ended can be repeated.
     ///
     /// # Errors
-    /// The thread is empty, a result does not belong to an open call, a result is missing, or a result contains neither a
-    /// value nor an error. The error contains the thread.
+    /// The thread is empty, its current iteration has no calls, a result does not belong to an open call or differs from it, a
+    /// result is missing, or a result contains neither a value nor an error. The error contains the thread.
     pub fn add_tool_results(mut self, results: Vec<ToolCall>, at: DateTime<Utc>) -> Result<Self, ThreadGrowthError> {
         if let Some(kind) = self.find_result_error(&results) {
             return Err(self.growth_error(kind));
@@ -97,6 +103,9 @@ impl Thread {
         let Some(current) = self.iterations.last() else {
             return Some(ThreadGrowthErrorKind::NoIteration);
         };
+        if results.is_empty() && current.tool_calls.is_empty() {
+            return Some(ThreadGrowthErrorKind::NoCalls(current.number));
+        }
         for (at, result) in results.iter().enumerate() {
             let id = || result.id.clone();
             let call = current.tool_calls.iter().find(|call| call.id == result.id);
@@ -110,6 +119,9 @@ impl Thread {
                 }
                 Some(_) if has_ended || results[..at].iter().any(|earlier| earlier.id == result.id) => {
                     return Some(ThreadGrowthErrorKind::CallAlreadyEnded(id()));
+                }
+                Some(call) if (&call.name, &call.arguments) != (&result.name, &result.arguments) => {
+                    return Some(ThreadGrowthErrorKind::OtherCall(id()));
                 }
                 Some(_) if result.end.is_none() => return Some(ThreadGrowthErrorKind::ResultWithoutEnd(id())),
                 Some(_) => {}
@@ -140,6 +152,10 @@ mod tests {
         ToolCall::new(id, "look", json!({})).with_end(ToolEnd::Result(json!(1)), 0.0)
     }
 
+    fn renamed(id: &str) -> ToolCall {
+        ToolCall::new(id, "other", json!({})).with_end(ToolEnd::Result(json!(1)), 0.0)
+    }
+
     fn open(id: &str) -> ToolCall {
         ToolCall::new(id, "look", json!({}))
     }
@@ -165,6 +181,13 @@ mod tests {
             (say(&calling), &calling, ThreadGrowthErrorKind::AlreadyReplied(1)),
             (add(&empty, vec![]), &empty, ThreadGrowthErrorKind::NoIteration),
             (add(&asked, vec![ended("1")]), &asked, unknown(1, "1")),
+            (add(&asked, vec![]), &asked, ThreadGrowthErrorKind::NoCalls(1)),
+            (add(&replied, vec![]), &replied, ThreadGrowthErrorKind::NoCalls(1)),
+            (
+                add(&calling, vec![ended("1"), renamed("2")]),
+                &calling,
+                ThreadGrowthErrorKind::OtherCall("2".into()),
+            ),
             (add(&calling, vec![ended("1"), ended("3")]), &calling, unknown(1, "3")),
             (
                 add(&calling, vec![ended("1"), ended("1")]),

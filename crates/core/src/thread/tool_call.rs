@@ -50,6 +50,16 @@ pub struct ResultSummary {
     pub error: Option<String>,
 }
 
+impl ResultSummary {
+    /// Returns the sentence for the user that a result of this tool was not summarized; `None` if there is a summary.
+    pub fn failure_sentence(&self, tool: &str) -> Option<String> {
+        let error = self.error.as_ref()?;
+        Some(format!(
+            "a result of the tool {tool} was not summarized: {error}; the model received its beginning and its end"
+        ))
+    }
+}
+
 /// What the model is told of a call without an end.
 pub const INTERRUPTED: &str = "the tool was interrupted";
 

@@ -27,6 +27,7 @@ use ensemble_core::conversation::{
 use ensemble_core::request::PendingRequest;
 use ensemble_core::thread::{StopReason, ToolCall};
 use ensemble_language::data::{AgentRequest, ExecutionFailure, ModelUsage, OperatorQuestion, RunContext};
+use ensemble_language::ensemble::{BudgetStatus, ConversationLimits};
 
 pub use compare::{
     BothRuns, ComparedOutcome, ComparedRun, ContextChange, DecisionDifference, ExecutionDifference, RunComparison,
@@ -50,6 +51,8 @@ pub struct RunStory {
     pub active: f64,
     /// All warnings for the user.
     pub warnings: Vec<String>,
+    /// The limits of the ensemble of the run; `None` if the ensemble cannot be read.
+    pub limits: Option<ConversationLimits>,
 }
 
 /// An event of a story.
@@ -225,6 +228,11 @@ impl RunStory {
             StoryEvent::Turn(turn) => Some(&**turn),
             _ => None,
         })
+    }
+
+    /// Returns what is left of the budget of the run; `None` without a budget, or if the limits are not known.
+    pub fn budget_status(&self) -> Option<BudgetStatus> {
+        self.history.budget_status(self.limits.as_ref()?)
     }
 
     /// Returns the last turn before the first failed execution; 0 if there is none.

@@ -40,6 +40,24 @@ impl BudgetStatus {
         })
     }
 
+    /// Returns whether nothing is left of one of the limits.
+    pub fn is_exhausted(&self) -> bool {
+        self.remaining_tokens == Some(0) || self.remaining_cost == Some(Cost::default())
+    }
+
+    /// Returns whether another message can only be answered with higher limits.
+    pub fn refuses_messages(&self) -> bool {
+        self.scope == BudgetScope::Conversation && self.is_exhausted()
+    }
+
+    /// Returns the words that follow what is left: the messages that share the budget.
+    pub fn scope_words(&self) -> &'static str {
+        match self.scope {
+            BudgetScope::Conversation => "",
+            BudgetScope::Message => " for this message",
+        }
+    }
+
     /// Returns whether at most a fifth of one of the limits is left.
     pub fn is_low(&self) -> bool {
         let is_low = |most: Option<u64>, left: Option<u64>| most.zip(left).is_some_and(|(most, left)| left <= most / 5);

@@ -42,6 +42,16 @@ pub enum BudgetScope {
     Message,
 }
 
+impl BudgetScope {
+    /// Returns the scope as the file writes it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Conversation => "conversation",
+            Self::Message => "message",
+        }
+    }
+}
+
 /// The result of a run that a limit of the conversation ends, except for its time limit (`on_limit`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnLimit {

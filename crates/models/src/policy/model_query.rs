@@ -8,7 +8,7 @@ use ensemble_core::thread::{ExecutionRef, Message};
 use ensemble_language::ensemble::TokenPrice;
 use serde_json::Value;
 
-use crate::{ModelError, ModelReply, ToolSpec};
+use crate::{ModelError, ModelReply, RequestPurpose, ToolSpec};
 
 /// Query to a model, independent of the profile that answers.
 #[derive(Debug, Clone)]
@@ -19,7 +19,9 @@ pub struct ModelQuery {
     pub messages: Vec<Message>,
     /// The execution that makes the query.
     pub source: ExecutionRef,
-    /// The number of earlier requests of the agent.
+    /// The purpose of the query.
+    pub purpose: RequestPurpose,
+    /// The number of earlier requests of the agent with this purpose.
     pub requests_made: u64,
     /// The schema that the reply must match.
     pub output_schema: Option<Arc<Value>>,

@@ -313,6 +313,7 @@ fn build_request(ask: &ModelQuery, at: usize, link: &ChainedProfile, number: u64
             .chain(without_foreign_reasoning(&ask.messages, &link.profile))
             .collect(),
         agent_name: Arc::clone(&ask.source.agent),
+        purpose: ask.purpose,
         request_number: number,
         execution: ask.source.execution,
         output_schema: ask.output_schema.clone(),

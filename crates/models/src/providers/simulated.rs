@@ -1,7 +1,7 @@
 //! The embedded `simulated` provider: examples and tests without a network, a key or chance.
 //!
 //! It has no latency and keeps no count of its own: the n-th request of an agent gets the n-th reply because the
-//! request says that it is the n-th.
+//! request says that it is the n-th. Summaries are counted separately, so that they use up no replies of the agent.
 
 use std::sync::Arc;
 
@@ -9,7 +9,8 @@ use serde_json::Value;
 
 use crate::providers::simulated_script::describe_script_failure;
 use crate::{
-    BoxFuture, ModelError, ModelProvider, ModelReply, ModelRequest, ReplyPiece, ReplyPieceCallback, ScriptLoader,
+    BoxFuture, ModelError, ModelProvider, ModelReply, ModelRequest, ReplyPiece, ReplyPieceCallback, RequestPurpose,
+    ScriptLoader,
 };
 use ensemble_core::thread::ToolCall;
 use ensemble_language::data::JsonMap;
@@ -72,13 +73,26 @@ impl ModelProvider for SimulatedProvider {
 
 /// Renders a reply with the number of the request and the name of the agent.
 fn announcement_text(request: &ModelRequest) -> String {
-    format!("(simulated reply {} of {})", request.request_number, request.agent_name)
+    let noun = match request.purpose {
+        RequestPurpose::Reply => "reply",
+        RequestPurpose::Summary => "summary",
+    };
+    format!(
+        "(simulated {noun} {} of {})",
+        request.request_number, request.agent_name
+    )
 }
 
-/// Returns the prepared reply with the number of the request. The last one repeats.
+/// Returns the prepared reply with the number of the request. The last one repeats. A summary calls no tools, so replies that
+/// call tools do not count for it.
 fn select_prepared_reply(replies: &[PreparedReply], request: &ModelRequest) -> Result<ModelReply, ModelError> {
     let at = usize::try_from(request.request_number.saturating_sub(1)).unwrap_or(usize::MAX);
-    match replies.get(at).or(replies.last()) {
+    let is_usable = |reply: &&PreparedReply| match request.purpose {
+        RequestPurpose::Reply => true,
+        RequestPurpose::Summary => !matches!(reply, PreparedReply::Calls { .. }),
+    };
+    let usable: Vec<&PreparedReply> = replies.iter().filter(is_usable).collect();
+    match usable.get(at).or(usable.last()).copied() {
         Some(PreparedReply::Text(text)) => Ok(ModelReply::from_text(text)),
         Some(PreparedReply::Error(message)) => Err(ModelError::new_retryable(message)),
         Some(PreparedReply::Calls { text, tool_calls }) => {
@@ -181,6 +195,7 @@ mod tests {
         ModelRequest {
             messages: vec![Message::new(Role::User, "hello")],
             agent_name: "writer".into(),
+            purpose: RequestPurpose::Reply,
             request_number: number,
             execution: 2,
             prompt: "hello".into(),
@@ -220,6 +235,34 @@ mod tests {
                 Ok(expected),
                 "request {number}"
             );
+        }
+    }
+
+    #[tokio::test]
+    async fn summaries_are_counted_apart_and_call_no_tools() {
+        let calls = PreparedReply::Calls {
+            text: "I look".into(),
+            tool_calls: Vec::new(),
+        };
+        let replies = vec![
+            calls,
+            PreparedReply::Text("one".into()),
+            PreparedReply::Text("two".into()),
+        ];
+        let simulator = simulator(Some(SimulatedReplySource::Replies(replies)));
+        for (purpose, number, expected) in [
+            (RequestPurpose::Reply, 1, "I look"),
+            (RequestPurpose::Summary, 1, "one"),
+            (RequestPurpose::Summary, 2, "two"),
+            (RequestPurpose::Summary, 3, "two"),
+            (RequestPurpose::Reply, 2, "one"),
+        ] {
+            let asked = ModelRequest {
+                purpose,
+                ..request(number)
+            };
+            let reply = simulator.complete_request(asked, &|_| {}).await.expect("a reply");
+            assert_eq!(reply.text, expected, "{purpose:?} {number}");
         }
     }
 

@@ -132,6 +132,8 @@ pub(super) fn format_executions(
 
 /// Formats a duration in seconds: `3 ms`, `1.2 s`, `2 min 5 s`, `1 h 20 min`.
 pub(super) fn format_duration(seconds: f64) -> String {
+    // A sum of no durations is -0.
+    let seconds = seconds + 0.0;
     if seconds < 1.0 {
         format!("{:.0} ms", seconds * 1000.0)
     } else if seconds < 60.0 {
@@ -152,6 +154,7 @@ mod tests {
     fn durations_read_as_people_say_them() {
         let table = [
             (0.0, "0 ms"),
+            (-0.0, "0 ms"),
             (0.0123, "12 ms"),
             (1.25, "1.2 s"),
             (125.0, "2 min 5 s"),

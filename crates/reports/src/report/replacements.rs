@@ -7,7 +7,11 @@ pub(crate) fn describe_replacements(started: &RunStarted) -> Vec<(&'static str, 
     let mut replacements = Vec::new();
     if !started.simulated.is_empty() {
         let agents = started.simulated.join(", ");
-        replacements.push(("simulated", format!("no model was called for {agents}")));
+        let uses = match started.simulated.len() {
+            1 => "uses a simulated model",
+            _ => "use simulated models",
+        };
+        replacements.push(("simulated", format!("{agents} {uses}")));
     }
     if !started.stubs.is_empty() {
         let agents: Vec<&str> = started.stubs.keys().map(|agent| &**agent).collect();

@@ -48,14 +48,16 @@ pub enum RowTask {
     Retry,
     /// Another process executes the run.
     Elsewhere(u32),
-    /// The run has ended, or waits for an answer.
+    /// The run waits for an answer, and there is none.
+    Wait,
+    /// The run has ended.
     Nothing,
 }
 
 impl RowTask {
     /// Returns whether the next call runs the row.
     pub fn is_executed(&self) -> bool {
-        !matches!(self, Self::Elsewhere(_) | Self::Nothing)
+        !matches!(self, Self::Elsewhere(_) | Self::Wait | Self::Nothing)
     }
 
     /// Returns the task as a word of the JSON output.
@@ -67,6 +69,7 @@ impl RowTask {
             Self::Answer => "answered",
             Self::Retry => "retry",
             Self::Elsewhere(_) => "running",
+            Self::Wait => "waiting",
             Self::Nothing => "finished",
         }
     }
@@ -88,6 +91,7 @@ impl RowTask {
             Self::Answer => choose("has an answer and continues", "have an answer and continue").to_owned(),
             Self::Retry => format!("{run} again because of --retry"),
             Self::Elsewhere(process) => format!("{} executed by process {process}", choose("is", "are")),
+            Self::Wait => choose("waits for an answer", "wait for answers").to_owned(),
             Self::Nothing => format!("{} not run", choose("does", "do")),
         };
         format!("{rows} {words}")
@@ -154,6 +158,7 @@ impl Batch {
         }
         match self.retry.iter().any(|rows| rows.selects_row(entry, self.limits)) {
             true => RowTask::Retry,
+            false if is_waiting => RowTask::Wait,
             false => RowTask::Nothing,
         }
     }

@@ -243,6 +243,24 @@ impl OpenRequestDesk {
         }
     }
 
+    /// Withdraws the open questions, as if there were no person. Returns `false` without open questions, if one has a default,
+    /// and if a call waits for a permission.
+    pub(crate) fn withdraw_questions(&self) -> bool {
+        let mut state = self.lock_state();
+        let is_recorded = |open: &OpenDeskRequest| match &open.request {
+            OperatorRequest::Question(question) => question.default.is_none(),
+            OperatorRequest::Permission(_) => false,
+        };
+        if state.open.is_empty() || !state.open.iter().all(is_recorded) {
+            return false;
+        }
+        // Without the channel of its answer, a request is answered by nobody.
+        state.open.clear();
+        drop(state);
+        self.notify_subscribers();
+        true
+    }
+
     /// Opens a request, sends an event, and waits for the answer. Withdraws the request if the future is dropped. Returns `None` if the
     /// desk is dropped.
     async fn open_and_wait(&self, request: OperatorRequest) -> Option<(RequestAnswer, AnswerAuthor)> {

@@ -174,6 +174,11 @@ impl RunHandle {
         self.desk.sorted_open_requests()
     }
 
+    /// Withdraws the open questions, as if there were no person. Returns whether there were questions to withdraw.
+    pub(crate) fn withdraw_questions(&self) -> bool {
+        self.desk.withdraw_questions()
+    }
+
     /// Returns whether a resumed run is expected to ask the recorded request with this digest again.
     pub(crate) fn is_request_expected(&self, digest: &RequestDigest) -> bool {
         self.desk.is_request_expected(digest)

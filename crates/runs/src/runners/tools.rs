@@ -109,11 +109,16 @@ impl AgentTools {
                 continue;
             };
             let choice = tool.summary_profile().cloned().map(ModelChoice::Profile);
-            let model = match choice.filter(|choice| !has_stub || find_external_model(choice, parts).is_none()) {
-                Some(choice) => parts.connect_model(&choice).map_err(AgentBuildError::from),
+            let choice = choice.filter(|choice| !has_stub || find_external_model(choice, parts).is_none());
+            let model = match &choice {
+                Some(choice) => parts.connect_model(choice).map_err(AgentBuildError::from),
                 None => own_model(),
             };
             let summarizer = ResultSummarizer::new(model.map_err(|error| error.for_tool(&used.tool))?, above);
+            let summarizer = match (choice, has_stub) {
+                (None, true) => summarizer.counting_as_replies(),
+                _ => summarizer,
+            };
             is_simulated |= summarizer.is_simulated();
             toolset.set_summarizer(&used.tool, summarizer);
         }

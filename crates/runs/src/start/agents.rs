@@ -277,7 +277,7 @@ impl RunnerFactory<'_> {
         let (parts, shared) = (&self.parts, self.parts.shared);
         Ok(match &agent.kind {
             AgentKind::Script { .. } if let Some(generator) = self.find_generator(agent) => (
-                Arc::new(ScriptGeneratorRunner::for_script_agent(agent, generator)),
+                Arc::new(ScriptGeneratorRunner::for_script_agent(agent, generator)?),
                 false,
             ),
             AgentKind::Script { .. } if let Some(profile) = self.find_responder(agent) => {

@@ -115,7 +115,7 @@ impl RunReplacements {
     /// A name is wrong.
     pub(crate) fn check_own(&self, ensemble: &Ensemble) -> Result<(), RunError> {
         let agents = ensemble.agents.iter();
-        let own_agents = agents
+        let own_agents: BTreeMap<String, ReplaceableKind> = agents
             .map(|agent| (agent.name.to_string(), ReplaceableKind::for_agent(agent)))
             .collect();
         let has_nested_ensembles = ensemble.agents.iter().any(|agent| match &agent.kind {
@@ -123,9 +123,12 @@ impl RunReplacements {
             AgentKind::Llm(llm) => !llm.tools.is_empty(),
             AgentKind::Script { .. } | AgentKind::Input(_) | AgentKind::Tool { .. } => false,
         });
-        let is_typo = |name: &str| find_similar_word(name, ensemble.agents.iter().map(|agent| &*agent.name)).is_some();
-        self.check_names(&own_agents, |name, is_stub| {
-            name.contains('.') || (is_stub && has_nested_ensembles && !is_typo(name))
+        let is_typo = |name: &str| {
+            !own_agents.contains_key(name) && find_similar_word(name, own_agents.keys().map(String::as_str)).is_some()
+        };
+        self.check_replaced_once()?;
+        self.check_names(&own_agents, |name| {
+            name.contains('.') || has_nested_ensembles && !is_typo(name)
         })
     }
 
@@ -135,7 +138,15 @@ impl RunReplacements {
     /// A name is wrong.
     pub(crate) fn check_all(&self) -> Result<(), RunError> {
         let ready_agents = self.ready_agents.lock().unwrap_or_else(PoisonError::into_inner);
-        self.check_names(&ready_agents, |_, _| false)
+        self.check_names(&ready_agents, |_| false)
+    }
+
+    /// Refuses an agent with a stub for which a model or a generator answers too.
+    fn check_replaced_once(&self) -> Result<(), RunError> {
+        match self.stubs.keys().find(|name| self.responders.contains_key(*name)) {
+            Some(name) => Err(RunError::ReplacedTwice(name.to_string())),
+            None => Ok(()),
+        }
     }
 
     /// Returns the answers of the stubs of input agents, by their names.
@@ -149,17 +160,16 @@ impl RunReplacements {
         stubs.map(|(name, text)| (name.clone(), text.clone())).collect()
     }
 
-    /// Checks the names of stubs and responders. `is_left` decides by the name, and by whether it is that of a stub, whether
-    /// the name is checked later.
+    /// Checks the names of stubs and responders. `is_left` decides whether the name is checked later.
     fn check_names(
         &self,
         agents: &BTreeMap<String, ReplaceableKind>,
-        is_left: impl Fn(&str, bool) -> bool,
+        is_left: impl Fn(&str) -> bool,
     ) -> Result<(), RunError> {
         let all = || agents.keys().map(String::as_str);
         for name in self.stubs.keys().filter(|name| !agents.contains_key(&***name)) {
             match list_named_people(name, agents).as_slice() {
-                _ if is_left(name, true) => {}
+                _ if is_left(name) => {}
                 [] => return Err(no_agent_error(name, all())),
                 people @ [person, _, ..] if person.is_named(name) => {
                     return Err(RunError::Answer(AnswerRefusal::Ambiguous {
@@ -177,6 +187,8 @@ impl RunReplacements {
             }
             match agents.get(&**name) {
                 Some(ReplaceableKind::Person | ReplaceableKind::Script) => {}
+                // The agents of nested ensembles, for which a model can answer, are not known yet.
+                Some(ReplaceableKind::Other) | None if is_left(name) => {}
                 Some(ReplaceableKind::Other) => {
                     let possible = agents.iter().filter(|(_, kind)| **kind != ReplaceableKind::Other);
                     return Err(RunError::RespondsForNobody {
@@ -184,7 +196,6 @@ impl RunReplacements {
                         possible: possible.map(|(name, _)| name.clone()).collect(),
                     });
                 }
-                None if is_left(name, false) => {}
                 None => return Err(no_agent_error(name, all())),
             }
         }
@@ -204,10 +215,16 @@ fn list_named_people(name: &str, agents: &BTreeMap<String, ReplaceableKind>) -> 
     named.cloned().collect()
 }
 
+/// Returns the error for a name that no agent has. The agent of a nested ensemble may be named without the ensemble.
 fn no_agent_error<'n>(name: &str, all: impl Iterator<Item = &'n str> + Clone) -> RunError {
+    let is_nested = |path: &&str| path.strip_suffix(name).is_some_and(|outer| outer.ends_with('.'));
+    let similar = all
+        .clone()
+        .find(is_nested)
+        .or_else(|| find_similar_word(name, all.clone()));
     RunError::NoSuchAgent {
         agent: name.to_owned(),
-        similar: find_similar_word(name, all.clone()).map(str::to_owned),
+        similar: similar.map(str::to_owned),
         agents: all.map(str::to_owned).collect(),
     }
 }
@@ -220,7 +237,7 @@ impl RunOptions {
         self.responders.clone().into_iter().chain(generators).collect()
     }
 
-    /// Keeps what stood in for agents in the run from which this one goes on, where nothing else is given.
+    /// Keeps what stood in for agents in the run from which this one goes on, where nothing else is given for the agent.
     pub(crate) fn keep_replacements(&mut self, before: &RunStarted, has: impl Fn(&str) -> bool) {
         let is_there = |name: &Arc<str>| name.match_indices('.').any(|(end, _)| has(&name[..end])) || has(name);
         let keep_present = |all: &BTreeMap<Arc<str>, Arc<str>>| -> BTreeMap<Arc<str>, Arc<str>> {
@@ -230,8 +247,11 @@ impl RunOptions {
                 .collect()
         };
         let given = (std::mem::take(&mut self.stubs), std::mem::take(&mut self.responders));
-        self.stubs = keep_present(&before.stubs).into_iter().chain(given.0).collect();
-        self.responders = keep_present(&before.responders).into_iter().chain(given.1).collect();
+        let (mut stubs, mut responders) = (keep_present(&before.stubs), keep_present(&before.responders));
+        stubs.retain(|name, _| !given.1.contains_key(name) && !self.generators.contains_key(name));
+        responders.retain(|name, _| !given.0.contains_key(name));
+        self.stubs = stubs.into_iter().chain(given.0).collect();
+        self.responders = responders.into_iter().chain(given.1).collect();
     }
 }
 

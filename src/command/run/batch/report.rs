@@ -65,7 +65,7 @@ pub(super) fn print_dry_run(batch: &Batch, name: &str, args: &BatchArgs, surroun
     surroundings.print_out(&text);
 }
 
-/// Returns the number of rows with nothing to do.
+/// Returns the number of rows that have ended and do not run.
 pub(super) fn count_finished(batch: &Batch) -> usize {
     let groups = batch.group_rows_by_task().into_iter();
     let finished = groups.filter(|group| group.task == RowTask::Nothing);

@@ -351,6 +351,7 @@ impl Dialogue {
     fn default_round_parameters(&self, thread: Thread, text: String, max_requests: u32) -> RoundParameters {
         RoundParameters {
             requests_made: round::count_requests(&thread),
+            summaries_made: round::count_summaries(&thread),
             earlier: thread.message_count(),
             attachments: Vec::new(),
             thread: Arc::new(thread),

@@ -20,7 +20,8 @@ use ensemble_core::thread::{
 use ensemble_language::data::{ModelUsage, RemainingBudget};
 use ensemble_language::ensemble::TokenPrice;
 use ensemble_models::{
-    ModelQuery, ModelReply, ToolSpec, estimate_attachment_tokens, estimate_result_file_tokens, estimate_tokens,
+    ModelQuery, ModelReply, RequestPurpose, ToolSpec, estimate_attachment_tokens, estimate_result_file_tokens,
+    estimate_tokens,
 };
 
 /// Parameters of a round: thread, message, limits and records.
@@ -40,6 +41,8 @@ pub struct RoundParameters {
     pub source: ExecutionRef,
     /// The number of requests before the attempt.
     pub requests_made: u64,
+    /// The number of requests before the attempt that wrote summaries.
+    pub summaries_made: u64,
     /// The maximum number of requests in this round.
     pub max_requests: u32,
     /// The budget of the attempt. When it is used up, the results of tools are not sent to the model.
@@ -266,6 +269,7 @@ impl Dialogue {
             systems: systems.clone(),
             messages: messages.to_vec(),
             source: opening.source.clone(),
+            purpose: RequestPurpose::Reply,
             requests_made: opening.requests_made + ledger.usage().own_requests(),
             output_schema: opening.output_schema.clone(),
             tools: Arc::clone(specs),
@@ -339,6 +343,7 @@ impl Dialogue {
             source: &opening.source,
             clock: &opening.clock,
             requests_made: opening.requests_made + ledger.usage().own_requests(),
+            summaries_made: opening.summaries_made + ledger.usage().summaries,
             earlier_dropped: ledger
                 .with_exchange(find_last_dropped_note)
                 .or_else(|| find_last_dropped_note(&opening.thread)),
@@ -394,32 +399,49 @@ pub(crate) fn add_call_ends(exchange: Thread, ended: Vec<ToolCall>) -> Thread {
 pub(crate) fn append_exchange(earlier: Thread, exchange: Vec<ThreadIteration>, usage: ModelUsage) -> Thread {
     let iterations = exchange.len() as u64;
     let thread = earlier.append_iterations(exchange);
-    match usage.own_requests().saturating_sub(iterations) {
-        0 => thread,
-        further => {
-            let before = thread.iterations().last().map_or(0, further_requests);
-            thread.add_metadata(FURTHER_REQUESTS, before + further)
-        }
+    let thread = add_count(
+        thread,
+        FURTHER_REQUESTS,
+        usage.own_requests().saturating_sub(iterations),
+    );
+    add_count(thread, SUMMARY_COUNT, usage.summaries)
+}
+
+/// Adds a number of requests to the count with this key in the metadata of the last iteration.
+fn add_count(thread: Thread, key: &str, requests: u64) -> Thread {
+    if requests == 0 {
+        return thread;
     }
+    let before = thread.iterations().last().map_or(0, |last| read_count(last, key));
+    thread.add_metadata(key, before + requests)
 }
 
 /// Counts the requests that were made for the thread.
 pub(crate) fn count_requests(thread: &Thread) -> u64 {
     let iterations = thread.iterations();
-    iterations.len() as u64 + iterations.iter().map(further_requests).sum::<u64>()
+    iterations.len() as u64 + sum_counts(thread, FURTHER_REQUESTS)
 }
 
-/// Returns the number of requests of the iteration that have no iteration.
-fn further_requests(iteration: &ThreadIteration) -> u64 {
-    iteration
-        .metadata
-        .get(FURTHER_REQUESTS)
-        .and_then(Value::as_u64)
-        .unwrap_or_default()
+/// Counts the requests that wrote summaries for the thread.
+pub(crate) fn count_summaries(thread: &Thread) -> u64 {
+    sum_counts(thread, SUMMARY_COUNT)
 }
 
-/// Metadata key for the number of requests without an iteration: failed requests, retries and summaries.
+/// Sums the counts with this key in the metadata of all iterations.
+fn sum_counts(thread: &Thread, key: &str) -> u64 {
+    thread.iterations().iter().map(|one| read_count(one, key)).sum()
+}
+
+/// Returns the count with this key in the metadata of the iteration.
+fn read_count(iteration: &ThreadIteration, key: &str) -> u64 {
+    iteration.metadata.get(key).and_then(Value::as_u64).unwrap_or_default()
+}
+
+/// Metadata key for the number of requests without an iteration: failed requests and retries.
 const FURTHER_REQUESTS: &str = "further_requests";
+
+/// Metadata key for the number of requests that wrote summaries.
+const SUMMARY_COUNT: &str = "summaries";
 
 /// The metadata key for the session of an external program.
 pub(in crate::agent) const SESSION: &str = "session";

@@ -208,6 +208,7 @@ fn opening(remaining: RemainingBudget) -> RoundParameters {
             attempt: 1,
         },
         requests_made: 0,
+        summaries_made: 0,
         max_requests: 5,
         remaining,
         output_schema: None,

@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::round::{append_exchange, count_requests};
+use super::round::{append_exchange, count_requests, count_summaries};
 use super::{Dialogue, DialogueError, DialogueErrorKind, ToolError};
 use crate::agent::output::repair::{correction_request, explain_mismatch, mismatch_text};
 use crate::agent::output::schema::OutputSchema;
@@ -172,6 +172,7 @@ impl Dialogue {
             let thread = earlier.clone().append_iterations(said.iterations().to_vec());
             let mut opening = self.default_round_parameters(thread, text, self.max_iterations);
             opening.requests_made = count_requests(earlier);
+            opening.summaries_made = count_summaries(earlier);
             opening.output_schema = Some(Arc::clone(&wanted.schema));
             let with_schema = |system: Option<String>| {
                 let parts = system.into_iter().chain([wanted.schema_instructions()]);

@@ -55,6 +55,8 @@ pub struct WindowInput<'a> {
     pub clock: &'a Stopwatch,
     /// The number of earlier requests of the agent.
     pub requests_made: u64,
+    /// The number of earlier requests that wrote summaries for the agent.
+    pub summaries_made: u64,
     /// The dropped messages of the last request that dropped any, in the form that the thread stores.
     pub earlier_dropped: Option<Value>,
     /// Counts the requests for summaries.

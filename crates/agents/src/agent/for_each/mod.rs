@@ -245,7 +245,10 @@ impl<'a> PartsExecution<'a> {
             });
             let part = &self.list[at];
             let position = self.execution.origin.with_part(part.key.clone(), part.index).position;
-            let open_part = self.runner.answers.open_part(position);
+            let open_part = self
+                .runner
+                .answers
+                .open_part(position, self.execution.stopwatch.clone());
             let performed: BoxFuture<'a, _> = Box::pin(async move {
                 let _open_part = open_part;
                 (at, run.perform_attempts().await)

@@ -60,9 +60,8 @@ impl PartAttempts<'_> {
         let before = self.from_run.earlier_parts.failed_attempts.get(&self.part.key);
         let mut failed = before.map_or(0, |before| before.count);
         let mut last_failure = before.map(|before| before.last.clone());
-        let mut requests_made = before
-            .and_then(|before| before.usage)
-            .map_or(0, |used| used.own_requests());
+        let used_before = before.and_then(|before| before.usage).unwrap_or_default();
+        let (mut requests_made, mut summaries_made) = (used_before.own_requests(), used_before.summaries);
         let mut lost_attempts = self.execution.lost_attempts;
         let mut used = ModelUsage::default();
         let mut goes_on = true;
@@ -76,6 +75,7 @@ impl PartAttempts<'_> {
                 lost_attempts,
                 last_failure: last_failure.clone(),
                 requests_made: self.execution.requests_made + u64::from(self.part.index) + requests_made,
+                summaries_made: self.execution.summaries_made + u64::from(self.part.index) + summaries_made,
                 remaining: self.remaining.subtract_usage(used),
                 records: self.attempt_records(number, goes_on),
                 ..self.first_attempt_input()
@@ -132,6 +132,7 @@ impl PartAttempts<'_> {
             lost_attempts = 0;
             goes_on = false;
             requests_made += usage.map_or(0, |usage| usage.own_requests());
+            summaries_made += usage.map_or(0, |usage| usage.summaries);
             last_failure = Some(failure.clone());
             tokio::time::sleep(pause).await;
         }

@@ -5,25 +5,40 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::generator::{AgentGenerator, ResponseGenerator};
-use super::llm::script_data;
+use super::llm::{compile_script_templates, script_data};
+use super::script_templates::ScriptTemplates;
+use crate::agent::build_error::RunnerBuildError;
 use crate::agent::{AttemptOutcome, AttemptResult, BoxFuture, ExecutionInput, Runner};
-use ensemble_language::data::{text_to_output, value_to_output};
+use ensemble_language::data::{FailureKind, text_to_output, value_to_output};
 use ensemble_language::ensemble::Agent;
 
 /// Runner that asks a generator for the output of a script agent. The script does not run.
-pub struct ScriptGeneratorRunner(AgentGenerator);
+pub struct ScriptGeneratorRunner {
+    generator: AgentGenerator,
+    templates: ScriptTemplates,
+}
 
 impl ScriptGeneratorRunner {
     /// Creates the runner of a script agent.
-    pub fn for_script_agent(agent: &Agent, generator: Arc<dyn ResponseGenerator>) -> Self {
-        Self(AgentGenerator::for_agent(agent, generator))
+    ///
+    /// # Errors
+    /// `args` or `stdin` is not a template.
+    pub fn for_script_agent(agent: &Agent, generator: Arc<dyn ResponseGenerator>) -> Result<Self, RunnerBuildError> {
+        Ok(Self {
+            generator: AgentGenerator::for_agent(agent, generator),
+            templates: compile_script_templates(agent)?,
+        })
     }
 
-    /// Asks the generator for the output, with the data of the script as prompt.
+    /// Asks the generator for the output, with the text that the script would read as prompt.
     async fn run_attempt(&self, execution: ExecutionInput) -> AttemptOutcome {
-        let prompt = Value::Object(script_data(&execution)).to_string();
+        let stdin = match self.templates.render(&execution).await {
+            Ok(input) => input.stdin,
+            Err(error) => return AttemptOutcome::from_failure(FailureKind::Unavailable, error),
+        };
+        let prompt = stdin.unwrap_or_else(|| Value::Object(script_data(&execution)).to_string());
         let result = self
-            .0
+            .generator
             .respond_to(prompt, &[], &execution)
             .await
             .map(|answer| match answer {

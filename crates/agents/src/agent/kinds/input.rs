@@ -161,7 +161,7 @@ impl InputRunner {
         exchange: &mut Vec<ThreadIteration>,
     ) -> QuestionEnd {
         let question = &request.question;
-        self.answers.wait_for_answer_order(request).await;
+        self.answers.wait_for_answer_order(request, execution).await;
         let injected = self.answers.take_prepared_answer(&request.address, execution.execution);
         let is_exhausted = injected == PreparedAnswer::Exhausted;
         if let PreparedAnswer::Answer(answer, by) = injected {

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use self::progress::{ExecutionExchange, NextLlmStep};
-pub(crate) use self::substitute::{ScriptSubstitute, script_data};
+pub(crate) use self::substitute::{ScriptSubstitute, compile_script_templates, script_data};
 use crate::agent::attachments::AttachmentTemplates;
 use crate::agent::build_error::{RunnerBuildError, compile_optional_template};
 use crate::agent::chat::RoundEnd;
@@ -223,7 +223,7 @@ impl LlmRunner {
         Ok(Self {
             // Another attempt of the script agent corrects the reply.
             max_tries: 1,
-            substitute: Some(ScriptSubstitute::for_agent(agent)),
+            substitute: Some(ScriptSubstitute::for_agent(agent)?),
             ..Self::new(agent, &spec, options)?
         })
     }
@@ -315,7 +315,10 @@ impl LlmRunner {
         }
         warn_about_missed_keys(&scope, "system_prompt of the model profile", execution);
         let user = match &self.substitute {
-            Some(substitute) => substitute.render_question(execution),
+            Some(substitute) => substitute
+                .render_question(execution)
+                .await
+                .map_err(|error| ExecutionFailure::new(FailureKind::Unavailable, error))?,
             None => template_worker::render_agent_task(self.prompt.as_ref(), &scope)
                 .await
                 .map_err(failed("prompt"))?,
@@ -477,6 +480,7 @@ impl LlmRunner {
                 attempt: execution.attempt,
             },
             requests_made: execution.requests_made,
+            summaries_made: execution.summaries_made,
             max_requests: self.requests_left(said, execution),
             remaining: execution.remaining,
             output_schema: self.schema.as_ref().map(|(_, value)| Arc::clone(value)),

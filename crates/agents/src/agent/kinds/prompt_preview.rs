@@ -49,12 +49,12 @@ impl PromptPreview {
         })
     }
 
-    /// Creates the preview of the question to a model that replaces a script agent.
-    pub fn for_substitute(agent: &Agent) -> Self {
-        Self {
-            kind: PreviewKind::Substitute(ScriptSubstitute::for_agent(agent)),
+    /// Creates the preview of the question to a model that replaces a script agent. Returns `None` for invalid templates.
+    pub fn for_substitute(agent: &Agent) -> Option<Self> {
+        Some(Self {
+            kind: PreviewKind::Substitute(ScriptSubstitute::for_agent(agent).ok()?),
             listens_to: list_dependency_names(agent),
-        }
+        })
     }
 
     /// Renders the prompt for an execution: the system prompt, followed by the task.
@@ -77,7 +77,7 @@ impl PromptPreview {
                 text.push_str(&task.map_err(|error| error.to_string())?);
                 Ok(text)
             }
-            PreviewKind::Substitute(substitute) => Ok(substitute.render_question(execution)),
+            PreviewKind::Substitute(substitute) => substitute.render_question(execution).await,
         }
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::agent::ExecutionInput;
+use ensemble_core::thread::ThreadIteration;
 use ensemble_language::data::{AgentRequest, JsonMap};
 use ensemble_language::execution_history::ExecutionHistory;
 
@@ -30,6 +31,9 @@ pub(crate) fn agent_tool_execution(
         requests_made: records
             .earlier_exchange()
             .map_or(0, |before| before.iterations.len() as u64),
+        summaries_made: records
+            .earlier_exchange()
+            .map_or(0, |before| count_result_summaries(&before.iterations)),
         records,
         input: find_task_argument(arguments).unwrap_or_else(|| caller.input.clone()),
         parameters: Arc::new(parameters),
@@ -51,6 +55,13 @@ pub(crate) fn agent_tool_execution(
         last_failure: None,
         ..caller
     }
+}
+
+/// Counts the requests for recorded summaries of the results of these calls.
+fn count_result_summaries(iterations: &[ThreadIteration]) -> u64 {
+    let calls = iterations.iter().flat_map(|iteration| &iteration.tool_calls);
+    let usages = calls.filter_map(|call| call.summary.as_ref()?.usage);
+    usages.map(|usage| usage.requests).sum()
 }
 
 /// Finds the task in the arguments.

@@ -129,6 +129,13 @@ impl AgentToolset {
         self.tools.is_empty()
     }
 
+    /// Returns whether calls of a tool run alone.
+    pub(super) fn has_exclusive_tools(&self) -> bool {
+        self.tools.iter().any(|entry| match entry {
+            ToolEntry::Declared { settings, .. } | ToolEntry::Server { settings, .. } => settings.exclusive,
+        })
+    }
+
     /// Adds a tool that the ensemble declares, unless its permission is `deny`.
     pub fn add_declared_tool(
         &mut self,

@@ -19,11 +19,11 @@ use crate::agent::chat::{CallAdmission, ModelTools};
 use crate::agent::mcp::{ElicitationContext, McpServerHandle, ServerTool};
 use crate::agent::output::schema::OutputSchema;
 use crate::agent::{AttemptOutcome, BoxFuture, ExecutionInput, LedgerEntries, Runner};
-use ensemble_core::request::PendingRequest;
+use ensemble_core::request::{PendingRequest, RequestOrigin};
 use ensemble_core::thread::{ResultSummary, ToolCall, ToolEnd};
 use ensemble_language::data::{JsonMap, ModelUsage};
 use ensemble_language::names::server_tool_name;
-use ensemble_models::ToolSpec;
+use ensemble_models::{RequestPurpose, ToolSpec};
 
 /// Tools of one execution, with their names for the model.
 pub(crate) struct ExecutionTools<'a> {
@@ -42,6 +42,8 @@ struct ToolSessionState<'a> {
     server_tools: HashMap<usize, Arc<[Arc<ServerTool>]>>,
     /// The usage since the last call of `take_usage`.
     unreported_usage: ModelUsage,
+    /// The number of summaries that are being written.
+    open_summaries: u64,
     /// The requests for which calls wait, by the positions of the calls.
     waits_for: BTreeMap<u32, Vec<PendingRequest>>,
 }
@@ -198,7 +200,7 @@ impl<'a> ExecutionTools<'a> {
                 let asking = ElicitationContext {
                     permissions: &self.toolset.permissions,
                     execution: self.execution,
-                    origin: call_origin(&display_name, call, self.execution),
+                    origin: self.call_origin(&display_name, call),
                     question_count: AtomicUsize::new(0),
                     answers: Mutex::default(),
                     tool: &display_name,
@@ -208,15 +210,18 @@ impl<'a> ExecutionTools<'a> {
                 ToolCallResult { answers, ..result }
             }
         };
-        let result_bytes = shown_result_text(&result.end).map_or(0, |text| text.len());
+        let whole_text = shown_result_text(&result.end);
         let end = limit_result_size(result.end, settings.max_result_bytes.get());
-        let summary = match (&settings.summarizer, shown_result_text(&end)) {
-            (Some(summarizer), Some(text)) if result_bytes > summarizer.max_unsummarized_bytes() => {
+        let summary = match (&settings.summarizer, shown_result_text(&end), &whole_text) {
+            (Some(summarizer), Some(text), Some(whole_text))
+                if whole_text.len() > summarizer.max_unsummarized_bytes() =>
+            {
                 let result = ResultToSummarize {
                     call,
                     tool: &display_name,
                     text: &text,
-                    bytes: result_bytes,
+                    whole_text,
+                    max_bytes: settings.max_result_bytes.get(),
                 };
                 Some(self.summarize_result(summarizer, result).await)
             }
@@ -227,7 +232,12 @@ impl<'a> ExecutionTools<'a> {
 
     /// Summarizes or shortens a large result for the model. Counts the usage as usage of the agent.
     async fn summarize_result(&self, summarizer: &ResultSummarizer, result: ResultToSummarize<'_>) -> ResultSummary {
-        let used = self.execution.ledger.usage() + self.lock_state().unreported_usage;
+        let execution_usage = self.execution.ledger.usage();
+        let (used, open_summaries) = {
+            let mut state = self.lock_state();
+            state.open_summaries += 1;
+            (execution_usage + state.unreported_usage, state.open_summaries - 1)
+        };
         let nested = self.execution.ledger.open_call(&result.call.id, result.tool);
         let written = match self.execution.remaining.subtract_usage(used).find_exhausted_limit() {
             Some(limit) => Err(format!("`{limit}` is used up")),
@@ -235,7 +245,11 @@ impl<'a> ExecutionTools<'a> {
                 let request = ResultSummaryRequest {
                     result,
                     execution: self.execution,
-                    requests_made: self.execution.requests_made + used.own_requests(),
+                    requests_made: open_summaries
+                        + match summarizer.purpose() {
+                            RequestPurpose::Reply => self.execution.requests_made + used.own_requests(),
+                            RequestPurpose::Summary => self.execution.summaries_made + used.summaries,
+                        },
                     ledger: nested.ledger(),
                 };
                 summarizer.request_summary(&request).await
@@ -245,13 +259,15 @@ impl<'a> ExecutionTools<'a> {
         {
             let mut state = self.lock_state();
             state.unreported_usage = state.unreported_usage + usage;
+            state.open_summaries -= 1;
         }
         written.unwrap_or_else(|error| {
-            self.execution.ledger.warn_once(format!(
-                "a result of the tool {} was not summarized: {error}; the model received its beginning and its end",
-                result.tool
-            ));
-            summarizer.shorten_without_summary(result, error)
+            let shortened = summarizer.shorten_without_summary(result, error);
+            shortened
+                .failure_sentence(result.tool)
+                .into_iter()
+                .for_each(|warning| self.execution.ledger.warn_once(warning));
+            shortened
         })
     }
 
@@ -268,7 +284,7 @@ impl<'a> ExecutionTools<'a> {
         let nested = self.execution.ledger.open_call(&call.id, shown);
         let stopwatch = self.execution.stopwatch.child();
         let caller = ExecutionInput {
-            origin: call_origin(shown, call, self.execution),
+            origin: self.call_origin(shown, call),
             stopwatch: stopwatch.clone(),
             ledger: nested.ledger().clone(),
             remaining: self.execution.remaining.subtract_usage(self.execution.ledger.usage()),
@@ -311,6 +327,12 @@ impl<'a> ExecutionTools<'a> {
             answers: answer.into_iter().collect(),
             ..end.into()
         })
+    }
+
+    /// Returns the origin of the requests inside of this call.
+    fn call_origin(&self, shown: &str, call: &ToolCall) -> RequestOrigin {
+        let origin = call_origin(shown, call, self.execution);
+        origin.with_exclusive_tools(self.toolset.has_exclusive_tools())
     }
 
     /// Adds usage inside of a tool to the usage of the agent.

@@ -15,7 +15,7 @@ use crate::agent::chat::add_reply_usage;
 use ensemble_core::thread::window::{ThreadSize, TrimRules, WindowLimits, to_summary_message, trim_thread};
 use ensemble_core::thread::{Message, NoLiveOutput, Role, StopReason};
 use ensemble_language::data::{ModelUsage, sha256_of_text};
-use ensemble_models::{Model, ModelQuery};
+use ensemble_models::{Model, ModelQuery, RequestPurpose};
 
 /// The maximum number of tokens of a summary, and the fraction of the window that it may use (1 / `WINDOW_FRACTION`).
 const MAX_SUMMARY_TOKENS: u64 = 1000;
@@ -297,14 +297,15 @@ async fn request_partial_summary(
 ) -> Result<String, String> {
     let messages = vec![Message::new(Role::User, prompt)];
     let ask = ModelQuery {
-        request_counter: sending.ledger.open_request(),
+        request_counter: sending.ledger.open_summary_request(),
         systems: model
             .profiles()
             .map(|_| Some(SUMMARY_INSTRUCTIONS.to_owned()))
             .collect(),
         messages: messages.clone(),
         source: sending.source.clone(),
-        requests_made: sending.requests_made + *requests,
+        purpose: RequestPurpose::Summary,
+        requests_made: sending.summaries_made + *requests,
         output_schema: None,
         tools: std::sync::Arc::default(),
         clock: sending.clock.clone(),

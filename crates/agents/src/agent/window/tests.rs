@@ -133,7 +133,8 @@ async fn fit_after(
         unsent,
         source: &source,
         clock: &ensemble_core::stopwatch::Stopwatch::default(),
-        requests_made: 4,
+        requests_made: 9,
+        summaries_made: 4,
         earlier_dropped: before,
         ledger: &ledger,
     };

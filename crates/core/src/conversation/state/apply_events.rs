@@ -90,7 +90,7 @@ impl ConversationState {
                 }
                 self.usage = self.usage + slot.usage.unwrap_or_default();
                 let agent = &mut self.agents[slot.agent.index()];
-                agent.requests_made += slot.usage.map_or(0, |usage| usage.own_requests());
+                agent.count_requests(slot.usage);
                 agent.abandoned = slot.attempt;
                 agent.abandoned_usage = ModelUsage::sum_optional(agent.abandoned_usage, slot.usage);
                 if has_memory(&plan, slot.agent) {
@@ -135,6 +135,7 @@ impl ConversationState {
                 thread: std::mem::take(&mut agent.thread),
                 threads_by_key: std::mem::take(&mut agent.threads_by_key),
                 requests_made: agent.requests_made,
+                summaries_made: agent.summaries_made,
                 abandoned: agent.abandoned,
                 abandoned_usage: agent.abandoned_usage,
                 ..AgentState::default()
@@ -434,7 +435,7 @@ impl ConversationState {
             agent.last_failure = Some(turn);
             agent.failure = Some((execution, output.clone()));
         }
-        agent.requests_made += entry.usage.map_or(0, |usage| usage.own_requests());
+        agent.count_requests(entry.usage);
         for part in slot
             .parts
             .ended_parts

@@ -3,7 +3,7 @@
 use ensemble_language::data::ModelUsage;
 use ensemble_language::ensemble::{BudgetScope, BudgetStatus};
 
-use super::ConversationState;
+use super::{AgentState, ConversationState};
 
 impl ConversationState {
     /// Returns the usage of the executions of finished turns that `max_total_tokens` and `max_cost` limit: since the last
@@ -29,5 +29,24 @@ impl ConversationState {
             BudgetScope::Conversation => ModelUsage::default(),
             BudgetScope::Message => self.used_before,
         }
+    }
+}
+
+impl AgentState {
+    /// LLM: the number of requests to its model.
+    pub fn requests_made(&self) -> u64 {
+        self.requests_made
+    }
+
+    /// LLM: the number of requests that wrote summaries for the agent.
+    pub fn summaries_made(&self) -> u64 {
+        self.summaries_made
+    }
+
+    /// Adds the requests of the usage to the numbers of the agent's own requests and summaries.
+    pub(super) fn count_requests(&mut self, usage: Option<ModelUsage>) {
+        let used = usage.unwrap_or_default();
+        self.requests_made += used.own_requests();
+        self.summaries_made += used.summaries;
     }
 }

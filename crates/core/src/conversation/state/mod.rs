@@ -63,6 +63,8 @@ pub struct AgentState {
     threads_by_key: Arc<ThreadsByKey>,
     /// LLM: the number of requests to its model.
     requests_made: u64,
+    /// LLM: the number of requests that wrote summaries for the agent.
+    summaries_made: u64,
     /// LLM: the iterations of its latest execution, if that failed. They are remembered when a message continues the run.
     failed_exchange: Vec<ThreadIteration>,
     /// The number of attempts of its next execution that were abandoned with their turn.
@@ -589,10 +591,5 @@ impl AgentState {
     /// Returns the usage of executions that were abandoned with their turn.
     pub fn abandoned_usage(&self) -> Option<ModelUsage> {
         self.abandoned_usage
-    }
-
-    /// LLM: the number of requests to its model.
-    pub fn requests_made(&self) -> u64 {
-        self.requests_made
     }
 }

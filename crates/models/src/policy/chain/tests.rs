@@ -84,6 +84,7 @@ fn ask(requests_made: u64) -> ModelQuery {
             execution: 1,
             attempt: 1,
         },
+        purpose: crate::RequestPurpose::Reply,
         requests_made,
         output_schema: None,
         tools: Arc::default(),

@@ -46,6 +46,7 @@ fn request(provider: &str) -> ModelRequest {
             Message::new(Role::User, "Again."),
         ],
         agent_name: "a".into(),
+        purpose: crate::RequestPurpose::Reply,
         request_number: 3,
         execution: 1,
         prompt: "Again.".into(),

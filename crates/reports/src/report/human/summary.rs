@@ -12,7 +12,7 @@ use ensemble_core::conversation::{
     CompletionReason, ConversationState, Record, RunEnded, UnfinishedExecution, UnfinishedReason,
 };
 use ensemble_core::request::PendingRequest;
-use ensemble_language::ensemble::{AgentKind, BudgetScope, BudgetStatus};
+use ensemble_language::ensemble::{AgentKind, BudgetScope};
 
 /// Renders the number of ended executions, and the ended parts of open ones.
 fn render_execution_counts(state: &ConversationState) -> String {
@@ -24,14 +24,6 @@ fn render_execution_counts(state: &ConversationState) -> String {
         unfinished_parts.sum::<usize>(),
         &state.list_failed_work(),
     )
-}
-
-/// Returns the words for the scope of the budget, or an empty text for the whole conversation.
-fn budget_scope_words(budget: &BudgetStatus) -> &'static str {
-    match budget.scope {
-        BudgetScope::Conversation => "",
-        BudgetScope::Message => " for this message",
-    }
 }
 
 /// Returns whether all messages of the conversation share the budget.
@@ -237,7 +229,7 @@ impl HumanReporter {
             text.push_str(&format!("  {}\n", render_usage(&usage)));
         }
         if let Some(budget) = state.budget_status() {
-            text.push_str(&format!("  budget: {budget}{}\n", budget_scope_words(&budget)));
+            text.push_str(&format!("  budget: {budget}{}\n", budget.scope_words()));
         }
         let failed = state.run_end().and_then(|ended| ended.failed.as_ref());
         let is_failed = |agent: &str, turn| failed.is_some_and(|failed| *failed.agent == *agent && failed.turn == turn);

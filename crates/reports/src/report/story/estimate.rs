@@ -83,7 +83,10 @@ impl RunEstimate<'_> {
             None => self.story.wall_seconds(),
             Some(next) => {
                 let turns = self.story.turns().filter(|turn| turn.turn >= next.first_turn);
-                turns.filter_map(StoryTurn::duration_seconds).sum()
+                // The sum of no durations is -0.
+                turns
+                    .filter_map(StoryTurn::duration_seconds)
+                    .fold(0.0, |sum, one| sum + one)
             }
         }
     }

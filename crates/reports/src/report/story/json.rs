@@ -48,6 +48,7 @@ pub fn story_to_json(story: &RunStory, driver: RunDriver) -> Value {
         "failed": totals.all.failed,
         "failed_work": totals.list_failed_work(),
         "usage": totals.all.usage,
+        "budget": story.budget_status(),
         "simulated": started.map(|started| &started.simulated),
         "stubs": started.map(|started| &started.stubs),
         "responders": started.map(|started| &started.responders),

@@ -62,13 +62,32 @@ pub fn suggest_next_commands(story: &RunStory, driver: RunDriver) -> Vec<NextCom
             failed.into_iter().chain([edited]).collect()
         }
         _ => vec![
-            new_command("continue with a new message", format!("ensemble continue {id} \"…\"")),
+            match refuses_messages(story) {
+                true => new_command(
+                    "continue with a higher limit in FILE",
+                    format!("ensemble continue {id} \"…\" --ensemble FILE"),
+                ),
+                false => new_command("continue with a new message", format!("ensemble continue {id} \"…\"")),
+            },
             new_command(
                 "save it as a page",
                 format!("ensemble runs export {id} --output html -o {id}.html"),
             ),
         ],
     }
+}
+
+/// Returns whether another message needs a higher limit. If the limits are not known, a run that its budget has ended needs one.
+fn refuses_messages(story: &RunStory) -> bool {
+    match story.budget_status() {
+        Some(budget) => budget.refuses_messages(),
+        None => story.limits.is_none() && has_ended_by_budget(story),
+    }
+}
+
+fn has_ended_by_budget(story: &RunStory) -> bool {
+    let end = story.end_event();
+    end.is_some_and(|ended| ended.completion_reason == CompletionReason::TokenBudget)
 }
 
 /// Returns the key of the first failed part of the execution. Returns `None` without parts or failures.

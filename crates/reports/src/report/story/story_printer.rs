@@ -395,6 +395,9 @@ impl StoryPrinter {
     /// Renders the totals of the run and its replacements.
     fn render_totals(&self, story: &RunStory) -> String {
         let mut text = format!("  {}\n", totals_lines(story).join("\n  "));
+        if let Some(budget) = story.budget_status() {
+            text.push_str(&format!("  budget: {budget}{}\n", budget.scope_words()));
+        }
         for (what, told) in story.start_event().map(describe_replacements).unwrap_or_default() {
             text.push_str(&format!("  {CAUTION}{what}{CAUTION:#}: {told}\n"));
         }

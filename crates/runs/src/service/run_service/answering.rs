@@ -38,6 +38,13 @@ impl RunService {
             .unwrap_or_default()
     }
 
+    /// Withdraws the open questions of a run that this process drives, as if there were no person: the run records the
+    /// questions and waits for answers. Does nothing and returns `false` if there is no open question, and if a question has
+    /// a default answer, which would be used.
+    pub fn withdraw_questions(&self, id: &RunId) -> bool {
+        self.find_driven_run(id).is_some_and(|run| run.withdraw_questions())
+    }
+
     /// Returns whether a request with this digest waits for an answer. A resumed run may not have asked it again yet.
     ///
     /// # Errors

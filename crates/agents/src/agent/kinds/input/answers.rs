@@ -4,9 +4,11 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::part_order::{OpenPartGuard, OpenParts};
+use crate::agent::ExecutionInput;
 use ensemble_core::request::{
     AddressMatch, AnswerAuthor, AnswerRecord, AnswerSource, PendingRequest, RequestAddress, find_named,
 };
+use ensemble_core::stopwatch::Stopwatch;
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -313,23 +315,23 @@ impl AnswerQueue {
         }
     }
 
-    /// Marks the part at this position as performed. Parts are opened in the order of their list.
-    pub(crate) fn open_part(&self, position: Vec<u32>) -> OpenPartGuard {
-        self.open_parts.open_part(position)
+    /// Marks the part at this position as performed. Parts are opened in the order of their list. `stopwatch`: of the execution
+    /// that has the list.
+    pub(crate) fn open_part(&self, position: Vec<u32>, stopwatch: Stopwatch) -> OpenPartGuard {
+        self.open_parts.open_part(position, stopwatch)
     }
 
     /// Waits until the question may take the answer to the next question of its address. An answer that is for several parts
     /// goes to the first part that asks, in the order of the list and not of time.
-    pub(crate) async fn wait_for_answer_order(&self, request: &PendingRequest) {
-        // An exclusive call keeps the calls of earlier parts from starting, so a question in a call must not wait for them.
-        let is_in_call = request
-            .address
-            .segments()
-            .iter()
-            .any(|segment| !segment.calls.is_empty());
-        let waits = !is_in_call && self.lock().answers.is_next_for_parts(&request.address);
+    pub(crate) async fn wait_for_answer_order(&self, request: &PendingRequest, execution: &ExecutionInput) {
+        // An exclusive call waits for the other calls of the execution, also those of later parts, and they for it. So a
+        // question in a call must not wait for earlier parts, whose calls can be exclusive.
+        let can_wait = !execution.origin.has_exclusive_tools;
+        let waits = can_wait && self.lock().answers.is_next_for_parts(&request.address);
         if waits {
-            self.open_parts.wait_for_earlier_parts(&request.position).await;
+            self.open_parts
+                .wait_for_earlier_parts(&request.position, &execution.stopwatch)
+                .await;
         }
     }
 

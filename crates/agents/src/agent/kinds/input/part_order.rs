@@ -2,27 +2,30 @@
 //!
 //! Invariant: parts get these answers as if they were performed one after another, in the order of the list.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use ensemble_core::stopwatch::Stopwatch;
 use tokio::sync::watch;
 
-/// The parts that are performed now, each with its position among the requests of the run.
+/// The parts that are performed now: the position of each among the requests of the run, with the stopwatch of the execution
+/// that has the list.
 #[derive(Debug, Default)]
-pub(super) struct OpenParts(Arc<watch::Sender<BTreeSet<Vec<u32>>>>);
+pub(super) struct OpenParts(Arc<watch::Sender<BTreeMap<Vec<u32>, Stopwatch>>>);
 
 /// Marks a part as performed until it is dropped.
 #[must_use]
 pub(crate) struct OpenPartGuard {
-    open_parts: Arc<watch::Sender<BTreeSet<Vec<u32>>>>,
+    open_parts: Arc<watch::Sender<BTreeMap<Vec<u32>, Stopwatch>>>,
     position: Vec<u32>,
 }
 
 impl OpenParts {
-    /// Marks the part at this position as performed. Parts are opened in the order of their list.
-    pub(super) fn open_part(&self, position: Vec<u32>) -> OpenPartGuard {
+    /// Marks the part at this position as performed. Parts are opened in the order of their list. `stopwatch`: of the execution
+    /// that has the list.
+    pub(super) fn open_part(&self, position: Vec<u32>, stopwatch: Stopwatch) -> OpenPartGuard {
         self.0.send_modify(|open| {
-            open.insert(position.clone());
+            open.insert(position.clone(), stopwatch);
         });
         OpenPartGuard {
             open_parts: Arc::clone(&self.0),
@@ -30,8 +33,14 @@ impl OpenParts {
         }
     }
 
-    /// Waits until the earlier parts of each list that leads to this position have ended, or wait for answers.
-    pub(super) async fn wait_for_earlier_parts(&self, position: &[u32]) {
+    /// Waits until the earlier parts of each list that leads to this position have ended, or wait for answers. The time does
+    /// not count for the limits inside of the outermost list.
+    pub(super) async fn wait_for_earlier_parts(&self, position: &[u32], stopwatch: &Stopwatch) {
+        let own_list = self.0.borrow().iter().find_map(|(part, of_list)| {
+            let leads_here = position.starts_with(part);
+            leads_here.then(|| of_list.clone())
+        });
+        let _standing = own_list.map(|of_list| stopwatch.pause_parents_inside(&of_list));
         let is_earlier = |part: &Vec<u32>| {
             let Some((index, list)) = part.split_last() else {
                 return false;
@@ -43,7 +52,7 @@ impl OpenParts {
         };
         let mut parts = self.0.subscribe();
         // The sender lives as long as this value.
-        let _ended = parts.wait_for(|open| !open.iter().any(is_earlier)).await;
+        let _ended = parts.wait_for(|open| !open.keys().any(is_earlier)).await;
     }
 }
 

@@ -240,6 +240,7 @@ async fn request_answer(
             attempt: execution.attempt,
         },
         requests_made: execution.requests_made,
+        summaries_made: execution.summaries_made,
         max_requests: 1,
         remaining: execution.remaining,
         output_schema: None,

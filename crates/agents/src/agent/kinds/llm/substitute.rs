@@ -7,11 +7,13 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use crate::agent::ExecutionInput;
+use crate::agent::build_error::RunnerBuildError;
 use crate::agent::kinds::input::summarize_context;
 use crate::agent::kinds::question_cache::{find_remembered_answer, render_unkeyed_lines};
+use crate::agent::kinds::script_templates::ScriptTemplates;
 use ensemble_core::reply::output_for_schema;
 use ensemble_language::data::JsonMap;
-use ensemble_language::ensemble::Agent;
+use ensemble_language::ensemble::{Agent, AgentKind};
 
 /// Name of the history in the data of a script.
 const HISTORY: &str = "history";
@@ -20,19 +22,28 @@ const HISTORY: &str = "history";
 pub(crate) struct ScriptSubstitute {
     description: Option<Arc<str>>,
     output_schema: Option<Value>,
+    templates: ScriptTemplates,
 }
 
 impl ScriptSubstitute {
     /// Creates the substitute of a script agent.
-    pub(crate) fn for_agent(agent: &Agent) -> Self {
-        Self {
+    ///
+    /// # Errors
+    /// `args` or `stdin` is not a template.
+    pub(crate) fn for_agent(agent: &Agent) -> Result<Self, RunnerBuildError> {
+        Ok(Self {
             description: agent.description.as_deref().map(Arc::from),
             output_schema: agent.output_schema.clone(),
-        }
+            templates: compile_script_templates(agent)?,
+        })
     }
 
     /// Renders the question that asks the model for the output of the script.
-    pub(crate) fn render_question(&self, execution: &ExecutionInput) -> String {
+    ///
+    /// # Errors
+    /// `args` or `stdin` cannot be rendered; in words.
+    pub(crate) async fn render_question(&self, execution: &ExecutionInput) -> Result<String, String> {
+        let input = self.templates.render(execution).await?;
         let name = &execution.agent_name;
         let summary = json!({"key_context": summarize_context(&execution.context)});
         let mut text = render_unkeyed_lines(execution, true);
@@ -45,17 +56,21 @@ impl ScriptSubstitute {
         let mut reads = script_data(execution);
         // The line before contains the history.
         reads.remove(HISTORY);
-        let reads = Value::Object(reads);
-        text.push_str(&format!(
-            "Conversation context: {summary}\nThe agent reads: {reads}\n\nRespond with the output of the agent, as it \
-             would respond in this conversation context. Be realistic and contextually appropriate."
-        ));
+        let reads = input.stdin.unwrap_or_else(|| Value::Object(reads).to_string());
+        text.push_str(&format!("Conversation context: {summary}\nThe agent reads: {reads}\n"));
+        if !input.args.is_empty() {
+            text.push_str(&format!("The arguments of the agent: {}\n", json!(input.args)));
+        }
+        text.push_str(
+            "\nRespond with the output of the agent, as it would respond in this conversation context. Be realistic and \
+             contextually appropriate.",
+        );
         if let Some(schema) = &self.output_schema {
             text.push_str(&format!(
                 "\nThe output is one JSON object that matches this JSON Schema: {schema}"
             ));
         }
-        text
+        Ok(text)
     }
 
     /// Finds an earlier reply of the model to the same question. Returns `None` after a failed attempt, so that the model is asked again.
@@ -67,6 +82,14 @@ impl ScriptSubstitute {
     /// Removes the full reply text from the output, because a script would not produce it.
     pub(crate) fn remove_reply_text(output: JsonMap) -> JsonMap {
         output_for_schema(&output).into_owned()
+    }
+}
+
+/// Compiles the `args` and `stdin` of a script agent.
+pub(crate) fn compile_script_templates(agent: &Agent) -> Result<ScriptTemplates, RunnerBuildError> {
+    match &agent.kind {
+        AgentKind::Script { args, stdin, .. } => ScriptTemplates::compile_templates(agent, args, stdin.as_deref()),
+        _ => Ok(ScriptTemplates::default()),
     }
 }
 

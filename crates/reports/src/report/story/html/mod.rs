@@ -182,6 +182,9 @@ pub(super) fn header_entries(run: &ExportedRun) -> Vec<(&'static str, String)> {
     let mut totals = totals_lines(story).into_iter();
     facts.extend(totals.next().map(|line| ("took", line)));
     facts.extend(totals.next().map(|line| ("models", line)));
+    if let Some(budget) = story.budget_status() {
+        facts.push(("budget", format!("{budget}{}", budget.scope_words())));
+    }
     if let Some(started) = story.start_event() {
         facts.extend(describe_replacements(started));
         facts.push(("ensemble", started.ensemble_file.clone()));
