@@ -28,8 +28,9 @@ use crate::protocol::{
 
 /// How long the engine may take for one answer.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long the end of a run is waited for before the run is looked at.
+/// How long the end of a run is waited for before the run is looked at, at first and later.
 const LOOKED_AT_EVERY: Duration = Duration::from_secs(2);
+const LOOKED_AT_AT_LEAST_EVERY: Duration = Duration::from_secs(16);
 /// How many runs are asked for side by side.
 const SIDE_BY_SIDE: usize = 16;
 
@@ -238,6 +239,14 @@ impl EngineClient {
         self.call_handler(&run_path(id, "records"), &from).await
     }
 
+    /// Returns the records of a run from one on, as soon as there is one or the run has ended; after some seconds, no record.
+    ///
+    /// # Errors
+    /// The engine cannot be reached or refuses.
+    pub async fn follow_records(&self, id: &str, from: u64) -> Result<RecordsReply, EngineClientError> {
+        self.call_handler(&run_path(id, "follow"), &from).await
+    }
+
     /// Answers a question.
     ///
     /// # Errors
@@ -296,12 +305,13 @@ impl EngineClient {
     /// # Errors
     /// The engine cannot be reached or refuses.
     pub async fn wait_until_ended(&self, id: &str) -> Result<(), EngineClientError> {
+        let mut patience = LOOKED_AT_EVERY;
         loop {
             let attached = self
                 .http
                 .get(format!("{}/restate/workflow/{}", self.url, run_path(id, "attach")));
             // The answer comes when the run is over. A question is not its end, so the run is looked at from time to time.
-            let attached = attached.timeout(LOOKED_AT_EVERY).send().await;
+            let attached = attached.timeout(patience).send().await;
             if attached.is_ok_and(|attached| attached.status().is_success()) {
                 return Ok(());
             }
@@ -309,6 +319,7 @@ impl EngineClient {
             if brief.is_some_and(|brief| brief.state != RunState::Running) {
                 return Ok(());
             }
+            patience = (patience * 2).min(LOOKED_AT_AT_LEAST_EVERY);
         }
     }
 

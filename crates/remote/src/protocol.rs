@@ -32,9 +32,9 @@ pub const DAYS: &str = "days";
 /// The protocol of this build: the requests and records of runs, and the order of the calls of a workflow. It is
 /// increased with each change after which an older worker cannot continue a new run, or a newer worker an old run. A
 /// field never changes its type, so that an older worker can read the protocol and refuse the run.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 /// The oldest protocol that this build reads.
-pub const OLDEST_PROTOCOL: u32 = 1;
+pub const OLDEST_PROTOCOL: u32 = 2;
 
 /// The version of a worker, and the protocols that it reads.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -311,7 +311,7 @@ impl FollowedRun<'_> {
 
     /// Returns the records from this one on. Prints a note if the engine or the workers do not answer.
     async fn fetch_news(&self, next: u64, signals: &mut SignalReceiver) -> Result<RunNews, CliError> {
-        let mut fetch = std::pin::pin!(self.remote.fetch_records(self.id.as_str(), next));
+        let mut fetch = std::pin::pin!(self.remote.follow_records(self.id.as_str(), next));
         let mut absence = std::pin::pin!(self.remote.wait_for_absence());
         let mut is_noted = false;
         loop {
