@@ -99,6 +99,14 @@ pub enum EngineClientError {
         /// What it says.
         message: String,
     },
+    /// A worker refused the run before it began.
+    #[error("the worker refuses run {id}: {message}")]
+    RunRefused {
+        /// The id.
+        id: String,
+        /// The reason.
+        message: String,
+    },
     /// There is no such run.
     #[error("there is no run `{id}` on {url}")]
     NoRun {
@@ -236,7 +244,30 @@ impl EngineClient {
     /// # Errors
     /// The engine cannot be reached or refuses.
     pub async fn fetch_records(&self, id: &str, from: u64) -> Result<RecordsReply, EngineClientError> {
-        self.call_handler(&run_path(id, "records"), &from).await
+        let mut reply: RecordsReply = self.call_handler(&run_path(id, "records"), &from).await?;
+        while reply.is_partial {
+            let next = from + reply.lines.lines().count() as u64;
+            let rest: RecordsReply = self.call_handler(&run_path(id, "records"), &next).await?;
+            reply.is_partial = rest.is_partial && !rest.lines.is_empty();
+            reply.is_over = rest.is_over;
+            reply.lines.push_str(&rest.lines);
+            if reply.lines.len() > LARGEST_RESPONSE {
+                let reason = format!("run {id} has more than {} MiB of records", LARGEST_RESPONSE >> 20);
+                return Err(self.content_error(reason));
+            }
+        }
+        self.check_refusal(id, reply)
+    }
+
+    /// Returns the reply, unless the worker refused the run before it began.
+    fn check_refusal(&self, id: &str, reply: RecordsReply) -> Result<RecordsReply, EngineClientError> {
+        match reply.refusal {
+            Some(message) => Err(EngineClientError::RunRefused {
+                id: id.to_owned(),
+                message,
+            }),
+            None => Ok(reply),
+        }
     }
 
     /// Returns the records of a run from one on, as soon as there is one or the run has ended; after some seconds, no record.
@@ -244,7 +275,8 @@ impl EngineClient {
     /// # Errors
     /// The engine cannot be reached or refuses.
     pub async fn follow_records(&self, id: &str, from: u64) -> Result<RecordsReply, EngineClientError> {
-        self.call_handler(&run_path(id, "follow"), &from).await
+        let reply = self.call_handler(&run_path(id, "follow"), &from).await?;
+        self.check_refusal(id, reply)
     }
 
     /// Answers a question.
@@ -316,8 +348,11 @@ impl EngineClient {
                 return Ok(());
             }
             let brief = self.fetch_brief(id).await?;
-            if brief.is_some_and(|brief| brief.state != RunState::Running) {
-                return Ok(());
+            match brief {
+                Some(brief) if brief.state != RunState::Running => return Ok(()),
+                Some(_) => {}
+                // The run has not begun, or was refused.
+                None => self.fetch_records(id, 0).await.map(drop)?,
             }
             patience = (patience * 2).min(LOOKED_AT_AT_LEAST_EVERY);
         }

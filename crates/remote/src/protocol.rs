@@ -239,6 +239,12 @@ pub struct RecordsReply {
     pub inside: Vec<InnerRunLines>,
     /// Whether the run is over: no more records come.
     pub is_over: bool,
+    /// The run has more records than a reply can contain.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_partial: bool,
+    /// The reason why the worker refused the run before it began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refusal: Option<String>,
 }
 
 /// An answer to a question.

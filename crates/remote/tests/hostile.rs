@@ -85,6 +85,7 @@ fn reply(run_id: &str, inside: Vec<InnerRunLines>) -> Value {
         lines: lines(run_id),
         inside,
         is_over: true,
+        ..RecordsReply::default()
     };
     serde_json::to_value(reply).expect("JSON")
 }

@@ -50,8 +50,13 @@ pub struct RunWorkflow(pub RestateWorker);
 const INVOCATION: &str = "invocation";
 /// The state entry that says that the workflow has ended: nothing goes on any more.
 const FINAL: &str = "final";
+/// The state entry with the reason why the worker refused the run before it began.
+const REFUSAL: &str = "refusal";
 /// The state entry with the number of the leg: how often the run began or went on.
 const LEG: &str = "leg";
+/// The number of bytes of records after which a reply ends. The client asks for the rest.
+const LARGEST_PAGE: usize = 8 << 20;
+
 /// The time after which a client that follows a run asks again. The client looks for an engine or workers that do not answer only
 /// after a longer time.
 const FOLLOW_LIMIT: Duration = Duration::from_secs(3);
@@ -97,7 +102,13 @@ impl RunWorkflow {
         let start = start.into_inner();
         self.0.check_protocol(start.protocol)?;
         self.0.refuse_while_draining(ctx.invocation_id())?;
-        let prepared = self.0.prepare_ensemble(&start).map_err(TerminalError::new)?;
+        let prepared = match self.0.prepare_ensemble(&start) {
+            Ok(prepared) => prepared,
+            Err(refusal) => {
+                ctx.set(REFUSAL, refusal.clone());
+                return Err(TerminalError::new(refusal).into());
+            }
+        };
         ctx.set(INVOCATION, ctx.invocation_id().to_owned());
         ctx.set(START, Json(start.clone()));
         let is_inside = start.inside.is_some();
@@ -162,7 +173,7 @@ impl RunWorkflow {
     #[handler]
     async fn follow(&self, ctx: SharedWorkflowContext<'_>, from: u64) -> HandlerResult<Json<RecordsReply>> {
         let records = read_records(&ctx, from).await?;
-        if !records.lines.is_empty() || records.is_over {
+        if !records.lines.is_empty() || records.is_over || records.refusal.is_some() {
             return Ok(Json(records));
         }
         let key = news_promise_name(from);
@@ -252,8 +263,16 @@ async fn read_records(ctx: &SharedWorkflowContext<'_>, from: u64) -> HandlerResu
         .filter_map(|key| Some((parse_chunk_key(key)?, key)))
         .collect();
     let first = chunks.partition_point(|(begin, _)| *begin <= from).saturating_sub(1);
+    if keys.iter().any(|key| key == REFUSAL) {
+        records.refusal = ctx.get::<String>(REFUSAL).await?;
+    }
     for (begin, key) in &chunks[first.min(chunks.len())..] {
         let lines: String = ctx.get::<String>(key).await?.unwrap_or_default();
+        if !records.lines.is_empty() && records.lines.len() + lines.len() > LARGEST_PAGE {
+            records.is_partial = true;
+            records.is_over = false;
+            break;
+        }
         let surplus = usize::try_from(from.saturating_sub(*begin)).unwrap_or(usize::MAX);
         records.lines.extend(lines.split_inclusive('\n').skip(surplus));
     }

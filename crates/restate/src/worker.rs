@@ -18,6 +18,7 @@ use ensemble_remote::protocol::{
     EndedInnerRun, ExecutionWork, InnerRunLines, RunStartRequest, WantedInnerRun, WorkResult, format_lines,
     parse_records,
 };
+use ensemble_remote::unsupported::check_support;
 use ensemble_runs::options::nested_driver::{NestedRunDriver, NestedRunStart};
 use ensemble_runs::steps::{PendingExecutions, RecordSink, unrecorded_starts};
 use ensemble_runs::{PreparedEnsemble, RunOptions, Runs};
@@ -181,7 +182,9 @@ impl RestateWorker {
         let folder = file.parent().unwrap_or(&root).to_owned();
         let source = SourceText::new(&*start.file, &*start.ensemble);
         let prepared = prepare_text(source, file, folder, root);
-        prepared.map(Arc::new).map_err(|error| error.to_string())
+        let prepared = prepared.map_err(|error| error.to_string())?;
+        check_support(prepared.plan.ensemble())?;
+        Ok(Arc::new(prepared))
     }
 
     /// Returns the claim of this worker to an execution, from now on.

@@ -7,7 +7,7 @@
 #[expect(dead_code, reason = "this program uses a part of the harness")]
 mod support;
 
-use ensemble_core::conversation::{CompletionReason, Event};
+use ensemble_core::conversation::{CompletionReason, Event, ExecutionEnd};
 
 use support::compare::{folded, here, told};
 use support::{Engine, all_records, in_a_network, remote, start};
@@ -39,10 +39,11 @@ agents:
 const ENDLESS: &str = "name: endless
 conversation_limits: {timeout_seconds: 2, max_total_turns: 1000000}
 agents:
-  - {name: tick, script: count.rhai, conversation: {trigger: every_turn, max_turns: 1000000}}
+  - {name: tick, script: busy.rhai, conversation: {trigger: every_turn, max_turns: 1000000}}
 ";
 
 const COUNT: &str = "#{ n: execution }";
+const BUSY: &str = "let n = 0; while n < 20000 { n += 1; } #{ n: n }";
 const SLOW: &str = "let n = 0; while n < 30000000 { n += 1; } #{ n: n }";
 const ECHO: &str = "cat > /dev/null; echo ok";
 
@@ -54,6 +55,11 @@ fn a_run_costs_few_calls() {
 #[test]
 fn turns_of_scripts_inside_the_worker_obey_limits() {
     in_a_network("limits");
+}
+
+#[test]
+fn what_the_engine_cannot_store_and_workers_cannot_execute_is_refused() {
+    in_a_network("refusals");
 }
 
 async fn count_calls(engine: &Engine) -> u64 {
@@ -116,6 +122,7 @@ async fn limits() {
         ("endless.yaml", ENDLESS),
         ("count.rhai", COUNT),
         ("slow.rhai", SLOW),
+        ("busy.rhai", BUSY),
         ("echo.sh", ECHO),
     ])
     .await;
@@ -145,4 +152,56 @@ async fn limits() {
     let records = all_records(id).await;
     let reason = folded(&plan, &records).run_end().map(|ended| ended.completion_reason);
     assert_eq!(reason, Some(CompletionReason::Cancelled));
+}
+
+/// Parts with large outputs.
+const LARGE: &str = "name: large
+agents:
+  - name: each
+    script: large.sh
+    on_error: continue
+    for_each: {in: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20], max_parallel: 4}
+  - {name: after, script: count.rhai, dependencies: [{agent_name: each, on: failure}]}
+";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "`what_the_engine_cannot_store_and_workers_cannot_execute_is_refused` starts it in a network of its own"]
+async fn refusals() {
+    let engine = Engine::start(&[
+        ("large.yaml", LARGE),
+        ("large.sh", "cat > /dev/null; head -c 2000000 /dev/zero | tr '\\0' x"),
+        ("count.rhai", COUNT),
+        (
+            "sandbox.yaml",
+            "name: s\nagents: [{name: a, script: a.sh, sandbox: {}}]\n",
+        ),
+        ("a.sh", ECHO),
+    ])
+    .await;
+    let id = "aaaa-20261123-080000000";
+    let plan = start(&engine, "large.yaml", id).await;
+    let records = all_records(id).await;
+    let failures = records.iter().filter_map(|record| match &record.event {
+        Event::ExecutionFinished(finished) => match &finished.end {
+            ExecutionEnd::Failed(failure) => Some(failure.error.to_string()),
+            _ => None,
+        },
+        _ => None,
+    });
+    let failures: Vec<String> = failures.collect();
+    assert!(failures[0].contains("the engine stores at most 28 MiB"), "{failures:?}");
+    let reason = folded(&plan, &records).run_end().map(|ended| ended.completion_reason);
+    assert_eq!(reason, Some(CompletionReason::Completed), "the run continues");
+
+    // A client that does not check sees why the worker refuses, and does not wait.
+    let id = "bbbb-20261123-080000000";
+    start(&engine, "sandbox.yaml", id).await;
+    for _ in 0..2 {
+        let refused = remote().wait_until_ended(id).await.expect_err("it is refused");
+        let text = refused.to_string();
+        assert!(
+            text.contains("workers do not execute: `sandbox` of agent `a`"),
+            "{text}"
+        );
+    }
 }

@@ -50,6 +50,7 @@ pub(crate) fn run_remotely(
     surroundings: &CliEnvironment,
 ) -> Result<u8, CliError> {
     let remote = EngineClient::from_url(url)?;
+    check_support(&prepared)?;
     let mut options = run_options::answering_options(&args.answering, surroundings)?;
     let engine_options = EngineRunOptions {
         answers: options.answers.clone(),
@@ -96,6 +97,12 @@ pub(crate) fn run_remotely(
         };
         followed.show_with_notes(&prepared, signals, ending).await
     })
+}
+
+/// Checks that workers execute all agents and tools of an ensemble, before anything is sent.
+pub(crate) fn check_support(prepared: &PreparedEnsemble) -> Result<(), CliError> {
+    let checked = ensemble_remote::unsupported::check_support(prepared.plan.ensemble());
+    checked.map_err(|error| CliError::usage_error_with_help(error, "run the ensemble on this machine, without --on"))
 }
 
 /// `ensemble resume --on`.

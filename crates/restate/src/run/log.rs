@@ -47,6 +47,8 @@ pub(super) struct WorkflowLog<'a> {
     /// The time of the last record. The workflow reads no clock: its own records have the time of what came before.
     now: DateTime<Utc>,
     history: RunHistory,
+    /// Clients can follow the run, which is not inside another.
+    is_followed: bool,
     /// The run is about to end.
     is_stopping: bool,
     /// The first record that could not follow the others. It was not committed, and the run stops.
@@ -70,6 +72,7 @@ impl<'a> WorkflowLog<'a> {
             run: ctx.key().into(),
             now: start.at,
             history: RunHistory::default(),
+            is_followed: start.inside.is_none(),
             is_stopping: false,
             illegal: None,
         }
@@ -171,7 +174,9 @@ impl<'a> WorkflowLog<'a> {
         if let Some(brief) = self.run_brief() {
             self.ctx.set(BRIEF, Json(brief));
         }
-        self.ctx.resolve_promise(&news_promise_name(first), true);
+        if self.is_followed {
+            self.ctx.resolve_promise(&news_promise_name(first), true);
+        }
     }
 
     /// Lets the executions that this worker performs use the state of the run without reading its records.
