@@ -43,7 +43,7 @@ agents:
 ";
 
 const COUNT: &str = "#{ n: execution }";
-const BUSY: &str = "let n = 0; while n < 20000 { n += 1; } #{ n: n }";
+const BUSY: &str = "let n = 0; while n < 300000 { n += 1; } #{ n: n }";
 const SLOW: &str = "let n = 0; while n < 30000000 { n += 1; } #{ n: n }";
 const ECHO: &str = "cat > /dev/null; echo ok";
 
@@ -154,6 +154,7 @@ async fn limits() {
     assert_eq!(reason, Some(CompletionReason::Cancelled));
 }
 
+const SANDBOX: &str = "name: s\nagents: [{name: a, script: a.sh, sandbox: {}}]\n";
 /// Parts with large outputs.
 const LARGE: &str = "name: large
 agents:
@@ -171,10 +172,7 @@ async fn refusals() {
         ("large.yaml", LARGE),
         ("large.sh", "cat > /dev/null; head -c 2000000 /dev/zero | tr '\\0' x"),
         ("count.rhai", COUNT),
-        (
-            "sandbox.yaml",
-            "name: s\nagents: [{name: a, script: a.sh, sandbox: {}}]\n",
-        ),
+        ("sandbox.yaml", SANDBOX),
         ("a.sh", ECHO),
     ])
     .await;
@@ -194,13 +192,17 @@ async fn refusals() {
     assert_eq!(reason, Some(CompletionReason::Completed), "the run continues");
 
     // A client that does not check sees why the worker refuses, and does not wait.
+    let reply = remote().fetch_records(id, 0).await.expect("records");
     let id = "bbbb-20261123-080000000";
-    start(&engine, "sandbox.yaml", id).await;
+    let mut request = reply.start.expect("the start");
+    (request.file, request.ensemble) = ("sandbox.yaml".to_owned(), SANDBOX.into());
+    request.started.run_id = id.into();
+    remote().start_run(&request).await.expect("the engine accepts it");
     for _ in 0..2 {
         let refused = remote().wait_until_ended(id).await.expect_err("it is refused");
         let text = refused.to_string();
         assert!(
-            text.contains("workers do not execute: `sandbox` of agent `a`"),
+            text.contains("the worker refuses run") && text.contains("sandbox"),
             "{text}"
         );
     }
