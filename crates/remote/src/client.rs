@@ -28,8 +28,9 @@ use crate::protocol::{
 
 /// How long the engine may take for one answer.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long the end of a run is waited for before the run is looked at.
+/// How long the end of a run is waited for before the run is looked at, at first and later.
 const LOOKED_AT_EVERY: Duration = Duration::from_secs(2);
+const LOOKED_AT_AT_LEAST_EVERY: Duration = Duration::from_secs(16);
 /// How many runs are asked for side by side.
 const SIDE_BY_SIDE: usize = 16;
 
@@ -96,6 +97,14 @@ pub enum EngineClientError {
         /// The status.
         status: u16,
         /// What it says.
+        message: String,
+    },
+    /// A worker refused the run before it began.
+    #[error("the worker refuses run {id}: {message}")]
+    RunRefused {
+        /// The id.
+        id: String,
+        /// The reason.
         message: String,
     },
     /// There is no such run.
@@ -235,7 +244,39 @@ impl EngineClient {
     /// # Errors
     /// The engine cannot be reached or refuses.
     pub async fn fetch_records(&self, id: &str, from: u64) -> Result<RecordsReply, EngineClientError> {
-        self.call_handler(&run_path(id, "records"), &from).await
+        let mut reply: RecordsReply = self.call_handler(&run_path(id, "records"), &from).await?;
+        while reply.is_partial {
+            let next = from + reply.lines.lines().count() as u64;
+            let rest: RecordsReply = self.call_handler(&run_path(id, "records"), &next).await?;
+            reply.is_partial = rest.is_partial && !rest.lines.is_empty();
+            reply.is_over = rest.is_over;
+            reply.lines.push_str(&rest.lines);
+            if reply.lines.len() > LARGEST_RESPONSE {
+                let reason = format!("run {id} has more than {} MiB of records", LARGEST_RESPONSE >> 20);
+                return Err(self.content_error(reason));
+            }
+        }
+        self.check_refusal(id, reply)
+    }
+
+    /// Returns the reply, unless the worker refused the run before it began.
+    fn check_refusal(&self, id: &str, reply: RecordsReply) -> Result<RecordsReply, EngineClientError> {
+        match reply.refusal {
+            Some(message) => Err(EngineClientError::RunRefused {
+                id: id.to_owned(),
+                message,
+            }),
+            None => Ok(reply),
+        }
+    }
+
+    /// Returns the records of a run from one on, as soon as there is one or the run has ended; after some seconds, no record.
+    ///
+    /// # Errors
+    /// The engine cannot be reached or refuses.
+    pub async fn follow_records(&self, id: &str, from: u64) -> Result<RecordsReply, EngineClientError> {
+        let reply = self.call_handler(&run_path(id, "follow"), &from).await?;
+        self.check_refusal(id, reply)
     }
 
     /// Answers a question.
@@ -296,19 +337,24 @@ impl EngineClient {
     /// # Errors
     /// The engine cannot be reached or refuses.
     pub async fn wait_until_ended(&self, id: &str) -> Result<(), EngineClientError> {
+        let mut patience = LOOKED_AT_EVERY;
         loop {
             let attached = self
                 .http
                 .get(format!("{}/restate/workflow/{}", self.url, run_path(id, "attach")));
             // The answer comes when the run is over. A question is not its end, so the run is looked at from time to time.
-            let attached = attached.timeout(LOOKED_AT_EVERY).send().await;
+            let attached = attached.timeout(patience).send().await;
             if attached.is_ok_and(|attached| attached.status().is_success()) {
                 return Ok(());
             }
             let brief = self.fetch_brief(id).await?;
-            if brief.is_some_and(|brief| brief.state != RunState::Running) {
-                return Ok(());
+            match brief {
+                Some(brief) if brief.state != RunState::Running => return Ok(()),
+                Some(_) => {}
+                // The run has not begun, or was refused.
+                None => self.fetch_records(id, 0).await.map(drop)?,
             }
+            patience = (patience * 2).min(LOOKED_AT_AT_LEAST_EVERY);
         }
     }
 

@@ -2,6 +2,7 @@
 //!
 //! - [`protocol`] is what is sent between the program, the engine's workers, and the workers among each other.
 //! - [`EngineClient`] is the client: it starts, follows, answers, cancels, lists and downloads runs.
+//! - [`unsupported`] finds the parts of an ensemble that workers do not execute.
 //! - [`EngineAdmin`] is the admin interface of the engine: it finds and resumes calls that the engine has paused.
 //!
 //! The other side is the crate `ensemble-restate`.
@@ -12,6 +13,7 @@ mod client;
 mod copies;
 pub mod protocol;
 mod run_states;
+pub mod unsupported;
 
 pub use admin::{EngineAdmin, PausedCall};
 pub use client::{EngineClient, EngineClientError};

@@ -32,9 +32,9 @@ pub const DAYS: &str = "days";
 /// The protocol of this build: the requests and records of runs, and the order of the calls of a workflow. It is
 /// increased with each change after which an older worker cannot continue a new run, or a newer worker an old run. A
 /// field never changes its type, so that an older worker can read the protocol and refuse the run.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 /// The oldest protocol that this build reads.
-pub const OLDEST_PROTOCOL: u32 = 1;
+pub const OLDEST_PROTOCOL: u32 = 2;
 
 /// The version of a worker, and the protocols that it reads.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -242,6 +242,12 @@ pub struct RecordsReply {
     pub inside: Vec<InnerRunLines>,
     /// Whether the run is over: no more records come.
     pub is_over: bool,
+    /// The run has more records than a reply can contain.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_partial: bool,
+    /// The reason why the worker refused the run before it began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refusal: Option<String>,
 }
 
 /// An answer to a question.

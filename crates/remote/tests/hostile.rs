@@ -74,7 +74,7 @@ fn inner(name: &str, inside: Vec<InnerRunLines>) -> InnerRunLines {
 fn reply(run_id: &str, inside: Vec<InnerRunLines>) -> Value {
     let start: RunStartRequest = serde_json::from_value(json!({
         "at": DateTime::<Utc>::UNIX_EPOCH,
-        "protocol": 1,
+        "protocol": ensemble_remote::protocol::PROTOCOL,
         "started": start_event(run_id),
         "ensemble": "name: e\n",
         "file": "e.yaml",
@@ -85,6 +85,7 @@ fn reply(run_id: &str, inside: Vec<InnerRunLines>) -> Value {
         lines: lines(run_id),
         inside,
         is_over: true,
+        ..RecordsReply::default()
     };
     serde_json::to_value(reply).expect("JSON")
 }

@@ -116,7 +116,11 @@ impl ExecutionService {
         let (worker, claim, called) = (self.0.clone(), claim.clone(), called.clone());
         let call = ctx.invocation_id().to_owned();
         let step = ctx
-            .run(|| async move { Ok(Json(worker.take_step(&claim, &call, called, request).await)) })
+            .run(|| async move {
+                Ok(Json(
+                    worker.take_step(&claim, &call, called, request).await.limit_size(),
+                ))
+            })
             .name(name)
             .await;
         Some(step.ok()?.into_inner())

@@ -55,12 +55,19 @@ impl CalledWork {
         self.lost_starts.clear();
     }
 
-    /// Returns the result of the call: all records, with those of the last step.
+    /// Returns the result of the call: all records, with those of the last step. A result that the engine cannot store is an error.
     pub fn complete_result(mut self, last: WorkResult) -> WorkResult {
         self.lines.push_str(&last.lines);
-        WorkResult {
+        let result = WorkResult {
             lines: self.lines,
             ..last
+        };
+        match find_excess(&result) {
+            Some(error) => WorkResult {
+                error: Some(error),
+                ..WorkResult::default()
+            },
+            None => result,
         }
     }
 
@@ -71,6 +78,35 @@ impl CalledWork {
             lost_starts: self.lost_starts,
             is_stopped: true,
             ..WorkResult::default()
+        }
+    }
+}
+
+/// The largest result that is stored, in bytes of JSON. The engine's own limit for a message is 32 MiB.
+const LARGEST_RESULT: usize = 28 << 20;
+
+/// Returns the error for something that the engine cannot store.
+fn find_excess(stored: &impl Serialize) -> Option<String> {
+    let length = serde_json::to_vec(stored).map_or(0, |text| text.len());
+    (length > LARGEST_RESULT).then(|| {
+        format!(
+            "the records of the execution have {} MiB, and the engine stores at most {} MiB; write large outputs to files",
+            length >> 20,
+            LARGEST_RESULT >> 20
+        )
+    })
+}
+
+impl ExecutionStep {
+    /// Returns the step, or the end of the execution with an error if the engine cannot store the step.
+    #[must_use]
+    pub fn limit_size(self) -> Self {
+        match find_excess(&self) {
+            Some(error) => Self::Ended(Box::new(WorkResult {
+                error: Some(error),
+                ..WorkResult::default()
+            })),
+            None => self,
         }
     }
 }
@@ -189,6 +225,26 @@ mod tests {
             lines: lines.to_owned(),
             ..WorkResult::default()
         }
+    }
+
+    #[test]
+    fn a_result_that_the_engine_cannot_store_is_an_error() {
+        let large = "x".repeat(LARGEST_RESULT / 2 + 1);
+        let step = ExecutionStep::Records(large.clone()).limit_size();
+        assert_eq!(step, ExecutionStep::Records(large.clone()));
+        let step = ExecutionStep::Records(large.repeat(2)).limit_size();
+        assert!(matches!(&step, ExecutionStep::Ended(result) if result.error.is_some()));
+        let work = WorkResult::default();
+        let called = CalledWork {
+            work: serde_json::from_str(r#"{"run": "r", "agent": "a", "records": 1}"#).expect("a work"),
+            lines: large.clone(),
+            lost_starts: Vec::new(),
+        };
+        assert_eq!(called.clone().complete_result(work).lines, large);
+        let result = called.complete_result(ended(&large));
+        let error = result.error.expect("it is too large");
+        assert!(error.starts_with("the records of the execution have 28 MiB"), "{error}");
+        assert_eq!(result.lines, "");
     }
 
     #[tokio::test]

@@ -2,10 +2,13 @@
 //!
 //! Invariant: it is a help for listing; no run needs it.
 
-use ensemble_remote::protocol::WorkerVersion;
+use ensemble_remote::protocol::{DAYS, WorkerVersion};
 use restate_sdk::prelude::*;
 
 use crate::fault_injection;
+
+/// The state entry that says that the index of days contains this day. It is no id.
+const LISTED: &str = "(listed)";
 
 /// The ids of the runs of a day, or the days that have runs.
 pub struct RunIndex;
@@ -22,17 +25,25 @@ pub struct RunIndex;
     )
 )]
 impl RunIndex {
-    /// Adds an id.
+    /// Adds an id. The first id of a day adds the day to the index of days.
     #[handler]
     async fn add(&self, ctx: ObjectContext<'_>, id: String) -> HandlerResult<()> {
         ctx.set(&id, true);
+        if ctx.key() != DAYS && ctx.get::<bool>(LISTED).await?.is_none() {
+            ctx.set(LISTED, true);
+            ctx.object_client::<RunIndexClient>(DAYS)
+                .add(ctx.key().to_owned())
+                .send();
+        }
         Ok(())
     }
 
     /// Returns all ids.
     #[handler]
     async fn ids(&self, ctx: SharedObjectContext<'_>) -> HandlerResult<Json<Vec<String>>> {
-        Ok(Json(ctx.get_keys().await?))
+        let mut ids = ctx.get_keys().await?;
+        ids.retain(|id| id != LISTED);
+        Ok(Json(ids))
     }
 
     /// Returns the version and the protocol of the worker that answers.

@@ -7,6 +7,7 @@
 //! - [`peers::PeerWorkers`] are the other workers: a call that comes to another worker is not begun a second time.
 //! - [`execution_output::ExecutionOutput`] hands the records of an execution to its call before the execution continues from them.
 //! - [`index::RunIndex`] knows the ids of runs.
+//! - [`run_snapshot::RunSnapshot`] is the state of a run as its executions need it.
 //! - [`served_ensembles::ServedEnsembles`] decides which texts a worker runs.
 //! - [`request_check::RequestCheck`] refuses requests of browsers.
 //! - [`serve::serve_connections`] offers all three to the engine.
@@ -23,6 +24,7 @@ pub mod index;
 pub mod peers;
 pub mod request_check;
 pub mod run;
+pub mod run_snapshot;
 pub mod serve;
 pub mod served_ensembles;
 pub mod worker;

@@ -7,12 +7,13 @@
 //! Invariant: it awaits only what the engine's journal can answer, and reads no clock.
 
 mod inner_runs;
+mod local_turns;
 mod log;
 mod stop;
 mod turn;
 mod waits;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,8 +29,8 @@ use ensemble_language::data::{ExecutionFailure, FailureKind};
 use ensemble_language::plan::Plan;
 use ensemble_project::PreparedEnsemble;
 use ensemble_remote::protocol::{
-    DAYS, DecidedCall, EndedInnerRun, ExecutionWork, InnerRunLines, QuestionAnswer, RecordsReply, ResumeRequest,
-    RunBrief, RunStartRequest, WorkResult,
+    DecidedCall, EndedInnerRun, ExecutionWork, InnerRunLines, QuestionAnswer, RecordsReply, ResumeRequest, RunBrief, RunStartRequest,
+    WorkResult,
 };
 use restate_sdk::context::{DurableFuture, DurableFuturesUnordered};
 use restate_sdk::prelude::*;
@@ -48,8 +49,17 @@ pub struct RunWorkflow(pub RestateWorker);
 const INVOCATION: &str = "invocation";
 /// The state entry that says that the workflow has ended: nothing goes on any more.
 const FINAL: &str = "final";
+/// The state entry with the reason why the worker refused the run before it began.
+const REFUSAL: &str = "refusal";
 /// The state entry with the number of the leg: how often the run began or went on.
 const LEG: &str = "leg";
+/// The number of bytes of records after which a reply ends. The client asks for the rest.
+const LARGEST_PAGE: usize = 8 << 20;
+
+/// The time after which a client that follows a run asks again. The client looks for an engine or workers that do not answer only
+/// after a longer time.
+const FOLLOW_LIMIT: Duration = Duration::from_secs(3);
+
 /// The reason why the workflow continues.
 enum WakeReason {
     /// An execution has ended, or its call has.
@@ -64,6 +74,8 @@ enum WakeReason {
     RunTimedOut(u32),
     /// The executions of a run that ends had the time to stop.
     StopTimedOut,
+    /// A pause between local turns has ended.
+    PauseEnded,
 }
 
 type WakeFuture<'a> = Pin<Box<dyn DurableFuture<Output = WakeReason> + Send + 'a>>;
@@ -89,13 +101,19 @@ impl RunWorkflow {
         let start = start.into_inner();
         self.0.check_protocol(start.protocol)?;
         self.0.refuse_while_draining(ctx.invocation_id())?;
-        let prepared = self.0.prepare_ensemble(&start).map_err(TerminalError::new)?;
+        let prepared = match self.0.prepare_ensemble(&start) {
+            Ok(prepared) => prepared,
+            Err(refusal) => {
+                ctx.set(REFUSAL, refusal.clone());
+                return Err(TerminalError::new(refusal).into());
+            }
+        };
         ctx.set(INVOCATION, ctx.invocation_id().to_owned());
         ctx.set(START, Json(start.clone()));
         let is_inside = start.inside.is_some();
         if !is_inside {
             let day = start.at.format("%Y%m%d").to_string();
-            ctx.object_client::<RunIndexClient>(DAYS).add(day.clone()).send();
+            // The index of the day adds the day to the index of days.
             ctx.object_client::<RunIndexClient>(day)
                 .add(ctx.key().to_owned())
                 .send();
@@ -103,12 +121,16 @@ impl RunWorkflow {
         let mut run = RunDrive {
             ctx: &ctx,
             protocol: start.protocol,
+            worker: self.0.clone(),
+            start: Arc::new(start.clone()),
             prepared: prepared.clone(),
             plan: prepared.plan.clone(),
             is_inner_run: is_inside,
             refuses_exhausted: start.refuses_exhausted,
             own_cancels: 0,
-            log: WorkflowLog::new(&ctx, &prepared.plan, &start),
+            log: WorkflowLog::new(&ctx, self.0.clone(), prepared.clone(), &start),
+            local_agents: None,
+            are_turns_large: false,
             wake_futures: DurableFuturesUnordered::new(),
             under_way: Vec::new(),
             answers: Vec::new(),
@@ -135,6 +157,7 @@ impl RunWorkflow {
         if goes_on {
             run.drive_run().await?;
         }
+        run.log.store_records();
         ctx.set(FINAL, true);
         let brief = run.log.run_brief();
         Ok(Json(brief.ok_or_else(|| TerminalError::new("the run has no records"))?))
@@ -143,33 +166,23 @@ impl RunWorkflow {
     /// Returns the records from this one on.
     #[handler]
     async fn records(&self, ctx: SharedWorkflowContext<'_>, from: u64) -> HandlerResult<Json<RecordsReply>> {
-        // Read before the records: of a run that is over, all records are there.
-        let is_over = has_run_ended(&ctx).await?;
-        let mut records = RecordsReply {
-            is_over,
-            ..RecordsReply::default()
-        };
-        let mut keys = ctx.get_keys().await?;
-        keys.sort_unstable();
-        // An entry begins with the record in its key; the one before the next key may hold `from`.
-        let chunks: Vec<(u64, &String)> = keys
-            .iter()
-            .filter_map(|key| Some((parse_chunk_key(key)?, key)))
-            .collect();
-        let first = chunks.partition_point(|(begin, _)| *begin <= from).saturating_sub(1);
-        for (begin, key) in &chunks[first.min(chunks.len())..] {
-            let lines: String = ctx.get::<String>(key).await?.unwrap_or_default();
-            let surplus = usize::try_from(from.saturating_sub(*begin)).unwrap_or(usize::MAX);
-            records.lines.extend(lines.split_inclusive('\n').skip(surplus));
+        Ok(Json(read_records(&ctx, from).await?))
+    }
+
+    /// Returns the records from this one on, as soon as there is one or the run has ended; after [`FOLLOW_LIMIT`], no record.
+    #[handler]
+    async fn follow(&self, ctx: SharedWorkflowContext<'_>, from: u64) -> HandlerResult<Json<RecordsReply>> {
+        let records = read_records(&ctx, from).await?;
+        if !records.lines.is_empty() || records.is_over || records.refusal.is_some() {
+            return Ok(Json(records));
         }
-        if from == 0 {
-            records.start = ctx.get::<Json<RunStartRequest>>(START).await?.map(Json::into_inner);
-            for key in keys.iter().filter(|key| key.starts_with(log::INSIDE)) {
-                let inside = ctx.get::<Json<Vec<InnerRunLines>>>(key).await?;
-                records.inside.extend(inside.map(Json::into_inner).unwrap_or_default());
-            }
-        }
-        Ok(Json(records))
+        let key = news_promise_name(from);
+        let mut waits: DurableFuturesUnordered<Pin<Box<dyn DurableFuture<Output = ()> + Send + '_>>> =
+            DurableFuturesUnordered::new();
+        waits.push(Box::pin(ctx.promise::<bool>(&key).map(drop)));
+        waits.push(Box::pin(ctx.sleep(FOLLOW_LIMIT).map(drop)));
+        waits.next().await?;
+        Ok(Json(read_records(&ctx, from).await?))
     }
 
     /// Returns the summary of the run until now.
@@ -234,6 +247,50 @@ async fn has_run_ended(ctx: &SharedWorkflowContext<'_>) -> Result<bool, Terminal
     Ok(brief.is_some_and(|brief| brief.0.has_ended()))
 }
 
+/// Returns the records of the run from this one on.
+async fn read_records(ctx: &SharedWorkflowContext<'_>, from: u64) -> HandlerResult<RecordsReply> {
+    // Read before the records: of a run that is over, all records are there.
+    let is_over = has_run_ended(ctx).await?;
+    let mut records = RecordsReply {
+        is_over,
+        ..RecordsReply::default()
+    };
+    let mut keys = ctx.get_keys().await?;
+    keys.sort_unstable();
+    // An entry begins with the record in its key; the one before the next key may hold `from`.
+    let chunks: Vec<(u64, &String)> = keys
+        .iter()
+        .filter_map(|key| Some((parse_chunk_key(key)?, key)))
+        .collect();
+    let first = chunks.partition_point(|(begin, _)| *begin <= from).saturating_sub(1);
+    if keys.iter().any(|key| key == REFUSAL) {
+        records.refusal = ctx.get::<String>(REFUSAL).await?;
+    }
+    for (begin, key) in &chunks[first.min(chunks.len())..] {
+        let lines: String = ctx.get::<String>(key).await?.unwrap_or_default();
+        if !records.lines.is_empty() && records.lines.len() + lines.len() > LARGEST_PAGE {
+            records.is_partial = true;
+            records.is_over = false;
+            break;
+        }
+        let surplus = usize::try_from(from.saturating_sub(*begin)).unwrap_or(usize::MAX);
+        records.lines.extend(lines.split_inclusive('\n').skip(surplus));
+    }
+    if from == 0 {
+        records.start = ctx.get::<Json<RunStartRequest>>(START).await?.map(Json::into_inner);
+        for key in keys.iter().filter(|key| key.starts_with(log::INSIDE)) {
+            let inside = ctx.get::<Json<Vec<InnerRunLines>>>(key).await?;
+            records.inside.extend(inside.map(Json::into_inner).unwrap_or_default());
+        }
+    }
+    Ok(records)
+}
+
+/// Returns the promise that the workflow resolves when it has stored the record with this number.
+fn news_promise_name(first: u64) -> String {
+    format!("news:{first}")
+}
+
 /// Returns the promise with who cancelled this leg of the run.
 fn cancel_promise_name(leg: u32) -> String {
     format!("cancelled:{leg}")
@@ -262,6 +319,8 @@ struct RunDrive<'a> {
     ctx: &'a WorkflowContext<'a>,
     /// The protocol with which the run was started.
     protocol: u32,
+    worker: RestateWorker,
+    start: Arc<RunStartRequest>,
     prepared: Arc<PreparedEnsemble>,
     plan: Arc<Plan>,
     /// The run is inside another, which resumes it by a run of its own.
@@ -271,6 +330,10 @@ struct RunDrive<'a> {
     /// The cancellations by the run itself that it has not heard of.
     own_cancels: u32,
     log: WorkflowLog<'a>,
+    /// The agents whose executions can be performed by the worker of the workflow; `None`: nothing has asked for them.
+    local_agents: Option<HashSet<Arc<str>>>,
+    /// Local turns took too long, or their records were too large: all further executions are called.
+    are_turns_large: bool,
     wake_futures: DurableFuturesUnordered<WakeFuture<'a>>,
     /// The executions that were called and have not ended.
     under_way: Vec<CalledExecution>,
@@ -301,7 +364,10 @@ impl<'a> RunDrive<'a> {
             match decide_next_step(&self.plan, self.log.run_state()) {
                 NextDecision::StartTurn(turn) => {
                     self.answers.clear();
-                    self.log.commit_events([Event::TurnStarted(turn)]);
+                    match self.is_local_turn(&turn) {
+                        true => self.perform_local_turns().await?,
+                        false => self.log.commit_events([Event::TurnStarted(turn)]),
+                    }
                 }
                 NextDecision::Perform => self.call_pending().await?,
                 NextDecision::FinishTurn(turn) => self.log.commit_events([Event::TurnFinished(turn)]),
@@ -351,6 +417,12 @@ impl<'a> RunDrive<'a> {
                 self.call_execution(agent);
             }
         }
+        self.wait_for_wake().await
+    }
+
+    /// Takes the next end.
+    async fn wait_for_wake(&mut self) -> HandlerResult<()> {
+        self.log.store_records();
         match self.wake_futures.next().await {
             Ok(Some((_, WakeReason::ExecutionDone(agent, Ok(work_result))))) if !work_result.wants.is_empty() => {
                 self.start_wanted_runs(&agent, work_result.wants)
@@ -363,11 +435,19 @@ impl<'a> RunDrive<'a> {
                 self.stop_run(RunInterruption::Timeout).await
             }
             // The time of an earlier leg, or of an end before.
-            Ok(Some((_, WakeReason::RunTimedOut(_) | WakeReason::StopTimedOut))) => {}
+            Ok(Some((_, WakeReason::RunTimedOut(_) | WakeReason::StopTimedOut | WakeReason::PauseEnded))) => {}
             Ok(None) => return Err(TerminalError::new("no execution is running").into()),
-            Err(_cancelled) if self.own_cancels > 0 => self.own_cancels -= 1,
+            Err(_cancelled) => self.handle_cancellation().await?,
+        }
+        Ok(())
+    }
+
+    /// Stops the run, unless the run itself has cancelled its calls.
+    async fn handle_cancellation(&mut self) -> Result<(), TerminalError> {
+        match self.own_cancels.checked_sub(1) {
+            Some(rest) => self.own_cancels = rest,
             // The engine cancelled the run, and its calls with it.
-            Err(_cancelled) => self.commit_cancellation().await?,
+            None => self.commit_cancellation().await?,
         }
         Ok(())
     }
@@ -401,6 +481,9 @@ impl<'a> RunDrive<'a> {
 
     fn call_execution(&mut self, agent: Arc<str>) {
         self.set_performed(&agent, true);
+        // The worker reads the records of the run.
+        self.log.store_records();
+        self.log.offer_state();
         let answer = self.answers.iter().rev().find(|(of, ..)| *of == agent);
         let work = ExecutionWork {
             protocol: self.protocol,

@@ -128,6 +128,9 @@ fn text_response(status: StatusCode, text: impl Into<Bytes>) -> Response<Body> {
     response
 }
 
+/// The beginning of the path of a call of the engine.
+const CALL_PATH: &str = "/invoke/";
+
 /// Returns the version of the worker, and the status that tells a balancer whether the worker accepts calls.
 fn version_response(worker: &RestateWorker) -> Response<Body> {
     let is_draining = worker.is_draining();
@@ -141,6 +144,7 @@ fn version_response(worker: &RestateWorker) -> Response<Body> {
         "protocol": protocol,
         "oldest_protocol": oldest,
         "running": worker.count_running(),
+        "calls": worker.call_count(),
         "draining": is_draining,
     });
     let status = match is_draining {
@@ -174,6 +178,9 @@ async fn respond_to_request(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "this worker is stopping",
             ));
+        }
+        if path.starts_with(CALL_PATH) {
+            worker.count_call();
         }
         let response = endpoint.call(request).await?;
         if response.status().is_success() {

@@ -3,23 +3,24 @@
 //! Invariant: a call that the engine repeats takes up the execution that goes on.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ensemble_core::conversation::{ConversationState, Event, IllegalRecord, Record, RunCanceller, RunInterruption};
+use ensemble_core::conversation::{ConversationState, Event, Record, RunCanceller, RunInterruption};
 use ensemble_core::executor::WallClock;
-use ensemble_core::request::{AnswerRecord, AnswerSource};
+use ensemble_core::request::AnswerSource;
 use ensemble_language::ensemble::AgentKind;
 use ensemble_language::source::SourceText;
 use ensemble_project::prepare::prepare_text;
 use ensemble_remote::EngineClient;
 use ensemble_remote::protocol::{
-    EndedInnerRun, ExecutionWork, InnerRunLines, RecordsReply, RunStartRequest, WantedInnerRun, WorkResult,
-    format_lines, parse_records,
+    EndedInnerRun, ExecutionWork, InnerRunLines, RunStartRequest, WantedInnerRun, WorkResult, format_lines,
+    parse_records,
 };
+use ensemble_remote::unsupported::check_support;
 use ensemble_runs::options::nested_driver::{NestedRunDriver, NestedRunStart};
-use ensemble_runs::steps::{PendingExecutions, RecordSink, records_for_agent, unrecorded_starts};
+use ensemble_runs::steps::{PendingExecutions, RecordSink, unrecorded_starts};
 use ensemble_runs::{PreparedEnsemble, RunOptions, Runs};
 use restate_sdk::errors::HandlerError;
 use tokio::sync::mpsc;
@@ -30,10 +31,8 @@ use crate::decided_operator::DecidedCallOperator;
 use crate::execution_output::{CallRecords, CalledWork, ExecutionOutput, ExecutionStep, OutputWriter};
 use crate::fault_injection;
 use crate::peers::{PeerReply, PeerWorkers, StepRequest, WorkerClaim};
+use crate::run_snapshot::{FoldedRun, RunSnapshot};
 use crate::served_ensembles::ServedEnsembles;
-
-/// The most runs whose states are kept between two executions.
-const KEPT: usize = 256;
 
 /// How often a worker that performs an execution looks whether the run is over.
 pub(crate) const LOOKED_AT_EVERY: Duration = Duration::from_secs(2);
@@ -79,9 +78,13 @@ struct WorkerState {
     /// Calls that others asked for, and that had not begun here: others begin them.
     refused_calls: Mutex<HashSet<String>>,
     peers: PeerWorkers,
+    /// The number of calls of the engine.
+    calls: AtomicU64,
     /// Whether the worker finishes what is running and accepts nothing new.
     draining: AtomicBool,
     folded_runs: Mutex<HashMap<Arc<str>, FoldedRun>>,
+    /// The states of the runs whose workflows this worker drives.
+    snapshots: Mutex<HashMap<Arc<str>, RunSnapshot>>,
     /// The records of runs inside runs that have ended: an execution with parts reads them each time that a part ends.
     ended_inner_runs: Mutex<HashMap<Arc<str>, Arc<Vec<Record>>>>,
 }
@@ -98,26 +101,6 @@ impl RunningExecution {
     fn request_stop(&self) {
         // One that has ended does not hear of it.
         let _ = self.interruptions.send(stop_cause());
-    }
-}
-
-/// A run, folded up to its open turn.
-#[derive(Clone)]
-struct FoldedRun {
-    start: Arc<RunStartRequest>,
-    prepared: Arc<PreparedEnsemble>,
-    state: ConversationState,
-    /// The answers of the records so far.
-    used_answers: Vec<AnswerRecord>,
-}
-
-impl FoldedRun {
-    fn apply_record(&mut self, record: &Record) -> Result<(), IllegalRecord> {
-        self.state.apply_record(record)?;
-        if let Event::ExecutionFinished(finished) = &record.event {
-            self.used_answers.extend(finished.answer.as_deref().cloned());
-        }
-        Ok(())
     }
 }
 
@@ -177,8 +160,10 @@ impl RestateWorker {
             running_executions: Mutex::default(),
             refused_calls: Mutex::default(),
             peers,
+            calls: AtomicU64::new(0),
             draining: AtomicBool::new(false),
             folded_runs: Mutex::default(),
+            snapshots: Mutex::default(),
             ended_inner_runs: Mutex::default(),
         }))
     }
@@ -197,7 +182,9 @@ impl RestateWorker {
         let folder = file.parent().unwrap_or(&root).to_owned();
         let source = SourceText::new(&*start.file, &*start.ensemble);
         let prepared = prepare_text(source, file, folder, root);
-        prepared.map(Arc::new).map_err(|error| error.to_string())
+        let prepared = prepared.map_err(|error| error.to_string())?;
+        check_support(prepared.plan.ensemble())?;
+        Ok(Arc::new(prepared))
     }
 
     /// Returns the claim of this worker to an execution, from now on.
@@ -272,6 +259,16 @@ impl RestateWorker {
     /// Returns whether the worker refuses new executions.
     pub fn is_draining(&self) -> bool {
         self.0.draining.load(Ordering::SeqCst)
+    }
+
+    /// Counts a call of the engine.
+    pub fn count_call(&self) {
+        self.0.calls.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns the number of calls of the engine since the worker started.
+    pub fn call_count(&self) -> u64 {
+        self.0.calls.load(Ordering::Relaxed)
     }
 
     /// Returns the number of executions that have not ended.
@@ -538,56 +535,8 @@ impl RestateWorker {
             },
         })
     }
-
-    /// Returns the run, and its state in which the execution is pending.
-    async fn load_state(&self, work: &ExecutionWork) -> Result<(FoldedRun, ConversationState), String> {
-        let before = lock_mutex(&self.0.folded_runs).get(&work.run).cloned();
-        let next = before.as_ref().map_or(0, |known| known.state.next_seq());
-        let reply = self.0.engine.fetch_records(&work.run, next).await;
-        let RecordsReply { start, lines, .. } = reply.map_err(|error| error.to_string())?;
-        let mut records = self
-            .0
-            .engine
-            .decode_records(&lines)
-            .map_err(|error| error.to_string())?;
-        // What was recorded since the execution was called belongs to others.
-        records.retain(|record| record.seq < work.records);
-        let mut folded_run = match (before, start) {
-            (Some(cached_run), _) => cached_run,
-            (None, Some(start)) => {
-                let prepared = self.prepare_ensemble(&start)?;
-                FoldedRun {
-                    state: ConversationState::new(prepared.plan.clone()),
-                    used_answers: Vec::new(),
-                    start: Arc::new(start),
-                    prepared,
-                }
-            }
-            (None, None) => return Err(format!("there is no run {}", work.run)),
-        };
-        let is_begin = |event: &Event| matches!(event, Event::TurnStarted(_));
-        let open = records.iter().rposition(|record| is_begin(&record.event));
-        for record in records.drain(..open.unwrap_or(0)) {
-            folded_run.apply_record(&record).map_err(|error| error.to_string())?;
-        }
-        self.cache_run(&work.run, &folded_run);
-        let mut state = folded_run.state.clone();
-        for record in records_for_agent(&records, &work.agent) {
-            state.apply_record(&record).map_err(|error| error.to_string())?;
-        }
-        Ok((folded_run, state))
-    }
-
-    fn cache_run(&self, run: &Arc<str>, known: &FoldedRun) {
-        let mut all = lock_mutex(&self.0.folded_runs);
-        if all.len() >= KEPT && !all.contains_key(run) {
-            // The records of whichever run is dropped are read again.
-            let evicted_run = all.keys().next().cloned();
-            evicted_run.and_then(|other| all.remove(&other));
-        }
-        all.insert(run.clone(), known.clone());
-    }
 }
 
+mod run_states;
 #[cfg(test)]
 mod tests;

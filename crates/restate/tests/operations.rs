@@ -12,6 +12,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use ensemble_core::conversation::{CompletionReason, Event, Record};
+use ensemble_remote::protocol::PROTOCOL;
 use serde_json::{Value, json};
 
 use support::{Engine, INGRESS, PATIENCE, all_records, in_a_network, process_in, records_when, start};
@@ -123,7 +124,7 @@ async fn drains() {
     let state = engine.ask_worker().await.expect("it answers");
     assert_eq!(
         (&state["draining"], &state["protocol"]),
-        (&json!(false), &json!(1)),
+        (&json!(false), &json!(PROTOCOL)),
         "{state}"
     );
     start(&engine, "chain.yaml", RUN).await;
@@ -185,12 +186,12 @@ async fn protocols() {
     process_in(&engine.path().join("pid")).await;
     engine.kill_worker();
     // A build that reads other runs takes over the address.
-    engine.start_worker_with(&[], &[("ENSEMBLE_FAULT_PROTOCOL", "2")]);
+    engine.start_worker_with(&[], &[("ENSEMBLE_FAULT_PROTOCOL", "9")]);
     wait_until("the worker does not refuse the call", async || {
         let query = "SELECT last_failure FROM sys_invocation WHERE last_failure IS NOT NULL";
         let rows = engine.ask_admin("POST", "query", Some(json!({"query": query}))).await;
         rows.to_string()
-            .contains("reads protocol 2, and the run has protocol 1")
+            .contains(&format!("reads protocol 9, and the run has protocol {PROTOCOL}"))
     })
     .await;
     assert_eq!(
@@ -205,7 +206,7 @@ async fn protocols() {
     assert!(
         error
             .to_string()
-            .contains("has protocol 2, and this program has protocol 1"),
+            .contains(&format!("has protocol 9, and this program has protocol {PROTOCOL}")),
         "{error}"
     );
     engine.kill_worker();
@@ -290,14 +291,15 @@ fn has_program() -> bool {
     is_built
 }
 
-/// Returns the state of the run in `runs list --on`.
+/// Returns the state of the run in `runs list --on`. The engine adds a run to the index a moment after the start; until then the
+/// state is empty.
 fn listed_state(engine: &Engine, run: &str) -> String {
     let (code, out, err) = run_program(engine, &["runs", "list", "--on", INGRESS, "--output", "json"]);
     assert_eq!(code, Some(0), "{err}");
     let listed: Value = serde_json::from_str(&out).expect("JSON");
     let runs = listed["runs"].as_array().expect("a list").clone();
-    let row = runs.iter().find(|row| row["run_id"] == run).expect("the run");
-    row["state"].as_str().expect("a state").to_owned()
+    let row = runs.iter().find(|row| row["run_id"] == run);
+    row.map_or_else(String::new, |row| row["state"].as_str().expect("a state").to_owned())
 }
 
 /// Returns the ids of the calls of a service that have not ended.

@@ -31,6 +31,7 @@ pub mod error;
 pub mod exploration;
 pub(crate) mod fork;
 mod inputs;
+pub mod local_turns;
 pub mod options;
 pub mod replay;
 pub(crate) mod runners;

@@ -84,7 +84,7 @@ impl Runs {
         let PendingExecutions {
             prepared,
             mut state,
-            mut options,
+            options,
             inner_run_driver,
             turn_ends_in,
             earlier_records,
@@ -92,51 +92,80 @@ impl Runs {
             interruptions,
         } = pending;
         Box::pin(async move {
-            let models = std::mem::take(&mut options.models);
-            let text = prepared.source.text().clone();
-            let timeout = prepared.plan.ensemble().limits.timeout;
-            let making = AgentBuildOptions {
-                inner_run_driver,
-                are_checked: true,
-                ..self.agent_build_options(prepared, options, &models)
-            };
-            let able = making.build_agents()?.into_runners();
-            let id = state
-                .run_start()
-                .map_or_else(|| "run".into(), |started| started.run_id.clone());
-            let stored = MemoryStore::new().create_run(&RunId::new(id), &text).await?;
-            let _is_first = able.outermost.set(stored.clone());
             let mut log = TurnLog {
                 records: earlier_records,
                 sink: record_sink,
                 has_kept: false,
             };
-            let drive_result = Executor {
-                runners: able.runners,
-                log: &mut log,
-                reporter: &mut SilentReporter,
-                clock: self.host(),
-                interruptions,
-                timeout: Some(timeout),
-                secrets: able.secrets,
-                outer_stopwatch: None,
-                refuses_exhausted: false,
+            let drive = ExecutionDrive {
+                prepared,
+                options,
+                inner_run_driver,
                 turn_ends_in,
-            }
-            .drive_conversation(&mut state)
-            .await;
-            able.programs.shut_down_all().await;
-            able.servers.close_all_connections().await;
+                interruptions,
+            };
+            let stored = self.drive_executions(drive, &mut state, &mut log).await?;
             ensemble_process::wait_and_kill_strays().await;
-            match drive_result {
-                Ok(_) | Err(CommitError::EndOfRecord { .. }) => Ok(PerformedExecutions {
-                    records: log.records,
-                    inner_runs: read_inner_runs(&*stored).await?,
-                }),
-                Err(error) => Err(error.into()),
-            }
+            Ok(PerformedExecutions {
+                records: log.records,
+                inner_runs: read_inner_runs(&*stored).await?,
+            })
         })
     }
+
+    /// Drives a run from its state until the log accepts no further record, and returns the store of the runs inside the run.
+    pub(crate) async fn drive_executions(
+        &self,
+        drive: ExecutionDrive,
+        state: &mut ConversationState,
+        log: &mut dyn RunLog,
+    ) -> Result<Arc<dyn StoredRun>, RunError> {
+        let mut options = drive.options;
+        let models = std::mem::take(&mut options.models);
+        let text = drive.prepared.source.text().clone();
+        let timeout = drive.prepared.plan.ensemble().limits.timeout;
+        let making = AgentBuildOptions {
+            inner_run_driver: drive.inner_run_driver,
+            are_checked: true,
+            ..self.agent_build_options(drive.prepared, options, &models)
+        };
+        let able = making.build_agents()?.into_runners();
+        let id = state
+            .run_start()
+            .map_or_else(|| "run".into(), |started| started.run_id.clone());
+        let stored = MemoryStore::new().create_run(&RunId::new(id), &text).await?;
+        let _is_first = able.outermost.set(stored.clone());
+        let drive_result = Executor {
+            runners: able.runners,
+            log,
+            reporter: &mut SilentReporter,
+            clock: self.host(),
+            interruptions: drive.interruptions,
+            timeout: Some(timeout),
+            secrets: able.secrets,
+            outer_stopwatch: None,
+            refuses_exhausted: false,
+            turn_ends_in: drive.turn_ends_in,
+        }
+        .drive_conversation(state)
+        .await;
+        able.programs.shut_down_all().await;
+        able.servers.close_all_connections().await;
+        match drive_result {
+            Ok(_) | Err(CommitError::EndOfRecord { .. }) => Ok(stored),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// What drives the executions of a run, without the state and the log.
+pub(crate) struct ExecutionDrive {
+    pub(crate) prepared: Arc<PreparedEnsemble>,
+    pub(crate) options: RunOptions,
+    pub(crate) inner_run_driver: Option<Arc<dyn NestedRunDriver>>,
+    /// The rest of the time of the open turn, if that is not the whole.
+    pub(crate) turn_ends_in: Option<Duration>,
+    pub(crate) interruptions: mpsc::UnboundedReceiver<RunInterruption>,
 }
 
 /// Returns the starts of attempts of this agent's pending execution that began at these times and left no record, as the next records.

@@ -50,6 +50,7 @@ pub(crate) fn run_remotely(
     surroundings: &CliEnvironment,
 ) -> Result<u8, CliError> {
     let remote = EngineClient::from_url(url)?;
+    check_support(&prepared)?;
     let mut options = run_options::answering_options(&args.answering, surroundings)?;
     options.refuses_exhausted = args.driving.fail_on_limit;
     let engine_options = EngineRunOptions {
@@ -98,6 +99,12 @@ pub(crate) fn run_remotely(
         };
         followed.show_with_notes(&prepared, signals, ending).await
     })
+}
+
+/// Checks that workers execute all agents and tools of an ensemble, before anything is sent.
+pub(crate) fn check_support(prepared: &PreparedEnsemble) -> Result<(), CliError> {
+    let checked = ensemble_remote::unsupported::check_support(prepared.plan.ensemble());
+    checked.map_err(|error| CliError::usage_error_with_help(error, "run the ensemble on this machine, without --on"))
 }
 
 /// `ensemble resume --on`.
@@ -317,7 +324,7 @@ impl FollowedRun<'_> {
 
     /// Returns the records from this one on. Prints a note if the engine or the workers do not answer.
     async fn fetch_news(&self, next: u64, signals: &mut SignalReceiver) -> Result<RunNews, CliError> {
-        let mut fetch = std::pin::pin!(self.remote.fetch_records(self.id.as_str(), next));
+        let mut fetch = std::pin::pin!(self.remote.follow_records(self.id.as_str(), next));
         let mut absence = std::pin::pin!(self.remote.wait_for_absence());
         let mut is_noted = false;
         loop {

@@ -127,6 +127,7 @@ impl<'a> RunDrive<'a> {
             Some(before) => successor_workflow(before),
             None => start.started.run_id.clone(),
         };
+        self.log.store_records();
         // Known before it ends, so that a run that is cut short shows it too.
         self.store_child_run(InnerRunLines {
             name: name.clone(),

@@ -7,9 +7,13 @@ use ensemble_core::conversation::{ConversationState, Event, ExecutionProgress, I
 use ensemble_core::request::{PendingRequest, RequestDigest};
 use ensemble_core::store::RunId;
 use ensemble_history::{RunDriver, RunHistory};
-use ensemble_language::plan::Plan;
+use ensemble_project::PreparedEnsemble;
 use ensemble_remote::protocol::{InnerRunLines, RunBrief, RunStartRequest, format_lines};
 use restate_sdk::prelude::*;
+
+use super::news_promise_name;
+use crate::run_snapshot::{FoldedRun, RunSnapshot};
+use crate::worker::RestateWorker;
 
 /// The state entry with what the run was started with.
 pub(super) const START: &str = "start";
@@ -19,6 +23,8 @@ pub(super) const BRIEF: &str = "brief";
 pub(super) const INSIDE: &str = "inside:";
 /// The beginning of the state entries with records; the number of the first record follows.
 const RECORDS: &str = "records:";
+/// The number of bytes after which records begin another entry.
+const LARGEST_ENTRY: usize = 1 << 20;
 
 /// Returns the number of the first record of a state entry.
 pub(super) fn parse_chunk_key(key: &str) -> Option<u64> {
@@ -26,14 +32,23 @@ pub(super) fn parse_chunk_key(key: &str) -> Option<u64> {
 }
 
 /// The log of a run: an entry of the engine's state for what is committed at once.
+///
+/// Records are stored before the workflow waits, and before a worker needs them, so an entry contains what several commits added.
 pub(super) struct WorkflowLog<'a> {
     ctx: &'a WorkflowContext<'a>,
+    worker: RestateWorker,
     state: ConversationState,
+    /// The number of the first record that is not stored, and the lines from there on.
+    unstored: Option<(u64, String)>,
+    /// The run up to its open turn, and the records of the open turn.
+    open_turn: RunSnapshot,
     /// The id of the workflow.
     run: Arc<str>,
     /// The time of the last record. The workflow reads no clock: its own records have the time of what came before.
     now: DateTime<Utc>,
     history: RunHistory,
+    /// Clients can follow the run, which is not inside another.
+    is_followed: bool,
     /// The run is about to end.
     is_stopping: bool,
     /// The first record that could not follow the others. It was not committed, and the run stops.
@@ -41,13 +56,23 @@ pub(super) struct WorkflowLog<'a> {
 }
 
 impl<'a> WorkflowLog<'a> {
-    pub(super) fn new(ctx: &'a WorkflowContext<'a>, plan: &Arc<Plan>, start: &RunStartRequest) -> Self {
+    pub(super) fn new(
+        ctx: &'a WorkflowContext<'a>,
+        worker: RestateWorker,
+        prepared: Arc<PreparedEnsemble>,
+        start: &RunStartRequest,
+    ) -> Self {
+        let state = ConversationState::new(prepared.plan.clone());
         Self {
             ctx,
-            state: ConversationState::new(plan.clone()),
+            worker,
+            unstored: None,
+            open_turn: RunSnapshot::new(FoldedRun::new(start.clone(), prepared)),
+            state,
             run: ctx.key().into(),
             now: start.at,
             history: RunHistory::default(),
+            is_followed: start.inside.is_none(),
             is_stopping: false,
             illegal: None,
         }
@@ -75,6 +100,7 @@ impl<'a> WorkflowLog<'a> {
     /// Lets workers know whether they must stop the executions of the run.
     pub(super) fn set_stopping(&mut self, is_stopping: bool) {
         self.is_stopping = is_stopping;
+        self.store_records();
         if let Some(brief) = self.run_brief() {
             self.ctx.set(BRIEF, Json(brief));
         }
@@ -124,10 +150,38 @@ impl<'a> WorkflowLog<'a> {
         if records.is_empty() {
             return;
         }
-        self.ctx.set(&format!("{RECORDS}{first:012}"), format_lines(&records));
+        let lines = format_lines(&records);
+        if let Err(illegal) = self.open_turn.push_records(records) {
+            self.illegal.get_or_insert(illegal);
+        }
+        if self
+            .unstored
+            .as_ref()
+            .is_some_and(|(_, before)| before.len() + lines.len() > LARGEST_ENTRY)
+        {
+            self.store_records();
+        }
+        let (_, unstored) = self.unstored.get_or_insert((first, String::new()));
+        unstored.push_str(&lines);
+    }
+
+    /// Stores the records that are not stored, and lets clients know that follow the run.
+    pub(super) fn store_records(&mut self) {
+        let Some((first, lines)) = self.unstored.take() else {
+            return;
+        };
+        self.ctx.set(&format!("{RECORDS}{first:012}"), lines);
         if let Some(brief) = self.run_brief() {
             self.ctx.set(BRIEF, Json(brief));
         }
+        if self.is_followed {
+            self.ctx.resolve_promise(&news_promise_name(first), true);
+        }
+    }
+
+    /// Lets the executions that this worker performs use the state of the run without reading its records.
+    pub(super) fn offer_state(&self) {
+        self.worker.offer_snapshot(&self.run, &self.open_turn);
     }
 
     /// Commits the records of the workflow that drove this run before, with their times.
@@ -168,5 +222,11 @@ impl<'a> WorkflowLog<'a> {
             slot.start.execution,
             PendingRequest::clone(request),
         ))
+    }
+}
+
+impl Drop for WorkflowLog<'_> {
+    fn drop(&mut self) {
+        self.worker.forget_snapshot(&self.run);
     }
 }

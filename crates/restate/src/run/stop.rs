@@ -31,11 +31,13 @@ impl RunDrive<'_> {
             self.log.set_stopping(false);
         }
         self.log.commit_events([Event::Interrupted(cause)]);
+        self.log.store_records();
     }
 
     /// Waits until the executions have stopped, at most until the timer.
     async fn wait_for_stops(&mut self) {
         while self.under_way.iter().any(|called| called.is_performed) {
+            self.log.store_records();
             match self.wake_futures.next().await {
                 Ok(Some((_, WakeReason::ExecutionDone(agent, Ok(done))))) => self.commit_stop(&agent, done),
                 Ok(Some((_, WakeReason::ExecutionDone(agent, Err(_cancelled))))) => self.set_performed(&agent, false),

@@ -30,6 +30,7 @@ impl RunDrive<'_> {
     /// Waits for the answer to one of the open questions, and goes on with it, or ends as cancelled. `false`: no open question
     /// has the digest of the answer.
     pub(super) async fn wait_for_answer(&mut self) -> HandlerResult<bool> {
+        self.log.store_records();
         let key = answer_promise_name(self.log.run_state().next_seq());
         let answer = loop {
             match self.ctx.promise::<Json<QuestionAnswer>>(&key).await {
@@ -87,6 +88,7 @@ impl RunDrive<'_> {
 
     /// Waits until somebody resumes the run that was cut short, and goes on with it. `false`: nobody did.
     pub(super) async fn wait_for_resume(&mut self) -> bool {
+        self.log.store_records();
         // What was under way is over, and nobody hears of it.
         self.wake_futures = DurableFuturesUnordered::new();
         self.under_way.clear();

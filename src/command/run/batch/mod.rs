@@ -12,6 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::engine::check_support;
 use super::run_options;
 use crate::command::run::arguments::{AnsweringArgs, DurabilityChoice, TelemetryArgs};
 use crate::command::run::batch::answer::BatchAnswerArgs;
@@ -205,6 +206,9 @@ pub(crate) fn run_batch(args: &BatchArgs, surroundings: &CliEnvironment) -> Resu
         unshared.host().clone().with_shared_model_network(),
     );
     let prepared = Arc::new(runs.prepare_ensemble(&EnsembleRef::from_file(&**ensemble))?);
+    if args.on.is_some() {
+        check_support(&prepared)?;
+    }
     let name = batch_name(args, &prepared.plan.ensemble().name, data)?;
     let secrets = runs.collect_secrets(&prepared)?;
     let request = build_request(args, data, &name, (prepared.plan.ensemble(), &secrets), surroundings)?;
