@@ -12,6 +12,7 @@ mod drive;
 mod entry;
 mod exact_numbers;
 mod facts;
+mod forecast;
 mod identity;
 mod json_lines;
 mod report;
