@@ -305,7 +305,10 @@ impl Batch {
         let mut checked = HashSet::new();
         for planned in &self.rows {
             let task = self.decide_task(planned);
-            if !task.is_executed() {
+            // A row that waits although it has answers: perhaps they name no agent.
+            let entry = planned.tries.entry.as_ref();
+            let is_waiting = entry.is_some_and(|entry| entry.outcome == CompletionReason::WaitingForInput);
+            if !task.is_executed() && !(is_waiting && task == RowTask::Nothing) {
                 continue;
             }
             let mut refuse = |what: String| {
