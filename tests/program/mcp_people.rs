@@ -132,6 +132,12 @@ fn a_client_with_forms_asks_the_person() {
         (&told["status"], &told["result"]),
         (&json!("completed"), &json!({"response": "yes"}))
     );
+    let exported = workspace.run(["runs", "export", "--last"]).expect_code(0).json();
+    let answer = &exported["conversation_history"][0]["answer"];
+    assert_eq!(
+        (&answer["source"], &answer["prompt"], &answer["choices"]),
+        (&json!("mcp"), &json!("Print a text?"), &json!(["yes", "no"]))
+    );
 
     // A person who does not want to answer now.
     for action in ["decline", "cancel"] {
