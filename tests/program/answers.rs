@@ -177,11 +177,22 @@ fn an_answer_of_a_file_or_of_a_list_says_so_in_the_record_and_in_reports() {
     ] {
         workspace.write("asks.yaml", asks.replace("LIST", list));
         workspace.write("answers.yaml", "ok: b\n");
-        let answers: &[&str] = if list.is_empty() { &["--answers", "answers.yaml"] } else { &[] };
-        let run = workspace.run(["run", "asks.yaml", "all", "--output", "json"].iter().chain(answers));
+        let answers: &[&str] = if list.is_empty() {
+            &["--answers", "answers.yaml"]
+        } else {
+            &[]
+        };
+        let run = workspace.run(
+            ["run", "asks.yaml", "-i", "all", "--output", "json"]
+                .iter()
+                .chain(answers),
+        );
         let answer = run.expect_code(0).json()["conversation_history"][0]["answer"].clone();
         assert_eq!(answer["source"], source, "{answer:#}");
-        assert_eq!((&answer["prompt"], &answer["answer"]), (&"Is all well?".into(), &"b".into()));
+        assert_eq!(
+            (&answer["prompt"], &answer["answer"]),
+            (&"Is all well?".into(), &"b".into())
+        );
         assert_eq!(answer["choices"], serde_json::json!(["a", "b"]), "{answer:#}");
         assert!(answer["at"].as_str().is_some_and(|at| at.ends_with('Z')), "{answer:#}");
         let shown = workspace.run(["runs", "show", "--last"]).expect_code(0).stdout;

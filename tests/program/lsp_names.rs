@@ -271,7 +271,7 @@ fn a_name_that_is_taken_or_not_valid_is_refused() {
         assert!(why.contains(says), "{new}: {why}");
     }
     let why = rename(&mut editor, TEXT, "model_prof", "x").expect_err("no agent");
-    assert_eq!(why, "no name of an agent or a tool is at this position");
+    assert_eq!(why, "no name of an agent, a tool or an input is at this position");
     // A name in a bracket cannot be written into a plain string inside of braces.
     let text = "name: x\nagents:\n  - {name: a, script: reviewer.rhai}\n  - name: b\n    script: reviewer.rhai\n    \
                 dependencies: [{agent_name: a, condition: outputs.a.ok}]\n";

@@ -132,8 +132,9 @@ fn a_client_with_forms_asks_the_person() {
         (&told["status"], &told["result"]),
         (&json!("completed"), &json!({"response": "yes"}))
     );
-    let exported = workspace.run(["runs", "export", "--last"]).expect_code(0).json();
-    let answer = &exported["conversation_history"][0]["answer"];
+    let journal = workspace.journal();
+    let finished = journal.iter().find(|record| record["event"] == "execution_finished");
+    let answer = &finished.expect("it has finished")["data"]["answer"];
     assert_eq!(
         (&answer["source"], &answer["prompt"], &answer["choices"]),
         (&json!("mcp"), &json!("Print a text?"), &json!(["yes", "no"]))

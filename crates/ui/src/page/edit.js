@@ -257,8 +257,15 @@ class Designer {
         this.take(agent.name);
         this.node(agent.name)?.focus();
       },
-    }), adding(agents, change), fileSettings(this.found.values, this.keys, change));
+    }), this.addingForm(agents, change), fileSettings(this.found.values, this.keys, change));
     this.panel.querySelector('.file-settings').open = isOpen ?? false;
+  }
+
+  /** The form for a new agent. A person may be filling it in, so it stays as long as there are the same agents. */
+  addingForm(agents, change) {
+    const names = JSON.stringify(agents.map(one => one.name));
+    if (this.addingNames !== names) Object.assign(this, { addingNames: names, addingElement: adding(agents, change) });
+    return this.addingElement;
   }
 
   /** Has the server compute an edit, and applies it. `next` is the agent that is chosen then. */
