@@ -285,7 +285,7 @@ try {
 
   // A loop with a limit, from the new ensemble and without touching its text.
   const redrawn = async work => {
-    const old = await page.locator('.design-panel').evaluateHandle(panel => panel.firstElementChild);
+    const old = await page.locator('.design-panel').evaluateHandle(panel => panel.lastElementChild);
     await work();
     await page.waitForFunction(element => !element.isConnected, old);
   };
