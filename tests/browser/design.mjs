@@ -331,7 +331,7 @@ try {
   const small = await dark.newPage();
   watch(small);
   await small.goto(link);
-  await small.waitForSelector('table.runs');
+  await small.getByRole('region', { name: 'Ensembles' }).waitFor();
   await small.click('nav a:has-text("New run")');
   await small.waitForSelector('.cards');
   await small.click('summary:has-text("New ensemble")');
