@@ -90,6 +90,7 @@ mod program {
     mod scripts;
     mod searching;
     mod secret_forms;
+    mod secret_paths;
     mod served_under_load;
     mod settings;
     mod showing;

@@ -285,7 +285,7 @@ try {
 
   // A loop with a limit, from the new ensemble and without touching its text.
   const redrawn = async work => {
-    const old = await page.locator('.design-panel').evaluateHandle(panel => panel.firstElementChild);
+    const old = await page.locator('.design-panel').evaluateHandle(panel => panel.lastElementChild);
     await work();
     await page.waitForFunction(element => !element.isConnected, old);
   };
@@ -331,7 +331,7 @@ try {
   const small = await dark.newPage();
   watch(small);
   await small.goto(link);
-  await small.waitForSelector('table.runs');
+  await small.getByRole('region', { name: 'Ensembles' }).waitFor();
   await small.click('nav a:has-text("New run")');
   await small.waitForSelector('.cards');
   await small.click('summary:has-text("New ensemble")');

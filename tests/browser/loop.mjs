@@ -14,7 +14,7 @@ try {
   const sum = told => page.waitForFunction(told => document.querySelector('.found .sum')?.textContent === told, told);
   /** Does something that changes the text, and waits until the forms are those of the new text. */
   const redrawn = async work => {
-    const old = await page.locator('.design-panel').evaluateHandle(panel => panel.firstElementChild);
+    const old = await page.locator('.design-panel').evaluateHandle(panel => panel.lastElementChild);
     await work();
     await page.waitForFunction(element => !element.isConnected, old);
   };
@@ -87,12 +87,18 @@ try {
   seen.tall = await page.evaluate(() => document.documentElement.scrollHeight > innerHeight);
   await judged(page, 'loop-inputs');
 
+  // A form that a person fills in stays while the text changes.
+  const form = page.locator('.adding');
+  await form.locator('summary').click();
+  await form.getByLabel('Name', { exact: true }).fill('half');
+  await set('description', 'Writes a tale.');
+  seen.half_filled = await form.getByLabel('Name', { exact: true }).inputValue();
+
   // The writer: the agent of the new ensemble, with another name, a profile, a prompt and a limit.
   await choose('companion');
   await keyField('Name').first().fill('writer');
-  await redrawn(() => panel.getByRole('button', { name: 'Rename' }).click());
+  await redrawn(() => panel.getByRole('button', { name: 'Rename', exact: true }).click());
   await panel.getByRole('heading', { name: /^writer / }).waitFor();
-  const form = page.locator('.adding');
   const add = async (agent, profile, prompt, to) => {
     if ((await form.getAttribute('open')) === null) await form.locator('summary').click();
     await form.getByLabel('Name', { exact: true }).fill(agent);
@@ -114,6 +120,21 @@ try {
   await listen.getByLabel('Closes a loop (feedback)').check();
   await redrawn(() => listen.getByRole('button', { name: 'Connect' }).click());
   await set('prompt', 'Write about {{ inputs.topic }} in {{ inputs.words }} words. {{ critic.notes }}');
+
+  // An input gets another name where it is declared and where it is used, by the button and by the key; a name that is used is refused.
+  await settings();
+  const rename = async (input, wanted, give) => {
+    await inputs.getByLabel(`Name of ${input}`).fill(wanted);
+    await give();
+  };
+  await rename('topic', 'words', () => inputs.getByRole('button', { name: 'Rename topic' }).click());
+  await inputs.getByRole('alert').filter({ visible: true }).waitFor();
+  seen.taken_name = await inputs.getByRole('alert').filter({ visible: true }).innerText();
+  await redrawn(() => rename('topic', 'subject', () => inputs.getByRole('button', { name: 'Rename topic' }).click()));
+  seen.renamed = (await page.inputValue('.source')).match(/subject/g).length;
+  seen.prompt_after_rename = await keyField('prompt').inputValue();
+  await judged(page, 'loop-renamed');
+  await redrawn(() => rename('subject', 'topic', () => inputs.getByLabel('Name of subject').press('Enter')));
 
   // What the run gives, and its limit.
   await settings();

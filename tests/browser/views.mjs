@@ -140,8 +140,15 @@ try {
       await small.locator('h1').waitFor();
       await small.waitForFunction(() => !document.querySelector('main').textContent.includes('Loading…'));
       if (await small.evaluate(() => document.documentElement.scrollWidth > innerWidth)) seen.wide.push(`${colorScheme} ${view}`);
+      const isWide = region => region.evaluate(element => element.scrollWidth > element.clientWidth);
+      for (const region of await small.locator('.wide').all()) if (await isWide(region)) seen.wide.push(`${colorScheme} ${view} table`);
       await judged(small, `narrow-${colorScheme}-${view.split('/').slice(-2).join('-')}`);
     }
+    // Each value of a row stands next to the label of its column, and the row is still one of a table.
+    await small.goto(`${link.split('#')[0]}#/batch/gate-rows`);
+    const cell = small.getByRole('row').filter({ hasText: 'waiting' }).getByRole('cell').filter({ hasText: 'waiting' }).first();
+    await cell.waitFor();
+    seen.labels = await cell.evaluate(element => getComputedStyle(element, '::before').content);
     await narrow.close();
   }
 } catch (error) {

@@ -274,6 +274,8 @@ fn a_person_uses_the_views_with_mouse_and_keyboard_in_wide_and_narrow_windows() 
     assert_eq!((parts.len(), &seen["stderr"]), (2, &json!("a note\n")));
     is("turn", json!("in turn 2 · 1 execution ended"));
     is("live_buttons", json!(["Continue after turn 1"]));
+    let label = seen["labels"].as_str().unwrap_or_default();
+    assert!(label.starts_with("\"Standing\""), "{label}");
     is("light", json!("rgb(255, 255, 255)"));
     is("dark", json!("rgb(21, 24, 28)"));
 }

@@ -209,6 +209,10 @@ fn a_person_builds_a_loop_from_nothing_and_runs_it() {
         assert!(told.contains(part), "{key}: {told}");
     };
     contains("bad_name", "`1st` cannot be a name here");
+    contains("taken_name", "an input `words` already exists; choose another name");
+    is("renamed", json!(2));
+    is("half_filled", json!("half"));
+    contains("prompt_after_rename", "Write about {{ inputs.subject }} in");
     contains(
         "wrong_minimum",
         "the default of the input `words` does not match its schema",

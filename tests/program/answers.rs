@@ -168,6 +168,40 @@ fn an_unused_answer_of_a_file_is_a_warning() {
 }
 
 #[test]
+fn an_answer_of_a_file_or_of_a_list_says_so_in_the_record_and_in_reports() {
+    let workspace = Workspace::new();
+    let asks = "name: asks\nagents: [{name: ok, input: {prompt: 'Is {{ input }} well?', choices: [a, b]LIST}}]\n";
+    for (list, source, words) in [
+        ("", "file", "answered by the answers file"),
+        (", responses: [b]", "responder", "answered by the responder"),
+    ] {
+        workspace.write("asks.yaml", asks.replace("LIST", list));
+        workspace.write("answers.yaml", "ok: b\n");
+        let answers: &[&str] = if list.is_empty() {
+            &["--answers", "answers.yaml"]
+        } else {
+            &[]
+        };
+        let run = workspace.run(
+            ["run", "asks.yaml", "-i", "all", "--output", "json"]
+                .iter()
+                .chain(answers),
+        );
+        let answer = run.expect_code(0).json()["conversation_history"][0]["answer"].clone();
+        assert_eq!(answer["source"], source, "{answer:#}");
+        assert_eq!(
+            (&answer["prompt"], &answer["answer"]),
+            (&"Is all well?".into(), &"b".into())
+        );
+        assert_eq!(answer["choices"], serde_json::json!(["a", "b"]), "{answer:#}");
+        let shown = workspace.run(["runs", "show", "--last"]).expect_code(0).stdout;
+        assert!(shown.contains(words), "{words}: {shown}");
+        let markdown = workspace.run(["runs", "export", "--last", "--output", "markdown"]);
+        assert!(markdown.expect_code(0).stdout.contains(words), "{words}");
+    }
+}
+
+#[test]
 fn a_default_that_nobody_chose_is_the_default_in_the_record_and_in_reports() {
     let workspace = Workspace::new();
     let asks = "name: asks\nagents: [{name: ok, input: {prompt: Well?, choices: [a, b], default: b}}]\n";

@@ -446,6 +446,14 @@ fn no_run_begins_when_the_money_is_spent() {
         .json();
     let each = all["cost"].as_f64().expect("a cost") / 5.0;
     assert!(each > 0.0);
+    // Rows that run count with their expected cost, so that several jobs exceed the amount by less than a row.
+    let most = (each * 2.5).to_string();
+    let command_of_five = [
+        "batch", "e.yaml", "--data", "t.jsonl", "--output", "json", "--name", "several", "--jobs", "5",
+    ];
+    let several = command_of_five.into_iter().chain(["--max-cost", &most]);
+    let summary = workspace.run(several).expect_code(6).json();
+    assert_eq!((&summary["left"], &summary["stopped"]), (&json!(2), &json!("max_cost")));
     let most = (each * 1.5).to_string();
     let limited = command.into_iter().chain(["--max-cost", &most]);
     let summary = workspace.run(limited.clone()).expect_code(6).json();

@@ -116,6 +116,33 @@ fn an_answer_that_fits_no_row_or_question_changes_nothing() {
     assert_eq!(workspace.read("mailed").lines().count(), 1);
 }
 
+#[test]
+fn a_table_of_answers_without_their_column_or_with_a_wrong_agent_is_refused() {
+    let workspace = gated("id,ticket\nT-1,one\nT-2,two\n");
+    let batch = ["batch", "g.yaml", "--data", "t.csv", "--ignore", "id"];
+    let questions = batch.into_iter().chain(["--questions", "q.csv"]);
+    workspace.run(questions).expect_code(3);
+    let filled = workspace.read("q.csv").replace(",\n", ",approve\n");
+    for (table, expected) in [
+        (
+            filled.replace(",answer\n", ",Answer\n"),
+            "a.csv:1: the column `answer` is missing",
+        ),
+        (filled.replace(",gate,", ",boss,"), "boss"),
+        ("id,gat\nT-2,approve\n".to_owned(), "gat"),
+    ] {
+        workspace.write("a.csv", &table);
+        let refused = workspace
+            .run(batch.into_iter().chain(["--answers", "a.csv"]))
+            .expect_code(2);
+        assert!(refused.stderr.contains(expected), "{table}\n{}", refused.stderr);
+    }
+    workspace.write("a.csv", filled);
+    workspace
+        .run(batch.into_iter().chain(["--answers", "a.csv"]))
+        .expect_code(0);
+}
+
 /// A key of a service: JSON with a number and a text in it.
 const SERVICE: &str = r#"{"pin":4929123456781234,"key":"sk-9f8e7d6c5b4a-quo\"ted"}"#;
 const HIDDEN: [&str; 4] = ["4929123456781234", "sk-9f8e7d6c5b4a", "c2stOWY4ZTdk", "736b2d39663865"];

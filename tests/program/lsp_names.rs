@@ -173,6 +173,44 @@ cases:
 
 /// Test files name agents, too: those of this ensemble, as the editor has them.
 #[test]
+fn a_renamed_input_has_its_new_name_in_conditions_templates_and_scripts() {
+    let text = "name: a\ninputs: {topic: {type: string, description: What it is about.}}\nagents:\n  - {name: one, script: one.rhai}\n  - name: two\n    \
+                input: 'About {{ inputs.topic }} or {{ context[\"topic\"] }}?'\n    dependencies: [{agent_name: one, condition: \"inputs.topic != ''\"}]\n\
+                success: \"'topic' in inputs\"\n";
+    let workspace = Workspace::new();
+    workspace.write("a.yaml", text);
+    workspace.write("one.rhai", "#{ topic: inputs.topic, same: context[\"topic\"] }");
+    let before = codes(&workspace);
+    let mut editor = Editor::start(&workspace);
+    editor.open("a.yaml", text);
+    let changes = rename(&mut editor, text, "inputs.to", "subject").expect("it can be renamed");
+    let (own, script) = (editor.uri("a.yaml"), editor.uri("one.rhai"));
+    let changed = applied(text, &changes[&own]);
+    assert_eq!(
+        changed,
+        text.replace("{topic: {type", "{subject: {type")
+            .replace("inputs.topic", "inputs.subject")
+            .replace("[\"topic\"]", "[\"subject\"]")
+            .replace("'topic' in", "'subject' in")
+    );
+    let old = "#{ topic: inputs.topic, same: context[\"topic\"] }";
+    assert_eq!(
+        applied(old, &changes[&script]),
+        "#{ topic: inputs.subject, same: context[\"subject\"] }"
+    );
+    workspace.write("a.yaml", changed);
+    workspace.write("one.rhai", applied(old, &changes[&script]));
+    assert_eq!(codes(&workspace), before);
+    for (new, part) in [
+        ("1st", "cannot be the name of an input"),
+        ("a b", "cannot be the name of an input"),
+    ] {
+        let why = rename(&mut editor, text, "inputs.to", new).expect_err(new);
+        assert!(why.contains(part), "{why}");
+    }
+}
+
+#[test]
 fn a_rename_changes_the_test_files_of_the_ensemble() {
     let workspace = workspace();
     workspace.write("a.test.yaml", CASES);
@@ -233,7 +271,7 @@ fn a_name_that_is_taken_or_not_valid_is_refused() {
         assert!(why.contains(says), "{new}: {why}");
     }
     let why = rename(&mut editor, TEXT, "model_prof", "x").expect_err("no agent");
-    assert_eq!(why, "no name of an agent or a tool is at this position");
+    assert_eq!(why, "no name of an agent, a tool or an input is at this position");
     // A name in a bracket cannot be written into a plain string inside of braces.
     let text = "name: x\nagents:\n  - {name: a, script: reviewer.rhai}\n  - name: b\n    script: reviewer.rhai\n    \
                 dependencies: [{agent_name: a, condition: outputs.a.ok}]\n";

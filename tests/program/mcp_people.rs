@@ -132,6 +132,13 @@ fn a_client_with_forms_asks_the_person() {
         (&told["status"], &told["result"]),
         (&json!("completed"), &json!({"response": "yes"}))
     );
+    let journal = workspace.journal();
+    let finished = journal.iter().find(|record| record["event"] == "execution_finished");
+    let answer = &finished.expect("it has finished")["data"]["answer"];
+    assert_eq!(
+        (&answer["source"], &answer["prompt"], &answer["choices"]),
+        (&json!("mcp"), &json!("Print a text?"), &json!(["yes", "no"]))
+    );
 
     // A person who does not want to answer now.
     for action in ["decline", "cancel"] {

@@ -381,10 +381,68 @@ fn a_rename_reaches_scripts_when_it_is_saved() {
     workspace.write("ensembles/f.yaml", "name: f\nagents: [{name: x, script: two.rhai}]\n");
     let again = json!({"do": "rename", "agent": "uno", "name": "one"});
     let renamed = page.done("/api/design/edit", &json!({"file": FILE, "text": text, "edit": again}));
-    assert_eq!(
-        (&renamed["scripts"], &renamed["uncertain"]),
-        (&json!([]), &json!(["ensembles/two.rhai"]))
+    assert_eq!(renamed["scripts"], json!([]));
+    let warning = renamed["warning"].as_str().unwrap_or_default();
+    assert!(
+        warning.starts_with("rename did not change `ensembles/two.rhai`, which might name the agent"),
+        "{warning}"
     );
+}
+
+#[test]
+fn a_renamed_input_has_its_new_name_in_the_text_the_scripts_and_the_tests() {
+    let workspace = workspace();
+    let text = "\
+name: e
+inputs:
+  topic: {type: string, default: the sea}
+  tone: {type: string, default: calm}
+agents:
+  - {name: one, script: one.rhai}
+  - {name: two, input: 'About {{ inputs.topic }}?', dependencies: [{agent_name: one, condition: inputs.topic != ''}]}
+result: {topic: inputs.topic}
+";
+    workspace.write(FILE, text);
+    workspace.write("ensembles/one.rhai", "#{ n: inputs.topic }");
+    let cases = "cases:\n  - {name: one, inputs: {topic: x}, answers: {two: 'yes'}}\n";
+    workspace.write("ensembles/e.test.yaml", cases);
+    let caller = "name: f\nagents: [{name: x, ensemble: e, inputs: {topic: y}}]\n";
+    workspace.write("ensembles/f.yaml", caller);
+    let page = Page::start(&workspace);
+    let digest = open(&page)["digest"].clone();
+    let rename = |name: &str| json!({"do": "rename", "input": "topic", "name": name});
+    let plan = |name: &str| {
+        page.post(
+            "/api/design/edit",
+            &json!({"file": FILE, "text": text, "edit": rename(name)}),
+        )
+    };
+    for (name, part) in [("tone", "already exists"), ("1st", "cannot be the name of an input")] {
+        let refused = plan(name);
+        assert_eq!(refused.status, 400, "{refused:?}");
+        assert!(refused.body.contains(part), "{refused:?}");
+    }
+    let renamed = page.done(
+        "/api/design/edit",
+        &json!({"file": FILE, "text": text, "edit": rename("subject")}),
+    );
+    assert_eq!(renamed["edits"].as_array().map(Vec::len), Some(4), "{renamed:#}");
+    let warning = renamed["warning"].as_str().unwrap_or_default();
+    assert!(
+        warning.starts_with("rename did not change `ensembles/f.yaml`"),
+        "{warning}"
+    );
+    let after = text
+        .replace("  topic: {type", "  subject: {type")
+        .replace("inputs.topic", "inputs.subject");
+    let body = json!({"file": FILE, "text": after, "digest": digest, "scripts": renamed["scripts"]});
+    page.done("/api/design/save", &body);
+    assert_eq!(read(&workspace, "ensembles/one.rhai"), "#{ n: inputs.subject }");
+    assert_eq!(
+        read(&workspace, "ensembles/e.test.yaml"),
+        cases.replace("topic: x", "subject: x")
+    );
+    assert_eq!(read(&workspace, "ensembles/f.yaml"), caller);
 }
 
 #[test]

@@ -70,11 +70,28 @@ pub fn text_to_output(text: &str) -> JsonMap {
 }
 
 /// The byte order mark at the beginning of a text.
-const BYTE_ORDER_MARK: char = '\u{feff}';
+pub(crate) const BYTE_ORDER_MARK: char = '\u{feff}';
 
 /// Returns the text without the byte order mark at its beginning.
 pub fn strip_byte_order_mark(text: &str) -> &str {
-    text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text)
+    split_byte_order_mark(text).1
+}
+
+/// Splits a text into the byte order mark at its beginning, which can be empty, and the rest.
+pub fn split_byte_order_mark(text: &str) -> (&str, &str) {
+    match text.strip_prefix(BYTE_ORDER_MARK) {
+        Some(rest) => text.split_at(text.len() - rest.len()),
+        None => ("", text),
+    }
+}
+
+/// Returns the bytes of a text without the byte order mark at their beginning.
+pub fn strip_byte_order_mark_bytes(bytes: &[u8]) -> &[u8] {
+    let mark = BYTE_ORDER_MARK.encode_utf8(&mut [0; 4]).len();
+    match bytes.get(..mark).and_then(|start| str::from_utf8(start).ok()) {
+        Some(start) if start.starts_with(BYTE_ORDER_MARK) => &bytes[mark..],
+        _ => bytes,
+    }
 }
 
 /// Parses the JSON object that is the whole text.

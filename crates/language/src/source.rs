@@ -5,7 +5,7 @@
 //!
 //! Invariant: a position stays a route or a byte range until a report needs a line and a column.
 
-use crate::data::strip_byte_order_mark;
+use crate::data::split_byte_order_mark;
 use crate::names::is_identifier_char;
 use std::fmt;
 use std::ops::Range;
@@ -78,7 +78,7 @@ impl SourceText {
     /// Stores the text, and finds the starts of its lines.
     pub fn new(name: impl Into<Arc<str>>, text: impl Into<Arc<str>>) -> Self {
         let text: Arc<str> = text.into();
-        let first = text.len() - strip_byte_order_mark(&text).len();
+        let first = split_byte_order_mark(&text).0.len();
         let line_starts = std::iter::once(first)
             .chain(text.match_indices('\n').map(|(at, _)| at + 1))
             .collect();

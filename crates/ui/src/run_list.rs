@@ -80,7 +80,10 @@ impl CachedListRun {
 /// Returns the start of the input; without an input, of the values that the run received.
 fn shorten_input_or_values(summary: &RunSummary, history: &RunHistory) -> String {
     let given = history.start_event().into_iter().flat_map(|started| {
-        let values = started.inputs.iter().chain(started.context.iter());
+        // The context contains the inputs as well.
+        let is_input = |name: &str| started.inputs.iter().any(|(input, _)| **input == *name);
+        let other_values = started.context.iter().filter(move |(name, _)| !is_input(name));
+        let values = started.inputs.iter().chain(other_values);
         values.map(|(name, value)| match value.as_str() {
             Some(text) => format!("{name}: {text}"),
             None => format!("{name}: {value}"),

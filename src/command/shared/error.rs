@@ -244,7 +244,9 @@ fn run_error_help(error: &RunError) -> Option<String> {
 
 fn store_error_help(error: &StoreError) -> Option<String> {
     Some(match error {
-        StoreError::Unknown { .. } | StoreError::InvalidId(_) => "`ensemble runs list` shows all runs".to_owned(),
+        StoreError::Unknown { .. } | StoreError::InvalidId(_) => {
+            "`ensemble runs list` shows all runs, and those of a batch with `--batch NAME`".to_owned()
+        }
         StoreError::Ambiguous { candidates, .. } => {
             let short = shortest_prefixes(candidates).pop().unwrap_or_default();
             format!("`{short}` selects the latest of these runs; `ensemble runs list` shows all runs")

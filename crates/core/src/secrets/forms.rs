@@ -287,6 +287,9 @@ pub(super) fn list_encoded_forms(text: &str) -> Vec<String> {
             }
         }
     }
+    // Programs read digits without letters as a number, and write it with fewer digits.
+    let numbers: Vec<String> = forms.iter().flat_map(|form| list_number_forms(form)).collect();
+    forms.extend(numbers);
     forms.retain(|form| form.len() >= SHORTEST);
     forms.sort();
     forms.dedup();
@@ -450,5 +453,12 @@ mod tests {
             assert!(forms.iter().any(|form| text.contains(form)), "{around}: {text}");
         }
         assert!(forms.contains(&"736b2d303132333435363738392d616263646566".to_owned()));
+        // Hexadecimal digits without letters are a number in JSON.
+        for secret in ["8675309123456", "super secret bytes here!"] {
+            let digits: String = secret.bytes().map(|byte| format!("{byte:02x}")).collect();
+            let number: Value = serde_json::from_str(&digits).expect("a number");
+            let forms = list_encoded_forms(secret);
+            assert!(forms.contains(&number.to_string()), "{number}: {forms:?}");
+        }
     }
 }

@@ -132,12 +132,24 @@ pub(super) fn list_named_agents<'d>(document: &'d YamlDocument) -> Vec<AgentNode
     agent_nodes(document).iter().filter_map(agent).collect()
 }
 
-/// Returns the names of the tools, in the order of the text.
-pub(super) fn list_tool_names(document: &YamlDocument) -> Vec<&str> {
-    match document.root().get("tools").map(|node: &YamlNode| &node.content) {
+/// Returns the keys of the map under a key of the file, such as `tools`, in the order of the text.
+pub(super) fn list_keys_of_root_map<'d>(document: &'d YamlDocument, key: &str) -> Vec<&'d str> {
+    match document.root().get(key).map(|node: &YamlNode| &node.content) {
         Some(YamlContent::Mapping(entries)) => entries.iter().map(|entry| &*entry.key).collect(),
         _ => Vec::new(),
     }
+}
+
+/// Returns the keys of the context under which agents store their outputs.
+pub(super) fn list_state_keys(document: &YamlDocument) -> Vec<&str> {
+    let agents = list_named_agents(document).into_iter();
+    agents
+        .map(|agent| {
+            let conversation = agent.node.get("conversation");
+            let written_key = conversation.and_then(|it| it.get("state_key")?.string_text());
+            written_key.map_or(agent.name, |key| &**key)
+        })
+        .collect()
 }
 
 /// Returns the key that chooses what an agent runs.
@@ -199,10 +211,10 @@ pub(super) fn find_code_language(route: &Route) -> Option<CodeLanguage> {
     match suffix? {
         "dependencies.*.condition" | "for_each.in" | "for_each.key" => Some(CodeLanguage::Condition),
         rest if rest.starts_with("for_each.combine.") => Some(CodeLanguage::Condition),
-        "prompt" | "system_prompt" | "input.prompt" | "attachments.*" | "args.*" | "stdin" => {
+        "prompt" | "system_prompt" | "input" | "input.prompt" | "attachments.*" | "args.*" | "stdin" => {
             Some(CodeLanguage::Template)
         }
-        rest if rest.starts_with("inputs.") => Some(CodeLanguage::Template),
+        rest if rest.starts_with("inputs.") || rest.starts_with("arguments.") => Some(CodeLanguage::Template),
         _ => None,
     }
 }

@@ -8,6 +8,7 @@ use ensemble_language::loader::code_explanations;
 use ensemble_language::source::{Route, Span};
 use ensemble_language::template::list_filter_words;
 use ensemble_language::vocabulary::{self, CONDITION_VARIABLES, TEMPLATE_VARIABLES};
+use serde_json::Value;
 
 use super::document_tree::{self, CodeLanguage, KeyOrScalar};
 use super::expression_code::{self, EditedCode};
@@ -35,6 +36,7 @@ pub fn find_hover_text(view: &EditorView<'_>, offset: usize) -> Option<HoverText
         let text = match occurrence.subject {
             NameSubject::Agent => describe_agent(view, &occurrence.name),
             NameSubject::Tool => describe_tool(view, &occurrence),
+            NameSubject::Input => describe_input(view, &occurrence.name),
         };
         let span = occurrence.whole_span;
         return Some(HoverText { text, span });
@@ -203,6 +205,26 @@ fn describe_agent(view: &EditorView<'_>, name: &str) -> String {
         text.push_str(&format!("\n\nOutput: {}", describe_type(&output)));
     }
     text
+}
+
+/// Describes an input: its type, its default and its description.
+fn describe_input(view: &EditorView<'_>, name: &str) -> String {
+    let declared = view.ensemble.as_ref().and_then(|ensemble| ensemble.inputs.as_ref());
+    let declaration = declared.into_iter().flatten().find(|input| *input.name == *name);
+    let schema = declaration.map_or(&Value::Null, |input| &input.schema);
+    let of_type = schema["type"]
+        .as_str()
+        .map_or_else(String::new, |word| format!(", {word}"));
+    let default = match &schema["default"] {
+        Value::Null => String::new(),
+        value => format!(", default `{value}`"),
+    };
+    let description = schema["description"].as_str().unwrap_or_default().trim();
+    let text = format!("**`{name}`**: an input{of_type}{default}");
+    match description.is_empty() {
+        true => text,
+        false => format!("{text}\n\n{description}"),
+    }
 }
 
 /// Describes what the agent runs.

@@ -1,4 +1,4 @@
-//! Where the agents and the tools of an ensemble are named.
+//! Where the agents, the tools and the inputs of an ensemble are named.
 
 use ensemble_language::loader::YamlDocument;
 use ensemble_language::loader::document::{YamlContent, YamlNode};
@@ -16,6 +16,8 @@ pub enum NameSubject {
     Agent,
     /// An entry of `tools`.
     Tool,
+    /// An entry of `inputs`.
+    Input,
 }
 
 impl NameSubject {
@@ -24,11 +26,12 @@ impl NameSubject {
         match self {
             Self::Agent => "an agent",
             Self::Tool => "a tool",
+            Self::Input => "an input",
         }
     }
 }
 
-/// A position in a text at which an agent or a tool is named.
+/// A position in a text at which an agent, a tool or an input is named.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NameOccurrence {
     /// What is named.
@@ -52,14 +55,14 @@ impl NameOccurrence {
     }
 }
 
-/// The agent or tool of a tested ensemble that is renamed.
+/// The agent, tool or input of an ensemble that is renamed.
 #[derive(Debug, Clone, Copy)]
 pub struct RenameTarget<'t> {
     /// What it is.
     pub subject: NameSubject,
     /// Its name.
     pub name: &'t str,
-    /// Of an agent, whether its output is in the context under its name.
+    /// Whether the context has the output of the agent, or the value of the input, under this name.
     pub is_stored: bool,
 }
 
@@ -84,7 +87,7 @@ pub enum NameForm {
     },
 }
 
-/// Returns all names of agents and tools in the text, in order.
+/// Returns all names of agents, tools and inputs in the text, in order.
 pub fn list_name_occurrences(view: &EditorView<'_>) -> Vec<NameOccurrence> {
     let Some(document) = &view.document else {
         return Vec::new();
@@ -94,11 +97,19 @@ pub fn list_name_occurrences(view: &EditorView<'_>) -> Vec<NameOccurrence> {
         let conversation = agent.node.get("conversation");
         conversation.and_then(|it| it.get("state_key")).is_none()
     };
+    let inputs = document_tree::list_keys_of_root_map(document, "inputs");
+    let state_keys = document_tree::list_state_keys(document);
     let finder = OccurrenceFinder {
         document,
         agents: agents.iter().map(|agent| agent.name).collect(),
         stored: agents.iter().filter(is_stored).map(|agent| agent.name).collect(),
-        tools: document_tree::list_tool_names(document),
+        tools: document_tree::list_keys_of_root_map(document, "tools"),
+        stored_inputs: inputs
+            .iter()
+            .copied()
+            .filter(|input| !state_keys.contains(input))
+            .collect(),
+        inputs,
         found: Vec::new(),
     };
     finder.find_all_sorted()
@@ -109,16 +120,15 @@ pub fn list_test_occurrences(text: &str, target: &RenameTarget<'_>) -> Vec<NameO
     let Some(document) = document_tree::parse_tolerantly(text, None) else {
         return Vec::new();
     };
-    let is_agent = target.subject == NameSubject::Agent;
+    let names_if = |is_used: bool| if is_used { vec![target.name] } else { Vec::new() };
+    let is_subject = |subject| target.subject == subject;
     let finder = OccurrenceFinder {
         document: &document,
-        agents: if is_agent { vec![target.name] } else { Vec::new() },
-        stored: if target.is_stored {
-            vec![target.name]
-        } else {
-            Vec::new()
-        },
-        tools: if is_agent { Vec::new() } else { vec![target.name] },
+        agents: names_if(is_subject(NameSubject::Agent)),
+        stored: names_if(is_subject(NameSubject::Agent) && target.is_stored),
+        tools: names_if(is_subject(NameSubject::Tool)),
+        inputs: names_if(is_subject(NameSubject::Input)),
+        stored_inputs: names_if(is_subject(NameSubject::Input) && target.is_stored),
         found: Vec::new(),
     };
     finder.find_all_sorted()
@@ -130,27 +140,30 @@ pub fn find_occurrence_at(view: &EditorView<'_>, offset: usize) -> Option<NameOc
     all.find(|one| one.whole_span.start <= offset && offset <= one.whole_span.end)
 }
 
-/// Returns all names of the agent or tool that is named at an offset.
+/// Returns all names of the agent, tool or input that is named at an offset.
 pub fn list_same_occurrences(view: &EditorView<'_>, offset: usize) -> Option<Vec<NameOccurrence>> {
     let occurrence = find_occurrence_at(view, offset)?;
     let all = list_name_occurrences(view).into_iter();
     Some(all.filter(|one| one.has_same_subject(&occurrence)).collect())
 }
 
-/// Returns the span of the name where the agent or tool is defined.
+/// Returns the span of the name where the agent, tool or input is defined.
 pub fn find_definition_span(view: &EditorView<'_>, what: NameSubject, name: &str) -> Option<Span> {
     let mut all = list_name_occurrences(view).into_iter();
     all.find(|one| one.is_definition && one.subject == what && one.name == name)
         .map(|one| one.span)
 }
 
-/// The state of searching a text for the names of agents and tools.
+/// The state of searching a text for the names of agents, tools and inputs.
 struct OccurrenceFinder<'d> {
     document: &'d YamlDocument,
     agents: Vec<&'d str>,
     /// The agents whose outputs are stored in the context under their names.
     stored: Vec<&'d str>,
     tools: Vec<&'d str>,
+    inputs: Vec<&'d str>,
+    /// The inputs whose values the context has under their names: no agent stores its output there.
+    stored_inputs: Vec<&'d str>,
     found: Vec<NameOccurrence>,
 }
 
@@ -193,6 +206,9 @@ impl<'d> OccurrenceFinder<'d> {
                     }
                     if pattern == "tools" {
                         self.add_tool(&entry.key, entry.key_span, entry.key_span, true);
+                    }
+                    if pattern == "inputs" || test_file_patterns::has_input_keys(&pattern) {
+                        self.add_input(&entry.key, entry.key_span, NameForm::Yaml, pattern == "inputs");
                     }
                     let is_default = *route.to_string() == *"defaults";
                     let known_agents = if is_default { &everyone } else { dependencies };
@@ -269,12 +285,14 @@ impl<'d> OccurrenceFinder<'d> {
             self.add_agent(base, span, NameForm::Variable { quote }, false);
         }
         let Some(key) = read.key else { return };
-        let is_of_agents = match (base, is_template) {
-            ("outputs" | "executions" | "agent_execution_count", false) | ("dependencies", true) => true,
-            ("context", _) => self.stored.contains(&key.word.text),
-            _ => false,
+        let subject = match (base, is_template) {
+            ("outputs" | "executions" | "agent_execution_count", false) | ("dependencies", true) => NameSubject::Agent,
+            ("inputs", _) => NameSubject::Input,
+            ("context", _) if self.stored.contains(&key.word.text) => NameSubject::Agent,
+            ("context", _) if self.stored_inputs.contains(&key.word.text) => NameSubject::Input,
+            _ => return,
         };
-        if !is_of_agents || assigned.contains(&base) {
+        if assigned.contains(&base) {
             return;
         }
         let span = self.resolve_span(route, key.word.span);
@@ -285,7 +303,10 @@ impl<'d> OccurrenceFinder<'d> {
             },
             None => NameForm::Text,
         };
-        self.add_agent(key.word.text, span, form, false);
+        match subject {
+            NameSubject::Input => self.add_input(key.word.text, span, form, false),
+            NameSubject::Agent | NameSubject::Tool => self.add_agent(key.word.text, span, form, false),
+        }
     }
 
     /// Converts a span of the text at the route to a span of the source.
@@ -299,6 +320,20 @@ impl<'d> OccurrenceFinder<'d> {
             self.found.push(NameOccurrence {
                 subject: NameSubject::Agent,
                 name: agent.to_owned(),
+                span,
+                whole_span: span,
+                form,
+                is_definition,
+            });
+        }
+    }
+
+    /// Adds the name, if it is the name of an input.
+    fn add_input(&mut self, input: &str, span: Span, form: NameForm, is_definition: bool) {
+        if self.inputs.contains(&input) {
+            self.found.push(NameOccurrence {
+                subject: NameSubject::Input,
+                name: input.to_owned(),
                 span,
                 whole_span: span,
                 form,

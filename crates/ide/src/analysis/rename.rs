@@ -1,4 +1,4 @@
-//! Renaming an agent or a tool everywhere.
+//! Renaming an agent, a tool or an input everywhere.
 //!
 //! **Invariant:** after a rename the checks of the text find what they found before; otherwise it is refused.
 
@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use ensemble_language::cases::is_test_file;
 use ensemble_language::check;
 use ensemble_language::diagnostic::FindingCode;
-use ensemble_language::ensemble::{AgentKind, SimulatedReplySource, ToolKind};
+use ensemble_language::ensemble::{Agent, AgentKind, SimulatedReplySource, ToolKind};
 use ensemble_language::loader::load_ensemble;
-use ensemble_language::names::{is_name, is_script_member_name, is_tool_name};
+use ensemble_language::names::{is_ascii_identifier, is_name, is_script_member_name, is_tool_name};
 use ensemble_language::source::{SourceText, Span};
 use ensemble_language::template;
 use ensemble_language::yaml::edit::{SpellingContext, TextEdit, apply_edits, spell_string};
@@ -26,10 +26,52 @@ pub struct RenameEdits {
     pub other_files: Vec<(PathBuf, String, Vec<TextEdit>)>,
     /// What has the new name; `None`: nothing, because it has it already.
     pub subject: Option<NameSubject>,
-    /// The scripts that perhaps name the agent or the tool, and are not changed.
-    pub unchanged_scripts: Vec<PathBuf>,
-    /// Whether the agent's output is stored in the context under its name.
+    /// The scripts and ensembles that perhaps name the subject, and are not changed.
+    pub unchanged_files: Vec<PathBuf>,
+    /// Whether the context has the output of the agent, or the value of the input, under its name.
     pub is_stored: bool,
+}
+
+impl RenameEdits {
+    /// Returns the warning about files that a rename did not change, if there are any.
+    pub fn unchanged_files_warning(&self) -> Option<String> {
+        let files: Vec<String> = self
+            .unchanged_files
+            .iter()
+            .map(|path| format!("`{}`", path.display()))
+            .collect();
+        let reason = match self.subject? {
+            NameSubject::Tool => "which might name the tool: search for the old name",
+            NameSubject::Agent => {
+                "which might name the agent: the script is used by other agents or ensembles, is open in the editor, or \
+                 redefines variables that contain agents"
+            }
+            NameSubject::Input => {
+                "which might name the input: the file is another ensemble, a script that another ensemble or a tool uses, \
+                 is open in the editor, or redefines variables that contain inputs"
+            }
+        };
+        (!files.is_empty()).then(|| format!("rename did not change {}, {reason}", files.join(", ")))
+    }
+}
+
+/// The files around an ensemble that a rename reads.
+pub struct RenameSurroundings<'f> {
+    /// Whether other ensembles use a script too.
+    pub is_shared: &'f dyn Fn(&Path) -> bool,
+    /// The test files of the ensemble with their texts.
+    pub tests: Vec<(PathBuf, String)>,
+    /// The other ensembles that pass an input with this name to the ensemble.
+    pub find_callers: &'f dyn Fn(&str) -> Vec<PathBuf>,
+}
+
+impl RenameSurroundings<'_> {
+    /// No other files.
+    pub const EMPTY: Self = Self {
+        is_shared: &|_| false,
+        tests: Vec::new(),
+        find_callers: &|_| Vec::new(),
+    };
 }
 
 /// Returns the name at the offset. The tool of a server cannot be renamed, because the server defines its name.
@@ -42,20 +84,18 @@ fn is_inside_name(one: &NameOccurrence, offset: usize) -> bool {
     one.span.start <= offset && offset <= one.span.end
 }
 
-/// Returns the edits that rename the agent or the tool at the offset. `is_shared`: whether other ensembles use a script
-/// too; `tests`: the test files of the ensemble with their texts.
+/// Returns the edits that rename the agent, the tool or the input at the offset.
 ///
 /// # Errors
-/// The offset is at no agent or tool, or the new name cannot be used; the message contains the reason.
+/// The offset is at no such name, or the new name cannot be used; the message contains the reason.
 pub fn rename_symbol(
     view: &EditorView<'_>,
     offset: usize,
     new: &str,
-    is_shared: &dyn Fn(&Path) -> bool,
-    tests: Vec<(PathBuf, String)>,
+    around: RenameSurroundings<'_>,
 ) -> Result<RenameEdits, String> {
     let Some(occurrence) = name_occurrences::find_occurrence_at(view, offset) else {
-        return Err("no name of an agent or a tool is at this position".to_owned());
+        return Err("no name of an agent, a tool or an input is at this position".to_owned());
     };
     if !is_inside_name(&occurrence, offset) {
         return Err(format!(
@@ -73,21 +113,26 @@ pub fn rename_symbol(
         .map(|one| edit_occurrence(view.text, &one, new))
         .collect();
     check_same_findings(view.text, &edits, occurrence.subject, new)?;
-    let mut renamed = RenameEdits {
-        edits,
-        subject: Some(occurrence.subject),
-        ..RenameEdits::default()
-    };
-    match occurrence.subject {
-        NameSubject::Agent => rename_in_scripts(view, &occurrence.name, new, is_shared, &mut renamed),
-        NameSubject::Tool => renamed.unchanged_scripts = list_scripts_naming_tool(view, &occurrence.name),
-    }
     let target = RenameTarget {
         subject: occurrence.subject,
         name: &occurrence.name,
-        is_stored: renamed.is_stored,
+        is_stored: is_in_context(view, &occurrence),
     };
-    for (path, text) in tests {
+    let mut renamed = RenameEdits {
+        edits,
+        subject: Some(occurrence.subject),
+        is_stored: target.is_stored,
+        ..RenameEdits::default()
+    };
+    match occurrence.subject {
+        NameSubject::Tool => renamed.unchanged_files = list_scripts_naming_tool(view, &occurrence.name),
+        NameSubject::Agent => rename_in_scripts(view, &target, new, around.is_shared, &mut renamed),
+        NameSubject::Input => {
+            rename_in_scripts(view, &target, new, around.is_shared, &mut renamed);
+            renamed.unchanged_files.extend((around.find_callers)(&occurrence.name));
+        }
+    }
+    for (path, text) in around.tests {
         let edits = rename_in_test_file(&text, &target, new);
         if !edits.is_empty() {
             renamed.other_files.push((path, text, edits));
@@ -96,7 +141,21 @@ pub fn rename_symbol(
     Ok(renamed)
 }
 
-/// Checks that the name is valid and no other agent or tool has it.
+/// Returns whether the context has the output of the agent, or the value of the input, under its name.
+fn is_in_context(view: &EditorView<'_>, occurrence: &NameOccurrence) -> bool {
+    match occurrence.subject {
+        NameSubject::Agent => view
+            .find_known_agent(&occurrence.name)
+            .is_some_and(|agent| *agent.state_key() == agent.name),
+        NameSubject::Input => {
+            let agents = view.ensemble.iter().flat_map(|ensemble| &ensemble.agents);
+            !agents.into_iter().any(|agent| **agent.state_key() == *occurrence.name)
+        }
+        NameSubject::Tool => false,
+    }
+}
+
+/// Checks that the name is valid and that no other agent, tool or input has it.
 fn check_new_name(view: &EditorView<'_>, what: NameSubject, new: &str) -> Result<(), String> {
     let (is_valid, rule, others) = match what {
         NameSubject::Agent => (
@@ -108,6 +167,11 @@ fn check_new_name(view: &EditorView<'_>, what: NameSubject, new: &str) -> Result
             is_tool_name(new),
             "use at most 64 letters, digits, `_` and `-`",
             view.list_keys_under("tools"),
+        ),
+        NameSubject::Input => (
+            is_ascii_identifier(new),
+            "use letters, digits and `_`, and do not start with a digit",
+            view.list_keys_under("inputs"),
         ),
     };
     let of = what.with_article();
@@ -126,31 +190,27 @@ fn rename_in_test_file(text: &str, target: &RenameTarget<'_>, new: &str) -> Vec<
     occurrences.iter().map(|one| edit_occurrence(text, one, new)).collect()
 }
 
-/// Returns the text of a script or a test file with the new name of the agent. Text that does not name the agent is unchanged.
+/// Returns the text of a script or a test file with the new name of the agent or input. Text without the name is unchanged.
 ///
 /// # Errors
 /// The name cannot be given, or it is not certain what the script names.
-pub fn rename_in_other_file(
-    path: &Path,
-    text: &str,
-    agent: &str,
-    new: &str,
-    is_stored: bool,
-) -> Result<String, String> {
-    if !is_name(new) {
-        return Err(format!("`{new}` cannot be the name of an agent"));
+pub fn rename_in_other_file(path: &Path, text: &str, target: &RenameTarget<'_>, new: &str) -> Result<String, String> {
+    let is_valid = match target.subject {
+        NameSubject::Input => is_ascii_identifier(new),
+        NameSubject::Agent | NameSubject::Tool => is_name(new),
+    };
+    if !is_valid {
+        return Err(format!(
+            "`{new}` cannot be the name of {}",
+            target.subject.with_article()
+        ));
     }
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     if is_test_file(name) {
-        let target = RenameTarget {
-            subject: NameSubject::Agent,
-            name: agent,
-            is_stored,
-        };
-        return Ok(apply_edits(text, &rename_in_test_file(text, &target, new)));
+        return Ok(apply_edits(text, &rename_in_test_file(text, target, new)));
     }
-    let occurrences = script_occurrences::list_script_occurrences(text, agent, is_stored);
-    let occurrences = occurrences.ok_or("the script redefines variables that contain agents")?;
+    let occurrences = script_occurrences::list_script_occurrences(text, target);
+    let occurrences = occurrences.ok_or("the script redefines the variables that contain the name")?;
     let edits: Vec<TextEdit> = occurrences.iter().map(|one| edit_occurrence(text, one, new)).collect();
     Ok(apply_edits(text, &edits))
 }
@@ -194,7 +254,7 @@ fn check_same_findings(text: &str, edits: &[TextEdit], what: NameSubject, new: &
         return Ok(());
     }
     Err(match what {
-        NameSubject::Agent => {
+        NameSubject::Agent | NameSubject::Input => {
             format!("the name `{new}` would change the meaning of a condition or a template; edit it by hand")
         }
         NameSubject::Tool => {
@@ -213,19 +273,15 @@ fn collect_finding_codes(text: &str) -> Vec<FindingCode> {
     codes
 }
 
-/// Adds the edits of the scripts of agents that depend on the renamed agent, and lists the scripts that are left unchanged.
+/// Adds the edits of the scripts that name the renamed agent or input, and lists the scripts that are left unchanged.
 fn rename_in_scripts(
     view: &EditorView<'_>,
-    agent: &str,
+    target: &RenameTarget<'_>,
     new: &str,
     is_shared: &dyn Fn(&Path) -> bool,
     renamed: &mut RenameEdits,
 ) {
     let Some(ensemble) = &view.ensemble else { return };
-    let is_stored = view
-        .find_known_agent(agent)
-        .is_some_and(|agent| *agent.state_key() == agent.name);
-    renamed.is_stored = is_stored;
     let mut seen_scripts: Vec<&str> = Vec::new();
     for user in &ensemble.agents {
         let AgentKind::Script { script, .. } = &user.kind else {
@@ -239,9 +295,10 @@ fn rename_in_scripts(
             continue;
         };
         let path = PathBuf::from(&script_text.name);
-        let listens = |name: &str| {
-            view.find_known_agent(name)
-                .is_some_and(|it| it.dependencies.iter().any(|on| *on.agent_name == *agent))
+        // The variables of a script have the agents on which its own agent depends, and all inputs.
+        let reads_target = |name: &str| {
+            let is_dependency = |it: &Agent| it.dependencies.iter().any(|on| *on.agent_name == *target.name);
+            target.subject == NameSubject::Input || view.find_known_agent(name).is_some_and(is_dependency)
         };
         let mut users = ensemble
             .agents
@@ -251,12 +308,12 @@ fn rename_in_scripts(
             .tools
             .iter()
             .any(|(_, tool)| matches!(&tool.kind, ToolKind::Script { script: one, .. } if one == script));
-        let occurrences = script_occurrences::list_script_occurrences(&script_text.text, agent, is_stored);
+        let occurrences = script_occurrences::list_script_occurrences(&script_text.text, target);
         let names_it = occurrences.as_ref().is_none_or(|all| !all.is_empty());
         if !names_it {
             continue;
         }
-        let is_certain = users.all(|user| listens(&user.name)) && !is_tool && !is_shared(&path);
+        let is_certain = users.all(|user| reads_target(&user.name)) && !is_tool && !is_shared(&path);
         match occurrences.filter(|_| is_certain) {
             Some(all) => {
                 let edits = all
@@ -265,7 +322,7 @@ fn rename_in_scripts(
                     .collect();
                 renamed.other_files.push((path, script_text.text.clone(), edits));
             }
-            None => renamed.unchanged_scripts.push(path),
+            None => renamed.unchanged_files.push(path),
         }
     }
 }

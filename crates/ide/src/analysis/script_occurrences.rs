@@ -1,42 +1,43 @@
-//! Where Rhai scripts name agents and tools.
+//! Where Rhai scripts name agents, inputs and tools.
 
 use super::lexer::{self, CodeWord, CodeWordKind};
-use super::name_occurrences::{NameForm, NameOccurrence, NameSubject};
+use super::name_occurrences::{NameForm, NameOccurrence, NameSubject, RenameTarget};
 
-/// Returns the variables of a script whose keys are names of agents. `is_stored`: also the context.
-fn agent_map_variables(is_stored: bool) -> &'static [&'static str] {
-    if is_stored {
-        &["dependencies", "context"]
-    } else {
-        &["dependencies"]
-    }
+/// Returns the variables of a script whose keys are names of agents or of inputs.
+fn name_map_variables(target: &RenameTarget<'_>) -> Vec<&'static str> {
+    let own = match target.subject {
+        NameSubject::Agent => "dependencies",
+        NameSubject::Input => "inputs",
+        NameSubject::Tool => return Vec::new(),
+    };
+    let context = target.is_stored.then_some("context");
+    [own].into_iter().chain(context).collect()
 }
 
-/// Returns the names of an agent in a script. Returns `None` if the script defines variables that hide those with agents.
-pub(super) fn list_script_occurrences(text: &str, agent: &str, is_stored: bool) -> Option<Vec<NameOccurrence>> {
+/// Returns the names of an agent or an input in a script. Returns `None` if the script defines variables that hide those with the names.
+pub(super) fn list_script_occurrences(text: &str, target: &RenameTarget<'_>) -> Option<Vec<NameOccurrence>> {
     let words = lexer::lex_rhai_words(text);
-    let variables = agent_map_variables(is_stored);
-    if defines_any_name(&words, variables) {
+    let variables = name_map_variables(target);
+    if defines_any_name(&words, &variables) {
         return None;
     }
     let reads = lexer::list_variable_reads(&words).into_iter();
     let variable_reads = reads.filter(|read| variables.contains(&read.base.text));
-    let agent_keys = variable_reads
+    let keys = variable_reads
         .filter_map(|read| read.key)
-        .filter(|key| key.word.text == agent);
+        .filter(|key| key.word.text == target.name);
     Some(
-        agent_keys
-            .map(|key| NameOccurrence {
-                subject: NameSubject::Agent,
-                name: agent.to_owned(),
-                span: key.word.span,
-                whole_span: key.word.span,
-                form: key
-                    .dot
-                    .map_or(NameForm::Text, |dot| NameForm::Member { dot, quote: '"' }),
-                is_definition: false,
-            })
-            .collect(),
+        keys.map(|key| NameOccurrence {
+            subject: target.subject,
+            name: target.name.to_owned(),
+            span: key.word.span,
+            whole_span: key.word.span,
+            form: key
+                .dot
+                .map_or(NameForm::Text, |dot| NameForm::Member { dot, quote: '"' }),
+            is_definition: false,
+        })
+        .collect(),
     )
 }
 

@@ -16,6 +16,11 @@ pub(super) fn has_agent_keys(pattern: &str) -> bool {
     matches!(case, "stubs" | "answers") || matches!(expected, "executions" | "outputs" | "schemas" | "not_run")
 }
 
+/// Returns whether the keys of the map at this route pattern of a test file are names of inputs.
+pub(super) fn has_input_keys(pattern: &str) -> bool {
+    pattern == "cases.*.inputs"
+}
+
 /// Returns whether the keys of the map at this route pattern can be agents of nested ensembles: `outer.inner`.
 pub(super) fn can_have_nested_agent_keys(pattern: &str) -> bool {
     matches!(pattern, "cases.*.stubs" | "cases.*.answers")

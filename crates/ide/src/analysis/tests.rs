@@ -12,6 +12,7 @@ use ensemble_language::yaml::edit::apply_edits;
 use proptest::prelude::*;
 
 mod names_of_agents;
+mod names_of_inputs;
 
 use super::findings::EditedFileKind;
 use super::{EditorView, completions, hover, name_occurrences, rename, symbols};
@@ -44,7 +45,7 @@ fn ask_everything(text: &str, good: Option<Arc<Ensemble>>) {
         for found in completions::list_completions(&view, offset) {
             assert!(text.get(found.span.start..found.span.end).is_some());
         }
-        if let Ok(renamed) = rename::rename_symbol(&view, offset, "z-1", &|_| false, Vec::new()) {
+        if let Ok(renamed) = rename::rename_symbol(&view, offset, "z-1", rename::RenameSurroundings::EMPTY) {
             apply_edits(text, &renamed.edits);
         }
     }

@@ -5,7 +5,7 @@
 
 use saphyr_parser::ScalarStyle;
 
-use crate::data::strip_byte_order_mark;
+use crate::data::split_byte_order_mark;
 use crate::source::Span;
 
 /// A converter of character indexes to byte positions. Indexes arrive nearly in order, so each search starts at the last result.
@@ -21,7 +21,7 @@ pub(super) struct CharToByteConverter<'a> {
 impl<'a> CharToByteConverter<'a> {
     /// Starts at the first character after a byte order mark.
     pub(super) fn new(text: &'a str) -> Self {
-        let base = text.len() - strip_byte_order_mark(text).len();
+        let base = split_byte_order_mark(text).0.len();
         Self {
             text,
             base,

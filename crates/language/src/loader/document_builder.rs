@@ -14,7 +14,7 @@ use super::codes;
 use super::findings::LimitedFindingList;
 use super::open_map::{OpenMap, PendingMapKey, parse_map_key, report_duplicate_key};
 use super::syntax_errors;
-use crate::data::strip_byte_order_mark;
+use crate::data::split_byte_order_mark;
 use crate::diagnostic::Finding;
 use crate::source::{RouteLocation, SourceText, Span};
 use crate::yaml::comments::CommentFinder;
@@ -53,8 +53,8 @@ fn build_tree(
             format!("the file is larger than {} MiB", MAX_BYTES >> 20),
         ));
     }
-    let bare = strip_byte_order_mark(text);
-    syntax_errors::check_flow_size(bare, text.len() - bare.len())?;
+    let (mark, bare) = split_byte_order_mark(text);
+    syntax_errors::check_flow_size(bare, mark.len())?;
     let mut builder = TreeBuilder::new(text, findings);
     for event in Parser::new_from_str(bare) {
         let (event, span) = event.map_err(|error| {

@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 
+use crate::data::BYTE_ORDER_MARK;
 use crate::source::Span;
 
 /// A finder of comments: the `#` characters that can begin a comment. Those inside scalars are removed during parsing.
@@ -21,7 +22,7 @@ impl CommentFinder {
     pub(crate) fn new(text: &str) -> Self {
         let is_after_blank = |at: &usize| {
             let before = text[..*at].chars().next_back();
-            before.is_none_or(|c| matches!(c, ' ' | '\t' | '\n' | '\r' | '\u{feff}'))
+            before.is_none_or(|c| matches!(c, ' ' | '\t' | '\n' | '\r' | BYTE_ORDER_MARK))
         };
         let signs = memchr::memchr_iter(b'#', text.as_bytes());
         Self {

@@ -5,9 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ensemble_ide::analysis::findings::{EditedFileKind, FolderChecks};
-use ensemble_ide::analysis::name_occurrences::NameSubject;
-use ensemble_ide::analysis::related_files::{is_shared_script, read_test_files_beside};
-use ensemble_ide::analysis::rename::{self, RenameEdits};
+use ensemble_ide::analysis::related_files::{is_shared_script, list_ensembles_passing_input, read_test_files_beside};
+use ensemble_ide::analysis::rename::{self, RenameEdits, RenameSurroundings};
 use ensemble_ide::analysis::symbols::AgentSymbol;
 use ensemble_ide::analysis::{EditorView, completions, hover, name_occurrences, symbols, tested_ensemble_path};
 use ensemble_language::ensemble::Ensemble;
@@ -208,7 +207,7 @@ impl<'s> RequestHandler<'s> {
         })
     }
 
-    /// Answers with the edits of a rename in all files, and warns of scripts that are left unchanged.
+    /// Answers with the edits of a rename in all files, and warns of files that are left unchanged.
     fn answer_rename(&mut self, params: RenameParams, documents: &OpenDocuments) -> LspAnswer {
         let at = &params.text_document_position;
         let Some(document) = documents.get(at.text_document.uri.as_str()) else {
@@ -220,39 +219,23 @@ impl<'s> RequestHandler<'s> {
         let offset = document.text.offset_at(at.position);
         let renamed = match self.open_view(document, documents) {
             Some(view) => {
-                let tests = list_edited_test_files(&document.path, documents);
-                rename::rename_symbol(&view, offset, &params.new_name, &is_shared, tests)
+                let around = RenameSurroundings {
+                    is_shared: &is_shared,
+                    tests: list_edited_test_files(&document.path, documents),
+                    find_callers: &|input| list_ensembles_passing_input(&document.path, &root, input),
+                };
+                rename::rename_symbol(&view, offset, &params.new_name, around)
             }
             None => Err("there is no ensemble here".to_owned()),
         };
         let renamed = renamed.map_err(|why| LspRequestError(ErrorCode::RequestFailed, why))?;
-        self.warn_of_unchanged_scripts(&renamed);
-        Ok(self.build_rename_edit(document, &renamed))
-    }
-
-    /// Shows a warning in the editor with the scripts that a rename did not change.
-    fn warn_of_unchanged_scripts(&self, renamed: &RenameEdits) {
-        let scripts: Vec<String> = renamed
-            .unchanged_scripts
-            .iter()
-            .map(|path| format!("`{}`", path.display()))
-            .collect();
-        if !scripts.is_empty() {
-            let scripts = scripts.join(", ");
-            let message = match renamed.subject {
-                Some(NameSubject::Tool) => {
-                    format!("rename did not change {scripts}, which might name the tool: search for the old name")
-                }
-                _ => format!(
-                    "rename did not change {scripts}, which might name the agent: the script is used by other agents or \
-                     ensembles, is open in the editor, or redefines variables that contain agents"
-                ),
-            };
+        if let Some(message) = renamed.unchanged_files_warning() {
             self.outgoing.send_notification::<ShowMessage>(ShowMessageParams {
                 typ: MessageType::WARNING,
                 message,
             });
         }
+        Ok(self.build_rename_edit(document, &renamed))
     }
 
     /// Builds the edits of a rename in the form of the protocol.

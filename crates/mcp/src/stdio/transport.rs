@@ -5,6 +5,7 @@
 use std::io;
 use std::sync::Arc;
 
+use ensemble_language::data::strip_byte_order_mark_bytes;
 use ensemble_wire::json_rpc::{INVALID_REQUEST, PARSE_ERROR, find_message_id, is_message_id};
 use ensemble_wire::lines::{LineBuffer, LineTooLong};
 use rmcp::RoleServer;
@@ -106,7 +107,7 @@ async fn write_line(output: &ClientOutput, mut line: Vec<u8>) -> io::Result<()> 
 
 /// Parses a line. Ignores blank lines and invalid responses, and answers other invalid lines with an error.
 fn parse_client_line(line: &[u8]) -> ParsedClientLine {
-    let line = line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line).trim_ascii();
+    let line = strip_byte_order_mark_bytes(line).trim_ascii();
     if line.is_empty() {
         return ParsedClientLine::Ignored;
     }

@@ -1,5 +1,7 @@
 //! Splits the bytes of a stream into events. The size of the buffer is limited.
 
+use ensemble_language::data::strip_byte_order_mark;
+
 use crate::transport::reply_error::ReplyError;
 
 /// The maximum size of one event, and of the text of a reply, in bytes: 10 MiB.
@@ -7,9 +9,6 @@ pub(crate) const MAX_EVENT_BYTES: usize = 10 << 20;
 
 /// The maximum number of characters of the name of an event.
 const MAX_EVENT_NAME_CHARS: usize = 100;
-
-/// Byte order mark with which some servers start a stream.
-const BYTE_ORDER_MARK: char = '\u{feff}';
 
 /// Separation of events in a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,7 +90,7 @@ impl EventSplitter {
     pub(crate) fn finish_stream(mut self, take: &mut EventCallback<'_>) -> Result<(), ReplyError> {
         let line = std::mem::take(&mut self.line);
         if self.framing == EventFraming::Whole {
-            let data = decode_text(&line)?.trim_start_matches(BYTE_ORDER_MARK);
+            let data = strip_byte_order_mark(decode_text(&line)?);
             return take(StreamEvent { name: "", data });
         }
         if !line.is_empty() {
@@ -124,7 +123,7 @@ impl EventSplitter {
 
     /// Processes a complete line: a field of an event, the end of an event, or a whole event.
     fn finish_line(&mut self, line: &[u8], take: &mut EventCallback<'_>) -> Result<(), ReplyError> {
-        let line = decode_text(line)?.trim_start_matches(BYTE_ORDER_MARK);
+        let line = strip_byte_order_mark(decode_text(line)?);
         if self.framing == EventFraming::Lines {
             return match line.trim() {
                 data if is_blank_or_comment(data) => Ok(()),

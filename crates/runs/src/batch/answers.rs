@@ -38,6 +38,13 @@ pub fn parse_answer_table(name: &str, text: &str, label_column: Option<&str>) ->
     let table = parse_csv(name, text, b',');
     let mut answers = Vec::new();
     let mut wrong = table.errors;
+    let has_column = |name: &str| table.columns.iter().any(|column| column == name);
+    if has_column("agent") && !has_column("answer") {
+        wrong.push(RowError {
+            place: RowPlace::from_source(name).with_line(1),
+            what: "the column `answer` is missing: a table with a column `agent` has its answers there".to_owned(),
+        });
+    }
     for line in table.rows {
         let place = line.place;
         let cells: HashMap<String, String> = line

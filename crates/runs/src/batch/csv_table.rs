@@ -285,7 +285,11 @@ pub fn parse_csv(name: &str, text: &str, delimiter: u8) -> ParsedTable {
     });
     let mut errors: Vec<RowError> = errors.collect();
     sort_errors(&mut errors);
-    ParsedTable { rows, errors }
+    ParsedTable {
+        columns: header.names,
+        rows,
+        errors,
+    }
 }
 
 #[cfg(test)]

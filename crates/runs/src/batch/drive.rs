@@ -14,6 +14,7 @@ use ensemble_language::data::{Cost, sha256_of_text};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::watch;
 
+use super::forecast::CostForecast;
 use super::identity::format_row_run_id;
 use super::{Batch, BatchEntry, BatchError, BatchRow, PlannedRow, RowPlace, RowTask};
 use crate::error::RunError;
@@ -160,15 +161,18 @@ impl Batch {
         let mut queue: VecDeque<usize> = (0..rows.len()).filter(|at| tasks[*at].is_executed()).collect();
         let mut remaining = queue.len();
         let mut total = BatchCostTotal::from_rows(rows);
+        let mut forecast = CostForecast::from_rows(rows);
         let mut stopped = None;
         let mut failed: Option<BatchError> = None;
         let (cancel, cancelled) = watch::channel(None);
         let mut under_way = FuturesUnordered::new();
         let mut stop = std::pin::pin!(stop);
         loop {
-            let has_budget = driving.max_cost.is_none_or(|most| total.spent < most);
-            while stopped.is_none() && failed.is_none() && has_budget && under_way.len() < driving.jobs.get() {
+            let can_start = stopped.is_none() && failed.is_none();
+            while can_start && forecast.has_room(total.spent, driving.max_cost) && under_way.len() < driving.jobs.get()
+            {
                 let Some(at) = queue.pop_front() else { break };
+                forecast.start_row(at, rows[at].tries.unfinished_cost());
                 let input = self.row_input(&rows[at], tasks[at].clone());
                 let (options, cancelled) = (options(), cancelled.clone());
                 let engine = driving.engine.as_deref();
@@ -185,11 +189,13 @@ impl Batch {
                     continue;
                 }
             };
+            forecast.end_row(at);
             match result.and_then(|outcome| self.append_outcome_to_index(outcome)) {
                 Ok(RowOutcome::LeftToEngine) => {}
                 Ok(RowOutcome::Busy(error)) => busy.push((rows[at].number, error)),
                 Ok(RowOutcome::Ended(number, entry)) => {
                     remaining -= usize::from(!entry.is_interrupted());
+                    forecast.add_ended_try(&entry);
                     total.record_try_result(&mut rows[at], number, *entry);
                     report_ended_row(told, &rows[at], remaining, &total);
                 }

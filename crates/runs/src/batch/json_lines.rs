@@ -41,7 +41,7 @@ impl DecodedTable {
 /// Decodes the bytes of a table from UTF-8. Records an error for each line that is not UTF-8. `name` names the source.
 pub fn decode_table(name: &str, bytes: &[u8]) -> DecodedTable {
     let source = RowPlace::from_source(name);
-    if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
+    if is_utf_16(bytes) {
         return DecodedTable {
             text: String::new(),
             errors: vec![RowError {
@@ -52,7 +52,7 @@ pub fn decode_table(name: &str, bytes: &[u8]) -> DecodedTable {
     }
     let text = String::from_utf8_lossy(bytes);
     let mut errors = Vec::new();
-    if matches!(text, Cow::Owned(_)) {
+    if matches!(text, Cow::Owned(_)) || bytes.contains(&0) {
         let lines = (1..).zip(bytes.split(|byte| *byte == b'\n'));
         errors.extend(lines.filter_map(|(number, line)| find_invalid_byte(&source.with_line(number), line)));
     }
@@ -62,15 +62,28 @@ pub fn decode_table(name: &str, bytes: &[u8]) -> DecodedTable {
     }
 }
 
-/// Returns the error of the first byte of the line that is not UTF-8.
+/// Returns whether a text is UTF-16: it begins with a byte order mark of UTF-16, or one byte of its first character is 0.
+fn is_utf_16(bytes: &[u8]) -> bool {
+    match bytes {
+        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => true,
+        [first, second, ..] => (*first == 0) != (*second == 0),
+        _ => false,
+    }
+}
+
+/// Returns the error of the first byte of the line that is not UTF-8, or 0, which no text contains.
 fn find_invalid_byte(place: &RowPlace, line: &[u8]) -> Option<RowError> {
-    let error = std::str::from_utf8(line).err()?;
-    let (before, after) = line.split_at(error.valid_up_to());
+    let valid = std::str::from_utf8(line).map_or_else(|error| error.valid_up_to(), str::len);
+    let at = line[..valid].iter().position(|byte| *byte == 0).unwrap_or(valid);
+    let (before, after) = line.split_at(at);
     let column = String::from_utf8_lossy(before).chars().count() + 1;
-    let byte = after.first()?;
+    let what = match after.first()? {
+        0 => "the byte 0x00 is not text; save the file as UTF-8 text".to_owned(),
+        byte => format!("the byte 0x{byte:02X} is not UTF-8; save the file as UTF-8"),
+    };
     Some(RowError {
         place: place.with_column(column),
-        what: format!("the byte 0x{byte:02X} is not UTF-8; save the file as UTF-8"),
+        what,
     })
 }
 
@@ -105,6 +118,8 @@ pub fn parse_json_lines(name: &str, text: &str) -> ParsedTable {
     let mut table = ParsedTable::default();
     for (number, line) in (1..).zip(text.lines()) {
         let place = source.with_line(number);
+        // A table of several joined files has a mark at the beginning of each.
+        let line = strip_byte_order_mark(line);
         if line.trim().is_empty() {
             continue;
         }
@@ -206,6 +221,20 @@ mod tests {
             .into_text()
             .expect_err("UTF-16");
         assert!(wrong[0].what.contains("UTF-16"), "{}", wrong[0]);
+        for unmarked in [b"i\0d\0\n\0", b"\0i\0d\0\n"] {
+            let wrong = decode_table("t.csv", unmarked).into_text().expect_err("UTF-16");
+            assert!(wrong[0].what.contains("UTF-16"), "{}", wrong[0]);
+        }
+        let wrong = decode_table("t.csv", "id\n\u{e9}\0,x\nok\n".as_bytes())
+            .into_text()
+            .expect_err("a zero");
+        assert_eq!(
+            wrong[0].to_string(),
+            "t.csv:2:2: the byte 0x00 is not text; save the file as UTF-8 text"
+        );
+        assert_eq!(wrong.len(), 1);
+        let joined = parse_json_lines("t", "{\"id\":\"1\"}\n\u{feff}{\"id\":\"2\"}\n");
+        assert_eq!((joined.rows.len(), joined.errors.len()), (2, 0));
         assert_eq!(decode_table("t", b"\xef\xbb\xbfid").into_text(), Ok("id".to_owned()));
     }
 }

@@ -12,6 +12,7 @@ mod drive;
 mod entry;
 mod exact_numbers;
 mod facts;
+mod forecast;
 mod identity;
 mod json_lines;
 mod report;
@@ -305,7 +306,10 @@ impl Batch {
         let mut checked = HashSet::new();
         for planned in &self.rows {
             let task = self.decide_task(planned);
-            if !task.is_executed() {
+            // A row that waits although it has answers: perhaps they name no agent.
+            let entry = planned.tries.entry.as_ref();
+            let is_waiting = entry.is_some_and(|entry| entry.outcome == CompletionReason::WaitingForInput);
+            if !task.is_executed() && !(is_waiting && task == RowTask::Nothing) {
                 continue;
             }
             let mut refuse = |what: String| {

@@ -120,6 +120,8 @@ pub struct TableRow {
 /// The rows of a table that could be parsed, and the errors of the other rows.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ParsedTable {
+    /// The names of the columns in the first line; empty in other formats.
+    pub columns: Vec<String>,
     /// The rows without errors.
     pub rows: Vec<TableRow>,
     /// The errors, in the order of their places.

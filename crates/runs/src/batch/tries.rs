@@ -87,6 +87,13 @@ impl RowTries {
         sum_costs([self.earlier_cost(), latest, open].into_iter().flatten())
     }
 
+    /// Returns what the latest try has cost until now, if the next call continues it.
+    pub(super) fn unfinished_cost(&self) -> Option<Cost> {
+        let continued = self.entry.as_ref().filter(|entry| entry.outcome.is_resumable());
+        let open = self.open.as_ref().and_then(|open| open.cost);
+        open.or_else(|| continued.and_then(BatchEntry::cost))
+    }
+
     /// Returns the cost of all tries except the latest.
     fn earlier_cost(&self) -> Option<Cost> {
         self.earlier_usage.get("cost")?.as_f64().map(Cost::from_amount)

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use ensemble_ide::analysis::EditorView;
 use ensemble_ide::analysis::findings::{EditedFileKind, FolderChecks};
-use ensemble_ide::analysis::name_occurrences::{self, NameSubject};
-use ensemble_ide::analysis::related_files::{is_shared_script, read_test_files_beside};
-use ensemble_ide::analysis::rename::{self, RenameEdits};
+use ensemble_ide::analysis::name_occurrences::{self, NameSubject, RenameTarget};
+use ensemble_ide::analysis::related_files::{is_shared_script, list_ensembles_passing_input, read_test_files_beside};
+use ensemble_ide::analysis::rename::{self, RenameEdits, RenameSurroundings};
 use ensemble_language::design::{self, DesignCommand, FormKey, list_form_keys};
 use ensemble_language::diagnostic::{Diagnostic, FindingSeverity};
 use ensemble_language::loader::codes::NO_EFFECT_CODES;
@@ -50,7 +50,7 @@ pub(super) fn agents_to_json(source: &SourceText, units: &Utf16LineIndex<'_>) ->
     sketched.collect()
 }
 
-/// Plans an edit of the text `{file, text, edit}`. Returns `{title, edits, scripts, uncertain}` without changing a file.
+/// Plans an edit of the text `{file, text, edit}`. Returns `{title, edits, scripts, warning}` without changing a file.
 ///
 /// `scripts` are changes of scripts and test files after a rename.
 pub(super) fn plan_edit(app: &UiState, given: &Value) -> Result<Value, ApiFailure> {
@@ -69,7 +69,7 @@ pub(super) fn plan_edit(app: &UiState, given: &Value) -> Result<Value, ApiFailur
         .edits
         .iter()
         .map(|edit| edit_to_json(&units, edit.span, &edit.replacement));
-    Ok(json!({"title": fix.title, "edits": edits.collect::<Vec<_>>(), "scripts": [], "uncertain": []}))
+    Ok(json!({"title": fix.title, "edits": edits.collect::<Vec<_>>(), "scripts": [], "warning": null}))
 }
 
 /// Returns the keys of agents, files and dependencies for the forms of the designer, and the keys that decide the kind of an agent.
@@ -149,12 +149,14 @@ fn edit_to_json(units: &Utf16LineIndex<'_>, span: Span, text: &str) -> Value {
     json
 }
 
-/// Plans the rename of an agent: `{do: rename, agent, name}`.
+/// Plans the rename of an agent or an input: `{do: rename, agent, name}` or `{do: rename, input, name}`.
 fn plan_rename(app: &UiState, path: &Path, text: &Arc<str>, wanted: &Value) -> Result<Value, ApiFailure> {
-    let (agent, name) = (
-        super::required_text(wanted, "agent")?,
-        super::required_text(wanted, "name")?,
-    );
+    let subject = match wanted["input"].is_null() {
+        true => NameSubject::Agent,
+        false => NameSubject::Input,
+    };
+    let old = super::required_text(wanted, name_of_renamed_subject(subject))?;
+    let name = super::required_text(wanted, "name")?;
     let project = app.runs.runs().project();
     let absolute = project.folder.join(path);
     let place = FolderChecks::for_file(&absolute, project, &*app.checks);
@@ -163,36 +165,57 @@ fn plan_rename(app: &UiState, path: &Path, text: &Arc<str>, wanted: &Value) -> R
     let of_file = || load_ensemble(&project.read_file(path).ok()?).ensemble;
     let ensemble = loaded.ensemble.or_else(of_file).map(Arc::new);
     let view = EditorView::parse(text, place.ensemble_folder(), ensemble, EditedFileKind::Ensemble);
-    let definition = name_occurrences::find_definition_span(&view, NameSubject::Agent, agent);
-    let at = definition.ok_or_else(|| ApiFailure::bad_request(format!("there is no agent `{agent}`")))?;
-    let shared = |script: &Path| is_shared_script(script, &absolute) || !project.contains_file(script);
+    let definition = name_occurrences::find_definition_span(&view, subject, old);
+    let at = definition.ok_or_else(|| {
+        let kind = name_of_renamed_subject(subject);
+        ApiFailure::bad_request(format!("there is no {kind} `{old}`"))
+    })?;
     let tests = read_test_files_beside(&absolute).into_iter();
     let tests = tests.filter_map(|(path, text)| Some((path.strip_prefix(&project.folder).ok()?.to_owned(), text)));
-    let renamed =
-        rename::rename_symbol(&view, at.start, name, &shared, tests.collect()).map_err(ApiFailure::bad_request)?;
+    let around = RenameSurroundings {
+        is_shared: &|script| is_shared_script(script, &absolute) || !project.contains_file(script),
+        tests: tests.collect(),
+        find_callers: &|input| list_ensembles_passing_input(&absolute, &project.folder, input),
+    };
+    let renamed = rename::rename_symbol(&view, at.start, name, around).map_err(ApiFailure::bad_request)?;
     let units = Utf16LineIndex::new(text);
     let edits = renamed
         .edits
         .iter()
         .map(|edit| edit_to_json(&units, edit.span, &edit.replacement));
+    let is_stored = renamed.is_stored;
+    let target = RenameTarget {
+        subject,
+        name: old,
+        is_stored,
+    };
     Ok(json!({
-        "title": format!("call `{agent}` `{name}`"),
+        "title": format!("call `{old}` `{name}`"),
         "edits": edits.collect::<Vec<_>>(),
-        "scripts": rename_changes_json(project, &renamed, agent, name)?,
-        "uncertain": renamed.unchanged_scripts,
+        "scripts": rename_changes_json(project, &renamed, &target, name)?,
+        "warning": renamed.unchanged_files_warning(),
     }))
 }
 
-/// Lists the scripts and test files that name the agent, in the form for saving.
+/// Returns the key with which the page names the renamed agent or input.
+fn name_of_renamed_subject(subject: NameSubject) -> &'static str {
+    match subject {
+        NameSubject::Input => "input",
+        NameSubject::Agent | NameSubject::Tool => "agent",
+    }
+}
+
+/// Lists the scripts and test files that name the agent or input, in the form for saving.
 fn rename_changes_json(
     project: &Project,
     renamed: &RenameEdits,
-    agent: &str,
+    target: &RenameTarget<'_>,
     name: &str,
 ) -> Result<Vec<Value>, ApiFailure> {
+    let subject = name_of_renamed_subject(target.subject);
     let entries = renamed.other_files.iter().map(|(path, ..)| {
         let text = read_source(&project.folder.join(path))?;
-        let names = json!([[agent, name, renamed.is_stored]]);
+        let names = json!([{"subject": subject, "old": target.name, "new": name, "is_stored": target.is_stored}]);
         Ok(json!({"file": path, "digest": sha256_hex_digest(text.text()), "names": names}))
     });
     entries.collect()

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use ensemble_ide::analysis::name_occurrences::{NameSubject, RenameTarget};
 use ensemble_ide::analysis::rename::rename_in_other_file;
 use ensemble_language::cases::is_test_file;
 use ensemble_language::loader::load_ensemble;
@@ -94,8 +95,8 @@ pub(super) fn resolve_file_and_text(app: &UiState, given: &Value) -> Result<(Pat
 
 /// Replaces the file by the text of the page, if its digest is unchanged: `{file, text, digest, scripts}`.
 ///
-/// `scripts` are those in which an agent has got another name: `{file, digest, names: [[old, new, is_stored], …]}`. Either all
-/// files are written or none, and none if one of them has changed. The answer is `{digest, scripts: {file: digest}}`.
+/// `scripts` are those in which an agent or an input has got another name:
+/// `{file, digest, names: [{subject, old, new, is_stored}, …]}`. Either all files are written or none, and none if one of them has changed. The answer is `{digest, scripts: {file: digest}}`.
 pub(super) fn save_file_and_scripts(app: &UiState, given: &Value) -> Result<Value, ApiFailure> {
     let (file, page) = (required_text(given, "file")?, required_text(given, "text")?);
     let _one_at_a_time = app.write_lock.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -133,7 +134,7 @@ pub(super) fn save_file_and_scripts(app: &UiState, given: &Value) -> Result<Valu
     Ok(json!({"digest": sha256_hex_digest(&text), "scripts": digests}))
 }
 
-/// Renames agents in a script or test file. Returns its path, its text, and its new text without writing.
+/// Renames agents and inputs in a script or test file. Returns its path, its text, and its new text without writing.
 fn rename_in_file(project: &Project, given: &Value) -> Result<(PathBuf, String, String), ApiFailure> {
     let file = required_text(given, "file")?;
     let path = PathBuf::from(file);
@@ -148,13 +149,18 @@ fn rename_in_file(project: &Project, given: &Value) -> Result<(PathBuf, String, 
     }
     let mut after = before.clone();
     for name in given["names"].as_array().into_iter().flatten() {
-        let (Some(old), Some(new)) = (name[0].as_str(), name[1].as_str()) else {
-            return Err(ApiFailure::bad_request(
-                "`names` must be a list of `[old, new, is_stored]`",
-            ));
+        let subject = match name["subject"].as_str() {
+            Some("agent") => NameSubject::Agent,
+            Some("input") => NameSubject::Input,
+            _ => return Err(ApiFailure::bad_request("`subject` must be `agent` or `input`")),
         };
-        let is_stored = name[2].as_bool().unwrap_or_default();
-        after = rename_in_other_file(&path, &after, old, new, is_stored).map_err(ApiFailure::bad_request)?;
+        let target = RenameTarget {
+            subject,
+            name: required_text(name, "old")?,
+            is_stored: name["is_stored"].as_bool().unwrap_or_default(),
+        };
+        let new = required_text(name, "new")?;
+        after = rename_in_other_file(&path, &after, &target, new).map_err(ApiFailure::bad_request)?;
     }
     Ok((path, before, after))
 }

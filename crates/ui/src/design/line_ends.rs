@@ -3,11 +3,11 @@
 //! A field of a browser knows one line end only. **Invariant:** a text that is shown and written again without a change has
 //! the same bytes, and a line that was not changed keeps its line end.
 
-const BYTE_ORDER_MARK: char = '\u{feff}';
+use ensemble_language::data::{split_byte_order_mark, strip_byte_order_mark};
 
 /// Returns the text without a byte order mark, with `\n` as line end.
 pub(super) fn to_page_text(disk: &str) -> String {
-    let text = disk.strip_prefix(BYTE_ORDER_MARK).unwrap_or(disk);
+    let text = strip_byte_order_mark(disk);
     match text.contains('\r') {
         true => text.replace("\r\n", "\n").replace('\r', "\n"),
         false => text.to_owned(),
@@ -16,9 +16,7 @@ pub(super) fn to_page_text(disk: &str) -> String {
 
 /// Returns the text of the page with the byte order mark and the line ends of the file.
 pub(super) fn to_disk_text(disk: &str, page: &str) -> String {
-    let bare = disk.strip_prefix(BYTE_ORDER_MARK);
-    let mark = if bare.is_some() { "\u{feff}" } else { "" };
-    let disk = bare.unwrap_or(disk);
+    let (mark, disk) = split_byte_order_mark(disk);
     if !disk.contains('\r') {
         return format!("{mark}{page}");
     }

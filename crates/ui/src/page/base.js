@@ -26,6 +26,31 @@ export function fill(element, ...children) {
   add(element, children);
 }
 
+/**
+ * A table with these columns, each `[label, class]`. In a narrow window, each row is a list of labelled values (`style.css`); the roles keep it a table
+ * for screen readers.
+ */
+export function table(name, caption, head, body) {
+  body.setAttribute('role', 'rowgroup');
+  return h('table', { class: name, role: 'table' }, caption,
+    h('thead', { role: 'rowgroup' }, h('tr', { role: 'row' }, head.map(([label, kind]) => h('th', { scope: 'col', role: 'columnheader', class: kind }, label)))), body);
+}
+
+/** A row of such a table: each cell gets the label of its column. */
+export function tableRow(head, ...cells) {
+  const row = h('tr', { role: 'row' }, cells);
+  [...row.children].forEach((cell, at) => {
+    cell.setAttribute('role', cell.tagName === 'TH' ? 'rowheader' : 'cell');
+    cell.dataset.label = head[at][0];
+  });
+  return row;
+}
+
+/** A row with one cell over all columns. */
+export function wideRow(head, content) {
+  return h('tr', { role: 'row' }, h('td', { role: 'cell', colspan: String(head.length) }, content));
+}
+
 export const main = () => document.getElementById('main');
 
 /** Tells a screen reader. */

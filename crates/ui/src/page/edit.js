@@ -36,7 +36,7 @@ function since(wanted, written, digests) {
   const of = file => wanted.find(script => script.file === file)?.names ?? [];
   const moved = written.filter(script => JSON.stringify(script.names) !== JSON.stringify(of(script.file)));
   return [...wanted.filter(script => !written.some(one => one.file === script.file)), ...moved.map(({ file, names }) => ({
-    file, digest: digests[file], names: [...names.toReversed().map(([old, now, isStored]) => [now, old, isStored]), ...of(file)],
+    file, digest: digests[file], names: [...names.toReversed().map(one => ({ ...one, old: one.new, new: one.old })), ...of(file)],
   }))];
 }
 
@@ -257,8 +257,15 @@ class Designer {
         this.take(agent.name);
         this.node(agent.name)?.focus();
       },
-    }), adding(agents, change), fileSettings(this.found.values, this.keys, change));
+    }), this.addingForm(agents, change), fileSettings(this.found.values, this.keys, change));
     this.panel.querySelector('.file-settings').open = isOpen ?? false;
+  }
+
+  /** The form for a new agent. A person may be filling it in, so it stays as long as there are the same agents. */
+  addingForm(agents, change) {
+    const names = JSON.stringify(agents.map(one => one.name));
+    if (this.addingNames !== names) Object.assign(this, { addingNames: names, addingElement: adding(agents, change) });
+    return this.addingElement;
   }
 
   /** Has the server compute an edit, and applies it. `next` is the agent that is chosen then. */
@@ -272,7 +279,7 @@ class Designer {
     this.chosen = next;
     this.shown = '';
     say(`Done: ${done.title}`);
-    if (done.uncertain.length) trouble(`Rename did not change ${done.uncertain.join(', ')}, which might name the agent: the script is used by other agents or ensembles, or redefines variables that contain agents.`);
+    if (done.warning) trouble(done.warning);
     await this.examine();
     const same = stays ? this.panel.querySelector(`[data-stays="${CSS.escape(stays)}"]`) : null;
     for (let fold = same?.closest('details'); fold; fold = fold.parentElement.closest('details')) fold.open = true;
@@ -282,15 +289,17 @@ class Designer {
   /** The names to be changed in scripts when the text is saved. */
   scripts(command, done) {
     if (command.do !== 'rename') return this.editor.extra;
-    const { agent, name } = command;
+    const subject = command.input === undefined ? 'agent' : 'input';
+    const [old, now] = [command[subject], command.name];
     const known = this.editor.extra.map(script => {
-      const last = script.names.findLast(([, now]) => now === agent);
-      return last ? { ...script, names: [...script.names, [agent, name, last[2]]] } : script;
+      const last = script.names.findLast(one => one.subject === subject && one.new === old);
+      return last ? { ...script, names: [...script.names, { ...last, old, new: now }] } : script;
     });
     for (const script of done.scripts) {
       const at = known.findIndex(one => one.file === script.file);
+      const isKnown = one => one.subject === subject && one.old === old && one.new === now;
       if (at < 0) known.push(script);
-      else if (!known[at].names.some(([old, now]) => old === agent && now === name)) known[at] = { ...known[at], names: [...known[at].names, ...script.names] };
+      else if (!known[at].names.some(isKnown)) known[at] = { ...known[at], names: [...known[at].names, ...script.names] };
     }
     return known;
   }

@@ -114,8 +114,8 @@ function flatten(keys, type, values, path = []) {
   });
 }
 
-/** The fields for all keys that an agent or the file can have. `type`: of the agent, or `file`. */
-export function settings({ agent, file, choosers }, type, values, owner, set) {
+/** The fields for all keys that an agent or the file can have. `type`: of the agent, or `file`; `rename`: gives an input of the file another name. */
+export function settings({ agent, file, choosers }, type, values, owner, set, rename) {
   const isOther = key => choosers.includes(key.name) && values?.[key.name] === undefined;
   const keys = type === 'file' ? file : agent;
   const rows = flatten(keys.filter(key => !ELSEWHERE.includes(key.name) && !isOther(key)), type, values);
@@ -124,7 +124,7 @@ export function settings({ agent, file, choosers }, type, values, owner, set) {
   const shown = first.flatMap(wanted => rows.filter(row => name(row) === wanted));
   const isSet = row => row.value !== undefined && !first.includes(name(row));
   const more = rows.filter(row => !first.includes(name(row)) && !isSet(row));
-  const make = row => (valueKeys(row.key.schema) ? namedValues(row, owner, set, field) : field(row, owner, set));
+  const make = row => (valueKeys(row.key.schema) ? namedValues(row, owner, set, field, name(row) === 'inputs' ? rename : undefined) : field(row, owner, set));
   return [shown.map(make), rows.filter(isSet).map(make),
     more.length > 0 && h('details', { class: 'more' }, h('summary', {}, 'More keys', h('span', { class: 'unseen' }, ` of ${owner}`)), more.map(make))];
 }

@@ -1,6 +1,6 @@
 // The overview: runs, batches and ensembles, with filters.
 
-import { count, fill, get, h, main, money, number, runBadge, runLink, badge, time, trouble } from '/base.js';
+import { badge, count, fill, get, h, main, money, number, runBadge, runLink, table, tableRow, time, trouble, wideRow } from '/base.js';
 import { ensembleCards } from '/start.js';
 
 const EVERY = 2000;
@@ -10,10 +10,10 @@ const FEW = 25;
 const given = run => h('td', { class: 'said' }, run.input);
 
 function runRow(run) {
-  if (run.error) return h('tr', {}, h('td', { colspan: '6' }, `${run.id}: ${run.error}`));
+  if (run.error) return wideRow(RUN_HEAD, `${run.id}: ${run.error}`);
   const notes = [...(run.failed ? [`${run.failed} failed`] : []), ...run.failed_work];
   const failed = notes.length ? ` (${notes.join(', ')})` : '';
-  return h('tr', {},
+  return tableRow(RUN_HEAD,
     h('th', { scope: 'row' }, h('a', { href: runLink(run.id) }, run.ensemble), h('small', {}, run.id)),
     h('td', {}, runBadge(run)),
     h('td', { class: 'when' }, time(run.begun)), h('td', {}, String(run.turns)), h('td', {}, `${run.executions}${failed}`), given(run));
@@ -27,16 +27,15 @@ function standings(batch) {
 }
 
 function batchRow(batch) {
-  return h('tr', {},
+  return tableRow(BATCH_HEAD,
     h('th', { scope: 'row' }, h('a', { href: `#/batch/${encodeURIComponent(batch.batch)}` }, batch.batch), h('small', {}, batch.ensemble)),
     h('td', { class: 'number' }, number(batch.rows)), h('td', {}, batch.state === 'running' && [badge('running'), ' '], standings(batch)),
     h('td', { class: 'when' }, time(batch.started_at)), h('td', { class: 'number' }, money(batch.cost)));
 }
 
-function table(name, caption, head, body) {
-  return h('div', { class: 'wide', tabindex: '0', role: 'region', 'aria-label': caption },
-    h('table', { class: name }, h('caption', { class: 'unseen' }, caption),
-      h('thead', {}, h('tr', {}, head.map(([label, kind]) => h('th', { scope: 'col', class: kind }, label)))), body));
+/** A table in a region that scrolls, with a caption for screen readers. */
+function region(caption, name, head, body) {
+  return h('div', { class: 'wide', tabindex: '0', role: 'region', 'aria-label': caption }, table(name, h('caption', { class: 'unseen' }, caption), head, body));
 }
 
 const RUN_HEAD = [['Ensemble'], ['State'], ['Begun'], ['Turns'], ['Executions'], ['Input']];
@@ -83,7 +82,7 @@ class RunTable {
     this.about = h('p', { class: 'quiet', role: 'status' });
     this.element = [
       h('div', { class: 'filters' }, h('span', {}, h('label', { for: 'filter' }, 'Show only '), this.filter), this.state.element, this.ensemble.element),
-      this.about, table('runs', caption, RUN_HEAD, this.body)];
+      this.about, region(caption, 'runs', RUN_HEAD, this.body)];
   }
 
   show(runs) {
@@ -106,8 +105,8 @@ class RunTable {
     const now = JSON.stringify([chosen.slice(0, this.most), chosen.length, runs.length]);
     if (now === this.drawn) return;
     this.drawn = now;
-    fill(this.body, chosen.slice(0, this.most).map(runRow), chosen.length > this.most && h('tr', {}, h('td', { colspan: '6' },
-      h('button', { type: 'button', onclick: () => { this.most *= 4; this.draw(); } }, `Show more of ${number(chosen.length)}`))));
+    fill(this.body, chosen.slice(0, this.most).map(runRow), chosen.length > this.most && wideRow(RUN_HEAD,
+      h('button', { type: 'button', onclick: () => { this.most *= 4; this.draw(); } }, `Show more of ${number(chosen.length)}`)));
     this.about.textContent = runs.length === 0 ? this.empty
       : chosen.length === runs.length ? count(runs.length, 'run') : `${number(chosen.length)} of ${count(runs.length, 'run')}`;
     this.changed?.();
@@ -137,7 +136,7 @@ export function showList() {
   const jump = h('p', { class: 'actions' });
   const batchBody = h('tbody');
   const batchPart = h('section', { hidden: true, 'aria-labelledby': 'batches' }, h('h2', { id: 'batches', tabindex: '-1' }, 'Batches'),
-    table('batches', 'Batches of this project, the latest first', BATCH_HEAD, batchBody));
+    region('Batches of this project, the latest first', 'batches', BATCH_HEAD, batchBody));
   const cards = h('div');
   const ensemblePart = h('section', { hidden: true, 'aria-labelledby': 'ensembles' }, h('h2', { id: 'ensembles', tabindex: '-1' }, 'Ensembles'), cards);
   fill(main(), h('h1', {}, 'Overview'), jump, h('section', { 'aria-labelledby': 'runs' }, h('h2', { id: 'runs', tabindex: '-1' }, 'Runs'), runTable.element), batchPart, ensemblePart);
@@ -152,7 +151,7 @@ export function showList() {
 
   runTable.changed = () => {
     const shownBatches = batches.filter(batch => runTable.fits(batch.ensemble, `${batch.batch} ${batch.ensemble} ${batch.data}`));
-    fill(batchBody, shownBatches.length ? shownBatches.map(batchRow) : h('tr', {}, h('td', { colspan: '5' }, 'No batch fits to the filters.')));
+    fill(batchBody, shownBatches.length ? shownBatches.map(batchRow) : wideRow(BATCH_HEAD, 'No batch fits to the filters.'));
     batchPart.hidden = batches.length === 0;
     const shownEnsembles = ensembles.filter(one => runTable.fits(one.name, `${one.name} ${one.description ?? ''} ${one.file}`));
     fill(cards, ensembleCards(shownEnsembles, 'h3'));
@@ -179,7 +178,7 @@ const ROW_HEAD = [['Row', 'number'], ['Standing'], ['Cause, or what it asks'], [
 /** A row of a batch, with its run. A run whose row has not begun does not exist yet. */
 function rowOf(row) {
   const about = row.cause ?? (row.questions ?? []).map(one => `${one.address ?? one.agent ?? ''}: ${one.prompt ?? ''}`).join(' · ');
-  return h('tr', {}, h('td', { class: 'number' }, number(row.row)), h('td', {}, badge(STANDINGS[row.standing], row.standing)),
+  return tableRow(ROW_HEAD, h('td', { class: 'number' }, number(row.row)), h('td', {}, badge(STANDINGS[row.standing], row.standing)),
     h('td', {}, about), h('td', { class: 'number' }, row.turns === undefined ? '' : number(row.turns)), h('td', { class: 'number' }, money(row.cost)),
     h('th', { scope: 'row' }, row.standing === 'left' ? row.run : h('a', { href: runLink(row.run) }, row.run)));
 }
@@ -197,7 +196,7 @@ export function showBatch([name]) {
   const filter = h('input', { type: 'search', id: 'filter', placeholder: 'run, cause or question', oninput: redraw });
   const standing = new Choice('standing', 'Standing', redraw);
   fill(main(), h('h1', {}, name, ' ', h('small', {}, 'batch')), facts,
-    h('div', { class: 'filters' }, h('span', {}, h('label', { for: 'filter' }, 'Show only '), filter), standing.element), about, table('rows', `Rows of the batch ${name}`, ROW_HEAD, body));
+    h('div', { class: 'filters' }, h('span', {}, h('label', { for: 'filter' }, 'Show only '), filter), standing.element), about, region(`Rows of the batch ${name}`, 'rows', ROW_HEAD, body));
 
   function draw() {
     standing.offer(batch.runs.map(row => row.standing));
@@ -207,8 +206,8 @@ export function showBatch([name]) {
     if (now === drawn) return;
     drawn = now;
     fill(facts, `${count(batch.rows, 'row')} of ${batch.data} with ${batch.ensemble}: `, batch.state === 'running' && [badge('running'), ' '], standings(batch), batch.cost ? ` cost ${money(batch.cost)}` : '');
-    fill(body, chosen.slice(0, most).map(rowOf), chosen.length > most && h('tr', {}, h('td', { colspan: '6' },
-      h('button', { type: 'button', onclick: () => { most *= 4; draw(); } }, `Show more of ${number(chosen.length)}`))));
+    fill(body, chosen.slice(0, most).map(rowOf), chosen.length > most && wideRow(ROW_HEAD,
+      h('button', { type: 'button', onclick: () => { most *= 4; draw(); } }, `Show more of ${number(chosen.length)}`)));
     about.textContent = chosen.length === batch.runs.length ? count(chosen.length, 'row') : `${number(chosen.length)} of ${count(batch.runs.length, 'row')}`;
   }
   return repeat(async () => {

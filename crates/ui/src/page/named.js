@@ -38,7 +38,20 @@ function requiredBox(name, spec, path, owner, set) {
   return h('label', { class: 'check' }, box, ' Required', h('span', { class: 'unseen' }, `: ${name}`));
 }
 
-function namedValue(name, value, { key, path }, owner, set, field) {
+/** The field for another name, and the button that gives it. */
+function renaming(name, path, owner, rename) {
+  const stays = `${owner} ${path.join('.')} rename`;
+  const wanted = h('input', { autocomplete: 'off', value: name, 'aria-label': `Name of ${name}`, 'data-stays': stays });
+  const give = button('Rename', () => rename(name, wanted.value.trim()), { 'aria-label': `Rename ${name}`, 'data-stays': stays });
+  wanted.addEventListener('keydown', event => {
+    if (event.key !== 'Enter' || event.isComposing) return;
+    event.preventDefault();
+    give.click();
+  });
+  return h('div', { class: 'actions' }, wanted, give);
+}
+
+function namedValue(name, value, { key, path }, owner, set, field, rename) {
   const spec = typeof value === 'object' && value !== null ? value : {};
   const keys = valueKeys(key.schema);
   const own = [...path, name];
@@ -50,6 +63,7 @@ function namedValue(name, value, { key, path }, owner, set, field) {
   const more = Object.keys(keys).filter(isMore);
   const isOpen = more.some(inner => spec[inner] !== undefined);
   return h('fieldset', { class: 'named', 'aria-label': name }, h('legend', {}, name),
+    rename && renaming(name, path, owner, rename),
     keys.default && requiredBox(name, spec, own, owner, set),
     h('div', { class: 'beside' }, first.map(make)),
     more.length > 0 && h('details', { open: isOpen }, h('summary', {}, 'More', h('span', { class: 'unseen' }, ` about ${name}`)), h('div', { class: 'beside' }, more.map(make))),
@@ -57,7 +71,7 @@ function namedValue(name, value, { key, path }, owner, set, field) {
 }
 
 /** All values of the map, and a form for another one. */
-export function namedValues(row, owner, set, field) {
+export function namedValues(row, owner, set, field, rename) {
   const { key, path, value } = row;
   const values = typeof value === 'object' && value !== null ? value : {};
   const about = (key.schema.description ?? '').replaceAll('`', '');
@@ -77,6 +91,6 @@ export function namedValues(row, owner, set, field) {
     add.click();
   });
   return h('section', { class: 'field', 'aria-label': path.join('.') }, h('p', {}, h('strong', {}, path.join('.'))), about && h('p', { class: 'quiet about' }, about),
-    Object.entries(values).map(([entry, inner]) => namedValue(entry, inner, row, owner, set, field)),
+    Object.entries(values).map(([entry, inner]) => namedValue(entry, inner, row, owner, set, field, rename)),
     h('div', { class: 'actions' }, name, kind, add));
 }

@@ -117,7 +117,7 @@ export function selected(agent, agents, act) {
 /** What belongs to the file: its inputs, its result, its limits. */
 export function fileSettings(values, keys, change) {
   return h('details', { class: 'file-settings' }, h('summary', {}, 'Settings of the file'),
-    settings(keys, 'file', values, 'the file', (path, value) => change({ do: 'set_value', path, ...value })));
+    settings(keys, 'file', values, 'the file', (path, value) => change({ do: 'set_value', path, ...value }), (input, name) => change({ do: 'rename', input, name })));
 }
 
 /** The findings, each with its place and its fix. */

@@ -1,6 +1,6 @@
 // The conversation, and the sums of the agents.
 
-import { badge, clock, count, fill, h, money, number, runLink, time, trouble, usage } from '/base.js';
+import { badge, clock, count, fill, h, money, number, runLink, table, tableRow, time, trouble, usage } from '/base.js';
 
 const SOME = 100;
 
@@ -88,16 +88,18 @@ export function showTalk(run, panel) {
   return run.listen(happened => change(happened).catch(error => trouble(error.message)));
 }
 
+const AGENT_HEAD = [['Agent'], ['Kind'], ['Executions', 'number'], ['Failed', 'number'], ['Requests', 'number'], ['Tokens in', 'number'], ['Tokens out', 'number'], ['Cost', 'number'],
+  ['Time', 'number'], ['Now, or why it did not run']];
+
 export function showAgents(run, panel) {
   const place = h('div', { class: 'wide', tabindex: '0', role: 'region', 'aria-label': 'Agents and cost' });
   fill(panel, place);
-  const columns = ['Agent', 'Kind', 'Executions', 'Failed', 'Requests', 'Tokens in', 'Tokens out', 'Cost', 'Time', 'Now, or why it did not run'];
   let last = '';
 
   function line(one) {
     const cost = money(one.usage.cost);
     const name = one.turn ? h('a', { href: runLink(run.id, 'at', one.turn, one.name) }, one.name) : one.name;
-    return h('tr', {}, h('th', { scope: 'row' }, name), h('td', {}, one.kind ?? ''),
+    return tableRow(AGENT_HEAD, h('th', { scope: 'row' }, name), h('td', {}, one.kind ?? ''),
       [one.executions, one.failed, one.usage.requests, one.usage.input_tokens, one.usage.output_tokens].map(value => h('td', { class: 'number' }, number(value))),
       h('td', { class: 'number' }, cost), h('td', { class: 'number' }, one.seconds === null ? '' : clock(one.seconds, ['runs', 'retries'].includes(one.activity))),
       h('td', {}, one.activity ? badge(one.activity) : one.idle ?? ''));
@@ -108,8 +110,8 @@ export function showAgents(run, panel) {
     if (now === last) return;
     last = now;
     const { usage: used, executions, warnings } = run.head;
-    fill(place, h('table', { class: 'agents' }, h('caption', {}, `${count(executions, 'execution')}${used.requests ? `, ${count(used.requests, 'request')}: ${usage(used)}` : ', no model was asked'}`),
-      h('thead', {}, h('tr', {}, columns.map(name => h('th', { scope: 'col' }, name)))), h('tbody', {}, run.head.agents.map(line))),
+    const caption = h('caption', {}, `${count(executions, 'execution')}${used.requests ? `, ${count(used.requests, 'request')}: ${usage(used)}` : ', no model was asked'}`);
+    fill(place, table('agents', caption, AGENT_HEAD, h('tbody', {}, run.head.agents.map(line))),
       warnings.length > 0 && [h('h2', {}, 'Warnings'), h('ul', {}, warnings.map(text => h('li', {}, text)))]);
   }
   draw();

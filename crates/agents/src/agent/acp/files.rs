@@ -7,6 +7,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
 
 use ensemble_language::data::{sha256_of_bytes, sha256_of_text};
+use ensemble_language::hidden_characters::is_hidden_character;
 use ensemble_scripts::regular_files::require_regular;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, fstat, mkdirat, openat, statat};
 
@@ -151,17 +152,11 @@ fn is_ensemble_folder_name(name: &OsStr) -> bool {
 /// Converts the name to lower case, without invisible characters, stream suffixes, and trailing dots and spaces.
 fn fold_name(name: &OsStr) -> String {
     let name = name.to_string_lossy();
-    let visible = name.chars().filter(|char| !is_invisible(*char));
+    let visible = name.chars().filter(|char| !is_hidden_character(*char));
     let upper: String = visible.flat_map(char::to_uppercase).collect();
     let folded = upper.to_lowercase();
     let name = folded.split(':').next().unwrap_or_default();
     name.trim_end_matches(['.', ' ']).to_owned()
-}
-
-/// Returns whether the character is a control or zero-width character.
-fn is_invisible(char: char) -> bool {
-    char.is_control()
-        || matches!(char, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}')
 }
 
 /// Reads a regular file below the root as UTF-8.

@@ -1,7 +1,6 @@
 //! Places at which agents are named, and those that only look like it.
 
 use std::collections::HashMap;
-use std::path::Path;
 use std::sync::Arc;
 
 use ensemble_language::check::{CheckContext, OutputKeys, ScriptText};
@@ -63,11 +62,11 @@ fn renamed(text: &str, scripts: &[(&'static str, &'static str)], new: &str) -> (
     with(text, &around, |view| {
         let offset = text.find("name: a").expect("the agent") + 6;
         let renamed =
-            rename::rename_symbol(view, offset, new, &|_: &Path| false, Vec::new()).expect("it can be renamed");
+            rename::rename_symbol(view, offset, new, rename::RenameSurroundings::EMPTY).expect("it can be renamed");
         let of_scripts = renamed.other_files.iter();
         let changed = of_scripts.map(|(_, text, edits)| apply_edits(text, edits)).collect();
         let left = renamed
-            .unchanged_scripts
+            .unchanged_files
             .iter()
             .map(|path| path.display().to_string())
             .collect();

@@ -1,5 +1,7 @@
 //! The lines of a text.
 
+use crate::data::split_byte_order_mark;
+
 /// A text with its line breaks.
 #[derive(Clone, Copy)]
 pub(super) struct TextLines<'t> {
@@ -18,10 +20,7 @@ impl<'t> TextLines<'t> {
     /// Returns the start of the line. A byte order mark is not part of a line.
     pub(super) fn line_start(&self, at: usize) -> usize {
         let start = self.text[..at].rfind('\n').map_or(0, |at| at + 1);
-        match start == 0 && self.text.starts_with('\u{feff}') {
-            true => '\u{feff}'.len_utf8(),
-            false => start,
-        }
+        start.max(split_byte_order_mark(self.text).0.len())
     }
 
     /// Returns the end of the line, without its line break.
