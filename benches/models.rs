@@ -112,6 +112,7 @@ fn request(server: SocketAddr) -> ModelRequest {
     ModelRequest {
         messages: vec![Message::new(Role::User, "Say something.")],
         agent_name: "a".into(),
+        purpose: ensemble_models::RequestPurpose::Reply,
         request_number: 1,
         execution: 1,
         prompt: "Say something.".into(),

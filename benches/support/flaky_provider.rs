@@ -195,6 +195,7 @@ async fn ask_tickets(model: &Model, worker: usize, tickets: usize) -> usize {
             systems: vec![None],
             messages: vec![Message::new(Role::User, "Triage this ticket.")],
             source,
+            purpose: ensemble_models::RequestPurpose::Reply,
             requests_made: 0,
             output_schema: None,
             tools: Arc::default(),

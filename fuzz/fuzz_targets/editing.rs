@@ -80,7 +80,7 @@ fn ask(text: &str, kind: EditedFileKind) {
         for found in completions::list_completions(&view, offset) {
             assert!(text.get(found.span.start..found.span.end).is_some());
         }
-        if let Ok(renamed) = rename::rename_symbol(&view, offset, "zz-9", &|_: &Path| false, Vec::new()) {
+        if let Ok(renamed) = rename::rename_symbol(&view, offset, "zz-9", rename::RenameSurroundings::EMPTY) {
             apply_edits(text, &renamed.edits);
         }
     }

@@ -29,8 +29,8 @@ use ensemble_language::data::{ExecutionFailure, FailureKind};
 use ensemble_language::plan::Plan;
 use ensemble_project::PreparedEnsemble;
 use ensemble_remote::protocol::{
-    DecidedCall, EndedInnerRun, ExecutionWork, InnerRunLines, QuestionAnswer, RecordsReply, ResumeRequest, RunBrief, RunStartRequest,
-    WorkResult,
+    DecidedCall, EndedInnerRun, ExecutionWork, InnerRunLines, QuestionAnswer, RecordsReply, ResumeRequest, RunBrief,
+    RunStartRequest, WorkResult,
 };
 use restate_sdk::context::{DurableFuture, DurableFuturesUnordered};
 use restate_sdk::prelude::*;
