@@ -6,7 +6,6 @@
 )]
 
 use std::collections::BTreeSet;
-use std::path::Path;
 use std::sync::Arc;
 
 use ensemble_ide::analysis::findings::EditedFileKind;
