@@ -13,7 +13,7 @@ use ensemble_core::operator::escape_hidden_lines;
 use ensemble_core::store::RunId;
 use ensemble_core::thread::{Role, ThreadIteration, ToolEnd};
 use ensemble_history::answer::{is_person, speaking_agents};
-use ensemble_history::output_text;
+use ensemble_history::{describe_answer, output_text};
 use ensemble_language::ensemble::Ensemble;
 use ensemble_runs::{LiveEvent, LiveEventKind};
 use serde_json::Value;
@@ -269,7 +269,9 @@ impl SentUpdates {
             None => (None, ProgressStatus::Failed),
         };
         let id = Self::tool_card_id(run, &ended.call.id);
-        let text = output.as_ref().map(output_text);
+        let lines = output.as_ref().map(output_text).into_iter();
+        let lines: Vec<String> = lines.chain(ended.call.answers.iter().map(describe_answer)).collect();
+        let text = (!lines.is_empty()).then(|| lines.join("\n"));
         let source = UpdateSource::new(run, &ended.within.agent, ended.within.execution);
         SessionUpdate::Card(ProgressCard {
             is_tool: true,

@@ -48,7 +48,7 @@ pub use merged_records::{ExecutionNumbers, MergedRecords, RecordsMergeError, mer
 pub use outcome::CompletionReason;
 pub use part::{EndedParts, FailedAttempts, PartEnded, ThreadsByKey};
 pub use permission::{DecidedBy, PermissionDecided, PermissionDecision};
-pub use question::InputRequested;
+pub use question::{InputRequested, NestedRequestAnswered};
 pub use reason::{AgentSkipReason, AwaitedDependency, SkippedAgent};
 pub use result::{ReportedRunResult, RunResult, usage_by_agent};
 pub use run_ended::{AgentNotRun, ConditionFailure, FailedExecution, RunEnded};

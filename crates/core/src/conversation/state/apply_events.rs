@@ -57,6 +57,9 @@ impl ConversationState {
             Event::PermissionDecided(event) => self.apply_permission(event),
             Event::ToolCallStarted(event) => self.update_exchanges(&event.within, |all| all.apply_call_start(event)),
             Event::ToolCallEnded(event) => self.update_exchanges(&event.within, |all| all.apply_call_end(event)),
+            Event::NestedRequestAnswered(event) => {
+                self.update_exchanges(&event.within, |all| all.apply_nested_answer(event))
+            }
             Event::AttemptFailed(event) => self.apply_failed_attempt(event),
             Event::PartEnded(event) => self.apply_part_end(event),
             Event::ExecutionFinished(event) => self.apply_execution_end(event, record.at),
