@@ -22,7 +22,6 @@
 //!   process drives it or not.
 
 pub mod answer;
-mod given_answers;
 mod ledger;
 mod output;
 mod question;
@@ -32,7 +31,9 @@ pub mod story;
 mod summary;
 mod totals;
 
-pub use given_answers::{GivenAnswer, describe_answer, list_copied_answers, list_given_answers, list_inner_answers};
+pub use ensemble_core::conversation::{
+    GivenAnswer, describe_answer, list_copied_answers, list_given_answers, list_inner_answers,
+};
 pub use ledger::{AgentActivity, ExecutionAccount, UnfinishedState};
 pub use output::{OutputView, complete_text, output_text, response_or_output};
 pub use question::{question_request_text, question_text};

@@ -13,6 +13,7 @@ mod exchange;
 mod exhausted;
 mod exit_code;
 mod failed_work;
+mod given_answer;
 mod history;
 mod interruption;
 mod latest_outputs;
@@ -42,6 +43,7 @@ pub use exchange::{
 pub use exhausted::{AgentLimit, ExhaustedAgent, describe_exhausted};
 pub use exit_code::{apply_fail_on_limit, run_exit_code};
 pub use failed_work::{FailedWork, WorkCounts};
+pub use given_answer::{GivenAnswer, describe_answer, list_copied_answers, list_given_answers, list_inner_answers};
 pub use history::HistoryEntry;
 pub use interruption::{RunCanceller, RunInterruption};
 pub use merged_records::{ExecutionNumbers, MergedRecords, RecordsMergeError, merge_records};

@@ -36,7 +36,6 @@ pub use exchanges::{ExchangeEnd, FileRecords, ModelExchange, collect_model_excha
 pub use first_request::FirstRequest;
 pub use value_changes::{ValueChange, compare_values};
 
-use crate::question::answered_question_text;
 use crate::{AgentTotals, GivenAnswer, RunHistory};
 
 /// The events of a run, grouped, as far as its records contain them.
@@ -285,7 +284,7 @@ impl StoryExecution {
     /// Returns the answered question of an input agent, with its choices.
     pub fn answered_question(&self) -> Option<String> {
         let answer = self.finish_event.as_ref()?.answer.as_ref()?;
-        Some(answered_question_text(answer))
+        Some(answer.question_text())
     }
 
     /// Returns when the execution ended, if a record says so.

@@ -43,6 +43,7 @@ impl ConversationState {
 
     fn fold_record(&mut self, record: &Record) {
         self.next_seq = record.seq + 1;
+        self.add_inner_answers(record);
         match &record.event {
             Event::RunStarted(event) => self.apply_run_start(event),
             Event::RunResumed(event) => self.apply_resume(event),
@@ -233,6 +234,7 @@ impl ConversationState {
                 exchanges: RecordedExchanges::default(),
                 parts: EndedParts::default(),
                 tool_calls: WorkCounts::default(),
+                answers: Vec::new(),
                 progress: ExecutionProgress::Pending,
             });
         }
@@ -538,7 +540,7 @@ impl ConversationState {
         }
     }
 
-    fn slot_mut(&mut self, agent: &str) -> Option<&mut ExecutionSlot> {
+    pub(super) fn slot_mut(&mut self, agent: &str) -> Option<&mut ExecutionSlot> {
         let id = self.plan.find_agent_id(agent)?;
         let slots = &mut self.open_turn.as_mut()?.slots;
         let at = slots.binary_search_by_key(&id, |slot| slot.agent).ok()?;
@@ -572,6 +574,7 @@ impl ConversationState {
             execution_time: event.execution_time,
             timestamp: *at,
             answer: event.answer.clone(),
+            answers: slot.answers.as_slice().into(),
         })
     }
 }

@@ -6,13 +6,15 @@
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
-use ensemble_core::conversation::{AttemptScope, Event, NestedRequestAnswered, PermissionDecided, Record};
-use ensemble_core::operator::escape_hidden;
-use ensemble_core::request::{AnswerRecord, RequestAddress};
-use ensemble_core::thread::{ThreadIteration, ToolCall};
 use serde::Serialize;
 
-use crate::question::answered_question_text;
+use super::attempt_scope::AttemptScope;
+use super::event::{Event, Record};
+use super::permission::PermissionDecided;
+use super::question::NestedRequestAnswered;
+use crate::request::{AnswerRecord, RequestAddress};
+use crate::thread::{ThreadIteration, ToolCall};
+use ensemble_language::hidden_characters::escape_hidden;
 
 /// An answered question or a decided permission request, with its time.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -85,7 +87,7 @@ impl GivenAnswer {
 
 /// Returns an answered request on one line for people: the address, the question, the answer, and who answered.
 pub fn describe_answer(answer: &AnswerRecord) -> String {
-    let question = answered_question_text(answer);
+    let question = answer.question_text();
     let question = question.split_whitespace().collect::<Vec<_>>().join(" ");
     let address = answer.address.to_string();
     let text = format!(
@@ -114,25 +116,26 @@ pub fn list_given_answers(record: &Record) -> Vec<GivenAnswer> {
 /// Lists the answers inside an execution that the record contains: those that tools asked for, and those of nested runs.
 /// They are neither the answer of the execution itself nor decisions about its tool calls.
 pub fn list_inner_answers(record: &Record) -> Vec<GivenAnswer> {
-    let given = |answers: &[AnswerRecord]| -> Vec<GivenAnswer> {
-        let answers = answers.iter();
-        answers
-            .map(|answer| GivenAnswer::from_record(answer, record.at))
-            .collect()
-    };
-    let of_ended_calls = |iterations: &[ThreadIteration]| {
-        let calls = iterations.iter().flat_map(|iteration| &iteration.tool_calls);
-        calls.flat_map(|call: &ToolCall| given(&call.answers)).collect()
-    };
+    let at = record.at;
     match &record.event {
         Event::NestedRequestAnswered(answered) => vec![GivenAnswer::from_nested(answered)],
-        Event::ToolCallEnded(ended) => given(&ended.call.answers),
+        Event::ToolCallEnded(ended) => list_call_answers(&ended.call, at).collect(),
         // These iterations are in no earlier record.
-        Event::AttemptFailed(failed) => of_ended_calls(&failed.exchange),
-        Event::PartEnded(part) => of_ended_calls(&part.exchange),
-        Event::ExecutionFinished(finished) => of_ended_calls(&finished.exchange),
+        Event::AttemptFailed(failed) => list_answers_of_calls(&failed.exchange, at),
+        Event::PartEnded(part) => list_answers_of_calls(&part.exchange, at),
+        Event::ExecutionFinished(finished) => list_answers_of_calls(&finished.exchange, at),
         _ => Vec::new(),
     }
+}
+
+fn list_answers_of_calls(iterations: &[ThreadIteration], at: DateTime<Utc>) -> Vec<GivenAnswer> {
+    let calls = iterations.iter().flat_map(|iteration| &iteration.tool_calls);
+    calls.flat_map(|call| list_call_answers(call, at)).collect()
+}
+
+fn list_call_answers(call: &ToolCall, at: DateTime<Utc>) -> impl Iterator<Item = GivenAnswer> {
+    let answers = call.answers.iter();
+    answers.map(move |answer| GivenAnswer::from_record(answer, at))
 }
 
 /// Lists the answers inside an execution that a copy of the result of the execution does not contain, as the events with which
