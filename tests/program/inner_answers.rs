@@ -181,7 +181,7 @@ fn every_report_lists_the_answers_of_people_whom_tools_ask() {
         .expect_code(2);
     let told = "`bot/ask#1.person` was answered `yes` by an option";
     assert!(decided.stderr.contains(told), "{}", decided.stderr);
-    workspace.run(["replay", "--last"]).expect_code(0);
+    workspace.run(["replay", &id]).expect_code(0);
 }
 
 #[test]
