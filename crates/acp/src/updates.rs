@@ -148,6 +148,8 @@ pub(crate) struct SentUpdates {
     /// The agents whose words are those of the user.
     people: HashSet<Arc<str>>,
     cards: HashSet<String>,
+    /// The questions of a loaded run since its last end, with the positions of their agents in the file.
+    open_questions: Vec<(usize, SessionUpdate)>,
     /// The current messages, by the cards of their executions.
     messages_in_progress: HashMap<String, MessageProgress>,
     /// The execution whose text is told while it is written: messages do not mix.
@@ -174,6 +176,7 @@ impl SentUpdates {
                 .map(|agent| agent.name.clone())
                 .collect(),
             agents: names.map(|name| (name.to_string(), ProgressStatus::Pending)).collect(),
+            open_questions: Vec::new(),
             cards: HashSet::new(),
             messages_in_progress: HashMap::new(),
             streamed_card: None,
@@ -240,25 +243,40 @@ impl SentUpdates {
                     .flat_map(|iteration| self.unsent_iteration_updates(&source, iteration))
                     .collect()
             }
-            Event::RunEnded(ended)
-                if is_outermost
-                    && (ended.is_success() && !ended.exhausted.is_empty()
-                        || ended.completion_reason == CompletionReason::TokenBudget) =>
-            {
-                vec![SessionUpdate::AgentMessage(MessageChunk {
-                    id: format!("limit-{}", self.messages),
-                    text: ended.to_sentence().0,
-                    source: None,
-                })]
+            Event::RunResumed(_) if is_outermost => self.take_open_questions(),
+            Event::RunEnded(ended) if is_outermost => {
+                let mut updates = self.take_open_questions();
+                if ended.is_success() && !ended.exhausted.is_empty()
+                    || ended.completion_reason == CompletionReason::TokenBudget
+                {
+                    updates.push(SessionUpdate::AgentMessage(MessageChunk {
+                        id: format!("limit-{}", self.messages),
+                        text: ended.to_sentence().0,
+                        source: None,
+                    }));
+                }
+                updates
             }
             Event::ExecutionFinished(finished) => self.finished_execution_updates(run, finished, with_messages),
             Event::InputRequested(requested) if with_messages && is_outermost => {
                 let source = UpdateSource::new(run, &requested.agent, requested.execution);
                 let text = escape_hidden_lines(&requested.question.prompt);
-                vec![Self::question_update(source, text)]
+                let mut agents = self.agents.iter();
+                let position = agents.position(|(name, _)| **name == *requested.agent);
+                let update = Self::question_update(source, text);
+                self.open_questions.push((position.unwrap_or(usize::MAX), update));
+                Vec::new()
             }
             _ => Vec::new(),
         }
+    }
+
+    /// Takes the questions that have no answer, in the order of the file: the records have them in the order in which they
+    /// were asked.
+    fn take_open_questions(&mut self) -> Vec<SessionUpdate> {
+        let mut questions = std::mem::take(&mut self.open_questions);
+        questions.sort_by_key(|(position, _)| *position);
+        questions.into_iter().map(|(_, update)| update).collect()
     }
 
     /// Creates the card of an ended tool call.

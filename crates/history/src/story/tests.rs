@@ -180,6 +180,7 @@ fn the_answers_inside_an_execution_are_listed_once_with_their_times() {
     let call = |id: &str, answers: Value| json!({"id": id, "name": "ask", "arguments": {}, "result": "x", "duration": 0.5, "answers": answers});
     let nested = within(json!({"answer": record("a.ok", "yes"), "at": "1970-01-01T00:00:02Z"}));
     let inner = within(json!({"inside": ["c"], "call": call("d", json!([record("a/b#1.b/ask#1.p", "no")]))}));
+    let own = within(json!({"call": call("f", json!([record("a/look#1", "f")]))}));
     let copied = json!([{"number": 1, "messages": [], "tool_calls": [call("e", json!([record("a/ask#1.p", "so")]))]}]);
     let finished =
         within(json!({"output": {}, "execution_time": 1.0, "exchange": copied, "answer": record("a", "own")}));
@@ -188,6 +189,7 @@ fn the_answers_inside_an_execution_are_listed_once_with_their_times() {
         (1, started(1)),
         (3, json!({"event": "nested_request_answered", "data": nested})),
         (4, json!({"event": "tool_call_ended", "data": inner})),
+        (4, json!({"event": "tool_call_ended", "data": own})),
         (5, json!({"event": "execution_finished", "data": finished})),
     ];
     let story = story(events.clone());
@@ -197,7 +199,12 @@ fn the_answers_inside_an_execution_are_listed_once_with_their_times() {
         .iter()
         .map(|given| (given.address().to_string(), &*given.record.answer, given.at.timestamp()))
         .collect();
-    let expected = [("a.ok", "yes", 2), ("a/b#1.b/ask#1.p", "no", 4), ("a/ask#1.p", "so", 5)];
+    let expected = [
+        ("a.ok", "yes", 2),
+        ("a/b#1.b/ask#1.p", "no", 4),
+        ("a/look#1", "f", 4),
+        ("a/ask#1.p", "so", 5),
+    ];
     let expected = expected.map(|(address, answer, at)| (address.to_owned(), answer, at));
     assert_eq!(listed, expected);
     // A copy of the result has the calls of the agent itself, so only the others are recorded again.
@@ -209,10 +216,10 @@ fn the_answers_inside_an_execution_are_listed_once_with_their_times() {
                 .sum()
         })
         .to_vec();
-    assert_eq!(copied, [2, 2]);
+    assert_eq!(copied, [2, 3]);
     let own: usize = records(events)
         .iter()
         .map(|one| crate::list_given_answers(one).len())
         .sum();
-    assert_eq!(own, 4);
+    assert_eq!(own, 5);
 }
