@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 use super::html::{ExportedRun, header_entries};
 use super::next_commands::suggest_next_commands;
 use super::shared_lines::{
-    describe_interruption, format_context_values, format_utc, render_answered_question, render_call_answers,
-    render_decision, render_permission_question,
+    describe_interruption, format_context_values, format_utc, render_answered_question, render_decision,
+    render_inner_answers, render_permission_question,
 };
 use crate::report::format::{failure_kind_word, format_count, format_duration, render_token_sum};
 use crate::report::parts::PartsSummary;

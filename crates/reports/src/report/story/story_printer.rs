@@ -95,7 +95,7 @@ impl StoryPrinter {
                 None => String::new(),
             },
             Event::Interrupted(cause) => self.render_interruption(cause, record, story),
-            Event::RunEnded(ended) => self.render_open_requests(story) + &self.render_run_end(ended, story),
+            Event::RunEnded(ended) => self.render_open_requests(story) + &*self.render_run_end(ended, story),
             _ => String::new(),
         }
     }

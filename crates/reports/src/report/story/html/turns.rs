@@ -8,8 +8,8 @@ use crate::report::format::{failure_kind_word, format_count, format_duration, re
 use crate::report::parts::PartsSummary;
 use crate::report::reasons::group_by_reason;
 use crate::report::story::shared_lines::{
-    describe_interruption, format_context_values, format_utc, render_answered_question, render_call_answers,
-    render_decision, render_permission_question,
+    describe_interruption, format_context_values, format_utc, render_answered_question, render_decision,
+    render_inner_answers, render_permission_question,
 };
 use ensemble_core::conversation::PartEnded;
 use ensemble_history::OutputView;
