@@ -48,6 +48,8 @@ pub struct StoryPrinter {
     reasons: ShownReasons,
     /// Whether any text was shortened.
     has_cut: bool,
+    /// The numbers of answers inside executions that were shown, by agent and execution.
+    shown_answers: HashMap<(Arc<str>, u32), usize>,
 }
 
 impl StoryPrinter {
@@ -95,7 +97,13 @@ impl StoryPrinter {
                 None => String::new(),
             },
             Event::Interrupted(cause) => self.render_interruption(cause, record, story),
-            Event::RunEnded(ended) => self.render_open_requests(story) + &*self.render_run_end(ended, story),
+            Event::RunEnded(ended) => {
+                let text = self.render_open_requests(story);
+                let executions = story.latest_turn().into_iter().flat_map(|turn| &turn.executions);
+                let waiting = executions.filter(|execution| !execution.open_requests.is_empty());
+                waiting.for_each(|execution| self.mark_answers_shown(execution));
+                text + &*self.render_run_end(ended, story)
+            }
             _ => String::new(),
         }
     }
@@ -298,10 +306,8 @@ impl StoryPrinter {
             let lines = format!("    {DIM}→ {called}{DIM:#}\n    {DIM}← {ended}{DIM:#}\n");
             text.push_str(&self.width.wrap_sentences(&lines));
         }
-        for answer in render_inner_answers(execution) {
-            let line = format!("    {DIM}· {answer}{DIM:#}\n");
-            text.push_str(&self.width.wrap_sentences(&line));
-        }
+        text.push_str(&self.render_new_answers(execution, "    "));
+        self.mark_answers_shown(execution);
         for decided in &execution.permissions {
             let line = format!("    {DIM}· {}{DIM:#}\n", render_decision(decided));
             text.push_str(&self.width.wrap_sentences(&line));
@@ -439,14 +445,29 @@ impl StoryPrinter {
         let waiting = executions.filter(|execution| !execution.open_requests.is_empty());
         let mut text = String::new();
         for execution in waiting {
-            for answer in render_inner_answers(execution) {
-                let line = format!("  {DIM}· {answer}{DIM:#}\n");
-                text.push_str(&self.width.wrap_sentences(&line));
-            }
+            text.push_str(&self.render_new_answers(execution, "  "));
             let requests = execution.open_requests.iter();
             text.extend(requests.map(|request| self.render_open_request(request)));
         }
         text
+    }
+
+    /// Renders the answers inside the execution that were not shown yet.
+    fn render_new_answers(&self, execution: &StoryExecution, indent: &str) -> String {
+        let key = (execution.agent.clone(), execution.execution);
+        let shown = self.shown_answers.get(&key).copied().unwrap_or_default();
+        let new_answers = render_inner_answers(execution).into_iter().skip(shown);
+        new_answers
+            .map(|answer| {
+                let line = format!("{indent}{DIM}· {answer}{DIM:#}\n");
+                self.width.wrap_sentences(&line)
+            })
+            .collect()
+    }
+
+    fn mark_answers_shown(&mut self, execution: &StoryExecution) {
+        let key = (execution.agent.clone(), execution.execution);
+        self.shown_answers.insert(key, execution.answers.len());
     }
 
     /// Renders an open request with its choices.
