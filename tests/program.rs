@@ -47,6 +47,7 @@ mod program {
     mod import_conductor;
     mod import_folder;
     mod init;
+    mod inner_answers;
     mod inner_notes;
     mod keys;
     mod large_outputs;

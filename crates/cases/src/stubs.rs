@@ -440,6 +440,7 @@ fn stub_outcome(stub: &StubResult, result: Result<JsonMap, ExecutionFailure>) ->
         }),
         exchange: Vec::new(),
         parts: Vec::new(),
+        nested_answers: Vec::new(),
         answer: None,
     })
 }

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::conversation::{ExecutionFinished, PartEnded, RunInterruption};
+use crate::conversation::{ExecutionFinished, NestedRequestAnswered, PartEnded, RunInterruption};
 use crate::request::{AnswerRecord, PendingRequest, RequestOrigin};
 use crate::stopwatch::Stopwatch;
 use crate::thread::{Thread, ThreadIteration};
@@ -197,6 +197,8 @@ pub struct AttemptResult {
     /// The parts of a recorded execution, which are written before its end. A runner that performs parts records each
     /// when it ends, and leaves this empty.
     pub parts: Vec<Arc<PartEnded>>,
+    /// The answers inside a recorded execution that its exchange does not contain, which are written before its end.
+    pub nested_answers: Vec<NestedRequestAnswered>,
 }
 
 impl AttemptResult {
@@ -208,6 +210,7 @@ impl AttemptResult {
             exchange: Vec::new(),
             answer: None,
             parts: Vec::new(),
+            nested_answers: Vec::new(),
         }
     }
 

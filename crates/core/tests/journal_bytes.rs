@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use ensemble_core::records::{decode_record, encode_record};
 
 /// The data of events that no recorded run contains, and of events whose keys are in several structures.
-const PAYLOADS: [(&str, &str); 18] = [
+const PAYLOADS: [(&str, &str); 19] = [
     (
         "turn_started",
         r#"{"turn":1,"starts":[{"agent":"a","execution":1,"counts":[0],"handles":["b"],"reads":{"b":2}}],"waiting":[{"agent":"c","reason":"waiting_for","agents":["a","b"]},{"agent":"d","reason":"condition_false","dependency":"a","condition":"x > 1","values":[{"expression":"x","value":1}]},{"agent":"e","reason":"limit_reached","limit":"max_turns","count":3},{"agent":"f","reason":"waits","dependencies":[{"agent":"a","position":0,"wait_for":"settled","ready":"b"}]},{"agent":"g","reason":"nothing_new"},{"agent":"h","reason":"only_tool"},{"agent":"i","reason":"run_ended"}]}"#,
@@ -27,6 +27,10 @@ const PAYLOADS: [(&str, &str); 18] = [
     (
         "permission_decided",
         r#"{"turn":1,"agent":"a","execution":1,"attempt":1,"part":"k","call":"c","tool":"web.get","decision":"always","by":"operator"}"#,
+    ),
+    (
+        "nested_request_answered",
+        r#"{"turn":1,"agent":"a","execution":1,"attempt":1,"part":"k","answer":{"address":"a[k].ok","prompt":"Go?","choices":["yes","no"],"answer":"yes","source":"option","user":"ada"},"at":"2026-01-01T00:00:00Z","tool":"pay"}"#,
     ),
     (
         "tool_call_started",

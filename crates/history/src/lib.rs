@@ -7,7 +7,7 @@
 //! - [`story::RunStory`] is the timeline: the same fold, and the records grouped by turn, execution and attempt.
 //! - [`answer`] finds the agents that speak for an ensemble, and the output that is the answer of a run.
 //! - [`OutputView`] separates the response of an output from its other keys; [`output_text`] is an output as one text.
-//! - [`question_text`] is a question as one text.
+//! - [`question_text`] is a question as one text; [`list_given_answers`] lists the answers of operators.
 //!
 //! # Rules
 //!
@@ -31,6 +31,9 @@ pub mod story;
 mod summary;
 mod totals;
 
+pub use ensemble_core::conversation::{
+    GivenAnswer, describe_answer, list_copied_answers, list_given_answers, list_inner_answers,
+};
 pub use ledger::{AgentActivity, ExecutionAccount, UnfinishedState};
 pub use output::{OutputView, complete_text, output_text, response_or_output};
 pub use question::{question_request_text, question_text};

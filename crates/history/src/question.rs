@@ -1,7 +1,6 @@
 //! The text of a question.
 
 use ensemble_core::operator::QuestionRequest;
-use ensemble_core::request::AnswerRecord;
 use ensemble_language::data::OperatorQuestion;
 
 /// Returns the text of a question: why the previous answer was refused, if it was, and the prompt.
@@ -15,11 +14,6 @@ pub fn question_request_text(asked: &QuestionRequest) -> String {
 /// Returns the question as one text for a client that shows no choices: the prompt, and the choices in parentheses.
 pub fn question_text(question: &OperatorQuestion) -> String {
     add_choices(&question.prompt, &question.choices)
-}
-
-/// Returns the question that was answered as one text, like [`question_text`].
-pub(crate) fn answered_question_text(answer: &AnswerRecord) -> String {
-    add_choices(&answer.prompt, &answer.choices)
 }
 
 fn add_choices(prompt: &str, choices: &[String]) -> String {

@@ -130,6 +130,7 @@ pub async fn run_program_with_stdin(
 ) -> AttemptOutcome {
     let observed = AttemptOutcome::Finished(AttemptResult {
         parts: Vec::new(),
+        nested_answers: Vec::new(),
         answer: None,
         result: run_to_output(invocation, folder, bounds, execution, stdin).await,
         usage: None,

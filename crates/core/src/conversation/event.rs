@@ -19,7 +19,7 @@ use super::exchange::{RecordedExchanges, ReplyReceived, RequestStopped, ToolCall
 use super::interruption::RunInterruption;
 use super::part::PartEnded;
 use super::permission::PermissionDecided;
-use super::question::InputRequested;
+use super::question::{InputRequested, NestedRequestAnswered};
 use super::reason::SkippedAgent;
 use super::run_ended::RunEnded;
 use crate::request::{AnswerRecord, RequestOrigin};
@@ -66,6 +66,8 @@ pub enum Event {
     ToolCallStarted(Box<ToolCallStarted>),
     /// A tool call ended.
     ToolCallEnded(Box<ToolCallEnded>),
+    /// A question or a permission request of a nested run was answered.
+    NestedRequestAnswered(Box<NestedRequestAnswered>),
     /// An attempt failed, and another attempt follows.
     AttemptFailed(AttemptFailed),
     /// An attempt of a part of an execution ended.
@@ -436,6 +438,7 @@ impl Event {
             Self::PermissionDecided(event) => Some(&event.within),
             Self::ToolCallStarted(event) => Some(&event.within),
             Self::ToolCallEnded(event) => Some(&event.within),
+            Self::NestedRequestAnswered(event) => Some(&event.within),
             _ => None,
         }
     }
@@ -448,6 +451,7 @@ impl Event {
             Self::PermissionDecided(event) => Some(&mut event.within),
             Self::ToolCallStarted(event) => Some(&mut event.within),
             Self::ToolCallEnded(event) => Some(&mut event.within),
+            Self::NestedRequestAnswered(event) => Some(&mut event.within),
             _ => None,
         }
     }
@@ -486,6 +490,7 @@ impl Event {
             Self::PermissionDecided(event) => exchanges.apply_decision(event),
             Self::ToolCallStarted(event) => exchanges.apply_call_start(event),
             Self::ToolCallEnded(event) => exchanges.apply_call_end(event),
+            Self::NestedRequestAnswered(event) => exchanges.apply_nested_answer(event),
             _ => {}
         }
     }
@@ -504,6 +509,7 @@ impl Event {
             Self::PermissionDecided(_) => "permission_decided",
             Self::ToolCallStarted(_) => "tool_call_started",
             Self::ToolCallEnded(_) => "tool_call_ended",
+            Self::NestedRequestAnswered(_) => "nested_request_answered",
             Self::AttemptFailed(_) => "attempt_failed",
             Self::PartEnded(_) => "part_ended",
             Self::ExecutionFinished(_) => "execution_finished",

@@ -6,9 +6,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use chrono::{DateTime, Utc};
+
 use super::attempt_scope::{AttemptScope, ExchangeKey, flat_within};
 use super::permission::{PermissionDecided, PermissionDecision};
-use crate::request::RequestDigest;
+use super::question::NestedRequestAnswered;
+use crate::request::{RequestAddress, RequestDigest};
 use crate::thread::{ThreadIteration, ToolCall};
 use ensemble_language::data::ModelUsage;
 
@@ -70,6 +73,8 @@ pub struct RecordedExchange {
     pub stopped_request: Option<ThreadIteration>,
     /// The latest decision about each call, by the id of the call. A program can use an id for several calls.
     pub decisions: BTreeMap<Arc<str>, CallDecision>,
+    /// The answers of nested runs: the addresses, and when they were recorded in the nested run.
+    pub nested_answers: Vec<(RequestAddress, DateTime<Utc>)>,
     /// What the recorded replies, and the calls that ended, have used since the attempt began.
     pub usage: ModelUsage,
     /// What attempts that were cut short have used. The usage of the execution contains it.
@@ -93,6 +98,12 @@ impl CallDecision {
 }
 
 impl RecordedExchange {
+    /// Returns whether the answer of a nested run at this address, recorded at this time, is among the records.
+    pub fn has_nested_answer(&self, address: &RequestAddress, at: DateTime<Utc>) -> bool {
+        let mut answers = self.nested_answers.iter();
+        answers.any(|(known, known_at)| known == address && *known_at == at)
+    }
+
     /// Returns what the records of attempts that were cut short have used.
     pub fn recorded_usage(&self) -> ModelUsage {
         self.lost_usage + self.usage
@@ -151,6 +162,12 @@ impl RecordedExchanges {
             digest: event.digest.clone(),
         };
         exchange.decisions.insert(event.call.clone(), decided);
+    }
+
+    /// Adds an answer of a nested run.
+    pub fn apply_nested_answer(&mut self, event: &NestedRequestAnswered) {
+        let exchange = self.0.entry(event.within.exchange_key()).or_default();
+        exchange.nested_answers.push((event.answer.address.clone(), event.at));
     }
 
     /// Adds the start of a call.

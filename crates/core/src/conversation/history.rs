@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::compact_output::CompactOutput;
 use super::failed_work::WorkCounts;
+use super::given_answer::GivenAnswer;
 use crate::request::AnswerRecord;
 use crate::thread::StopReason;
 use ensemble_language::condition::ConditionHistory;
@@ -48,6 +49,8 @@ pub struct HistoryEntry {
     pub timestamp: DateTime<Utc>,
     /// Input agents: the question, the answer, and who answered. Conditions do not read it.
     pub answer: Option<Box<AnswerRecord>>,
+    /// The answers inside the execution: of people whom tools ask, and of nested runs. Conditions do not read them.
+    pub answers: Box<[GivenAnswer]>,
 }
 
 /// All executions so far, the oldest first.
@@ -131,6 +134,9 @@ impl serde::Serialize for HistoryEntry {
         }
         if let Some(answer) = &self.answer {
             map.serialize_entry("answer", answer)?;
+        }
+        if !self.answers.is_empty() {
+            map.serialize_entry("answers", &self.answers)?;
         }
         map.end()
     }

@@ -1,13 +1,15 @@
-//! The event of a question that is not answered yet.
+//! The events of a question that is not answered yet, and of an answer in a nested run.
 
 use std::sync::Arc;
 
+use chrono::{DateTime, Utc};
 use serde::ser::SerializeStruct;
 use serde::{Deserialize, Serialize, Serializer};
 
 use serde_json::Value;
 
-use crate::request::{PendingRequest, RequestAddress, RequestDigest};
+use super::attempt_scope::{AttemptScope, flat_within};
+use crate::request::{AnswerRecord, PendingRequest, RequestAddress, RequestDigest};
 use ensemble_language::data::{OperatorQuestion, ToolPermissionRequest};
 
 /// An agent asks a question, and the question is not answered yet.
@@ -113,3 +115,18 @@ impl From<InputRequestedFields> for InputRequested {
         }
     }
 }
+
+/// A question or a permission request of a nested run was answered. The records of the nested run contain the answer as well.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NestedRequestAnswered {
+    /// The execution, the part or the call that started the nested run.
+    pub within: AttemptScope,
+    /// The request, the answer, and who answered.
+    pub answer: AnswerRecord,
+    /// When the answer was recorded in the nested run.
+    pub at: DateTime<Utc>,
+    /// For a permission request: the tool.
+    pub tool: Option<Arc<str>>,
+}
+
+flat_within! { NestedRequestAnswered { answer: AnswerRecord, at: DateTime<Utc>, ? tool: Arc<str>, } }

@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::conversation::{
-    ConversationState, ExecutionEnd, ExecutionFinished, ExecutionProgress, ExecutionSlot, InputRequested,
+    AttemptScope, ConversationState, ExecutionEnd, ExecutionFinished, ExecutionProgress, ExecutionSlot, InputRequested,
+    NestedRequestAnswered,
 };
 use crate::request::PendingRequest;
 use crate::runner::{AttemptLedger, AttemptResult, ExecutionInput, ExecutionRecords, LedgerEntries};
@@ -153,6 +154,25 @@ pub(super) fn input_requested_event(
         address: request.address,
         digest: request.digest,
         inner_execution: is_inner.then_some(request.execution),
+    }
+}
+
+/// Returns the event of an answer inside a recorded execution, as an event of the execution of the agent in this run.
+pub(super) fn nested_answer_event(
+    state: &ConversationState,
+    agent: AgentId,
+    recorded: &NestedRequestAnswered,
+) -> NestedRequestAnswered {
+    let slot = find_slot(state, agent);
+    NestedRequestAnswered {
+        within: AttemptScope {
+            turn: state.turn_count() + 1,
+            agent: state.plan().agent_name(agent).clone(),
+            execution: slot.map_or(1, |slot| slot.start.execution),
+            attempt: slot.map_or(1, |slot| slot.attempt),
+            ..recorded.within.clone()
+        },
+        ..recorded.clone()
     }
 }
 

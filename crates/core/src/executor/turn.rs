@@ -7,7 +7,8 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::oneshot;
 
 use super::attempt::{
-    build_execution, find_slot, finished_event, input_requested_event, pause_before_retry, queue_executions,
+    build_execution, find_slot, finished_event, input_requested_event, nested_answer_event, pause_before_retry,
+    queue_executions,
 };
 use super::records::{RecordChannel, attempt_records, parts_input, wait_for_record};
 use super::{Executor, LoopPace};
@@ -409,6 +410,11 @@ impl Executor<'_> {
             self.commit(state, Event::PartEnded(Box::new(PartEnded::clone(part))))
                 .await?;
         }
+        for answered in &observation.nested_answers {
+            let answered = nested_answer_event(state, agent, answered);
+            self.commit(state, Event::NestedRequestAnswered(Box::new(answered)))
+                .await?;
+        }
         let mut observation = AttemptResult {
             usage: observation.usage.or(entries.usage.take()),
             ..observation
@@ -473,6 +479,7 @@ impl Executor<'_> {
                 exchange: left.take_request().into_iter().collect(),
                 answer: None,
                 parts: Vec::new(),
+                nested_answers: Vec::new(),
             };
             let finished = finished_event(plan, state, agent, observation, took, left);
             self.commit(state, Event::ExecutionFinished(finished)).await?;

@@ -9,12 +9,13 @@ use serde_json::value::RawValue;
 pub const LARGE: usize = 64 << 10;
 
 /// The events with fields that may be stored beside the line, and these fields.
-const MOVABLE: [(&str, &[&str]); 8] = [
+const MOVABLE: [(&str, &[&str]); 9] = [
     ("run_started", &["input", "context"]),
     ("message_added", &["text"]),
     ("reply_received", &["iteration"]),
     ("request_stopped", &["iteration"]),
     ("tool_call_ended", &["call"]),
+    ("nested_request_answered", &["answer"]),
     ("attempt_failed", &["exchange"]),
     ("part_ended", &["output", "exchange"]),
     ("execution_finished", &["output", "exchange"]),

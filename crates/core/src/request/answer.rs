@@ -162,6 +162,14 @@ impl AnswerRecord {
         }
     }
 
+    /// Returns the question as one text, with its choices in parentheses.
+    pub fn question_text(&self) -> String {
+        match self.choices.as_slice() {
+            [] => self.prompt.clone(),
+            choices => format!("{} ({})", self.prompt, choices.join(", ")),
+        }
+    }
+
     /// Returns the words for people that say who answered.
     pub fn describe_author(&self) -> String {
         match self.unattended {

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::conversation::{
-    AttemptScope, Event, PartEnded, PermissionDecided, RecordedExchange, RecordedExchanges, ReplyReceived,
-    ToolCallEnded, ToolCallStarted,
+    AttemptScope, Event, NestedRequestAnswered, PartEnded, PermissionDecided, RecordedExchange, RecordedExchanges,
+    ReplyReceived, ToolCallEnded, ToolCallStarted,
 };
 use crate::thread::{ThreadIteration, ToolCall};
 use ensemble_language::data::ModelUsage;
@@ -225,6 +225,21 @@ impl ExecutionRecords {
                 on_logged: None,
             }));
         }
+    }
+
+    /// Records an answer of a nested run, unless an earlier attempt has recorded it. `answered`: the event without its attempt.
+    pub fn record_nested_answer(&self, answered: NestedRequestAnswered) {
+        let Some(recording) = &self.0 else { return };
+        let earlier = self.earlier_exchange();
+        if earlier.is_some_and(|before| before.has_nested_answer(&answered.answer.address, answered.at)) {
+            return;
+        }
+        let within = recording.scope.clone();
+        // Nobody takes it any more once the run is over.
+        let _is_over = recording.log.send(Box::new(PendingEvent {
+            event: Event::NestedRequestAnswered(Box::new(NestedRequestAnswered { within, ..answered })),
+            on_logged: None,
+        }));
     }
 
     async fn record_event(&self, event: impl FnOnce(AttemptScope) -> Event) {

@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use ensemble_core::conversation::{
-    AttemptScope, ConversationState, Event, ExecutionEnd, IllegalRecord, Record, ToolCallEnded,
+    AttemptScope, ConversationState, Event, ExecutionEnd, IllegalRecord, NestedRequestAnswered, Record, ToolCallEnded,
 };
 use ensemble_core::thread::{Attachment, LEFT_OUT, Message, StopReason, ThreadIteration, ToolCall, ToolEnd};
 use ensemble_language::data::{ExecutionFailure, FailureKind};
@@ -213,10 +213,13 @@ impl ExchangeCollector {
                 let mut calls = last.into_iter().flat_map(|last| &mut last.tool_calls);
                 let is_it = |call: &&mut ToolCall| call.end.is_none() && call.id == ended.call.id;
                 if let Some(call) = calls.find(is_it) {
+                    let nested_answers = std::mem::take(&mut call.answers);
                     *call = ended.call.clone();
+                    call.answers.splice(..0, nested_answers);
                 }
                 self.end_inner_exchanges(ended);
             }
+            Event::NestedRequestAnswered(answered) => self.add_nested_answer(answered),
             Event::AttemptFailed(failed) => {
                 let within = execution_scope(failed.turn, &failed.agent, failed.execution, failed.attempt);
                 self.end_exchange(
@@ -242,6 +245,19 @@ impl ExchangeCollector {
             _ => {}
         }
         self.state.apply_record(record)
+    }
+
+    /// Adds an answer of a nested run to the open call that started the run.
+    fn add_nested_answer(&mut self, answered: &NestedRequestAnswered) {
+        let mut around = answered.within.clone();
+        let Some(id) = around.outer_calls.pop() else { return };
+        let key = (around.agent, around.part, around.outer_calls);
+        let Some(at) = self.open.get(&key) else { return };
+        let iterations = self.exchanges[*at].iterations.iter_mut().rev();
+        let mut calls = iterations.flat_map(|iteration| &mut iteration.tool_calls);
+        if let Some(call) = calls.find(|call| call.end.is_none() && *call.id == *id) {
+            call.answers.push(answered.answer.clone());
+        }
     }
 
     /// Returns the exchange that goes on there, or a new one.

@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 use super::{
     FirstRequest, RunStory, StoryAttempt, StoryAttemptEnd, StoryDecision, StoryEvent, StoryExecution, StoryTurn,
 };
-use crate::AgentTotals;
+use crate::{AgentTotals, list_inner_answers};
 use ensemble_core::conversation::{
     AgentStart, AttemptFailed, Event, ExecutionFinished, PartEnded, PermissionDecided, Record, TurnStarted,
 };
@@ -26,6 +26,7 @@ impl RunStory {
         let at = record.at;
         self.add_active_time(record);
         self.history.apply_record(record);
+        self.add_inner_answers(record);
         match &record.event {
             Event::RunStarted(_) => {}
             Event::RunResumed(resumed) => {
@@ -48,7 +49,7 @@ impl RunStory {
             }
             Event::ExecutionStarted(started) => {
                 if let Some(execution) = self.open_execution_mut(&started.agent) {
-                    execution.question = None;
+                    execution.close_requests();
                     execution.attempts.push(StoryAttempt {
                         attempt: started.attempt,
                         started_at: at,
@@ -81,7 +82,7 @@ impl RunStory {
                     execution.stop_reason = Some(StopReason::Cancelled);
                 }
             }
-            Event::ToolCallStarted(_) => {}
+            Event::ToolCallStarted(_) | Event::NestedRequestAnswered(_) => {}
             Event::ToolCallEnded(ended) => {
                 if let (Some(execution), true) = (
                     self.open_execution_mut(&ended.within.agent),
@@ -96,7 +97,8 @@ impl RunStory {
             Event::InputRequested(asked) => {
                 if let Some(execution) = self.open_execution_mut(&asked.agent) {
                     execution.end_attempt(StoryAttemptEnd::AskedQuestion, Some(at));
-                    execution.question = Some(asked.question.clone());
+                    execution.question.get_or_insert_with(|| asked.question.clone());
+                    execution.open_requests.push(asked.pending_request());
                 }
             }
             Event::Interrupted(cause) => {
@@ -119,6 +121,17 @@ impl RunStory {
             }
         }
         self.copy_totals(&record.event);
+    }
+
+    fn add_inner_answers(&mut self, record: &Record) {
+        let answers = list_inner_answers(record);
+        if answers.is_empty() {
+            return;
+        }
+        let agent = record.event.agent_name().unwrap_or_default();
+        if let Some(execution) = self.open_execution_mut(agent) {
+            execution.answers.extend(answers);
+        }
     }
 
     /// Copies the totals of the execution that the event concerns.
@@ -180,7 +193,7 @@ impl RunStory {
     fn apply_finished_execution(&mut self, finished: &ExecutionFinished, at: DateTime<Utc>) {
         self.add_warnings(&finished.agent, &finished.warnings);
         if let Some(execution) = self.open_execution_mut(&finished.agent) {
-            execution.question = None;
+            execution.close_requests();
             execution.end_attempt(StoryAttemptEnd::Final, Some(at));
             finished
                 .exchange
@@ -233,6 +246,8 @@ impl StoryExecution {
             handles: start.handles.clone(),
             attempts: Vec::new(),
             question: None,
+            open_requests: Vec::new(),
+            answers: Vec::new(),
             finish_event: None,
             tool_calls: Vec::new(),
             beside_calls: Vec::new(),
@@ -243,6 +258,11 @@ impl StoryExecution {
             totals: AgentTotals::default(),
             parts: Vec::new(),
         }
+    }
+
+    fn close_requests(&mut self) {
+        self.question = None;
+        self.open_requests.clear();
     }
 
     fn add_iteration(&mut self, iteration: &ThreadIteration) {

@@ -37,8 +37,7 @@ pub use exchanges::{ExchangeEnd, FileRecords, ModelExchange, collect_model_excha
 pub use first_request::FirstRequest;
 pub use value_changes::{ValueChange, compare_values};
 
-use crate::question::answered_question_text;
-use crate::{AgentTotals, RunHistory};
+use crate::{AgentTotals, GivenAnswer, RunHistory};
 
 /// The events of a run, grouped, as far as its records contain them.
 #[derive(Debug, Clone, Default)]
@@ -129,8 +128,13 @@ pub struct StoryExecution {
     pub handles: Vec<Arc<str>>,
     /// Its attempts, in order.
     pub attempts: Vec<StoryAttempt>,
-    /// The question that it asked and that is not answered.
+    /// The first question that it asked and that is not answered.
     pub question: Option<OperatorQuestion>,
+    /// All requests inside it without an answer, in the order of the file.
+    pub open_requests: Vec<PendingRequest>,
+    /// The answers inside it: of people whom tools ask, and of nested runs. It has its own answer in `finish_event`, and the
+    /// decisions about its tool calls in `permissions`.
+    pub answers: Vec<GivenAnswer>,
     /// Its result, without the messages to a model.
     pub finish_event: Option<ExecutionFinished>,
     /// The tool calls of its model until now, those of attempts that failed or were cut short included.
@@ -288,7 +292,7 @@ impl StoryExecution {
     /// Returns the answered question of an input agent, with its choices.
     pub fn answered_question(&self) -> Option<String> {
         let answer = self.finish_event.as_ref()?.answer.as_ref()?;
-        Some(answered_question_text(answer))
+        Some(answer.question_text())
     }
 
     /// Returns when the execution ended, if a record says so.

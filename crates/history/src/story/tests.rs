@@ -165,3 +165,61 @@ fn the_state_of_an_execution_follows_from_its_activity_and_from_who_drives_the_r
         assert_eq!((word(true, true), word(false, true)), ("asks", lost));
     }
 }
+
+#[test]
+fn the_answers_inside_an_execution_are_listed_once_with_their_times() {
+    let record = |address: &str, answer: &str| json!({"address": address, "prompt": "Go?", "answer": answer, "source": "option"});
+    let within = |more: Value| {
+        let mut data = json!({"turn": 1, "agent": "a", "execution": 1, "attempt": 1});
+        let (Some(data_map), Some(more)) = (data.as_object_mut(), more.as_object()) else {
+            unreachable!("objects");
+        };
+        data_map.extend(more.clone());
+        data
+    };
+    let call = |id: &str, answers: Value| json!({"id": id, "name": "ask", "arguments": {}, "result": "x", "duration": 0.5, "answers": answers});
+    let nested = within(json!({"answer": record("a.ok", "yes"), "at": "1970-01-01T00:00:02Z"}));
+    let inner = within(json!({"inside": ["c"], "call": call("d", json!([record("a/b#1.b/ask#1.p", "no")]))}));
+    let own = within(json!({"call": call("f", json!([record("a/look#1", "f")]))}));
+    let copied = json!([{"number": 1, "messages": [], "tool_calls": [call("e", json!([record("a/ask#1.p", "so")]))]}]);
+    let finished =
+        within(json!({"output": {}, "execution_time": 1.0, "exchange": copied, "answer": record("a", "own")}));
+    let events = vec![
+        (0, turn(&["a"])),
+        (1, started(1)),
+        (3, json!({"event": "nested_request_answered", "data": nested})),
+        (4, json!({"event": "tool_call_ended", "data": inner})),
+        (4, json!({"event": "tool_call_ended", "data": own})),
+        (5, json!({"event": "execution_finished", "data": finished})),
+    ];
+    let story = story(events.clone());
+    let execution = story.find_execution(1, "a").expect("an execution");
+    let listed: Vec<(String, &str, i64)> = execution
+        .answers
+        .iter()
+        .map(|given| (given.address().to_string(), &*given.record.answer, given.at.timestamp()))
+        .collect();
+    let expected = [
+        ("a.ok", "yes", 2),
+        ("a/b#1.b/ask#1.p", "no", 4),
+        ("a/look#1", "f", 4),
+        ("a/ask#1.p", "so", 5),
+    ];
+    let expected = expected.map(|(address, answer, at)| (address.to_owned(), answer, at));
+    assert_eq!(listed, expected);
+    // A copy of the result has the calls of the agent itself, so only the others are recorded again.
+    let copied: Vec<usize> = [true, false]
+        .map(|copies| {
+            let all = records(events.clone());
+            all.iter()
+                .map(|one| ensemble_core::conversation::list_copied_answers(one, copies).len())
+                .sum()
+        })
+        .to_vec();
+    assert_eq!(copied, [2, 3]);
+    let own: usize = records(events)
+        .iter()
+        .map(|one| crate::list_given_answers(one).len())
+        .sum();
+    assert_eq!(own, 5);
+}

@@ -19,6 +19,7 @@ use super::wrap::{LineWidth, indent_later_lines};
 use ensemble_core::conversation::{
     AttemptFailed, ConversationState, Event, ExecutionEnd, ExecutionFinished, PartEnded, Record, RunEnded, TurnStarted,
 };
+use ensemble_history::{GivenAnswer, list_inner_answers};
 use ensemble_language::data::ExecutionFailure;
 use ensemble_language::hidden_characters::escape_hidden;
 use ensemble_language::plan::Plan;
@@ -55,6 +56,8 @@ pub struct HumanReporter {
     reasons: ShownReasons,
     /// The parts of the executions under way, by agent.
     parts: HashMap<Arc<str>, Vec<PartEnded>>,
+    /// The answers inside the executions that have not ended.
+    answers: HashMap<Arc<str>, Vec<GivenAnswer>>,
     /// The failed parts of the run: the agent and the turn, and the key of the first.
     failed_parts: HashMap<(Arc<str>, u32), Arc<str>>,
     /// The failed executions that were printed: the agent and the turn.
@@ -83,6 +86,7 @@ impl HumanReporter {
             first_turn_at: None,
             reasons: ShownReasons::default(),
             parts: HashMap::new(),
+            answers: HashMap::new(),
             failed_parts: HashMap::new(),
             shown_failures: HashSet::new(),
             has_cut: false,
@@ -167,6 +171,14 @@ impl HumanReporter {
         match self.parts.get(name).and_then(|parts| parts.last()) {
             Some(last) => format!("{name} {}/{}", ended_parts.count(), last.count),
             None => name.to_owned(),
+        }
+    }
+
+    /// Adds the answers inside an execution that the record contains.
+    fn add_inner_answers(&mut self, record: &Record) {
+        let answers = list_inner_answers(record);
+        if let (Some(agent), false) = (record.event.agent_name(), answers.is_empty()) {
+            self.answers.entry(agent.into()).or_default().extend(answers);
         }
     }
 
@@ -274,6 +286,10 @@ impl HumanReporter {
         };
         if !shown.title || shown.missed && self.is_verbose() {
             title.push_str(&tools::render_tool_calls(finished, self.is_verbose(), self.out_width));
+        }
+        for given in self.answers.remove(&finished.agent).unwrap_or_default() {
+            let line = format!("    {DIM}· {}{DIM:#}\n", given.describe());
+            title.push_str(&self.out_width.wrap_sentences(&line));
         }
         let part_ends = self.parts.remove(&finished.agent).unwrap_or_default();
         if let Some(parts) = PartsSummary::from_events(&part_ends) {
@@ -406,6 +422,7 @@ impl HumanReporter {
 
 impl Reporter for HumanReporter {
     fn report_event(&mut self, record: &Record, state: &ConversationState) {
+        self.add_inner_answers(record);
         match &record.event {
             Event::RunStarted(started) => {
                 self.start_segment(record.at);

@@ -2,8 +2,9 @@
 //!
 //! Invariant: an answer to a decided request is refused with the answer that was used, its source and its time.
 
-use ensemble_core::conversation::{Event, Record};
-use ensemble_core::request::{AnswerAuthor, AnswerRefusal, RequestAddress};
+use ensemble_core::conversation::Record;
+use ensemble_core::request::{AnswerRefusal, RequestAddress};
+use ensemble_history::list_given_answers;
 
 use crate::drive::events::{RunEvent, RunEventKind};
 
@@ -25,22 +26,13 @@ pub(crate) fn refuse_decided_in_records<'r>(
     fits: impl Fn(&RequestAddress) -> bool,
 ) -> Option<AnswerRefusal> {
     let decided = |record: &Record| {
-        let (address, answer, by): (&RequestAddress, &str, &AnswerAuthor) = match &record.event {
-            Event::ExecutionFinished(finished) => {
-                let answer = finished.answer.as_ref()?;
-                (&answer.address, &answer.answer, &answer.by)
-            }
-            Event::PermissionDecided(decided) => {
-                let by = decided.answered_by.as_ref()?;
-                (decided.address.as_ref()?, decided.decision.as_str(), by)
-            }
-            _ => return None,
-        };
-        fits(address).then(|| AnswerRefusal::Decided {
-            address: address.clone(),
-            answer: answer.to_owned(),
-            by: by.clone(),
-            at: record.at,
+        let mut answers = list_given_answers(record).into_iter().rev();
+        let given = answers.find(|given| fits(given.address()))?;
+        Some(AnswerRefusal::Decided {
+            address: given.record.address,
+            answer: given.record.answer,
+            by: given.record.by,
+            at: given.at,
             pending: Vec::new(),
         })
     };

@@ -5,10 +5,13 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use ensemble_core::conversation::{ConversationState, Event, ExecutionFinished, ExecutionSlot, OpenTurn, PartEnded};
+use ensemble_core::conversation::{
+    ConversationState, Event, ExecutionFinished, ExecutionSlot, NestedRequestAnswered, OpenTurn, PartEnded,
+};
 use ensemble_core::executor::build_execution;
 use ensemble_core::runner::AttemptResult;
 use ensemble_core::stopwatch::Stopwatch;
+use ensemble_history::list_copied_answers;
 use ensemble_language::data::ModelUsage;
 use ensemble_language::ensemble::{AgentKind, MemoryMode};
 use ensemble_language::plan::Plan;
@@ -41,8 +44,17 @@ pub(crate) fn collect_reusable_results(
     let executed = repeated.as_ref().map(|repeated| repeated.execution_key.clone());
     let mut followed: HashSet<ExecutionKey> = executed.into_iter().collect();
     let mut read: HashMap<Arc<str>, String> = HashMap::new();
+    let mut nested_answers: HashMap<Arc<str>, Vec<NestedRequestAnswered>> = HashMap::new();
     for record in &origin.journal.records {
         state.apply_record(record)?;
+        let answers = list_copied_answers(record, true);
+        if let (Some(agent), false) = (record.event.agent_name(), answers.is_empty()) {
+            nested_answers.entry(agent.into()).or_default().extend(answers);
+        }
+        let ended_answers = match &record.event {
+            Event::ExecutionFinished(finished) => nested_answers.remove(&finished.agent),
+            _ => None,
+        };
         match &record.event {
             Event::TurnStarted(turn) if turn.turn >= from => {
                 if let Some(open) = state.open_turn() {
@@ -66,7 +78,10 @@ pub(crate) fn collect_reusable_results(
                 let key = (finished.agent.clone(), finished.execution);
                 if let (false, Some(read)) = (followed.contains(&key), read.get(&finished.agent)) {
                     let finished = state.finished_execution(&finished.agent).unwrap_or(finished);
-                    let observation = result_with_total_usage(finished, &state);
+                    let observation = AttemptResult {
+                        nested_answers: ended_answers.unwrap_or_default(),
+                        ..result_with_total_usage(finished, &state)
+                    };
                     reuse.insert_execution(key.0, key.1, read.clone(), observation);
                 }
             }

@@ -6,12 +6,12 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use ensemble_core::conversation::{
-    CompletionReason, Event, MessageAdded, PartEnded, Record, RecordedExchanges, RunInterruption, RunStarted,
-    TurnStarted,
+    CompletionReason, Event, MessageAdded, NestedRequestAnswered, PartEnded, Record, RecordedExchanges,
+    RunInterruption, RunStarted, TurnStarted,
 };
 use ensemble_core::runner::{AttemptResult, BoxFuture};
 use ensemble_core::store::{LogEnd, ReadError, RunReader};
-use ensemble_history::ExecutionAccount;
+use ensemble_history::{ExecutionAccount, list_copied_answers};
 use ensemble_language::ensemble::Ensemble;
 
 use super::compare::{RecordedDecision, RecordedDecisionReader};
@@ -219,6 +219,7 @@ impl LoggedTurnReader {
         let mut accounts: HashMap<Arc<str>, ExecutionAccount> = HashMap::new();
         let mut parts: HashMap<Arc<str>, Vec<Arc<PartEnded>>> = HashMap::new();
         let mut exchanges: HashMap<Arc<str>, RecordedExchanges> = HashMap::new();
+        let mut nested_answers: HashMap<Arc<str>, Vec<NestedRequestAnswered>> = HashMap::new();
         while let Some(record) = self.reader.next_record().await? {
             if let Some(within) = record.event.attempt_scope() {
                 record
@@ -229,6 +230,10 @@ impl LoggedTurnReader {
                 let open = || ExecutionAccount::new(agent.into(), 0);
                 let account = accounts.entry(agent.into()).or_insert_with(open);
                 account.apply_event(&record.event, record.at);
+            }
+            let answers = list_copied_answers(&record, self.for_models);
+            if let (Some(agent), false) = (record.event.agent_name(), answers.is_empty()) {
+                nested_answers.entry(agent.into()).or_default().extend(answers);
             }
             match record.event {
                 Event::TurnStarted(_) | Event::MessageAdded(_) => {
@@ -263,6 +268,7 @@ impl LoggedTurnReader {
                     };
                     let observation = AttemptResult {
                         parts: parts.remove(&agent).unwrap_or_default(),
+                        nested_answers: nested_answers.remove(&agent).unwrap_or_default(),
                         usage: used,
                         ..recorded
                     };
@@ -290,7 +296,8 @@ impl LoggedTurnReader {
                 | Event::RequestStopped(_)
                 | Event::PermissionDecided(_)
                 | Event::ToolCallStarted(_)
-                | Event::ToolCallEnded(_) => {}
+                | Event::ToolCallEnded(_)
+                | Event::NestedRequestAnswered(_) => {}
                 Event::RunStarted(_) | Event::ContextSet(_) | Event::TurnFinished(_) => {}
             }
         }

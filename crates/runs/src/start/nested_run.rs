@@ -11,9 +11,10 @@ use ensemble_core::conversation::{ConversationState, Event, Record, RecordedExch
 use ensemble_core::executor::{Executor, OuterAttempt};
 use ensemble_core::log::{FORMAT, RunLog};
 use ensemble_core::reporter::Reporter;
-use ensemble_core::runner::{AttemptLedger, BoxFuture, ExecutionInput, attempt_timeout_failure};
+use ensemble_core::runner::{BoxFuture, ExecutionInput, attempt_timeout_failure};
 use ensemble_core::store::{LogEnd, ReadError, StoreError, StoredRun};
 use ensemble_core::trace::{self, TraceParent};
+use ensemble_history::{GivenAnswer, list_given_answers};
 use ensemble_language::data::{ExecutionFailure, FailureKind, ModelUsage, RunContext, sha256_of_text};
 
 use crate::drive::events::HubReporter;
@@ -144,19 +145,29 @@ fn conversation_failure(error: RunError) -> ExecutionFailure {
     ExecutionFailure::new(kind, error.to_string())
 }
 
-/// Reports the records of a nested run, and keeps its usage in the ledger of the attempt around it.
+/// Reports the records of a nested run, keeps its usage in the ledger of the attempt around it, and records its answers in
+/// the outer run.
 struct UsageReporter<'a> {
     reporter: HubReporter,
-    ledger: &'a AttemptLedger,
+    execution: &'a ExecutionInput,
     /// What the outer run has recorded of the nested run.
     used_before: ModelUsage,
 }
 
 impl Reporter for UsageReporter<'_> {
     fn report_event(&mut self, record: &Record, state: &ConversationState) {
-        self.ledger
+        self.execution
+            .ledger
             .set_nested_usage(state.usage_until_now().subtract_earlier(self.used_before));
+        record_nested_answers(self.execution, list_given_answers(record));
         self.reporter.report_event(record, state);
+    }
+}
+
+/// Records these answers of a nested run in the outer run, except answers that an earlier attempt has recorded.
+fn record_nested_answers(execution: &ExecutionInput, answers: impl IntoIterator<Item = GivenAnswer>) {
+    for answer in answers {
+        execution.records.record_nested_answer(answer.to_nested_event());
     }
 }
 
@@ -166,6 +177,8 @@ struct OpenedRun {
     state: ConversationState,
     log: Box<dyn RunLog>,
     is_new: bool,
+    /// The answers in its records. A crash can have lost their records in the outer run.
+    answers: Vec<GivenAnswer>,
 }
 
 impl InnerEnsemble {
@@ -184,6 +197,7 @@ impl InnerEnsemble {
         };
         match outside.driver.drive_nested_run(start).await {
             NestedRunResult::Ended(records) => {
+                record_nested_answers(execution, records.iter().flat_map(list_given_answers));
                 let state = ConversationState::from_records(self.prepared.plan.clone(), records.iter());
                 state.map_err(|error| ExecutionFailure::new(FailureKind::Unavailable, error.to_string()))
             }
@@ -202,7 +216,9 @@ impl InnerEnsemble {
             mut state,
             mut log,
             is_new,
+            answers,
         } = self.open_run(execution).await?;
+        record_nested_answers(execution, answers);
         // Attempts that were cut short have recorded what they knew of the nested run.
         let recorded = execution
             .records
@@ -223,7 +239,7 @@ impl InnerEnsemble {
             log: &mut *log,
             reporter: &mut UsageReporter {
                 reporter: self.shared.hub.create_run_reporter(run.id().clone()),
-                ledger,
+                execution,
                 used_before,
             },
             clock: &self.shared.host,
@@ -353,6 +369,7 @@ impl InnerEnsemble {
             log: run.open_log(LogEnd::NEW, self.shared.durability).await?,
             run,
             is_new: true,
+            answers: Vec::new(),
         })
     }
 
@@ -392,6 +409,7 @@ impl InnerEnsemble {
             return Ok(None);
         }
         Ok(Some(OpenedRun {
+            answers: journal.records.iter().flat_map(list_given_answers).collect(),
             log: run.open_log(journal.end, self.shared.durability).await?,
             run,
             state,

@@ -46,6 +46,11 @@ function answered({ answer, choices = [], unattended, at }, author) {
   return h('p', {}, `answered “${answer}” by ${by} · ${time(at)}`, choices.length > 0 && h('span', { class: 'quiet' }, ` · choices: ${choices.join(', ')}`));
 }
 
+/** An answer of a person whom a tool asked, or of a nested run. */
+function innerAnswer(one) {
+  return h('div', {}, h('h4', {}, one.address), block(one.prompt), answered(one, [one.source, one.user && `(${one.user})`].filter(word => word).join(' ')));
+}
+
 function attempt(one) {
   const again = one.pause > 0 ? `again after ${seconds(one.pause)}` : 'again at once';
   const failure = one.failure ? `: ${one.failure.error}; ${again}` : '';
@@ -127,9 +132,10 @@ export function showDetail(run, side, turn, agent, view) {
       inside.length > 0 && h('p', {}, 'Conversations inside: ', inside.map(name => [h('a', { href: runLink(`${run.id}/sub/${name}`) }, name), ' '])),
       sent(one.asked),
       one.failure && labelled(failureHeading(one.failure.kind), block(one.failure.error, 'failure')),
-      one.question && labelled('Asks', block(one.question.prompt)),
+      (one.questions ?? []).map(question => labelled(`Asks (${question.address})`, block(question.prompt))),
       one.answer && labelled('Asked', block(one.answer.prompt), answered(one.answer, by)),
       output(said),
+      (one.answers ?? []).length > 0 && labelled('Answers inside', one.answers.map(innerAnswer)),
       one.tool_calls.length > 0 && labelled('Tool calls', one.tool_calls.map(call)),
       hasMessages && messages(run, turn, agent),
       labelled('Why it ran', dependencies.length ? h('ul', { class: 'plain' }, dependencies.map(dependency)) : h('p', { class: 'quiet' }, 'It depends on no agent.'),

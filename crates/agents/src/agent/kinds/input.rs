@@ -145,6 +145,7 @@ impl InputRunner {
         let usage = execution.ledger.usage();
         AttemptOutcome::Finished(AttemptResult {
             parts: Vec::new(),
+            nested_answers: Vec::new(),
             answer: None,
             result,
             usage: (usage.requests > 0).then_some(usage),

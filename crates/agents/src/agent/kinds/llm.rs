@@ -262,6 +262,7 @@ impl LlmRunner {
         }
         AttemptOutcome::Finished(AttemptResult {
             parts: Vec::new(),
+            nested_answers: Vec::new(),
             answer: None,
             result,
             usage: Some(execution.ledger.usage()),

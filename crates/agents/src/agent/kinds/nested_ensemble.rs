@@ -165,6 +165,7 @@ fn finish_nested_run(execution: &ExecutionInput, state: &ConversationState) -> A
     let usage = execution.ledger.usage();
     AttemptOutcome::Finished(AttemptResult {
         parts: Vec::new(),
+        nested_answers: Vec::new(),
         answer: None,
         result,
         usage: (usage != ModelUsage::default()).then_some(usage),

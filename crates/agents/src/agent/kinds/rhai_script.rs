@@ -115,6 +115,7 @@ pub(crate) async fn run_found_script(
 fn finished_outcome(result: Result<JsonMap, ExecutionFailure>) -> AttemptOutcome {
     AttemptOutcome::Finished(AttemptResult {
         parts: Vec::new(),
+        nested_answers: Vec::new(),
         answer: None,
         result,
         usage: None,

@@ -359,6 +359,7 @@ impl Runner for ToolAgentRunner {
             };
             AttemptOutcome::Finished(AttemptResult {
                 parts: Vec::new(),
+                nested_answers: Vec::new(),
                 answer: None,
                 result,
                 usage: None,

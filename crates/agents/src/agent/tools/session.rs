@@ -190,8 +190,10 @@ impl<'a> ExecutionTools<'a> {
                         let result = self
                             .run_declared_tool(tool_runner, &display_name, call, arguments, limit)
                             .await?;
-                        let end = check_result_schema(result.end, "`output_schema`", schema.as_ref());
-                        ToolCallResult { end, ..result }
+                        ToolCallResult {
+                            end: check_result_schema(result.end, "`output_schema`", schema.as_ref()),
+                            ..result
+                        }
                     }
                     Err(error) => ToolEnd::Error(format!("the tool's `output_schema` cannot be used: {error}")).into(),
                 }
@@ -271,8 +273,8 @@ impl<'a> ExecutionTools<'a> {
         })
     }
 
-    /// Runs a declared tool as nested execution with a time limit. Returns open requests if the call must wait for answers. The result has
-    /// the answered question of an input agent.
+    /// Runs a declared tool as nested execution with a time limit. The result has the answer of a person whom the tool asks.
+    /// Returns open requests if the call must wait for answers.
     async fn run_declared_tool(
         &self,
         tool_runner: &DeclaredToolRunner,
@@ -312,19 +314,15 @@ impl<'a> ExecutionTools<'a> {
         {
             return Err(requests.clone());
         }
-        let LedgerEntries {
-            usage: nested_usage,
-            answer,
-            ..
-        } = nested.end();
+        let entries = nested.end();
         let reported_usage = match &observed {
             Ok(AttemptOutcome::Finished(observation)) => observation.usage,
             _ => None,
         };
-        self.add_tool_usage(reported_usage.or(nested_usage).unwrap_or_default());
+        self.add_tool_usage(reported_usage.or(entries.usage).unwrap_or_default());
         let end = observed.map_or_else(|_| ToolEnd::Error(timeout_message(limit)), tool_end_from_outcome);
         Ok(ToolCallResult {
-            answers: answer.into_iter().collect(),
+            answers: entries.answer.into_iter().collect(),
             ..end.into()
         })
     }

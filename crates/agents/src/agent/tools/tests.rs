@@ -113,6 +113,7 @@ async fn what_a_tool_leaves_and_costs_is_the_callers() {
         }),
         exchange: Vec::new(),
         parts: Vec::new(),
+        nested_answers: Vec::new(),
         answer: None,
     }));
     let toolset = toolset(helper(Arc::clone(&runner)), PermissionMode::Allow);

@@ -43,6 +43,7 @@ impl ConversationState {
 
     fn fold_record(&mut self, record: &Record) {
         self.next_seq = record.seq + 1;
+        self.add_inner_answers(record);
         match &record.event {
             Event::RunStarted(event) => self.apply_run_start(event),
             Event::RunResumed(event) => self.apply_resume(event),
@@ -57,6 +58,9 @@ impl ConversationState {
             Event::PermissionDecided(event) => self.apply_permission(event),
             Event::ToolCallStarted(event) => self.update_exchanges(&event.within, |all| all.apply_call_start(event)),
             Event::ToolCallEnded(event) => self.update_exchanges(&event.within, |all| all.apply_call_end(event)),
+            Event::NestedRequestAnswered(event) => {
+                self.update_exchanges(&event.within, |all| all.apply_nested_answer(event))
+            }
             Event::AttemptFailed(event) => self.apply_failed_attempt(event),
             Event::PartEnded(event) => self.apply_part_end(event),
             Event::ExecutionFinished(event) => self.apply_execution_end(event, record.at),
@@ -231,6 +235,7 @@ impl ConversationState {
                 exchanges: RecordedExchanges::default(),
                 parts: EndedParts::default(),
                 tool_calls: WorkCounts::default(),
+                answers: Vec::new(),
                 progress: ExecutionProgress::Pending,
             });
         }
@@ -536,7 +541,7 @@ impl ConversationState {
         }
     }
 
-    fn slot_mut(&mut self, agent: &str) -> Option<&mut ExecutionSlot> {
+    pub(super) fn slot_mut(&mut self, agent: &str) -> Option<&mut ExecutionSlot> {
         let id = self.plan.find_agent_id(agent)?;
         let slots = &mut self.open_turn.as_mut()?.slots;
         let at = slots.binary_search_by_key(&id, |slot| slot.agent).ok()?;
@@ -570,6 +575,7 @@ impl ConversationState {
             execution_time: event.execution_time,
             timestamp: *at,
             answer: event.answer.clone(),
+            answers: slot.answers.as_slice().into(),
         })
     }
 }

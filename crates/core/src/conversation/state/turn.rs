@@ -2,9 +2,11 @@
 
 use chrono::{DateTime, Utc};
 
-use crate::conversation::event::{AgentStart, ExecutionFinished};
+use super::ConversationState;
+use crate::conversation::event::{AgentStart, ExecutionFinished, Record};
 use crate::conversation::exchange::RecordedExchanges;
 use crate::conversation::failed_work::WorkCounts;
+use crate::conversation::given_answer::{GivenAnswer, list_inner_answers};
 use crate::conversation::part::EndedParts;
 use crate::request::PendingRequest;
 use ensemble_language::data::{ExecutionFailure, ModelUsage};
@@ -44,6 +46,8 @@ pub struct ExecutionSlot {
     pub parts: EndedParts,
     /// The tool calls of the attempts of its model that failed, and of its parts.
     pub tool_calls: WorkCounts,
+    /// The answers inside the execution.
+    pub answers: Vec<GivenAnswer>,
     /// The progress of the execution.
     pub progress: ExecutionProgress,
 }
@@ -72,4 +76,16 @@ pub enum ExecutionProgress {
     Waiting(Vec<PendingRequest>),
     /// The execution has ended. Its result is merged when the turn finishes.
     Finished(Box<(ExecutionFinished, DateTime<Utc>)>),
+}
+
+impl ConversationState {
+    /// Adds the answers inside an execution that the record contains.
+    pub(super) fn add_inner_answers(&mut self, record: &Record) {
+        let answers = list_inner_answers(record);
+        if let (Some(agent), false) = (record.event.agent_name(), answers.is_empty())
+            && let Some(slot) = self.slot_mut(agent)
+        {
+            slot.answers.extend(answers);
+        }
+    }
 }

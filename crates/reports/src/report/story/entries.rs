@@ -6,6 +6,7 @@ use crate::report::format::{failure_kind_word, format_count, render_token_counts
 use crate::report::sanitized_writer::escape_text;
 use ensemble_core::thread::window::to_summary_message;
 use ensemble_core::thread::{Attachment, Message, ResultSummary, Role, ThreadIteration, ToolCall, ToolEnd};
+use ensemble_history::describe_answer;
 use ensemble_history::story::{ExchangeEnd, ModelExchange};
 use ensemble_language::data::ModelUsage;
 
@@ -275,6 +276,8 @@ fn push_call_entries(entries: &mut Vec<ExchangeEntry>, call: &ToolCall) {
         name: name.clone(),
         arguments: make_visible(&call.arguments.to_string()),
     });
+    let answers = call.answers.iter().map(describe_answer);
+    entries.extend(answers.map(|line| ExchangeEntry::Note(make_visible(&line))));
     entries.push(match &call.end {
         Some(ToolEnd::Error(error)) => ExchangeEntry::ToolError {
             name,

@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 use super::html::{ExportedRun, header_entries};
 use super::next_commands::suggest_next_commands;
 use super::shared_lines::{
-    describe_interruption, format_context_values, format_utc, render_answered_question, render_call_answers,
-    render_decision, render_permission_question,
+    describe_interruption, format_context_values, format_utc, render_answered_question, render_decision,
+    render_inner_answers, render_permission_question,
 };
 use crate::report::format::{failure_kind_word, format_count, format_duration, render_token_sum};
 use crate::report::parts::{PartsSummary, list_part_warnings};
@@ -171,7 +171,7 @@ fn render_execution(run: &ExportedRun, turn: u32, execution: &StoryExecution) ->
             text.push_str(&format!("- {}\n\n", escape_inline(&question)));
         }
     }
-    for line in execution.tool_calls.iter().flat_map(render_call_answers) {
+    for line in render_inner_answers(execution) {
         text.push_str(&format!("- {}\n\n", escape_inline(&line)));
     }
     for attempt in &execution.attempts {
@@ -215,9 +215,11 @@ fn render_execution(run: &ExportedRun, turn: u32, execution: &StoryExecution) ->
         text.push_str(&format!("failed ({}):\n\n", failure_kind_word(failure.kind)));
         text.push_str(&code_block(&failure.error, "text"));
     }
-    if let Some(question) = &execution.question {
-        text.push_str(&code_block(&question.prompt, "text"));
-        for choice in &question.choices {
+    for request in &execution.open_requests {
+        let address = request.address.to_string();
+        text.push_str(&format!("{} is waiting for an answer:\n\n", escape_inline(&address)));
+        text.push_str(&code_block(&request.question.prompt, "text"));
+        for choice in &request.question.choices {
             text.push_str(&format!("- {}\n", escape_inline(choice)));
         }
     }

@@ -12,10 +12,8 @@ use crate::report::values::render_value;
 use crate::report::wrap::LineWidth;
 use ensemble_core::conversation::{CompletionReason, DecidedBy, PermissionDecision, Record, RunEnded, RunInterruption};
 use ensemble_core::operator::escape_hidden;
-use ensemble_core::request::AnswerRecord;
-use ensemble_core::thread::ToolCall;
-use ensemble_history::RunDriver;
 use ensemble_history::story::{RunStory, StoryAttemptEnd, StoryDecision, StoryExecution, StoryTurn};
+use ensemble_history::{GivenAnswer, RunDriver};
 use ensemble_language::data::RunContext;
 
 /// The indent of every row of an output.
@@ -152,21 +150,9 @@ pub(super) fn render_answered_question(execution: &StoryExecution) -> Option<Str
     Some(format!("asked: {question}{}", answered.unwrap_or_default()))
 }
 
-/// Renders the questions that a tool asked during its call, with their answers.
-pub(super) fn render_call_answers(call: &ToolCall) -> Vec<String> {
-    let answers = call.answers.iter();
-    let line = |answer: &AnswerRecord| {
-        let question = match answer.choices.as_slice() {
-            [] => answer.prompt.clone(),
-            choices => format!("{} ({})", answer.prompt, choices.join(", ")),
-        };
-        let (question, given) = (escape_hidden(&question), escape_hidden(&answer.answer));
-        format!(
-            "asked: {question} · {given} · {}",
-            escape_hidden(&answer.describe_author())
-        )
-    };
-    answers.map(line).collect()
+/// Renders the answers inside the execution, one line each: of people whom tools ask, and of nested runs.
+pub(super) fn render_inner_answers(execution: &StoryExecution) -> Vec<String> {
+    execution.answers.iter().map(GivenAnswer::describe).collect()
 }
 
 /// Renders the question that an operator was asked about a tool call. Returns `None` if an option has decided.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::next_commands::{quote_for_shell, suggest_next_commands};
 use super::shared_lines::{
     INDENT, describe_interruption, format_context_values, format_local_time, outcome_mark, render_answered_question,
-    render_call_answers, render_decision, render_permission_question, render_running_agents, render_stderr,
+    render_decision, render_inner_answers, render_permission_question, render_running_agents, render_stderr,
     render_stopped_agents, totals_lines,
 };
 use crate::report::console::{is_call_long, render_call_line, render_result_line};
@@ -21,10 +21,9 @@ use crate::report::replacements::describe_replacements;
 use crate::report::values::{self, render_output, render_value};
 use crate::report::wrap::{LineWidth, indent_later_lines};
 use ensemble_core::conversation::{CompletionReason, RunStarted};
-use ensemble_core::conversation::{
-    Event, ExecutionEnd, ExecutionFinished, InputRequested, Record, RunEnded, RunInterruption,
-};
+use ensemble_core::conversation::{Event, ExecutionEnd, ExecutionFinished, Record, RunEnded, RunInterruption};
 use ensemble_core::operator::escape_hidden;
+use ensemble_core::request::PendingRequest;
 use ensemble_history::RunDriver;
 use ensemble_history::story::{RunStory, StoryAttemptEnd, StoryExecution, StoryTurn};
 use ensemble_language::data::ModelUsage;
@@ -49,6 +48,8 @@ pub struct StoryPrinter {
     reasons: ShownReasons,
     /// Whether any text was shortened.
     has_cut: bool,
+    /// The numbers of answers inside executions that were shown, by agent and execution.
+    shown_answers: HashMap<(Arc<str>, u32), usize>,
 }
 
 impl StoryPrinter {
@@ -91,13 +92,18 @@ impl StoryPrinter {
                 self.width.wrap_sentences(&lines.text)
             }
             Event::ExecutionFinished(finished) => self.render_execution_end(finished, story),
-            Event::InputRequested(asked) => self.render_question(asked),
             Event::TurnFinished(_) => match story.latest_turn() {
                 Some(turn) => self.render_turn_end(turn),
                 None => String::new(),
             },
             Event::Interrupted(cause) => self.render_interruption(cause, record, story),
-            Event::RunEnded(ended) => self.render_run_end(ended, story),
+            Event::RunEnded(ended) => {
+                let text = self.render_open_requests(story);
+                let executions = story.latest_turn().into_iter().flat_map(|turn| &turn.executions);
+                let waiting = executions.filter(|execution| !execution.open_requests.is_empty());
+                waiting.for_each(|execution| self.mark_answers_shown(execution));
+                text + &*self.render_run_end(ended, story)
+            }
             _ => String::new(),
         }
     }
@@ -106,6 +112,7 @@ impl StoryPrinter {
     pub fn render_footer(&self, story: &RunStory, driver: RunDriver) -> String {
         let mut text = String::new();
         if story.end_event().is_none() {
+            text.push_str(&self.render_open_requests(story));
             let open = story.latest_turn().filter(|turn| turn.finished_at.is_none());
             if let Some(turn) = open {
                 text.push_str(&render_running_agents(turn, driver));
@@ -298,13 +305,11 @@ impl StoryPrinter {
             }
             self.has_cut |= !self.whole && is_call_long(call);
             let (called, ended) = (render_call_line(call, self.whole), render_result_line(call, self.whole));
-            let asked: String = render_call_answers(call)
-                .iter()
-                .map(|line| format!("    {DIM}{line}{DIM:#}\n"))
-                .collect();
-            let lines = format!("    {DIM}→ {called}{DIM:#}\n{asked}    {DIM}← {ended}{DIM:#}\n");
+            let lines = format!("    {DIM}→ {called}{DIM:#}\n    {DIM}← {ended}{DIM:#}\n");
             text.push_str(&self.width.wrap_sentences(&lines));
         }
+        text.push_str(&self.render_new_answers(execution, "    "));
+        self.mark_answers_shown(execution);
         for decided in &execution.permissions {
             let line = format!("    {DIM}· {}{DIM:#}\n", render_decision(decided));
             text.push_str(&self.width.wrap_sentences(&line));
@@ -438,14 +443,46 @@ impl StoryPrinter {
         short
     }
 
-    /// Renders an open question with its choices.
-    fn render_question(&self, asked: &InputRequested) -> String {
-        let address = asked.pending_request().address;
+    /// Renders the open requests of the latest turn in the order of the file, with the answers that were given inside their
+    /// executions. The records have the requests in the order in which they were asked.
+    fn render_open_requests(&self, story: &RunStory) -> String {
+        let executions = story.latest_turn().into_iter().flat_map(|turn| &turn.executions);
+        let waiting = executions.filter(|execution| !execution.open_requests.is_empty());
+        let mut text = String::new();
+        for execution in waiting {
+            text.push_str(&self.render_new_answers(execution, "  "));
+            let requests = execution.open_requests.iter();
+            text.extend(requests.map(|request| self.render_open_request(request)));
+        }
+        text
+    }
+
+    /// Renders the answers inside the execution that were not shown yet.
+    fn render_new_answers(&self, execution: &StoryExecution, indent: &str) -> String {
+        let key = (execution.agent.clone(), execution.execution);
+        let shown = self.shown_answers.get(&key).copied().unwrap_or_default();
+        let new_answers = render_inner_answers(execution).into_iter().skip(shown);
+        new_answers
+            .map(|answer| {
+                let line = format!("{indent}{DIM}· {answer}{DIM:#}\n");
+                self.width.wrap_sentences(&line)
+            })
+            .collect()
+    }
+
+    fn mark_answers_shown(&mut self, execution: &StoryExecution) {
+        let key = (execution.agent.clone(), execution.execution);
+        self.shown_answers.insert(key, execution.answers.len());
+    }
+
+    /// Renders an open request with its choices.
+    fn render_open_request(&self, request: &PendingRequest) -> String {
         let mut text = format!(
-            "  {CAUTION}?{CAUTION:#} {NAME}{address}{NAME:#} is waiting for an answer\n{}",
-            self.wrap_block(&asked.question.prompt)
+            "  {CAUTION}?{CAUTION:#} {NAME}{}{NAME:#} is waiting for an answer\n{}",
+            request.address,
+            self.wrap_block(&request.question.prompt)
         );
-        for choice in &asked.question.choices {
+        for choice in &request.question.choices {
             text.push_str(&self.width.wrap_sentences(&format!("    · {choice}\n")));
         }
         text

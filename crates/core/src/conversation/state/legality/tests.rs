@@ -60,6 +60,10 @@ fn in_execution(name: &str, agent: &str) -> Event {
             json!({"iteration": {"number": 1, "messages": []}, "usage": {"requests": 1, "input_tokens": 0, "output_tokens": 0, "estimated": false}})
         }
         "permission_decided" => json!({"call": "c", "tool": "t", "decision": "once", "by": "operator"}),
+        "nested_request_answered" => json!({
+            "answer": {"address": "a.b", "prompt": "Go?", "answer": "yes", "source": "option"},
+            "at": "2026-01-01T00:00:00Z",
+        }),
         "tool_call_started" => json!({"call": "c"}),
         "tool_call_ended" => json!({"call": {"id": "c", "name": "t", "arguments": {}, "error": "no", "duration": 0.0}}),
         _ => json!({}),
@@ -84,6 +88,7 @@ fn events() -> Vec<Event> {
         own("reply_received"),
         own("request_stopped"),
         own("permission_decided"),
+        own("nested_request_answered"),
         own("tool_call_started"),
         own("tool_call_ended"),
         own("attempt_failed"),
@@ -137,6 +142,7 @@ fn states() -> Vec<(&'static str, ConversationState, Vec<&'static str>)> {
         "reply_received",
         "request_stopped",
         "permission_decided",
+        "nested_request_answered",
         "tool_call_started",
         "tool_call_ended",
         "attempt_failed",

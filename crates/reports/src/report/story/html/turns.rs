@@ -8,8 +8,8 @@ use crate::report::format::{failure_kind_word, format_count, format_duration, re
 use crate::report::parts::{PartsSummary, list_part_warnings};
 use crate::report::reasons::group_by_reason;
 use crate::report::story::shared_lines::{
-    describe_interruption, format_context_values, format_utc, render_answered_question, render_call_answers,
-    render_decision, render_permission_question,
+    describe_interruption, format_context_values, format_utc, render_answered_question, render_decision,
+    render_inner_answers, render_permission_question,
 };
 use ensemble_core::conversation::PartEnded;
 use ensemble_history::OutputView;
@@ -125,9 +125,14 @@ fn render_execution(run: &ExportedRun, turn: &StoryTurn, execution: &StoryExecut
     if let Some(output) = execution.output() {
         text.push_str(&render_output(output));
     }
-    if let Some(question) = &execution.question {
-        text.push_str(&text_block(&question.prompt, "text question"));
-        for choice in &question.choices {
+    for request in &execution.open_requests {
+        let address = request.address.to_string();
+        text.push_str(&format!(
+            "<p class=\"label\">{} is waiting for an answer</p>\n",
+            escape_html(&address)
+        ));
+        text.push_str(&text_block(&request.question.prompt, "text question"));
+        for choice in &request.question.choices {
             text.push_str(&format!("<p class=\"choice\">· {}</p>\n", escape_html(choice)));
         }
     }
@@ -210,7 +215,7 @@ fn render_circumstances(execution: &StoryExecution) -> String {
         evidence.push(render_decision(decided));
         evidence.extend(render_permission_question(decided));
     }
-    evidence.extend(execution.tool_calls.iter().flat_map(render_call_answers));
+    evidence.extend(render_inner_answers(execution));
     for line in evidence {
         text.push_str(&format!("<p class=\"label\">{}</p>\n", escape_html(&line)));
     }
