@@ -8,6 +8,7 @@ mod program {
     mod acp;
     mod acp_attacks;
     mod acp_calls;
+    mod acp_reloads;
     mod acp_server;
     mod acp_sessions;
     mod acp_stops;

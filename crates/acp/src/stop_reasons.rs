@@ -91,13 +91,9 @@ impl StopReasons {
         }
     }
 
-    /// Returns whether the latest output of an agent is cut off.
+    /// Returns whether the latest reply of an agent is cut off, also if the failure of the agent was handled.
     fn has_cut_off_reply(&self) -> bool {
-        let cut = AgentStop {
-            reason: StopReason::MaxTokens,
-            is_failure: false,
-        };
-        self.0.values().any(|stop| *stop == cut)
+        self.0.values().any(|stop| stop.reason == StopReason::MaxTokens)
     }
 
     /// Finds the stop reason of a failed agent, one of its parts, or an agent of a nested run. `None` as `failed` means any agent.

@@ -41,7 +41,7 @@ pub use exchange::{
 };
 pub use exhausted::{AgentLimit, ExhaustedAgent, describe_exhausted};
 pub use exit_code::{apply_fail_on_limit, run_exit_code};
-pub use failed_work::{FailedWork, WorkCounts};
+pub use failed_work::{FailedWork, WorkCounts, is_nested_failure};
 pub use history::HistoryEntry;
 pub use interruption::{RunCanceller, RunInterruption};
 pub use merged_records::{ExecutionNumbers, MergedRecords, RecordsMergeError, merge_records};

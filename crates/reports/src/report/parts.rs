@@ -195,6 +195,7 @@ mod tests {
             exchange: Vec::new(),
             pause: None,
             reused: false,
+            answer: None,
         }
     }
 

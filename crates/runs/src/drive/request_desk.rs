@@ -57,6 +57,21 @@ struct OpenDeskRequest {
     answer: oneshot::Sender<(RequestAnswer, AnswerAuthor)>,
 }
 
+impl OpenDeskRequest {
+    fn is_question(&self) -> bool {
+        matches!(self.request, OperatorRequest::Question(_))
+    }
+
+    /// Returns whether the run can ask the question again with the same effect.
+    fn can_be_postponed(&self) -> bool {
+        let OperatorRequest::Question(asked) = &self.request else {
+            return false;
+        };
+        let asking = asked.request.address.segments().last();
+        asked.timeout.is_none() && asking.is_some_and(|asking| asking.calls.is_empty())
+    }
+}
+
 /// A request that was answered, with the answer, its author and its time.
 struct DecidedDeskRequest {
     address: RequestAddress,
@@ -152,6 +167,23 @@ impl OpenRequestDesk {
         open
     }
 
+    /// Postpones all open questions, so that the run records them and waits. Returns the number of the questions: 0 if one
+    /// of them cannot be postponed, because it has a time limit or the call of a server's tool would be repeated.
+    pub(crate) fn postpone_questions(&self) -> usize {
+        let mut state = self.lock_state();
+        let count = state.open.iter().filter(|open| open.is_question()).count();
+        if state.open.iter().any(|open| open.is_question() && !open.can_be_postponed()) {
+            return 0;
+        }
+        // The channel of a question that is removed is closed, which postpones the question.
+        state.open.retain(|open| !open.is_question());
+        drop(state);
+        if count > 0 {
+            self.notify_subscribers();
+        }
+        count
+    }
+
     /// Returns the open requests as events, in the order of the file.
     pub(crate) fn open_request_events(&self) -> Vec<RunEvent> {
         self.sorted_open_requests().into_iter().map(to_run_event).collect()
@@ -244,7 +276,7 @@ impl OpenRequestDesk {
     }
 
     /// Opens a request, sends an event, and waits for the answer. Withdraws the request if the future is dropped. Returns `None` if the
-    /// desk is dropped.
+    /// request is postponed.
     async fn open_and_wait(&self, request: OperatorRequest) -> Option<(RequestAnswer, AnswerAuthor)> {
         let (answer, answered) = oneshot::channel();
         let number = {
@@ -293,7 +325,8 @@ impl Operator for OpenRequestDesk {
             };
             match answered {
                 Some((RequestAnswer::Text(text), by)) => OperatorAnswer::Text { text, by },
-                Some((RequestAnswer::Permission(_), _)) | None => OperatorAnswer::Nobody,
+                Some((RequestAnswer::Permission(_), _)) => OperatorAnswer::Nobody,
+                None => OperatorAnswer::Postponed,
             }
         })
     }

@@ -174,6 +174,11 @@ impl RunHandle {
         self.desk.sorted_open_requests()
     }
 
+    /// Postpones all open questions, so that the run records them and waits. Returns the number of postponed questions.
+    pub(crate) fn postpone_questions(&self) -> usize {
+        self.desk.postpone_questions()
+    }
+
     /// Returns whether a resumed run is expected to ask the recorded request with this digest again.
     pub(crate) fn is_request_expected(&self, digest: &RequestDigest) -> bool {
         self.desk.is_request_expected(digest)

@@ -185,10 +185,13 @@ impl<'a> ExecutionTools<'a> {
             ToolTarget::Declared(_, tool_runner, output_schema) => {
                 match output_schema.map(OutputSchema::compile).transpose() {
                     Ok(schema) => {
-                        let end = self
+                        let result = self
                             .run_declared_tool(tool_runner, &display_name, call, arguments, limit)
                             .await?;
-                        check_result_schema(end, "`output_schema`", schema.as_ref()).into()
+                        ToolCallResult {
+                            end: check_result_schema(result.end, "`output_schema`", schema.as_ref()),
+                            ..result
+                        }
                     }
                     Err(error) => ToolEnd::Error(format!("the tool's `output_schema` cannot be used: {error}")).into(),
                 }
@@ -262,7 +265,7 @@ impl<'a> ExecutionTools<'a> {
         call: &ToolCall,
         arguments: &JsonMap,
         limit: Duration,
-    ) -> Result<ToolEnd, Vec<PendingRequest>> {
+    ) -> Result<ToolCallResult, Vec<PendingRequest>> {
         let nested = self.execution.ledger.open_call(&call.id, shown);
         let stopwatch = self.execution.stopwatch.child();
         let caller = ExecutionInput {
@@ -294,13 +297,17 @@ impl<'a> ExecutionTools<'a> {
         {
             return Err(requests.clone());
         }
-        let nested_usage = nested.end().usage;
+        let entries = nested.end();
         let reported_usage = match &observed {
             Ok(AttemptOutcome::Finished(observation)) => observation.usage,
             _ => None,
         };
-        self.add_tool_usage(reported_usage.or(nested_usage).unwrap_or_default());
-        Ok(observed.map_or_else(|_| ToolEnd::Error(timeout_message(limit)), tool_end_from_outcome))
+        self.add_tool_usage(reported_usage.or(entries.usage).unwrap_or_default());
+        let end = observed.map_or_else(|_| ToolEnd::Error(timeout_message(limit)), tool_end_from_outcome);
+        Ok(ToolCallResult {
+            answers: entries.answer.into_iter().collect(),
+            ..end.into()
+        })
     }
 
     /// Adds usage inside of a tool to the usage of the agent.

@@ -38,6 +38,13 @@ impl RunService {
             .unwrap_or_default()
     }
 
+    /// Postpones all open questions of a run that this process drives: the run records them, and ends as waiting when its
+    /// other executions have ended. An answer resumes the run. Returns the number of postponed questions: 0 if one of them has
+    /// a time limit, or was asked by a tool of a server, which would be called again.
+    pub fn postpone_questions(&self, id: &RunId) -> usize {
+        self.find_driven_run(id).map_or(0, |run| run.postpone_questions())
+    }
+
     /// Returns whether a request with this digest waits for an answer. A resumed run may not have asked it again yet.
     ///
     /// # Errors
