@@ -35,11 +35,7 @@ impl PromptFailures {
     }
 
     /// Returns a sentence for each agent with failed parts or tool calls, and for each failure of a nested run.
-    pub(crate) fn list_sentences<'a>(
-        &self,
-        totals: &RunTotals,
-        agents: impl Iterator<Item = &'a str>,
-    ) -> Vec<String> {
+    pub(crate) fn list_sentences<'a>(&self, totals: &RunTotals, agents: impl Iterator<Item = &'a str>) -> Vec<String> {
         let own_work = agents.filter_map(|agent| {
             let (name, now) = totals.agents.get_key_value(agent)?;
             let before = self.totals_before.agents.get(agent).copied().unwrap_or_default();

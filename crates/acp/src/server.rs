@@ -335,7 +335,10 @@ impl AcpServer {
             let loading = LoadingSession::begin(session.clone())?;
             session.servers.replace(Arc::new(opened.servers));
             let session_slot = session_id.clone();
-            self.sessions.borrow_mut().entry(session_slot).or_insert(session.clone());
+            self.sessions
+                .borrow_mut()
+                .entry(session_slot)
+                .or_insert(session.clone());
             let replayed = self.replay_records(&session, &read, is_told).await;
             if replayed.is_err() && !is_known {
                 self.sessions.borrow_mut().remove(&session_id);

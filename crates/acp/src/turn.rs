@@ -75,6 +75,7 @@ impl SessionPrompt {
             session.has_begun.set(true);
             return self.follow_and_ask().await;
         }
+        self.catch_up().await?;
         // The prompt is the answer to the question that was shown as text.
         let mut shown_question = None;
         if text != RESUME_PROMPT {
@@ -113,7 +114,10 @@ impl SessionPrompt {
         // A question that this client was not shown is not answered by the prompt: the run asks it again.
         let is_unshown = text != RESUME_PROMPT && summary.questions.iter().any(|request| !request.is_permission());
         if is_unshown {
-            let note = session.story.borrow_mut().unrecorded_note_update(UNSHOWN_NOTE.to_owned());
+            let note = session
+                .story
+                .borrow_mut()
+                .unrecorded_note_update(UNSHOWN_NOTE.to_owned());
             self.send_update(note).await;
         }
         let is_cut = match summary.state {
@@ -134,7 +138,10 @@ impl SessionPrompt {
             }
             if !end.is_continuable() {
                 session.waiting_message.replace(Some(text));
-                let note = session.story.borrow_mut().unrecorded_note_update(WAITING_NOTE.to_owned());
+                let note = session
+                    .story
+                    .borrow_mut()
+                    .unrecorded_note_update(WAITING_NOTE.to_owned());
                 self.send_update(note).await;
                 return Ok(end);
             }
@@ -142,9 +149,25 @@ impl SessionPrompt {
         self.continue_run(text).await
     }
 
+    /// Reports the records that were committed between two prompts, also by another process. The client has not seen their
+    /// prompts and answers.
+    async fn catch_up(&self) -> Result<(), RpcError> {
+        let session = &self.session;
+        let events = session.service.recorded_events(&session.id).await;
+        for RunEvent { run, kind } in events.map_err(RpcError::internal_error)? {
+            if let RunEventKind::Committed(record) = kind {
+                let updates = session.story.borrow_mut().updates_for_record(&run, &record);
+                self.send_updates(updates).await;
+            }
+        }
+        Ok(())
+    }
+
     /// Continues the run with a message of the user.
     async fn continue_run(&mut self, text: String) -> Result<FollowedRunEnd, RpcError> {
         let session = self.session.clone();
+        // The record of its end comes before its lease is given back.
+        session.service.wait_until_closed(&session.id).await;
         let went_on = session
             .service
             .continue_run(&session.id, text, RunContext::default(), session.run_options())
@@ -218,7 +241,10 @@ impl SessionPrompt {
                 }
                 RunEventKind::QuestionAsked(asked) if self.shows_forms || question_has_choices(&asked) => {
                     // The question can have been shown as text by a load.
-                    session.shown_question.borrow_mut().take_if(|shown| shown.digest == asked.request.digest);
+                    session
+                        .shown_question
+                        .borrow_mut()
+                        .take_if(|shown| shown.digest == asked.request.digest);
                     asking.spawn_local(ask_question(
                         self.session.clone(),
                         self.wire.clone(),
@@ -265,8 +291,12 @@ impl SessionPrompt {
         if *run != session.id {
             return Ok(None);
         }
-        if ended.completion_reason == CompletionReason::WaitingForInput && self.show_recorded_question().await? {
-            return Ok(Some(FollowedRunEnd::AwaitsAnswer));
+        if ended.completion_reason == CompletionReason::WaitingForInput {
+            // The client can answer, load or close the session at once.
+            session.service.wait_until_closed(&session.id).await;
+            if self.show_recorded_question().await? {
+                return Ok(Some(FollowedRunEnd::AwaitsAnswer));
+            }
         }
         let stop = stops.prompt_stop_reason(&session.id, ended);
         Ok(Some(FollowedRunEnd::Ended(Box::new(ended.clone()), stop)))

@@ -188,7 +188,10 @@ impl SentUpdates {
                 self.agents
                     .iter_mut()
                     .for_each(|(_, status)| *status = ProgressStatus::Pending);
-                vec![self.prompt_update(&added.text), SessionUpdate::Plan(self.agents.clone())]
+                vec![
+                    self.prompt_update(&added.text),
+                    SessionUpdate::Plan(self.agents.clone()),
+                ]
             }
             Event::ExecutionStarted(started) => {
                 let source = UpdateSource::new(run, &started.agent, started.execution);
@@ -261,7 +264,9 @@ impl SentUpdates {
 
     /// Creates the messages of an answered question: the question, unless the client was shown it, and the answer.
     fn answer_updates(&mut self, run: &RunId, execution: u32, answer: &AnswerRecord) -> Vec<SessionUpdate> {
-        let ids = self.questions.answer_question(&question_key(run, &answer.address, execution));
+        let ids = self
+            .questions
+            .answer_question(&question_key(run, &answer.address, execution));
         let source = UpdateSource::new(run, &answer.address.agent_name().into(), execution);
         let chunk = |id: String, text: String| MessageChunk {
             id,
@@ -271,7 +276,10 @@ impl SentUpdates {
         let is_prompt = ids.question.is_none() && answer.by.source == AnswerSource::Acp;
         let mut updates = Vec::new();
         if let Some(id) = ids.question {
-            updates.push(SessionUpdate::AgentMessage(chunk(id, escape_hidden_lines(&answer.prompt))));
+            updates.push(SessionUpdate::AgentMessage(chunk(
+                id,
+                escape_hidden_lines(&answer.prompt),
+            )));
         }
         let message = chunk(ids.answer, answer.answer.clone());
         updates.push(match is_prompt {

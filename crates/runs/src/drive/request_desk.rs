@@ -37,7 +37,7 @@ struct RequestDeskShared {
 struct RequestDeskState {
     next: u64,
     open: Vec<OpenDeskRequest>,
-    /// Requests of a resumed run that were recorded and are not asked again yet.
+    /// Requests that are not asked now and are asked again: recorded ones of a resumed run, and postponed ones.
     expected_requests: Vec<PendingRequest>,
     decided_requests: Vec<DecidedDeskRequest>,
 }
@@ -172,11 +172,21 @@ impl OpenRequestDesk {
     pub(crate) fn postpone_questions(&self) -> usize {
         let mut state = self.lock_state();
         let count = state.open.iter().filter(|open| open.is_question()).count();
-        if state.open.iter().any(|open| open.is_question() && !open.can_be_postponed()) {
+        if state
+            .open
+            .iter()
+            .any(|open| open.is_question() && !open.can_be_postponed())
+        {
             return 0;
         }
         // The channel of a question that is removed is closed, which postpones the question.
-        state.open.retain(|open| !open.is_question());
+        let (questions, open) = std::mem::take(&mut state.open)
+            .into_iter()
+            .partition(OpenDeskRequest::is_question);
+        state.open = open;
+        let questions: Vec<OpenDeskRequest> = questions;
+        let asked_later = questions.iter().map(|open| open.request.request().clone());
+        state.expected_requests.extend(asked_later);
         drop(state);
         if count > 0 {
             self.notify_subscribers();
