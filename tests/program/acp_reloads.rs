@@ -360,6 +360,9 @@ const AGENTS: [&str; 7] = [
     "script: each.rhai, for_each: {in: [1, 2], key: item, on_error: collect}",
 ];
 
+/// The random conversations of a test.
+const SEEDS: std::ops::Range<u64> = 0..8;
+
 /// A random conversation with questions, answers, nested runs, parts, and tools that fail.
 fn random_ensemble(dice: &mut Dice) -> String {
     let mut file = "name: random\ntools:\n  bad: {script: 'exit 7', permission: allow, description: d, parameters: {type: object}}\n  ask: {agent: \
@@ -389,7 +392,7 @@ fn a_load_sends_what_was_sent_live_with_the_same_ids() {
     let inner = "name: inner\ntools: {bad: {script: 'exit 7', permission: allow, description: d, parameters: {type: object}}}\nmodel_profiles: {p: \
         {provider: simulated, replies: [{text: I try, tool_calls: [{name: bad}]}, tried]}}\nagents:\n  - {name: q, input: {prompt: \"inner?\"}}\n  - {name: bot, model_profile: p, \
         prompt: go, tools: [bad], depends_on: [q]}\n";
-    for seed in 0..16 {
+    for seed in SEEDS {
         let mut dice = Dice(seed);
         let file = random_ensemble(&mut dice);
         let workspace = workspace(&file);

@@ -132,7 +132,7 @@ impl SentUpdates {
             speakers: speaking_agents(ensemble).map(|agent| agent.name.clone()).collect(),
             people: agents
                 .clone()
-                .filter(|agent| is_person(agent) && agent.for_each.is_none())
+                .filter(|agent| is_person(agent))
                 .map(|agent| agent.name.clone())
                 .collect(),
             agents: names.map(|name| (name.to_string(), ProgressStatus::Pending)).collect(),
@@ -211,10 +211,6 @@ impl SentUpdates {
                 updates.push(self.ended_call_update(run, ended));
                 updates
             }
-            Event::PartEnded(part) => match &part.answer {
-                Some(answer) => self.answer_updates(run, part.execution, answer),
-                None => Vec::new(),
-            },
             Event::ReplyReceived(reply) => self.reply_updates(run, reply),
             Event::AttemptFailed(failed) => {
                 let source = UpdateSource::new(run, &failed.agent, failed.execution);

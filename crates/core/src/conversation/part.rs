@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::end::ExecutionEnd;
-use crate::request::AnswerRecord;
 use crate::thread::{Thread, ThreadIteration};
 use ensemble_language::data::{ExecutionFailure, ModelUsage};
 
@@ -55,9 +54,6 @@ pub struct PartEnded {
     /// The result was copied from the run of which this run is a fork, and nothing was executed.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub reused: bool,
-    /// Input agents: the question, the answer, and who answered.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub answer: Option<Box<AnswerRecord>>,
 }
 
 /// The form in which a [`PartEnded`] is read: every key that may be absent has its default.
@@ -84,7 +80,6 @@ struct PartEndedFields {
     pause: Option<f64>,
     #[serde(default)]
     reused: bool,
-    answer: Option<Box<AnswerRecord>>,
 }
 
 impl From<PartEndedFields> for PartEnded {
@@ -106,7 +101,6 @@ impl From<PartEndedFields> for PartEnded {
             exchange: read.exchange,
             pause: read.pause,
             reused: read.reused,
-            answer: read.answer,
         }
     }
 }

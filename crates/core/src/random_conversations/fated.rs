@@ -202,7 +202,6 @@ fn perform(fate: Arc<Vec<u8>>, detours: u64, mut execution: ExecutionInput) -> B
                     exchange: Vec::new(),
                     pause,
                     reused: false,
-                    answer: None,
                 };
                 execution.records.record_part_end(part_ended);
             };

@@ -195,7 +195,6 @@ mod tests {
             exchange: Vec::new(),
             pause: None,
             reused: false,
-            answer: None,
         }
     }
 

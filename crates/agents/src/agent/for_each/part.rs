@@ -122,7 +122,6 @@ impl PartAttempts<'_> {
                 warnings,
                 exchange,
                 pause: pause.map(|pause| pause.as_secs_f64()),
-                answer: ledger_entries.answer.map(Box::new),
                 ..part_ended_event(self.execution, &self.part, execution_end(&result))
             };
             self.execution.records.record_part_end(end_event);
@@ -225,7 +224,6 @@ pub(super) fn part_ended_event(execution: &ExecutionInput, part: &ExecutionPart,
         exchange: Vec::new(),
         pause: None,
         reused: false,
-        answer: None,
     }
 }
 
@@ -236,7 +234,6 @@ pub(super) fn copied_part_event(execution: &ExecutionInput, part: &ExecutionPart
         usage: known.usage,
         exchange: known.exchange.clone(),
         reused: true,
-        answer: known.answer.clone(),
         ..part_ended_event(execution, part, known.end.clone())
     }
 }

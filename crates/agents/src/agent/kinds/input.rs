@@ -188,7 +188,7 @@ impl InputRunner {
             let end = self.record_valid_answer(json!(default), &AnswerSource::Default.into(), request, execution);
             if is_unattended {
                 execution.ledger.mark_unattended();
-                // The record of the answer is in the journal of the nested run, or in the record of the part.
+                // The record of the answer is in the journal of the nested run, or in no journal for a part.
                 if !is_own_question(&request.address) {
                     execution.ledger.warn(UNATTENDED_DEFAULT_WARNING);
                 }
