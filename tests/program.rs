@@ -9,6 +9,7 @@ mod program {
     mod acp_attacks;
     mod acp_calls;
     mod acp_questions;
+    mod acp_reloads;
     mod acp_server;
     mod acp_sessions;
     mod acp_stops;

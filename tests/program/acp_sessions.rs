@@ -165,7 +165,12 @@ fn a_loaded_session_has_the_messages_and_the_ids_of_the_live_one() {
     client.send(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": answer}));
     assert_eq!(client.answer(prompt)["result"]["stopReason"], "end_turn");
     let live = messages(&client);
-    assert_eq!(live, [("printer#1".to_owned(), "printed now".to_owned())]);
+    let expected = [("editor#1?", "Print it?"), ("printer#1", "printed now")];
+    assert_eq!(live, expected.map(|(id, text)| (id.to_owned(), text.to_owned())));
+    // The answer was given in a form, so no prompt contains it.
+    let heard = of_kind(&client, "user_message_chunk");
+    let heard: Vec<_> = heard.iter().map(|update| update["content"]["text"].as_str()).collect();
+    assert_eq!(heard, [Some("yes")]);
     drop(client);
     let journal = workspace.journal();
     let mut records = journal.iter().map(|record| &record["data"]["answer"]);

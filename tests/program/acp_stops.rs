@@ -78,6 +78,9 @@ fn a_reply_that_is_cut_off_is_never_the_end_of_a_turn() {
             assert!(history.contains(&"max_tokens".to_owned()), "{file}: {history:?}");
         }
     }
+    // Another agent handles the failure.
+    let handled = format!("{schema}  - {{name: h, script: echo h, dependencies: [{{agent_name: a, on: failure}}]}}\n");
+    assert_eq!(stops(&[("a.yaml", &handled)]).0, "max_tokens", "{handled}");
     // A reply that replaces the one that was cut off ends the turn.
     let again = format!(
         "name: a\nagents:\n  - {{name: a, {CUT}, conversation: {{max_turns: 2}}, dependencies: [{{agent_name: b, feedback: true}}]}}\n  \

@@ -3,7 +3,7 @@
 //! Invariant: the numbers are those with which the run decides whether its budget is used up.
 
 use ensemble_core::conversation::{Event, Record};
-use ensemble_history::RunHistory;
+use ensemble_history::{RunHistory, RunTotals};
 use ensemble_language::data::ModelUsage;
 use ensemble_language::ensemble::{BudgetScope, BudgetStatus, ConversationLimits};
 
@@ -38,6 +38,11 @@ impl SessionBudgetUse {
         if matches!(record.event, Event::MessageAdded(_)) && self.limits.budget_scope() == BudgetScope::Message {
             self.used_before = self.history.usage();
         }
+    }
+
+    /// Returns the totals of the outermost run until now.
+    pub(crate) fn run_totals(&self) -> RunTotals {
+        self.history.run_totals()
     }
 
     /// Returns the update for the client. Returns `None` without a budget, or if a cost budget cannot be converted to tokens yet.

@@ -4,11 +4,12 @@
 //! state, so a session that another process began is loaded from it.
 
 mod budget_use;
-mod failed_work;
 mod message_progress;
+mod prompt_failures;
 mod protocol;
 pub mod server;
 mod session;
+mod shown_questions;
 mod stop_reasons;
 mod turn;
 mod updates;

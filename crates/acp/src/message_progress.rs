@@ -1,4 +1,6 @@
-//! The progress of the messages of an execution: which parts of the current message were sent.
+//! The parts of the current message of an execution that were sent.
+//!
+//! Invariant: a message that starts again after a piece was sent is another message, with another id.
 
 /// Sent parts of the current message of an execution.
 #[derive(Debug, Clone, Copy)]

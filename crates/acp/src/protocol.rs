@@ -207,7 +207,9 @@ pub(crate) fn session_list_entry(id: &str, cwd: &Path, title: &str, updated_at: 
 /// Creates the parameters of a `session/update` notification.
 pub(crate) fn update_notification(session: &str, update: SessionUpdate) -> Value {
     let update = match update {
-        SessionUpdate::User(chunk) => acp::SessionUpdate::UserMessageChunk(content_chunk(chunk)),
+        SessionUpdate::Prompt(chunk) | SessionUpdate::User(chunk) => {
+            acp::SessionUpdate::UserMessageChunk(content_chunk(chunk))
+        }
         SessionUpdate::AgentMessage(chunk) => acp::SessionUpdate::AgentMessageChunk(content_chunk(chunk)),
         SessionUpdate::Thought(chunk) => acp::SessionUpdate::AgentThoughtChunk(content_chunk(chunk)),
         SessionUpdate::Plan(agents) => {

@@ -11,10 +11,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ensemble_core::conversation::ConversationState;
 use ensemble_core::executor::WallClock;
+use ensemble_core::operator::{OperatorRequest, QuestionRequest};
 use ensemble_core::request::PendingRequest;
 use ensemble_core::store::RunId;
+use ensemble_language::ensemble::Ensemble;
 use ensemble_runs::service::run_service::RunService;
 use ensemble_runs::store::files::FileStore;
 use ensemble_runs::{RunEventKind, Runs};
@@ -25,14 +26,16 @@ use tokio::task::{LocalSet, spawn_local};
 
 use crate::protocol::{self, SessionParameters};
 use crate::session::{AcpSession, ActivePrompt};
-use crate::turn::{SessionPrompt, open_questions, send_session_update};
-use crate::updates::{SentUpdates, session_title};
+use crate::turn::{SessionPrompt, find_recorded_question, send_session_update};
+use crate::updates::{SentUpdates, SessionUpdate, session_title};
 use crate::wire::{ClientWire, RpcError, UnreadableLine, spawn_reader, spawn_writer};
 
 /// Maximum time for the client to read the remaining messages at the end.
 const FINAL_WRITE_TIME: Duration = Duration::from_secs(1);
-/// Maximum time to record the open questions at the end.
-const FINAL_RECORD_TIME: Duration = Duration::from_secs(2);
+/// Who cancels the run of a session that is closed.
+const CLOSING_CLIENT: &str = "the client of the Agent Client Protocol, which closed the session";
+/// The refusal of a request to a session that is being loaded.
+const SESSION_IS_LOADING: &str = "the session is being loaded";
 /// Most sessions in a list.
 const MAX_LISTED_SESSIONS: usize = 100;
 
@@ -69,13 +72,13 @@ async fn serve_client(input: Box<dyn Read + Send>, output: Box<dyn Write + Send>
         shows_forms: Cell::new(false),
         client: RefCell::default(),
         sessions: RefCell::default(),
+        closing_sessions: RefCell::default(),
     });
     tasks
         .run_until(async {
             while let Some(message) = messages.recv().await {
                 server.handle_message(message).await;
             }
-            server.record_open_questions().await;
         })
         .await;
     drop((tasks, server));
@@ -91,6 +94,31 @@ struct AcpServer {
     /// The name of the client, if the client gave one.
     client: RefCell<Option<String>>,
     sessions: RefCell<HashMap<String, Rc<AcpSession>>>,
+    /// Sessions that were closed, and whose runs have not given back their leases.
+    closing_sessions: RefCell<HashMap<String, Rc<AcpSession>>>,
+}
+
+/// A session that takes no prompt while it is loaded.
+struct LoadingSession(Rc<AcpSession>);
+
+impl LoadingSession {
+    /// Begins to load a session. Refuses a session that is being loaded, or whose prompt is running.
+    fn begin(session: Rc<AcpSession>) -> Result<Self, RpcError> {
+        if session.turn.borrow().is_some() {
+            let message = "a prompt of the session is running; cancel it with `session/cancel`, or load the session after its end";
+            return Err(RpcError::new(INVALID_REQUEST, message));
+        }
+        if session.is_loading.replace(true) {
+            return Err(RpcError::new(INVALID_REQUEST, SESSION_IS_LOADING));
+        }
+        Ok(Self(session))
+    }
+}
+
+impl Drop for LoadingSession {
+    fn drop(&mut self) {
+        self.0.is_loading.set(false);
+    }
 }
 
 impl AcpServer {
@@ -182,18 +210,8 @@ impl AcpServer {
             }
             "session/list" => self.list_sessions(params["cwd"].as_str().map(Path::new)).await,
             "session/close" => {
-                let session = self
-                    .sessions
-                    .borrow_mut()
-                    .remove(params["sessionId"].as_str().unwrap_or_default());
-                if let Some(session) = session {
-                    match session.turn.take() {
-                        Some(turn) => {
-                            turn.cancelled.send_replace(true);
-                        }
-                        None => session.record_open_questions().await,
-                    }
-                }
+                self.close_session(params["sessionId"].as_str().unwrap_or_default())
+                    .await;
                 Ok(json!({}))
             }
             "session/set_config_option" => {
@@ -213,6 +231,9 @@ impl AcpServer {
         if session.turn.borrow().is_some() {
             return Err(RpcError::new(INVALID_REQUEST, "the previous prompt is still running"));
         }
+        if session.is_loading.get() {
+            return Err(RpcError::new(INVALID_REQUEST, SESSION_IS_LOADING));
+        }
         let (sender, cancelled) = watch::channel(false);
         session.turn.replace(Some(ActivePrompt {
             request: id.clone(),
@@ -223,7 +244,6 @@ impl AcpServer {
             wire: self.wire.clone(),
             shows_forms: self.shows_forms.get(),
             cancelled,
-            has_unused_text: false,
         };
         Ok((prompt, text))
     }
@@ -270,78 +290,96 @@ impl AcpServer {
         Ok(answer)
     }
 
-    /// Opens the session of a recorded run. `is_told` sends the updates of its records to the client.
+    /// Closes a session: cancels its prompt, and waits until its run has given back its lease. A recorded question waits for
+    /// the next load.
+    async fn close_session(&self, session_id: &str) {
+        let Some(session) = self.sessions.borrow_mut().remove(session_id) else {
+            return;
+        };
+        self.closing_sessions
+            .borrow_mut()
+            .insert(session_id.to_owned(), session.clone());
+        match session.turn.take() {
+            Some(turn) => drop(turn.cancelled.send_replace(true)),
+            None if session.service.is_driven_here(&session.id) => {
+                let _is_over = session.service.cancel_run(&session.id, CLOSING_CLIENT).await;
+            }
+            None => {}
+        }
+        session.service.wait_until_closed(&session.id).await;
+        self.closing_sessions.borrow_mut().remove(session_id);
+    }
+
+    /// Opens the session of a recorded run. `is_told` sends the updates of its records to the client. A session that is open
+    /// stays the same session.
     async fn reopen_session(&self, opened: SessionParameters, is_told: bool) -> Result<Value, RpcError> {
         let session_id = opened.session.unwrap_or_default();
         let id = RunId::parse(&session_id).map_err(|error| RpcError::new(-32002, error))?;
-        let open_session = self.sessions.borrow().get(&session_id).cloned();
-        let service = open_session.as_ref().map_or_else(
+        let closing_session = self.closing_sessions.borrow().get(&session_id).cloned();
+        if let Some(closing) = closing_session {
+            closing.service.wait_until_closed(&id).await;
+        }
+        let known_session = self.sessions.borrow().get(&session_id).cloned();
+        let is_known = known_session.is_some();
+        let service = known_session.as_ref().map_or_else(
             || self.run_service_for_folder(&opened.cwd),
             |known| known.service.clone(),
         );
         let missing = |error| RpcError::new(-32002, error);
         let recorded = service.load_recorded_run(&id).await.map_err(missing)?;
         let read = recorded.prepared.plan.ensemble().clone();
-        let session = AcpSession::for_recorded_run(id.clone(), service.clone(), read);
+        let session = known_session
+            .unwrap_or_else(|| Rc::new(AcpSession::for_recorded_run(id.clone(), service.clone(), read.clone())));
         session.client.borrow_mut().clone_from(&self.client.borrow());
-        session.servers.replace(Arc::new(opened.servers));
-        for event in service.recorded_events(&id).await.map_err(RpcError::internal_error)? {
-            let RunEventKind::Committed(record) = event.kind else {
-                continue;
-            };
-            let updates = session.story.borrow_mut().updates_for_record(&event.run, &record, true);
-            if event.run == id {
-                session.next_seq.set(record.seq + 1);
+        if is_told || !is_known {
+            let loading = LoadingSession::begin(session.clone())?;
+            session.servers.replace(Arc::new(opened.servers));
+            let session_slot = session_id.clone();
+            self.sessions
+                .borrow_mut()
+                .entry(session_slot)
+                .or_insert(session.clone());
+            let replayed = self.replay_records(&session, &read, is_told).await;
+            if replayed.is_err() && !is_known {
+                self.sessions.borrow_mut().remove(&session_id);
             }
-            if is_told {
-                for update in updates {
-                    send_session_update(&self.wire, &id, update).await;
-                }
-            }
+            drop(loading);
+            replayed?;
+        } else {
+            session.servers.replace(Arc::new(opened.servers));
         }
-        if is_told {
-            *session.shown_question.borrow_mut() = find_shown_question(&recorded.state);
-        }
-        if let Some(running) = open_session.as_ref().filter(|earlier| earlier.turn.borrow().is_some()) {
-            // The running prompt stays the one that the session handles.
-            return Ok(json!({"configOptions": running.choices_json()}));
-        }
-        if let Some(earlier) = &open_session {
-            session.story.borrow_mut().number_notes_after(&earlier.story.borrow());
-            self.take_over_question(earlier, &session, is_told).await;
-        }
-        let answer = json!({"configOptions": session.choices_json()});
-        self.sessions.borrow_mut().insert(session_id, Rc::new(session));
-        Ok(answer)
+        Ok(json!({"configOptions": session.choices_json()}))
     }
 
-    /// Takes over the question that an earlier opening of the session has shown. No record contains a question of a running
-    /// execution, so it is sent again if `is_told`.
-    async fn take_over_question(&self, earlier: &AcpSession, session: &AcpSession, is_told: bool) {
-        let Some(request) = earlier.shown_question.borrow_mut().take() else {
-            return;
-        };
-        let asked = open_questions(session)
-            .into_iter()
-            .find(|asked| asked.request.digest == request.digest);
-        if let Some(asked) = asked {
-            if is_told {
-                let update = SentUpdates::open_question_update(&asked, protocol::question_message(&asked));
+    /// Applies all records of the run to a session from its beginning. `is_told` sends their updates and the question that
+    /// waits for the next prompt.
+    async fn replay_records(&self, session: &AcpSession, read: &Ensemble, is_told: bool) -> Result<(), RpcError> {
+        let events = session.service.recorded_events(&session.id).await;
+        let pending = session.service.pending_requests(&session.id).await;
+        let mut story = SentUpdates::new(session.id.clone(), read);
+        let mut updates: Vec<SessionUpdate> = Vec::new();
+        session.has_told_unused.set(!is_told);
+        updates.extend(session.unused_servers_update());
+        for event in events.map_err(RpcError::internal_error)? {
+            if let RunEventKind::Committed(record) = event.kind {
+                updates.extend(story.updates_for_record(&event.run, &record));
+            }
+        }
+        session.shown_question.replace(None);
+        if is_told && let Some(first) = find_recorded_question(pending.map_err(RpcError::internal_error)?) {
+            updates.push(match find_open_question(session, &first) {
+                Some(open) => story.question_update(&open.run, &first, protocol::question_message(&open)),
+                None => story.recorded_question_update(&first),
+            });
+            session.shown_question.replace(Some(first));
+        }
+        session.story.replace(story);
+        if is_told {
+            for update in updates {
                 send_session_update(&self.wire, &session.id, update).await;
             }
-            session.shown_question.replace(Some(request));
         }
-    }
-
-    /// Records the questions of sessions that wait for the next prompt, so that a later session shows them.
-    async fn record_open_questions(&self) {
-        let sessions: Vec<Rc<AcpSession>> = self.sessions.borrow().values().cloned().collect();
-        let recording = async {
-            for session in sessions.iter().filter(|session| session.turn.borrow().is_none()) {
-                session.record_open_questions().await;
-            }
-        };
-        let _unrecorded = tokio::time::timeout(FINAL_RECORD_TIME, recording).await;
+        Ok(())
     }
 
     /// Lists the latest runs of a folder as sessions.
@@ -361,15 +399,14 @@ impl AcpServer {
     }
 }
 
-/// Finds the question that the client saw in the records of the session, if it is the only pending one.
-///
-/// Records show no choices, so a question with choices does not count as shown.
-fn find_shown_question(state: &ConversationState) -> Option<PendingRequest> {
-    let mut questions = state.pending_requests().filter(|request| !request.is_permission());
-    let question = questions
-        .next()
-        .filter(|question| question.question.choices.is_empty())?;
-    questions.next().is_none().then(|| question.clone())
+/// Finds a pending question among the questions that the run of the session asks in this process.
+fn find_open_question(session: &AcpSession, pending: &PendingRequest) -> Option<QuestionRequest> {
+    let open = session.service.open_requests(&session.id).into_iter();
+    let mut questions = open.filter_map(|open| match open {
+        OperatorRequest::Question(question) => Some(question),
+        OperatorRequest::Permission(_) => None,
+    });
+    questions.find(|question| question.request.digest == pending.digest)
 }
 
 /// Returns whether the file is an ensemble.

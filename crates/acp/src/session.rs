@@ -15,11 +15,13 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::protocol::{SessionChoice, config_options_json};
-use crate::updates::SentUpdates;
+use crate::updates::{MessageChunk, SentUpdates, SessionUpdate};
 use crate::wire::RpcError;
 
 /// The choice of the ensemble.
 const ENSEMBLE_CHOICE_ID: &str = "ensemble";
+/// The id of the message about servers that are not used.
+const UNUSED_SERVERS_ID: &str = "unused-servers";
 /// Value of a model choice that keeps the model in the file.
 const UNCHANGED_MODEL_VALUE: &str = "as_written";
 
@@ -36,8 +38,6 @@ pub(crate) struct AcpSession {
     /// The run has begun.
     pub(crate) has_begun: Cell<bool>,
     pub(crate) story: RefCell<SentUpdates>,
-    /// The record that is told next.
-    pub(crate) next_seq: Cell<u64>,
     /// The client's servers of tools.
     pub(crate) servers: RefCell<Arc<ClientServers>>,
     /// The name of the client, if the client gave one.
@@ -47,6 +47,10 @@ pub(crate) struct AcpSession {
     pub(crate) turn: RefCell<Option<ActivePrompt>>,
     /// The question that was shown as text. The next prompt is its answer.
     pub(crate) shown_question: RefCell<Option<PendingRequest>>,
+    /// A message of the user that continues the run after its questions are answered.
+    pub(crate) waiting_message: RefCell<Option<String>>,
+    /// The session is being loaded, so it takes no prompt.
+    pub(crate) is_loading: Cell<bool>,
 }
 
 /// Prompt that is being handled, with its cancellation.
@@ -91,18 +95,12 @@ impl AcpSession {
             models: RefCell::default(),
             has_begun: Cell::new(has_begun),
             shown_question: RefCell::default(),
-            next_seq: Cell::new(0),
+            waiting_message: RefCell::default(),
+            is_loading: Cell::new(false),
             servers: RefCell::default(),
             client: RefCell::default(),
             has_told_unused: Cell::new(false),
             turn: RefCell::default(),
-        }
-    }
-
-    /// Records the questions of the run as waiting and closes the run, if it only waits for answers.
-    pub(crate) async fn record_open_questions(&self) {
-        if self.service.withdraw_questions(&self.id) {
-            self.service.wait_until_closed(&self.id).await;
         }
     }
 
@@ -132,7 +130,7 @@ impl AcpSession {
     }
 
     /// Returns the MCP servers of the client that no tool of the ensemble uses. Returns none if a nested ensemble could use them.
-    pub(crate) fn unused_client_servers(&self) -> Vec<Arc<str>> {
+    fn unused_client_servers(&self) -> Vec<Arc<str>> {
         let read = self.current_ensemble.borrow();
         let mut agents = read.agents.iter();
         let mut tools = read.tools.iter();
@@ -147,6 +145,24 @@ impl AcpSession {
         };
         let servers = self.servers.borrow();
         servers.names().filter(|name| !is_used(name)).cloned().collect()
+    }
+
+    /// Creates the first message of the session, about servers of the client that the ensemble does not use. Returns `None` if
+    /// there are no such servers, or if the message was sent.
+    pub(crate) fn unused_servers_update(&self) -> Option<SessionUpdate> {
+        if self.has_told_unused.replace(true) {
+            return None;
+        }
+        let unused = self.unused_client_servers();
+        let first = unused.first()?;
+        let names = unused.join(", ");
+        Some(SessionUpdate::AgentMessage(MessageChunk {
+            id: UNUSED_SERVERS_ID.to_owned(),
+            text: format!(
+                "The ensemble uses none of the MCP servers of the client: {names}. To use the first one, define a tool `{first}` with `mcp: client`.\n\n"
+            ),
+            source: None,
+        }))
     }
 
     /// Converts the choices of the client to JSON.

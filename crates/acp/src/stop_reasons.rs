@@ -91,7 +91,7 @@ impl StopReasons {
         }
     }
 
-    /// Returns whether the latest reply of an agent is cut off, also if this is a failure that another agent handles.
+    /// Returns whether the latest reply of an agent is cut off, also if the failure of the agent was handled.
     fn has_cut_off_reply(&self) -> bool {
         self.0.values().any(|stop| stop.reason == StopReason::MaxTokens)
     }

@@ -4,13 +4,13 @@
 
 use std::rc::Rc;
 
-use ensemble_core::conversation::{Event, RunEnded};
+use ensemble_core::conversation::{CompletionReason, Event, Record, RunEnded};
 use ensemble_core::operator::{OperatorRequest, PermissionRequest, QuestionRequest};
 use ensemble_core::request::{PendingRequest, RequestAnswer};
-use ensemble_core::store::RunId;
+use ensemble_core::store::{ReadError, RunId};
 use ensemble_history::{RunState, RunSummary};
 use ensemble_language::data::RunContext;
-use ensemble_runs::{RunEvent, RunEventKind};
+use ensemble_runs::{RunEvent, RunEventKind, RunEventStream};
 use serde_json::json;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinSet, spawn_local};
@@ -28,6 +28,8 @@ const CANCELLING_CLIENT: &str = "the client of the Agent Client Protocol";
 
 /// The note for a client whose prompt comes before the question was shown.
 const UNSHOWN_NOTE: &str = "The run waits for an answer to a question that was not shown here, so your message was not used. The question:\n\n";
+/// The note for a client whose message waits until a question is answered.
+const WAITING_NOTE: &str = "\n\nThe run asks this question first. Your message follows when the question is answered.";
 
 /// Prompt of a session while it is handled.
 pub(crate) struct SessionPrompt {
@@ -35,8 +37,6 @@ pub(crate) struct SessionPrompt {
     pub(crate) wire: Rc<ClientWire>,
     pub(crate) shows_forms: bool,
     pub(crate) cancelled: watch::Receiver<bool>,
-    /// The text of the prompt was not used and is not shown: a question that the client has not seen comes first.
-    pub(crate) has_unused_text: bool,
 }
 
 /// The reason why following a run ended.
@@ -50,18 +50,8 @@ enum FollowedRunEnd {
 impl SessionPrompt {
     /// Answers the prompt with the reason why it stopped.
     pub(crate) async fn perform_prompt(mut self, text: String) -> Result<&'static str, RpcError> {
-        if !self.session.has_told_unused.replace(true) {
-            let unused = self.session.unused_client_servers();
-            if !unused.is_empty() {
-                let names = unused.join(", ");
-                let note = format!(
-                    "The ensemble uses none of the MCP servers of the client: {names}. To use the first one, define a tool `{}` with `mcp: client`.\n\n",
-                    unused[0]
-                );
-                let note = self.session.story.borrow_mut().ensemble_note_update(note);
-                self.send_update(note).await;
-            }
-        }
+        let first_message = self.session.unused_servers_update();
+        self.send_updates(first_message).await;
         let result = self.run_until_stop(text).await;
         if *self.cancelled.borrow() {
             return Ok("cancelled");
@@ -85,33 +75,50 @@ impl SessionPrompt {
             session.has_begun.set(true);
             return self.follow_and_ask().await;
         }
+        self.catch_up().await?;
         // The prompt is the answer to the question that was shown as text.
-        let shown_question = session.shown_question.borrow_mut().take();
+        let mut shown_question = None;
+        if text != RESUME_PROMPT {
+            shown_question = session.shown_question.take();
+        }
         if let Some(shown_question) = shown_question {
-            answer_request(&session, &shown_question, RequestAnswer::Text(text)).await?;
-            return self.follow_and_ask().await;
+            self.answer_shown_question(shown_question, text).await?;
+            return self.follow_with_waiting_message().await;
         }
-        let mut summary = self.run_summary().await?;
-        // A run of this process waits for an answer that this session has not shown.
-        if !service.open_requests(id).is_empty() {
-            self.has_unused_text = text != RESUME_PROMPT;
-            return self.follow_and_ask().await;
-        }
-        // While a run of this process is being closed, it looks as if another process had it.
-        if summary.process.is_some() && summary.questions.is_empty() {
-            tokio::select! {
-                () = service.wait_until_closed(id) => {}
-                _ = self.cancelled.wait_for(|cancelled| *cancelled) => {
-                    let _is_over = service.cancel_run(id, CANCELLING_CLIENT).await;
-                    return Ok(FollowedRunEnd::AwaitsAnswer);
-                }
+        self.continue_with_text(text).await
+    }
+
+    /// Answers the question that was shown as text. A question that does not take the answer stays shown.
+    async fn answer_shown_question(&self, shown: PendingRequest, text: String) -> Result<(), RpcError> {
+        let session = &self.session;
+        let answered = answer_request(session, &shown, RequestAnswer::Text(text)).await;
+        if answered.is_err() {
+            let pending = session.service.is_request_pending(&session.id, &shown.digest).await;
+            if pending.unwrap_or(false) {
+                *session.shown_question.borrow_mut() = Some(shown);
             }
+        }
+        answered
+    }
+
+    /// Resumes the run if it was cut short or waits, and then continues it with the text.
+    async fn continue_with_text(&mut self, text: String) -> Result<FollowedRunEnd, RpcError> {
+        let session = self.session.clone();
+        let (service, id) = (&session.service, &session.id);
+        let mut summary = self.run_summary().await?;
+        // While a run of this process is being closed, it looks as if another process had it.
+        if summary.process.is_some() && summary.questions.is_empty() && service.open_requests(id).is_empty() {
+            service.wait_until_closed(id).await;
             summary = self.run_summary().await?;
         }
         // A question that this client was not shown is not answered by the prompt: the run asks it again.
         let is_unshown = text != RESUME_PROMPT && summary.questions.iter().any(|request| !request.is_permission());
         if is_unshown {
-            self.send_unshown_note().await;
+            let note = session
+                .story
+                .borrow_mut()
+                .unrecorded_note_update(UNSHOWN_NOTE.to_owned());
+            self.send_update(note).await;
         }
         let is_cut = match summary.state {
             RunState::Interrupted | RunState::Waiting => true,
@@ -119,34 +126,69 @@ impl SessionPrompt {
             RunState::Running => false,
         };
         if is_cut {
-            self.has_unused_text = text != RESUME_PROMPT && !is_unshown;
-            service
-                .resume_run(id, session.run_options())
-                .await
-                .map_err(RpcError::internal_error)?;
+            if !service.is_driven_here(id) {
+                service
+                    .resume_run(id, session.run_options())
+                    .await
+                    .map_err(RpcError::internal_error)?;
+            }
             let end = self.follow_and_ask().await?;
-            let goes_on = matches!(&end, FollowedRunEnd::Ended(ended, _) if ended.completion_reason.is_continuable());
-            if text == RESUME_PROMPT || is_unshown || !goes_on || *self.cancelled.borrow() {
+            if text == RESUME_PROMPT || is_unshown || *self.cancelled.borrow() {
                 return Ok(end);
             }
-            self.has_unused_text = false;
+            if !end.is_continuable() {
+                session.waiting_message.replace(Some(text));
+                let note = session
+                    .story
+                    .borrow_mut()
+                    .unrecorded_note_update(WAITING_NOTE.to_owned());
+                self.send_update(note).await;
+                return Ok(end);
+            }
         }
-        let went_on = service
-            .continue_run(id, text, RunContext::default(), session.run_options())
+        self.continue_run(text).await
+    }
+
+    /// Reports the records that were committed between two prompts, also by another process. The client has not seen their
+    /// prompts and answers.
+    async fn catch_up(&self) -> Result<(), RpcError> {
+        let session = &self.session;
+        let events = session.service.recorded_events(&session.id).await;
+        for RunEvent { run, kind } in events.map_err(RpcError::internal_error)? {
+            if let RunEventKind::Committed(record) = kind {
+                let updates = session.story.borrow_mut().updates_for_record(&run, &record);
+                self.send_updates(updates).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Continues the run with a message of the user.
+    async fn continue_run(&mut self, text: String) -> Result<FollowedRunEnd, RpcError> {
+        let session = self.session.clone();
+        // The record of its end comes before its lease is given back.
+        session.service.wait_until_closed(&session.id).await;
+        let went_on = session
+            .service
+            .continue_run(&session.id, text, RunContext::default(), session.run_options())
             .await;
         went_on.map_err(RpcError::internal_error)?;
         self.follow_and_ask().await
     }
 
-    /// Tells the client that the text of its prompt was not used, because a question comes first.
-    async fn send_unshown_note(&mut self) {
-        self.has_unused_text = false;
-        let note = self
-            .session
-            .story
-            .borrow_mut()
-            .ensemble_note_update(UNSHOWN_NOTE.to_owned());
-        self.send_update(note).await;
+    /// Follows the run, and then continues it with the message that waits for its end.
+    async fn follow_with_waiting_message(&mut self) -> Result<FollowedRunEnd, RpcError> {
+        let end = self.follow_and_ask().await?;
+        if *self.cancelled.borrow() {
+            self.session.waiting_message.take();
+        }
+        if !end.is_continuable() {
+            return Ok(end);
+        }
+        match self.session.waiting_message.take() {
+            Some(text) => self.continue_run(text).await,
+            None => Ok(end),
+        }
     }
 
     /// Loads the summary of the run of the session.
@@ -161,21 +203,13 @@ impl SessionPrompt {
     /// Tells what happens until the conversation ends.
     async fn follow_and_ask(&mut self) -> Result<FollowedRunEnd, RpcError> {
         let session = self.session.clone();
-        let follow = session.service.follow_run(&session.id, session.next_seq.get()).await;
-        let mut follow = follow.map_err(RpcError::internal_error)?;
-        let (sender, mut events) = mpsc::channel(64);
-        // What is being read is not lost when something else happens.
-        spawn_local(async move {
-            while let Some(event) = follow.next().await.transpose() {
-                let is_error = event.is_err();
-                if sender.send(event).await.is_err() || is_error {
-                    return;
-                }
-            }
-        });
+        let next_seq = session.story.borrow().next_seq(&session.id);
+        let follow = session.service.follow_run(&session.id, next_seq).await;
+        let mut events = spawn_event_reader(follow.map_err(RpcError::internal_error)?);
         let mut asking = JoinSet::new();
         let mut has_cancelled = false;
         let mut waits_for_text = false;
+        let mut postponed = 0;
         let mut stops = StopReasons::default();
         loop {
             let event = tokio::select! {
@@ -197,15 +231,8 @@ impl SessionPrompt {
             let RunEvent { run, kind } = event.map_err(RpcError::internal_error)?;
             match kind {
                 RunEventKind::Committed(record) => {
-                    let updates = session.story.borrow_mut().updates_for_record(&run, &record, false);
-                    self.send_updates(updates).await;
-                    stops.apply_event(&run, &record.event);
-                    if run == session.id {
-                        session.next_seq.set(record.seq + 1);
-                        if let Event::RunEnded(ended) = &record.event {
-                            let stop = stops.prompt_stop_reason(&session.id, ended);
-                            return Ok(FollowedRunEnd::Ended(Box::new(ended.clone()), stop));
-                        }
+                    if let Some(end) = self.report_record(&run, &record, &mut stops).await? {
+                        return Ok(end);
                     }
                 }
                 RunEventKind::Live(live) => {
@@ -213,6 +240,11 @@ impl SessionPrompt {
                     self.send_updates(update).await;
                 }
                 RunEventKind::QuestionAsked(asked) if self.shows_forms || question_has_choices(&asked) => {
+                    // The question can have been shown as text by a load.
+                    session
+                        .shown_question
+                        .borrow_mut()
+                        .take_if(|shown| shown.digest == asked.request.digest);
                     asking.spawn_local(ask_question(
                         self.session.clone(),
                         self.wire.clone(),
@@ -225,30 +257,92 @@ impl SessionPrompt {
                     asking.spawn_local(ask_permission(self.session.clone(), self.wire.clone(), wanted));
                 }
             }
-            if !waits_for_text || has_cancelled {
-                continue;
-            }
-            let questions: Vec<QuestionRequest> = open_questions(&session);
-            if session.story.borrow().count_running_agents() <= questions.len() {
-                // One question is shown as text at a time, so that the next prompt is its answer.
-                // A question with choices that is earlier in the file is answered first.
-                if let Some(first) = questions
-                    .first()
-                    .filter(|asked| !self.shows_forms && !question_has_choices(asked))
-                {
-                    if self.has_unused_text {
-                        self.send_unshown_note().await;
-                    }
-                    self.send_update(SentUpdates::open_question_update(
-                        first,
-                        protocol::question_message(first),
-                    ))
-                    .await;
-                    *session.shown_question.borrow_mut() = Some(first.request.clone());
-                    return Ok(FollowedRunEnd::AwaitsAnswer);
+            if waits_for_text
+                && !has_cancelled
+                && let Some(first) = self.find_text_question(postponed)
+            {
+                match self.show_and_postpone(&first).await {
+                    0 => return Ok(FollowedRunEnd::AwaitsAnswer),
+                    count => postponed += count,
                 }
             }
         }
+    }
+
+    /// Reports a record to the client. Returns the end if the record ends the run.
+    async fn report_record(
+        &self,
+        run: &RunId,
+        record: &Record,
+        stops: &mut StopReasons,
+    ) -> Result<Option<FollowedRunEnd>, RpcError> {
+        let session = &self.session;
+        if record.seq < session.story.borrow().next_seq(run) {
+            return Ok(None);
+        }
+        let updates = session.story.borrow_mut().updates_for_record(run, record);
+        let is_own_text = |update: &SessionUpdate| matches!(update, SessionUpdate::Prompt(_));
+        self.send_updates(updates.into_iter().filter(|update| !is_own_text(update)))
+            .await;
+        stops.apply_event(run, &record.event);
+        let Event::RunEnded(ended) = &record.event else {
+            return Ok(None);
+        };
+        if *run != session.id {
+            return Ok(None);
+        }
+        if ended.completion_reason == CompletionReason::WaitingForInput {
+            // The client can answer, load or close the session at once.
+            session.service.wait_until_closed(&session.id).await;
+            if self.show_recorded_question().await? {
+                return Ok(Some(FollowedRunEnd::AwaitsAnswer));
+            }
+        }
+        let stop = stops.prompt_stop_reason(&session.id, ended);
+        Ok(Some(FollowedRunEnd::Ended(Box::new(ended.clone()), stop)))
+    }
+
+    /// Finds the question that is shown as text now: one at a time, so that the next prompt is its answer, and only when no
+    /// agent works. A question with choices that is earlier in the file is answered first.
+    fn find_text_question(&self, postponed: usize) -> Option<QuestionRequest> {
+        let questions = open_questions(&self.session);
+        let running = self.session.story.borrow().count_running_agents();
+        let first = questions.first()?;
+        let is_text = !self.shows_forms && !question_has_choices(first);
+        (is_text && running <= questions.len() + postponed).then(|| first.clone())
+    }
+
+    /// Shows a question as text. Then the run records its open questions and ends as waiting, so that no process is needed to
+    /// wait for the answer. Returns the number of recorded questions: 0 if the run must wait in this process.
+    async fn show_and_postpone(&self, first: &QuestionRequest) -> usize {
+        let session = &self.session;
+        let postponed = session.service.postpone_questions(&session.id);
+        if postponed == 0 || session.shown_question.borrow().is_none() {
+            let text = protocol::question_message(first);
+            let update = session
+                .story
+                .borrow_mut()
+                .question_update(&first.run, &first.request, text);
+            self.send_update(update).await;
+            session.shown_question.replace(Some(first.request.clone()));
+        }
+        postponed
+    }
+
+    /// Shows the first recorded question of a run that waits, unless a question is shown. Returns whether a question is shown.
+    async fn show_recorded_question(&self) -> Result<bool, RpcError> {
+        let session = &self.session;
+        if session.shown_question.borrow().is_some() {
+            return Ok(true);
+        }
+        let pending = session.service.pending_requests(&session.id).await;
+        let Some(first) = find_recorded_question(pending.map_err(RpcError::internal_error)?) else {
+            return Ok(false);
+        };
+        let update = session.story.borrow_mut().recorded_question_update(&first);
+        self.send_update(update).await;
+        session.shown_question.replace(Some(first));
+        Ok(true)
     }
 
     /// Sends an update of the session.
@@ -264,6 +358,33 @@ impl SessionPrompt {
     }
 }
 
+impl FollowedRunEnd {
+    /// Returns whether a message can continue the run.
+    fn is_continuable(&self) -> bool {
+        matches!(self, Self::Ended(ended, _) if ended.completion_reason.is_continuable())
+    }
+}
+
+/// Reads the events of a run in a task, so that an event is not lost when something else happens.
+fn spawn_event_reader(mut follow: RunEventStream) -> mpsc::Receiver<Result<RunEvent, ReadError>> {
+    let (sender, events) = mpsc::channel(64);
+    spawn_local(async move {
+        while let Some(event) = follow.next().await.transpose() {
+            let is_error = event.is_err();
+            if sender.send(event).await.is_err() || is_error {
+                return;
+            }
+        }
+    });
+    events
+}
+
+/// Finds the first recorded question, in the order of the file. Returns `None` if it has choices: those are shown as options.
+pub(crate) fn find_recorded_question(pending: Vec<PendingRequest>) -> Option<PendingRequest> {
+    let mut questions = pending.into_iter().filter(|request| !request.is_permission());
+    questions.next().filter(|first| first.question.choices.is_empty())
+}
+
 /// Sends an update of a session to the client.
 pub(crate) async fn send_session_update(wire: &ClientWire, session: &RunId, update: SessionUpdate) {
     wire.notify(
@@ -274,7 +395,7 @@ pub(crate) async fn send_session_update(wire: &ClientWire, session: &RunId, upda
 }
 
 /// Returns the open questions of the session, in the order of the file.
-pub(crate) fn open_questions(session: &AcpSession) -> Vec<QuestionRequest> {
+fn open_questions(session: &AcpSession) -> Vec<QuestionRequest> {
     let open = session.service.open_requests(&session.id).into_iter();
     open.filter_map(|open| match open {
         OperatorRequest::Question(question) => Some(question),
@@ -307,36 +428,46 @@ async fn report_unused_answer(session: &AcpSession, wire: &ClientWire, answered:
         let note = session
             .story
             .borrow_mut()
-            .ensemble_note_update(format!("{}\n\n", refusal.message));
+            .unrecorded_note_update(format!("{}\n\n", refusal.message));
         send_session_update(wire, &session.id, note).await;
     }
 }
 
-/// Asks a question in a form or with options, and sends the answer to the run. Without an answer the question stays open.
-async fn ask_question(session: Rc<AcpSession>, wire: Rc<ClientWire>, shows_forms: bool, asked: QuestionRequest) {
-    let id = session.id.as_str();
-    let answer = if shows_forms {
-        let answer = wire
-            .send_request("elicitation/create", protocol::question_form_request(id, &asked))
-            .await;
-        answer.and_then(|answer| protocol::parse_form_answer(&asked, &answer))
-    } else {
-        let card = UpdateSource::new(&asked.run, &asked.request.agent, asked.request.execution).card_id();
-        let params = protocol::question_options_request(id, &card, &asked);
-        let answer = wire.send_request("session/request_permission", params).await;
-        let at = answer.and_then(|answer| protocol::selected_option(&answer)?.parse::<usize>().ok());
-        at.and_then(|at| asked.request.question.choices.get(at).cloned())
-    };
-    match answer {
-        Some(answer) => {
-            let answered = answer_request(&session, &asked.request, RequestAnswer::Text(answer)).await;
-            report_unused_answer(&session, &wire, answered).await;
-        }
-        // The person closed the question: the run stops, and the next prompt asks again.
-        None => {
-            let _is_over = session.service.cancel_run(&session.id, CANCELLING_CLIENT).await;
+/// Asks a question in a form or with options, and sends the answer to the run. Asks again if the question does not take the
+/// answer. Without an answer the question stays open.
+async fn ask_question(session: Rc<AcpSession>, wire: Rc<ClientWire>, shows_forms: bool, mut asked: QuestionRequest) {
+    while let Some(answer) = request_answer(&session, &wire, shows_forms, &asked).await {
+        let answered = answer_request(&session, &asked.request, RequestAnswer::Text(answer)).await;
+        let digest = &asked.request.digest;
+        match answered {
+            Err(refusal) if matches!(session.service.is_request_pending(&session.id, digest).await, Ok(true)) => {
+                asked.refused = Some(refusal.message);
+            }
+            answered => return report_unused_answer(&session, &wire, answered).await,
         }
     }
+    // The person closed the question: the run stops, and the next prompt asks again.
+    let _is_over = session.service.cancel_run(&session.id, CANCELLING_CLIENT).await;
+}
+
+/// Requests the answer to a question from the client. Returns `None` if the user closed the question.
+async fn request_answer(
+    session: &AcpSession,
+    wire: &ClientWire,
+    shows_forms: bool,
+    asked: &QuestionRequest,
+) -> Option<String> {
+    let id = session.id.as_str();
+    if shows_forms {
+        let form = protocol::question_form_request(id, asked);
+        let answer = wire.send_request("elicitation/create", form).await?;
+        return protocol::parse_form_answer(asked, &answer);
+    }
+    let card = UpdateSource::new(&asked.run, &asked.request.agent, asked.request.execution).card_id();
+    let params = protocol::question_options_request(id, &card, asked);
+    let answer = wire.send_request("session/request_permission", params).await?;
+    let at = protocol::selected_option(&answer)?.parse::<usize>().ok()?;
+    asked.request.question.choices.get(at).cloned()
 }
 
 /// Asks whether a tool may be called, and sends the decision to the run.

@@ -1,18 +1,20 @@
 //! What a client is told of a run: records and live pieces as updates of its session.
 //!
-//! Invariant: it decides nothing. A session that is loaded gets the same messages, with the same ids, as the live one.
+//! Invariant: it decides nothing. The updates of a record are computed here alone, for the live session and for the one that
+//! is loaded, so both get the same messages with the same ids. A record is told once.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::budget_use::{BudgetUpdate, SessionBudgetUse};
-use crate::failed_work::MessageFailedWork;
 use crate::message_progress::MessageProgress;
+use crate::prompt_failures::PromptFailures;
+use crate::shown_questions::{ShownQuestions, question_key};
 use ensemble_core::conversation::{
     CompletionReason, Event, ExecutionEnd, ExecutionFinished, Record, ReplyReceived, RunEnded, ToolCallEnded,
 };
-use ensemble_core::operator::{QuestionRequest, escape_hidden_lines};
-use ensemble_core::request::PendingRequest;
+use ensemble_core::operator::escape_hidden_lines;
+use ensemble_core::request::{AnswerRecord, AnswerSource, PendingRequest, RequestAddress};
 use ensemble_core::store::RunId;
 use ensemble_core::thread::{Role, ThreadIteration, ToolEnd};
 use ensemble_history::answer::{is_person, speaking_agents};
@@ -24,6 +26,8 @@ use serde_json::Value;
 /// Update of a session for the client.
 #[derive(Debug)]
 pub(crate) enum SessionUpdate {
+    /// The text of a prompt, which the live client shows by itself.
+    Prompt(MessageChunk),
     User(MessageChunk),
     AgentMessage(MessageChunk),
     Thought(MessageChunk),
@@ -99,6 +103,11 @@ pub(crate) struct SentUpdates {
     speakers: HashSet<Arc<str>>,
     /// The agents whose words are those of the user.
     people: HashSet<Arc<str>>,
+    /// The number of the next record of each run that was not told.
+    next_seqs: HashMap<RunId, u64>,
+    questions: ShownQuestions,
+    /// The innermost runs of recorded requests, by the addresses of the requests.
+    asking_runs: HashMap<RequestAddress, RunId>,
     cards: HashSet<String>,
     /// The current messages, by the cards of their executions.
     messages_in_progress: HashMap<String, MessageProgress>,
@@ -106,9 +115,8 @@ pub(crate) struct SentUpdates {
     streamed_card: Option<String>,
     /// The use of the budget.
     budget: SessionBudgetUse,
-    /// What failed since the last message.
-    failed_work: MessageFailedWork,
-    /// The messages of the user, and the texts of the ensemble itself.
+    failures: PromptFailures,
+    /// The messages of the user, and the notes that no record contains.
     messages: u32,
     notes: u32,
     /// What a failure of each agent means for the run, as a sentence.
@@ -128,11 +136,14 @@ impl SentUpdates {
                 .map(|agent| agent.name.clone())
                 .collect(),
             agents: names.map(|name| (name.to_string(), ProgressStatus::Pending)).collect(),
+            next_seqs: HashMap::new(),
+            questions: ShownQuestions::default(),
+            asking_runs: HashMap::new(),
+            failures: PromptFailures::default(),
             cards: HashSet::new(),
             messages_in_progress: HashMap::new(),
             streamed_card: None,
             budget: SessionBudgetUse::new(&ensemble.limits),
-            failed_work: MessageFailedWork::default(),
             messages: 0,
             notes: 0,
             failure_effects: agents
@@ -149,32 +160,38 @@ impl SentUpdates {
             .count()
     }
 
-    /// Creates the updates for a record. `with_messages` includes the messages of the user.
-    pub(crate) fn updates_for_record(
-        &mut self,
-        run: &RunId,
-        record: &Record,
-        with_messages: bool,
-    ) -> Vec<SessionUpdate> {
+    /// Returns the number of the next record of the run that was not told.
+    pub(crate) fn next_seq(&self, run: &RunId) -> u64 {
+        self.next_seqs.get(run).copied().unwrap_or_default()
+    }
+
+    /// Creates the updates for a record. A record that was told before has none.
+    pub(crate) fn updates_for_record(&mut self, run: &RunId, record: &Record) -> Vec<SessionUpdate> {
+        if record.seq < self.next_seq(run) {
+            return Vec::new();
+        }
+        self.next_seqs.insert(run.clone(), record.seq + 1);
         let is_outermost = *run == self.run;
         if is_outermost {
             self.budget.apply_record(record);
-            self.failed_work.apply_record(record);
+            self.failures.apply_event(&record.event);
         }
         match &record.event {
             Event::RunStarted(started) if is_outermost => {
-                let mut updates = self.user_message_updates(&started.input, with_messages);
+                let mut updates = vec![self.prompt_update(&started.input)];
                 updates.push(SessionUpdate::Title(session_title(&started.input, &started.ensemble)));
                 updates.push(SessionUpdate::Plan(self.agents.clone()));
                 updates
             }
             Event::MessageAdded(added) if is_outermost => {
+                self.failures.start_prompt(self.budget.run_totals());
                 self.agents
                     .iter_mut()
                     .for_each(|(_, status)| *status = ProgressStatus::Pending);
-                let mut updates = self.user_message_updates(&added.text, with_messages);
-                updates.push(SessionUpdate::Plan(self.agents.clone()));
-                updates
+                vec![
+                    self.prompt_update(&added.text),
+                    SessionUpdate::Plan(self.agents.clone()),
+                ]
             }
             Event::ExecutionStarted(started) => {
                 let source = UpdateSource::new(run, &started.agent, started.execution);
@@ -187,7 +204,14 @@ impl SentUpdates {
                 updates.extend(self.set_agent_status(is_outermost, &started.agent, ProgressStatus::Running));
                 updates
             }
-            Event::ToolCallEnded(ended) => self.ended_call_updates(run, ended),
+            Event::ToolCallEnded(ended) => {
+                let answers = ended.call.answers.iter();
+                let told = answers.flat_map(|answer| self.answer_updates(run, ended.within.execution, answer));
+                let mut updates: Vec<SessionUpdate> = told.collect();
+                updates.push(self.ended_call_update(run, ended));
+                updates.extend(Self::failed_summary_update(run, ended));
+                updates
+            }
             Event::ReplyReceived(reply) => self.reply_updates(run, reply),
             Event::AttemptFailed(failed) => {
                 let source = UpdateSource::new(run, &failed.agent, failed.execution);
@@ -196,44 +220,81 @@ impl SentUpdates {
                     .flat_map(|iteration| self.unsent_iteration_updates(&source, iteration))
                     .collect()
             }
-            Event::RunEnded(ended) if is_outermost => self.end_updates(ended),
-            Event::ExecutionFinished(finished) => self.finished_execution_updates(run, finished, with_messages),
-            Event::InputRequested(requested) if with_messages && is_outermost => {
-                let source = UpdateSource::new(run, &requested.agent, requested.execution);
-                let text = escape_hidden_lines(&requested.question.prompt);
-                vec![Self::question_update(&requested.pending_request(), source, text)]
+            Event::RunEnded(ended) if is_outermost => self.run_end_updates(record.seq, ended),
+            Event::ExecutionFinished(finished) => self.finished_execution_updates(run, finished),
+            Event::InputRequested(requested) => {
+                let address = requested.pending_request().address;
+                let known = self.asking_runs.get(&address);
+                let depth = |run: &RunId| run.nested_names().count();
+                if known.is_none_or(|known| depth(known) <= depth(run)) {
+                    self.asking_runs.insert(address, run.clone());
+                }
+                Vec::new()
             }
             _ => Vec::new(),
         }
     }
 
-    /// Creates the messages at the end of the run: the limit that ended it, and the parts and tool calls of a successful run
-    /// that failed, also in nested runs.
-    fn end_updates(&self, ended: &RunEnded) -> Vec<SessionUpdate> {
-        let is_limited = ended.is_success() && !ended.exhausted.is_empty()
-            || ended.completion_reason == CompletionReason::TokenBudget;
-        let limit = is_limited.then(|| ended.to_sentence().0);
-        let failed = self.failed_work.to_text().filter(|_| ended.is_success());
-        let number = self.messages;
-        [
-            limit.map(|text| Self::ensemble_message(format!("limit-{number}"), text)),
-            failed.map(|text| Self::ensemble_message(format!("failed-{number}"), format!("\n\n{text}"))),
-        ]
-        .into_iter()
-        .flatten()
-        .collect()
+    /// Creates the last messages of a prompt: the limits that were reached, and what failed although the run succeeded.
+    fn run_end_updates(&self, seq: u64, ended: &RunEnded) -> Vec<SessionUpdate> {
+        let message = |kind: &str, text: String| {
+            SessionUpdate::AgentMessage(MessageChunk {
+                id: format!("{kind}-{seq}"),
+                text,
+                source: None,
+            })
+        };
+        let mut updates = Vec::new();
+        let is_limited = ended.is_success() && !ended.exhausted.is_empty();
+        if is_limited || ended.completion_reason == CompletionReason::TokenBudget {
+            updates.push(message("limit", ended.to_sentence().0));
+        }
+        if ended.is_success() {
+            let agents = self.agents.iter().map(|(name, _)| name.as_str());
+            let sentences = self.failures.list_sentences(&self.budget.run_totals(), agents);
+            if !sentences.is_empty() {
+                updates.push(message("failed", format!("\n\n{}", sentences.join(", "))));
+            }
+        }
+        updates
     }
 
-    /// Creates the card of an ended tool call, and a note if the result was not summarized.
-    fn ended_call_updates(&mut self, run: &RunId, ended: &ToolCallEnded) -> Vec<SessionUpdate> {
-        let summary = ended.call.summary.as_deref();
-        let note = summary.and_then(|summary| summary.failure_sentence(&ended.call.name));
-        let mut updates = vec![self.ended_call_update(run, ended)];
-        updates.extend(note.map(|note| {
-            let id = format!("{}!", Self::tool_card_id(run, &ended.call.id));
-            Self::ensemble_message(id, format!("{}\n\n", escape_hidden_lines(&note)))
-        }));
+    /// Creates the messages of an answered question: the question, unless the client was shown it, and the answer.
+    fn answer_updates(&mut self, run: &RunId, execution: u32, answer: &AnswerRecord) -> Vec<SessionUpdate> {
+        let ids = self
+            .questions
+            .answer_question(&question_key(run, &answer.address, execution));
+        let source = UpdateSource::new(run, &answer.address.agent_name().into(), execution);
+        let chunk = |id: String, text: String| MessageChunk {
+            id,
+            text,
+            source: Some(source.clone()),
+        };
+        let is_prompt = ids.question.is_none() && answer.by.source == AnswerSource::Acp;
+        let mut updates = Vec::new();
+        if let Some(id) = ids.question {
+            updates.push(SessionUpdate::AgentMessage(chunk(
+                id,
+                escape_hidden_lines(&answer.prompt),
+            )));
+        }
+        let message = chunk(ids.answer, answer.answer.clone());
+        updates.push(match is_prompt {
+            true => SessionUpdate::Prompt(message),
+            false => SessionUpdate::User(message),
+        });
         updates
+    }
+
+    /// Creates a message if the result of a tool call was not summarized although it had to be.
+    fn failed_summary_update(run: &RunId, ended: &ToolCallEnded) -> Option<SessionUpdate> {
+        let summary = ended.call.summary.as_deref()?;
+        let sentence = summary.failure_sentence(&ended.call.name)?;
+        Some(SessionUpdate::AgentMessage(MessageChunk {
+            id: format!("{}!", Self::tool_card_id(run, &ended.call.id)),
+            text: format!("{}\n\n", escape_hidden_lines(&sentence)),
+            source: None,
+        }))
     }
 
     /// Creates the card of an ended tool call.
@@ -275,12 +336,7 @@ impl SentUpdates {
     }
 
     /// Creates the last message, the card and the usage of a finished execution.
-    fn finished_execution_updates(
-        &mut self,
-        run: &RunId,
-        finished: &ExecutionFinished,
-        with_messages: bool,
-    ) -> Vec<SessionUpdate> {
+    fn finished_execution_updates(&mut self, run: &RunId, finished: &ExecutionFinished) -> Vec<SessionUpdate> {
         let is_outermost = *run == self.run;
         let source = UpdateSource::new(run, &finished.agent, finished.execution);
         let id = source.card_id();
@@ -297,8 +353,9 @@ impl SentUpdates {
             }
         };
         let mut updates = self.last_message_updates(&source, status, &text, &finished.exchange);
-        if with_messages && is_outermost && status == ProgressStatus::Completed && self.people.contains(&finished.agent)
-        {
+        if let Some(answer) = &finished.answer {
+            updates.extend(self.answer_updates(run, finished.execution, answer));
+        } else if is_outermost && status == ProgressStatus::Completed && self.people.contains(&finished.agent) {
             updates.push(SessionUpdate::User(MessageChunk {
                 id: format!("{id}!"),
                 text: text.clone(),
@@ -429,59 +486,41 @@ impl SentUpdates {
         updates
     }
 
-    /// Creates a message of the ensemble itself.
-    pub(crate) fn ensemble_note_update(&mut self, text: String) -> SessionUpdate {
+    /// Creates a note that no record contains, and that a load therefore does not send again.
+    pub(crate) fn unrecorded_note_update(&mut self, text: String) -> SessionUpdate {
         self.notes += 1;
-        Self::ensemble_message(format!("note-{}", self.notes), text)
-    }
-
-    /// Continues the numbers of the notes of an earlier opening of the session.
-    pub(crate) fn number_notes_after(&mut self, earlier: &Self) {
-        self.notes = earlier.notes;
-    }
-
-    /// Creates a message of the ensemble itself.
-    fn ensemble_message(id: String, text: String) -> SessionUpdate {
-        SessionUpdate::AgentMessage(MessageChunk { id, text, source: None })
-    }
-
-    /// Creates a message with the text of a question that waits for an answer.
-    pub(crate) fn open_question_update(asked: &QuestionRequest, text: String) -> SessionUpdate {
-        let request = &asked.request;
-        let source = UpdateSource::new(&asked.run, &request.agent, request.execution);
-        Self::question_update(request, source, text)
-    }
-
-    /// Creates a message with this question. The id of a question in a part or a call contains its address and position,
-    /// because one execution can ask several questions there.
-    fn question_update(request: &PendingRequest, source: UpdateSource, text: String) -> SessionUpdate {
-        let segments = request.address.segments();
-        let is_own = segments
-            .iter()
-            .all(|segment| segment.part.is_none() && segment.calls.is_empty());
-        let id = if is_own {
-            format!("{}?", source.card_id())
-        } else {
-            let positions: Vec<String> = request.position.iter().map(u32::to_string).collect();
-            format!("{}@{}?", request.address, positions.join("."))
-        };
+        let seq = self.next_seq(&self.run);
         SessionUpdate::AgentMessage(MessageChunk {
-            id,
+            id: format!("note-{seq}.{}", self.notes),
             text,
-            source: Some(source),
+            source: None,
         })
     }
 
-    /// Counts a message of the user, and creates its update if `is_told`.
-    fn user_message_updates(&mut self, text: &str, is_told: bool) -> Vec<SessionUpdate> {
+    /// Creates a message with a question of this run, and marks the question as shown.
+    pub(crate) fn question_update(&mut self, run: &RunId, request: &PendingRequest, text: String) -> SessionUpdate {
+        let key = question_key(run, &request.address, request.execution);
+        SessionUpdate::AgentMessage(MessageChunk {
+            id: self.questions.show_question(&key),
+            text,
+            source: Some(UpdateSource::new(run, &request.agent, request.execution)),
+        })
+    }
+
+    /// Creates a message with a question that is recorded and not answered, and marks the question as shown.
+    pub(crate) fn recorded_question_update(&mut self, request: &PendingRequest) -> SessionUpdate {
+        let run = self.asking_runs.get(&request.address).unwrap_or(&self.run).clone();
+        self.question_update(&run, request, escape_hidden_lines(&request.question.prompt))
+    }
+
+    /// Counts a message of the user, and creates its update.
+    fn prompt_update(&mut self, text: &str) -> SessionUpdate {
         self.messages += 1;
-        let id = format!("user-{}", self.messages);
-        let text = text.to_owned();
-        let source = None;
-        is_told
-            .then_some(SessionUpdate::User(MessageChunk { id, text, source }))
-            .into_iter()
-            .collect()
+        SessionUpdate::Prompt(MessageChunk {
+            id: format!("user-{}", self.messages),
+            text: text.to_owned(),
+            source: None,
+        })
     }
 
     /// Sets the status of an agent of the outermost run, and creates the update of the plan.

@@ -74,6 +74,8 @@ pub enum OperatorAnswer {
     TimedOut,
     /// Nobody can answer: the run waits for an answer.
     Nobody,
+    /// The client answers later: the run waits for the answer, even if the question has a default.
+    Postponed,
 }
 
 impl OperatorAnswer {

@@ -438,7 +438,9 @@ impl FollowedRun<'_> {
         };
         match self.operator.ask_question(question_request).await {
             operator::OperatorAnswer::Text { text, by } => Some((Value::String(text), by)),
-            operator::OperatorAnswer::TimedOut | operator::OperatorAnswer::Nobody => None,
+            operator::OperatorAnswer::TimedOut
+            | operator::OperatorAnswer::Nobody
+            | operator::OperatorAnswer::Postponed => None,
         }
     }
 

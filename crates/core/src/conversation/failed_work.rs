@@ -99,7 +99,7 @@ pub fn list_nested_failures(event: &Event) -> Vec<String> {
 
 /// Returns whether a warning of a run describes failed work of a nested run: the address of an agent, `: `, and a sentence
 /// of [`FailedWork`].
-pub(super) fn is_nested_failure(warning: &str) -> bool {
+pub fn is_nested_failure(warning: &str) -> bool {
     let Some((_, sentence)) = warning.rsplit_once(": ") else {
         return false;
     };

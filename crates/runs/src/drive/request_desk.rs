@@ -37,7 +37,7 @@ struct RequestDeskShared {
 struct RequestDeskState {
     next: u64,
     open: Vec<OpenDeskRequest>,
-    /// Requests of a resumed run that were recorded and are not asked again yet.
+    /// Requests that are not asked now and are asked again: recorded ones of a resumed run, and postponed ones.
     expected_requests: Vec<PendingRequest>,
     decided_requests: Vec<DecidedDeskRequest>,
 }
@@ -55,6 +55,21 @@ struct OpenDeskRequest {
     number: u64,
     request: OperatorRequest,
     answer: oneshot::Sender<(RequestAnswer, AnswerAuthor)>,
+}
+
+impl OpenDeskRequest {
+    fn is_question(&self) -> bool {
+        matches!(self.request, OperatorRequest::Question(_))
+    }
+
+    /// Returns whether the run can ask the question again with the same effect.
+    fn can_be_postponed(&self) -> bool {
+        let OperatorRequest::Question(asked) = &self.request else {
+            return false;
+        };
+        let asking = asked.request.address.segments().last();
+        asked.timeout.is_none() && asking.is_some_and(|asking| asking.calls.is_empty())
+    }
 }
 
 /// A request that was answered, with the answer, its author and its time.
@@ -152,6 +167,33 @@ impl OpenRequestDesk {
         open
     }
 
+    /// Postpones all open questions, so that the run records them and waits. Returns the number of the questions: 0 if one
+    /// of them cannot be postponed, because it has a time limit or the call of a server's tool would be repeated.
+    pub(crate) fn postpone_questions(&self) -> usize {
+        let mut state = self.lock_state();
+        let count = state.open.iter().filter(|open| open.is_question()).count();
+        if state
+            .open
+            .iter()
+            .any(|open| open.is_question() && !open.can_be_postponed())
+        {
+            return 0;
+        }
+        // The channel of a question that is removed is closed, which postpones the question.
+        let (questions, open) = std::mem::take(&mut state.open)
+            .into_iter()
+            .partition(OpenDeskRequest::is_question);
+        state.open = open;
+        let questions: Vec<OpenDeskRequest> = questions;
+        let asked_later = questions.iter().map(|open| open.request.request().clone());
+        state.expected_requests.extend(asked_later);
+        drop(state);
+        if count > 0 {
+            self.notify_subscribers();
+        }
+        count
+    }
+
     /// Returns the open requests as events, in the order of the file.
     pub(crate) fn open_request_events(&self) -> Vec<RunEvent> {
         self.sorted_open_requests().into_iter().map(to_run_event).collect()
@@ -243,26 +285,8 @@ impl OpenRequestDesk {
         }
     }
 
-    /// Withdraws the open questions, as if there were no person. Returns `false` without open questions, if one has a default,
-    /// and if a call waits for a permission.
-    pub(crate) fn withdraw_questions(&self) -> bool {
-        let mut state = self.lock_state();
-        let is_recorded = |open: &OpenDeskRequest| match &open.request {
-            OperatorRequest::Question(question) => question.default.is_none(),
-            OperatorRequest::Permission(_) => false,
-        };
-        if state.open.is_empty() || !state.open.iter().all(is_recorded) {
-            return false;
-        }
-        // Without the channel of its answer, a request is answered by nobody.
-        state.open.clear();
-        drop(state);
-        self.notify_subscribers();
-        true
-    }
-
     /// Opens a request, sends an event, and waits for the answer. Withdraws the request if the future is dropped. Returns `None` if the
-    /// desk is dropped.
+    /// request is postponed.
     async fn open_and_wait(&self, request: OperatorRequest) -> Option<(RequestAnswer, AnswerAuthor)> {
         let (answer, answered) = oneshot::channel();
         let number = {
@@ -311,7 +335,8 @@ impl Operator for OpenRequestDesk {
             };
             match answered {
                 Some((RequestAnswer::Text(text), by)) => OperatorAnswer::Text { text, by },
-                Some((RequestAnswer::Permission(_), _)) | None => OperatorAnswer::Nobody,
+                Some((RequestAnswer::Permission(_), _)) => OperatorAnswer::Nobody,
+                None => OperatorAnswer::Postponed,
             }
         })
     }

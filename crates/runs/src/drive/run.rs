@@ -174,9 +174,9 @@ impl RunHandle {
         self.desk.sorted_open_requests()
     }
 
-    /// Withdraws the open questions, as if there were no person. Returns whether there were questions to withdraw.
-    pub(crate) fn withdraw_questions(&self) -> bool {
-        self.desk.withdraw_questions()
+    /// Postpones all open questions, so that the run records them and waits. Returns the number of postponed questions.
+    pub(crate) fn postpone_questions(&self) -> usize {
+        self.desk.postpone_questions()
     }
 
     /// Returns whether a resumed run is expected to ask the recorded request with this digest again.

@@ -197,6 +197,7 @@ impl InputRunner {
             end
         };
         match (answered, &self.default) {
+            (OperatorAnswer::Postponed, _) => QuestionEnd::Waiting,
             (OperatorAnswer::Text { text, .. }, Some(value)) if text.trim().is_empty() => default(value),
             (OperatorAnswer::Text { text, by }, _) => {
                 // Only the operator may answer with the number of a choice.

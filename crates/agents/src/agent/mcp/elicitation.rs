@@ -287,7 +287,7 @@ impl ElicitationContext<'_> {
                     Err(reason) => question_request.refused = Some(reason),
                 },
                 OperatorAnswer::TimedOut => return Err(UnfilledReason::Cancelled),
-                OperatorAnswer::Nobody => return Err(UnfilledReason::Nobody),
+                OperatorAnswer::Nobody | OperatorAnswer::Postponed => return Err(UnfilledReason::Nobody),
             }
         }
         Err(UnfilledReason::Cancelled)

@@ -18,7 +18,7 @@ use super::{AgentToolset, DeclaredToolRunner, ToolEntry, ToolSettings, script};
 use crate::agent::chat::{CallAdmission, ModelTools};
 use crate::agent::mcp::{ElicitationContext, McpServerHandle, ServerTool};
 use crate::agent::output::schema::OutputSchema;
-use crate::agent::{AttemptOutcome, BoxFuture, ExecutionInput, LedgerEntries, Runner};
+use crate::agent::{AttemptOutcome, BoxFuture, ExecutionInput, Runner};
 use ensemble_core::request::{PendingRequest, RequestOrigin};
 use ensemble_core::thread::{ResultSummary, ToolCall, ToolEnd};
 use ensemble_language::data::{JsonMap, ModelUsage};

@@ -38,11 +38,11 @@ impl RunService {
             .unwrap_or_default()
     }
 
-    /// Withdraws the open questions of a run that this process drives, as if there were no person: the run records the
-    /// questions and waits for answers. Does nothing and returns `false` if there is no open question, and if a question has
-    /// a default answer, which would be used.
-    pub fn withdraw_questions(&self, id: &RunId) -> bool {
-        self.find_driven_run(id).is_some_and(|run| run.withdraw_questions())
+    /// Postpones all open questions of a run that this process drives: the run records them, and ends as waiting when its
+    /// other executions have ended. An answer resumes the run. Returns the number of postponed questions: 0 if one of them has
+    /// a time limit, or was asked by a tool of a server, which would be called again.
+    pub fn postpone_questions(&self, id: &RunId) -> usize {
+        self.find_driven_run(id).map_or(0, |run| run.postpone_questions())
     }
 
     /// Returns whether a request with this digest waits for an answer. A resumed run may not have asked it again yet.
@@ -104,6 +104,36 @@ impl RunService {
             answer,
             by: by.into(),
         };
+        let mut options = Some(options);
+        let answered = self.answer_driven_or_resumed(id, &answer, &mut options).await;
+        // The run has ended as waiting before it was answered: it is resumed.
+        let is_too_late = matches!(answered, Err(RunError::NotAsked(_))) && options.is_some();
+        match is_too_late && self.is_request_recorded(id, &answer).await {
+            true => self.answer_driven_or_resumed(id, &answer, &mut options).await,
+            false => answered,
+        }
+    }
+
+    /// Returns whether the request of an answer is recorded and waits, and this process does not drive the run.
+    async fn is_request_recorded(&self, id: &RunId, answer: &ClientAnswer) -> bool {
+        self.wait_for_lease(id).await;
+        if self.find_driven_run(id).is_some() {
+            return false;
+        }
+        let pending = self.pending_requests(id).await.unwrap_or_default();
+        pending
+            .iter()
+            .any(|request| request.address == answer.address && request.digest == answer.digest)
+    }
+
+    /// Answers a request of the run that this process drives. A run that no process drives is resumed with the options, which
+    /// are taken then.
+    async fn answer_driven_or_resumed(
+        &self,
+        id: &RunId,
+        answer: &ClientAnswer,
+        options: &mut Option<RunOptions>,
+    ) -> Result<(), RunError> {
         let run = {
             // Two clients that answer at once resume the run once.
             let _resuming = self.0.resuming.lock().await;
@@ -112,8 +142,8 @@ impl RunService {
                 None => {
                     self.wait_for_lease(id).await;
                     let recorded = self.load_recorded_run(id).await?;
-                    check_recorded_answer(&recorded, &self.recorded_events(id).await?, &answer)?;
-                    self.resume_here(id, options).await?
+                    check_recorded_answer(&recorded, &self.recorded_events(id).await?, answer)?;
+                    self.resume_here(id, options.take().unwrap_or_default()).await?
                 }
             }
         };

@@ -109,6 +109,38 @@ async fn a_run_outlives_its_clients_and_each_client_gets_every_event_once() {
 }
 
 #[tokio::test]
+async fn a_postponed_question_is_recorded_and_its_answer_resumes_the_run() {
+    let question = "choices: [\"yes\", \"no\"]";
+    for (more, is_postponed) in [
+        ("", true),
+        (", default: \"no\"", true),
+        (", timeout_seconds: 90", false),
+    ] {
+        let service = service();
+        let gate = EnsembleRef::from_text(GATE.replace(question, &format!("{question}{more}")));
+        let id = service.start_run(gate, RunOptions::default()).await.expect("it starts");
+        let mut follow = service.follow_run(&id, 0).await.expect("it is there");
+        until(&mut follow, "asked Print it?").await;
+        let request = service.pending_requests(&id).await.expect("it asks").remove(0);
+        assert_eq!(service.postpone_questions(&id), usize::from(is_postponed), "{more}");
+        if is_postponed {
+            let recorded = until(&mut follow, "run_ended").await;
+            assert!(recorded.contains(&"input_requested".to_owned()), "{more}: {recorded:?}");
+        }
+        // At once: the run may still hold its lease.
+        let answered = service.answer_request(
+            &id,
+            (&request.address, &request.digest),
+            RequestAnswer::Text("yes".to_owned()),
+            AnswerSource::Page,
+            RunOptions::default(),
+        );
+        answered.await.expect("it waits");
+        assert_eq!(outcome(&service, &id).await, COMPLETED, "{more}");
+    }
+}
+
+#[tokio::test]
 async fn a_run_that_has_ended_goes_on_with_a_message_at_once() {
     let service = service();
     let id = service
