@@ -200,7 +200,22 @@ fn a_run_with_an_open_question_is_free_for_other_processes() {
         "{late}"
     );
     assert_eq!(client.prompt("and more")["result"]["stopReason"], "end_turn");
+    assert_eq!(client.message("q#2?"), Some("first?"), "{:?}", client.view);
     assert_eq!(added_messages(&workspace), ["and more"]);
+}
+
+#[test]
+fn a_question_with_a_time_limit_waits_in_the_server_until_the_session_is_closed() {
+    let workspace = workspace(&QUESTION.replace("\"first?\"", "\"first?\", timeout_seconds: 90"));
+    let mut client = SessionClient::start(&workspace);
+    client.prompt("hi");
+    client.load();
+    assert_eq!(client.message("q#1?"), Some("first?"), "{:?}", client.view);
+    client.close();
+    workspace
+        .run(["resume", &client.session, "--answer", "q=from elsewhere"])
+        .expect_code(0);
+    assert_eq!(answers(&workspace), ["from elsewhere"]);
 }
 
 #[test]
